@@ -34,6 +34,7 @@ describe("nightshift chaos", () => {
       '--url must be a URL like http://127.0.0.1:8787, got "jobs'
     ],
     [["--allow", "sigkill"], token, "no process is named. Add --pid"],
+    [["--allow", "sigkill", "--pid", "12,0"], token, '--pid must be process ids separated by commas, got "0"'],
     [["--allow", "locks"], token, "DATABASE_URL is not set"],
     [["--allow", "pause"], {}, "Set NIGHTSHIFT_ADMIN_TOKEN"],
     [["--allow", "pause", "--rate", "0"], token, "--rate must be between 1 and 100, got 0"]

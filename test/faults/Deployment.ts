@@ -19,6 +19,7 @@ export interface Answer {
 /** A process of `nightshift serve`. */
 export interface Pod extends Nightshift.Running {
   readonly base: string
+  readonly takesLoad: boolean
   readonly isAlive: () => boolean
   readonly request: (method: string, path: string, body?: unknown) => Effect.Effect<Answer>
   /** Waits until /readyz gives this status with a matching body, and returns it for the operator's column. */
@@ -30,6 +31,8 @@ export interface Pod extends Nightshift.Running {
 export interface PodOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly args?: ReadonlyArray<string>
+  /** Whether callers may choose it; true by default. */
+  readonly takesLoad?: boolean
   /** Start it again whenever it exits with an error, as an orchestrator does. */
   readonly restarts?: boolean
 }
@@ -139,7 +142,7 @@ const newId = () => {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-8${random().slice(1)}-${random()}${random()}${random()}`
 }
 
-const watchPod = (running: Nightshift.Running, base: string, isAlive: () => boolean): Pod => {
+const watchPod = (running: Nightshift.Running, base: string, takesLoad: boolean, isAlive: () => boolean): Pod => {
   const request = (method: string, path: string, body?: unknown) =>
     Effect.promise(async (): Promise<Answer> => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
@@ -159,6 +162,7 @@ const watchPod = (running: Nightshift.Running, base: string, isAlive: () => bool
   return {
     ...running,
     base,
+    takesLoad,
     isAlive,
     request,
     untilReadyz: (status, body = /.*/s) =>
@@ -227,7 +231,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     const refusals: Array<string> = []
     let lostCounts = false
 
-    const launch = ({ args = [], env: more = {} }: PodOptions) =>
+    const launch = ({ args = [], env: more = {}, takesLoad = true }: PodOptions) =>
       Effect.gen(function* () {
         const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0", ...args], {
           cwd,
@@ -250,7 +254,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
         )
         const [, base = ""] = yield* running.said(/url +(http:\S+)/)
         starting.delete(running)
-        const pod = watchPod(running, base, () => alive)
+        const pod = watchPod(running, base, takesLoad, () => alive)
         pods.push(pod)
         return pod
       })
@@ -298,7 +302,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           })
         }
         const attempt = Effect.gen(function* () {
-          const alive = pods.filter((pod) => pod.isAlive())
+          const alive = pods.filter((pod) => pod.isAlive() && pod.takesLoad)
           turn += 1
           const pod = via?.isAlive() === true ? via : alive[turn % alive.length]
           if (pod === undefined) return yield* Effect.fail("no pod is alive")

@@ -36,9 +36,9 @@ const options = {
     Options.withDescription(`Faults that may be injected, separated by commas: ${Object.keys(faults).join(", ")}.`),
     Options.optional
   ),
-  pid: Options.integer("pid").pipe(
-    Options.withDescription("Process on this machine that may be signalled. Repeat it for several."),
-    Options.repeated
+  pid: Options.text("pid").pipe(
+    Options.withDescription("Processes on this machine that may be signalled, separated by commas."),
+    Options.optional
   ),
   queue: Options.text("queue").pipe(
     Options.withDescription("Queue for the marked jobs [default]."),
@@ -88,6 +88,14 @@ export const readAllowed = (allow: Option.Option<string>): Effect.Effect<Readonl
     message: `No fault is allowed, so nothing was done. Name the faults in --allow, separated by commas:\n${faultList()}`
   })
 }
+
+/** Reads --pid. Signalling 0 or a negative number would reach a whole process group. */
+const readPids = (pid: Option.Option<string>): Effect.Effect<ReadonlyArray<number>, UsageError> =>
+  Effect.forEach(Option.match(pid, { onNone: () => [], onSome: (text) => text.split(",") }), (text) =>
+    /^\s*[1-9]\d*\s*$/.test(text)
+      ? Effect.succeed(Number(text))
+      : new UsageError({ message: `--pid must be process ids separated by commas, got "${text}".` })
+  )
 
 const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
   URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
@@ -150,7 +158,8 @@ export const command = Command.make("chaos", options, (given) =>
     const allowed = yield* readAllowed(given.allow)
     yield* within("rate", given.rate, 100)
     const needs = new Set(allowed.map((name) => faults[name]?.needs))
-    if (needs.has("pid") && given.pid.length === 0) {
+    const pids = yield* readPids(given.pid)
+    if (needs.has("pid") && pids.length === 0) {
       return yield* new UsageError({ message: "A signal is allowed, but no process is named. Add --pid." })
     }
     const { adminToken } = yield* ServerConfig
@@ -179,7 +188,7 @@ export const command = Command.make("chaos", options, (given) =>
         : undefined
     const name = (yield* Random.nextIntBetween(0, 0xffffff)).toString(16).padStart(6, "0")
     const report = yield* ChaosRun.run(
-      { client, queue: given.queue, pids: given.pid, database },
+      { client, queue: given.queue, pids, database },
       { allowed, jobsPerSecond: given.rate, each: given.each, drain: given.drain },
       name,
       (fault, did) => Effect.logInfo(`${fault}: ${did}`)
