@@ -53,6 +53,13 @@ const header = [
   "| --- | --- | --- | --- | --- | --- |"
 ]
 
+/** The rows of a table in the page, by the name of their fault. */
+const rowsUnder = (text: string, heading: string): ReadonlyArray<[string, string]> =>
+  (text.split(`${heading}\n`)[1]?.split("\n## ")[0] ?? "")
+    .split("\n")
+    .filter((line) => line.startsWith("| ") && !header.includes(line))
+    .map((line) => [line.slice(2).split(" | ")[0] ?? "", line])
+
 /** Prints how the faults went. With `-u` it writes the tables of docs/operate/faults.md. */
 export default class FaultsReporter implements Reporter {
   private isWriting = false
@@ -74,14 +81,26 @@ export default class FaultsReporter implements Reporter {
     const tests = modules
       .flatMap((module) => [...module.children.allTests()])
       .filter((test) => metaOf(test).fault !== undefined)
-    if (!this.isWriting) return
-    const held = tests.filter((test) => heldOf(test, metaOf(test)) === "yes").length
-    const tables = groups.flatMap((group) => {
-      const rows = tests.filter((test) => metaOf(test).fault?.group === group).map(rowOf)
-      return rows.length === 0 ? [] : [`## ${group[0]?.toUpperCase()}${group.slice(1)}`, "", ...header, ...rows, ""]
+    if (!this.isWriting || tests.length === 0) return
+    const [before = "", after = ""] = readFileSync(page, "utf8").split(marker)
+    // A run of some cases keeps the rows of the others.
+    const all = modules.flatMap((module) => [...module.children.allTests()])
+    const isWhole = tests.length === all.length
+    const tables = groups.map((group) => {
+      const heading = `## ${group[0]?.toUpperCase()}${group.slice(1)}`
+      const rows = new Map(isWhole ? [] : rowsUnder(after, heading))
+      for (const test of tests)
+        if (metaOf(test).fault?.group === group) rows.set(metaOf(test).fault?.name ?? "", rowOf(test))
+      return { heading, rows: [...rows.values()] }
     })
-    const before = readFileSync(page, "utf8").split(marker)[0]
-    const text = [`${held} of ${tests.length} faults held in the last run.`, "", ...tables].join("\n")
-    writeFileSync(page, `${before}${marker}\n\n${text}`)
+    const lines = tables.flatMap(({ rows }) => rows)
+    const held = lines.filter((row) => row.split(" | ")[2] === "yes").length
+    const text = tables
+      .filter(({ rows }) => rows.length > 0)
+      .flatMap(({ heading, rows }) => ["", heading, "", ...header, ...rows])
+    writeFileSync(
+      page,
+      `${before}${marker}\n\n${held} of ${lines.length} faults held when they were last run.\n${text.join("\n")}\n`
+    )
   }
 }
