@@ -74,6 +74,18 @@ describe("unusual settings of the role or the database", () => {
     })
   )
 
+  it.scopedLive("leave the server's keepalive short, so that it soon drops the transaction of a lost machine", () =>
+    Effect.gen(function* () {
+      const show = Effect.flatMap(Database, ({ sql }) =>
+        Effect.all([sql`show tcp_keepalives_idle`, sql`show idle_in_transaction_session_timeout`])
+      )
+      expect(yield* Effect.provide(show, on(yield* oddDatabase))).toEqual([
+        [{ tcp_keepalives_idle: "60" }],
+        [{ idle_in_transaction_session_timeout: "35s" }]
+      ])
+    })
+  )
+
   it.scopedLive("cause no schema difference, even behind a pooler that accepts no options", () =>
     Effect.gen(function* () {
       const url = yield* oddDatabase

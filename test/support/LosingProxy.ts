@@ -65,14 +65,18 @@ export interface Stalling {
   }) => Effect.Effect<void>
   /** New connections work again; stalled ones stay lost. */
   readonly heal: Effect.Effect<void>
+  /** Closes the server's ends of stalled connections, as its TCP keepalive does after a while. */
+  readonly expire: Effect.Effect<void>
 }
 
 export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, never, Scope.Scope> =>
   Effect.gen(function* () {
     const state = { generation: 0, replies: false, requests: false, new: false }
+    const ends = new Map<Socket, () => boolean>()
     const url = yield* listen(target, (client, server) => {
       const born = state.generation
       const isStalled = () => born < state.generation || state.new
+      ends.set(server, isStalled)
       client.on("data", (bytes) => {
         if (!isStalled() || state.replies) server.write(bytes)
       })
@@ -93,6 +97,9 @@ export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, nev
         }),
       heal: Effect.sync(() => {
         state.new = false
+      }),
+      expire: Effect.sync(() => {
+        for (const [server, isStalled] of ends) if (isStalled()) server.destroy()
       })
     }
   })

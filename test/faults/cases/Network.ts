@@ -49,7 +49,9 @@ const halfOpen = (direction: { readonly replies?: boolean; readonly requests?: b
   throughMiddlebox((proxy, deployment) =>
     Effect.gen(function* () {
       yield* proxy.stall(direction)
-      return [yield* Effect.raceAll(deployment.pods.map((pod) => pod.logged(unanswered)))]
+      const saw = yield* Effect.raceAll(deployment.pods.map((pod) => pod.logged(unanswered)))
+      yield* proxy.expire
+      return [saw]
     })
   )
 
@@ -103,6 +105,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
         yield* proxy.stall({ new: true })
         const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
         yield* Effect.sleep("5 seconds")
+        yield* proxy.expire
         yield* proxy.heal
         return [saw]
       })
@@ -132,6 +135,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
             const rescued = yield* Effect.raceAll(
               deployment.pods.filter((pod) => pod !== island).map((pod) => pod.logged(/reaper recover: [^"]+/))
             )
+            yield* proxy.expire
             yield* proxy.heal
             return [ready, rescued]
           })
