@@ -201,8 +201,4 @@ export const command = Command.make("chaos", options, (given) =>
     Effect.provide(DatabaseConfig.layer),
     Settings.configured({})
   )
-).pipe(
-  Command.withDescription(
-    "Inject faults into a staging deployment while marked jobs run, and check that none is lost. Injects only what --allow names."
-  )
-)
+).pipe(Command.withDescription("Inject the allowed faults into a staging deployment and check that no job is lost."))
