@@ -1,7 +1,10 @@
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import pg from "pg"
 import type { Deployment, Pod, Wanted } from "./Deployment.js"
 import { until } from "./Deployment.js"
 import type { FaultCase, Group } from "./FaultCase.js"
+import * as FaultServer from "./FaultServer.js"
+import { type Story, survive } from "./Survival.js"
 
 // Steps that several cases share.
 
@@ -66,3 +69,31 @@ export const cutConnections = (deployment: Deployment) =>
     `select pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and application_name like 'nightshift%' and pid <> pg_backend_pid()`
   )
+
+/** Runs a story on a server of its own. */
+export const onServer = (
+  fault: (server: FaultServer.FaultServer, deployment: Deployment) => ReturnType<Story["fault"]>,
+  options: Omit<Story, "fault" | "database"> & { readonly server?: Parameters<typeof FaultServer.make>[0] } = {}
+) =>
+  Effect.flatMap(FaultServer.make(options.server), (server) =>
+    survive({ ...options, database: Effect.succeed(server.url), fault: (deployment) => fault(server, deployment) })
+  )
+
+/** Holds a connection of another program until the Scope closes. */
+export const otherProgram = (url: string) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const client = new pg.Client({ connectionString: url, application_name: "other" })
+      client.on("error", () => {})
+      await client.connect()
+      return client
+    }),
+    (client) => Effect.promise(() => client.end().catch(() => {}))
+  )
+
+export const reload = (deployment: Deployment, setting: string) =>
+  Effect.zipRight(deployment.query(`alter system ${setting}`), deployment.query("select pg_reload_conf()"))
+
+/** Repeats a statement of an operator for some seconds. */
+export const during = (seconds: number, act: Effect.Effect<unknown, Error>, everyMillis: number) =>
+  Effect.repeat(Effect.ignore(act), Schedule.spaced(everyMillis).pipe(Schedule.upTo(`${seconds} seconds`)))
