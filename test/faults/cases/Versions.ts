@@ -204,7 +204,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
       fault: (deployment) =>
         Effect.gen(function* () {
           const slow = yield* deployment.startPod({
-            env: { QUEUE_HEARTBEAT: "60s", NIGHTSHIFT_POD_HEARTBEAT: "500ms" }
+            env: { QUEUE_HEARTBEAT: "60s", QUEUE_STALE_AFTER: "300s" }
           })
           yield* deployment.enqueue(slowJobs(6, 5_000), slow)
           const saw = yield* (yield* first(deployment)).logged(/reaper recover: [^"]+/)
