@@ -43,6 +43,11 @@ export const until = <A, E, R>(
     return yield* Effect.fail(new Error(`${what}: not within ${limitSeconds} s; last found ${JSON.stringify(found)}`))
   })
 
+/** A caller gives up on a pod that may be frozen after this long, and tries another one. */
+const enqueuePatience = 4_000
+/** On a busy machine a pod may take long to answer. */
+const patience = 20_000
+
 /** A process that serves at this address. */
 export const watch = (running: Nightshift.Running, base: string, takesLoad: boolean, isAlive: () => boolean): Pod => {
   const request = (method: string, path: string, body?: unknown) =>
@@ -52,7 +57,7 @@ export const watch = (running: Nightshift.Running, base: string, takesLoad: bool
         const response = await fetch(`${base}${path}`, {
           method,
           headers,
-          signal: AbortSignal.timeout(4_000),
+          signal: AbortSignal.timeout(method === "POST" ? enqueuePatience : patience),
           ...(body === undefined ? {} : { body: JSON.stringify(body) })
         })
         return { status: response.status, body: await response.text() }
