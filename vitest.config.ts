@@ -25,6 +25,8 @@ const sized = [
   "uploads/StoragePg",
   "scripts/bench",
   "testing/Simulation",
+  "testing/SimulatedWorkflows",
+  "workflow/PostgreSQL",
   "faults/Faults"
 ].map((name) => `test/${name}.test.ts`)
 

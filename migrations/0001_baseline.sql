@@ -4,6 +4,7 @@
 -- search_path set to the schema of DATABASE_SCHEMA, so no name here carries a schema.
 --
 --   jobs        job, lease, batch
+--   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL functions complete_deferred() and signal()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL function enqueue()
 --   schedules   schedule
@@ -27,7 +28,7 @@
 
 -- A job, from enqueue until retention deletes it. Its states:
 --
---   pending --claim--> running --finalize--> done | dead | pending again (retry, snooze, rescue)
+--   pending --claim--> running --finalize--> done | dead | pending again (retry, snooze, rescue, suspension)
 --
 -- Claiming a job changes its row but no index entry. PostgreSQL then writes the new row version on the same page and
 -- touches no index (a HOT update), which makes a claim a third cheaper. It does so only if no index mentions a changed
@@ -63,6 +64,10 @@ create table job (
   crash_count smallint not null default 0,
   -- How often the job died; part of the id of its follow-up, so that each death has one.
   death_count smallint not null default 0,
+  -- Null: a plain job. -1: a plain job whose end another row counts (table workflow_child). From 0: a workflow execution,
+  -- whose id is its dedupe key. Incremented by every wake-up and by every end of a run; a suspension states the value it
+  -- saw and is due at once if it has changed, so no wake-up is lost. 0 means that no run has ended yet.
+  woken int,
   status text not null default 'pending',
   queue text not null,
   kind text not null,
@@ -152,6 +157,9 @@ create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
 create index job_cancelled on job (queue, id) where dead_reason = 'cancelled';
 create index job_cancelled_newest on job (id) where dead_reason = 'cancelled';
 
+-- Workflow executions, newest first. Used by their list.
+create index job_execution on job (id) where woken >= 0;
+
 -- A claim and the jobs it took. The claim inserts the row, the finalize of its last job deletes it. The reaper finds
 -- the jobs of lost pods here, and the list of running jobs its ids.
 create table lease (
@@ -201,6 +209,159 @@ create index batch_open on batch (id) where closed_at is null;
 
 -- Closed batches by age. Used by cleanup.
 create index batch_closed on batch (closed_at) where closed_at is not null;
+
+----------------------------------------------------------------------------------------------------------- workflows
+
+-- A workflow execution is a job with `woken` from 0. It runs its function from the start whenever it is claimed; results
+-- recorded here are not computed again. Rows of these tables are deleted with the job. There are no foreign keys: a key
+-- to job would make every deletion of a plain job look here.
+
+-- The journal of an execution: a result that was given to its code, in the order of `sequence`. Inserted only by the
+-- holder of the job's lease (the insert locks the job FOR KEY SHARE and compares the lease), never updated.
+create table workflow_step (
+  job_id uuid not null,
+  started_at timestamptz not null,
+  ended_at timestamptz not null,
+  -- A failed attempt that is retried: when.
+  retry_at timestamptz,
+  sequence int not null,
+  attempt smallint not null,
+  -- What recorded it: run, transaction, sleep, signal, children, patch or undo.
+  kind text not null,
+  outcome text not null,
+  name text not null,
+  -- The result or the error, in the form of the library that wrote it.
+  exit jsonb not null,
+
+  constraint workflow_step_pkey primary key (job_id, name, attempt),
+  constraint workflow_step_outcome_known check (outcome in ('done', 'failed', 'retrying')),
+  constraint workflow_step_retry_is_dated check ((outcome = 'retrying') = (retry_at is not null))
+);
+
+-- What executions wait for: a signal, the end of a sleep or of a retry delay, the end of children, other code. The
+-- suspension inserts or locks the rows it waits for, and a completion does the same, so that one of them sees the other.
+-- A signal may come before its execution starts.
+create table workflow_deferred (
+  -- The dedupe key of the execution's job.
+  execution text not null,
+  kind text not null,
+  name text not null,
+  created_at timestamptz not null,
+  -- The end of a sleep, or the timeout of a signal.
+  due_at timestamptz,
+  completed_at timestamptz,
+  -- Children that have not ended.
+  remaining int,
+  -- Whether the execution is suspended on it.
+  waiting boolean not null default false,
+  -- Completed before its execution existed.
+  early boolean not null default false,
+  exit jsonb,
+
+  constraint workflow_deferred_pkey primary key (execution, kind, name),
+  constraint workflow_deferred_kind_known check (kind in ('signal', 'sleep', 'retry', 'children', 'changed'))
+) with (fillfactor = 70);
+
+-- Used by the purge: signals to executions that were never started.
+create index workflow_deferred_early on workflow_deferred (created_at) where early;
+
+-- A job that an execution started. The end of the job decrements `remaining` of the parent's workflow_deferred row with
+-- the kind `children` and this name; at 0 the parent wakes up once.
+create table workflow_child (
+  -- The execution that started it.
+  parent text not null,
+  name text not null,
+  position int not null,
+  child uuid not null,
+  -- Created by this parent: cancelling the parent cancels it.
+  owned boolean not null,
+  -- Set when the parent was told, or at once if the parent does not wait.
+  ended_at timestamptz,
+
+  constraint workflow_child_pkey primary key (parent, name, position)
+);
+
+-- Used when a job ends that others count, and to show the parents of an execution.
+create index workflow_child_child on workflow_child (child);
+
+-- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
+-- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.
+-- A function because the second statement needs a newer snapshot than the first: an execution that starts and suspends
+-- while the first waits for its row must be woken.
+create function complete_deferred(executions text[], kinds text[], names text[], exits jsonb, now_ms float8)
+returns table (place int, outcome text, job_id uuid, queue text, priority smallint, run_at float8)
+language plpgsql
+set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  now_ timestamptz := to_timestamp(now_ms / 1000);
+  -- Places whose row this call completed.
+  fresh int[];
+begin
+  with given as (
+    select distinct on (g.execution, g.kind, g.name) g.* from rows from (unnest(executions), unnest(kinds), unnest(names),
+      jsonb_array_elements(exits)) with ordinality as g(execution, kind, name, exit, place)
+    order by g.execution, g.kind, g.name, g.place
+  ), stored as (
+    insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early)
+    select g.execution, g.kind, g.name, now_, now_, g.exit, not exists (
+      select from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken >= 0)
+    from given g
+    on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit
+      where d.completed_at is null
+    returning d.execution, d.kind, d.name
+  )
+  select array_agg(g.place::int) into fresh
+  from given g join stored s on s.execution = g.execution and s.kind = g.kind and s.name = g.name;
+
+  return query
+    with locked as (
+      select j.id from job j
+      where j.dedupe_key = any(executions) and j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
+        -- An execution that has never run reads its waits when it does.
+        and (j.woken > 0 or j.lease is not null)
+      order by j.id for no key update
+    ), woke as (
+      update job j set woken = j.woken + 1,
+        run_at = case when j.lease is null then least(j.run_at, now_) else j.run_at end
+      from locked where j.id = locked.id
+      returning j.id, j.dedupe_key, j.queue, j.priority, j.run_at
+    )
+    select g.place::int, case when g.place = any(fresh) then 'completed' else 'repeated' end,
+      w.id, w.queue, w.priority, floor(extract(epoch from w.run_at) * 1000)::float8
+    from unnest(executions) with ordinality as g(execution, place) left join woke w on w.dedupe_key = g.execution
+    order by 1;
+end
+$$;
+
+-- Sends a signal to a workflow execution, in the caller's transaction; for programs without the client. Returns
+-- `completed`, or `repeated` if the signal has a value already. Pods are notified when the transaction commits.
+create function signal(execution text, name text, value jsonb default 'null') returns text
+language plpgsql
+set search_path from current
+as $$
+declare
+  answer record;
+begin
+  if coalesce(length(signal.execution), 0) not between 1 and 512 then
+    raise exception 'execution must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if coalesce(length(signal.name), 0) not between 1 and 512 then
+    raise exception 'name must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(signal.value::text) > 65536 then
+    raise exception 'value is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
+      hint = 'Send the key under which you store it.';
+  end if;
+  select * into answer from complete_deferred(array[signal.execution], array['signal'], array[signal.name],
+    jsonb_build_array(signal.value), floor(extract(epoch from clock_timestamp()) * 1000)::float8);
+  if answer.queue is not null then
+    perform pg_notify(current_schema || '_work', answer.queue);
+  end if;
+  return answer.outcome;
+end
+$$;
 
 -------------------------------------------------------------------------------------------------------------- queues
 
@@ -353,7 +514,10 @@ create function enqueue(
   key text default null,
   meta jsonb default null,
   delay interval default null,
-  force boolean default false
+  force boolean default false,
+  dedupe_scope text default null,
+  dedupe_window interval default null,
+  dedupe_replace boolean default false
 ) returns uuid
 language plpgsql
 set search_path from current
@@ -368,11 +532,11 @@ declare
   start timestamptz;
   lost numeric;
   cap int;
+  scope text;
   -- UUID version 7: the server's milliseconds, then random bits. PostgreSQL has a function for it only since 18.
   new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
     placing substring(int8send((extract(epoch from now_) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
-  holder uuid;
-  window_is_over boolean;
+  holder record;
 begin
   select * into known from kind k where k.name = enqueue.kind;
   if not found and enqueue.force is not true then
@@ -416,6 +580,22 @@ begin
   if length(enqueue.dedupe_key) not between 1 and 512 then
     raise exception 'dedupe_key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;
+  if enqueue.dedupe_key is null
+    and (enqueue.dedupe_scope is not null or enqueue.dedupe_window is not null or enqueue.dedupe_replace) then
+    raise exception 'dedupe_scope, dedupe_window and dedupe_replace need a dedupe_key' using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.dedupe_key is not null then
+    scope := coalesce(enqueue.dedupe_scope, case when enqueue.dedupe_window is null then 'active' else 'retained' end);
+  end if;
+  if scope not in ('active', 'retained') then
+    raise exception 'dedupe_scope must be active or retained, got %', left(scope, 40) using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.dedupe_window is not null and scope = 'active' then
+    raise exception 'dedupe_window needs the dedupe_scope retained, got active' using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.dedupe_window < interval '0' or enqueue.dedupe_window > interval '36500 days' then
+    raise exception 'dedupe_window must be between 0 and 36500 days' using errcode = 'interval_field_overflow';
+  end if;
   if length(enqueue.key) not between 1 and 512 then
     raise exception 'key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;
@@ -438,29 +618,39 @@ begin
 
   -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
   for try in 1..10 loop
-    select j.id, j.finished_at is not null and j.dedupe_until <= now_ into holder, window_is_over from job j
+    select j.id, j.kind, j.queue, coalesce(j.finished_at is not null and j.dedupe_until <= now_, false) as lapsed
+    into holder from job j
     where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
     if found then
-      if window_is_over is not true then
-        return holder;
+      if not holder.lapsed then
+        if enqueue.dedupe_replace and holder.kind = enqueue.kind then
+          update job j set payload = enqueue.payload, version = coalesce(known.version, 1), run_at = start,
+            priority = enqueue.priority::smallint, updated_at = now_
+          where j.id = holder.id and j.status = 'pending';
+          if found then
+            perform pg_notify(current_schema || '_work', holder.queue);
+          end if;
+        end if;
+        return holder.id;
       end if;
       update job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null
-      where j.id = holder and j.finished_at is not null and j.dedupe_until <= now_;
+      where j.id = holder.id and j.finished_at is not null and j.dedupe_until <= now_;
     end if;
     select q.depth_cap into cap from queue q where q.name = target;
     if cap is not null then
       if cap <= (select count(*) from (
-        select from job j where j.queue = target and j.finished_at is null and j.lease is null limit cap) w
+        select from job j where j.queue = target and j.finished_at is null and j.lease is null
+          and (j.woken is null or j.run_at <= now_) limit cap) w
       ) then
         raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
           using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
       end if;
     end if;
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-      on_dead, meta, created_at, updated_at)
+      dedupe_until, on_dead, meta, created_at, updated_at)
     values (new_id, target, enqueue.kind, coalesce(known.version, 1), enqueue.payload, enqueue.priority::smallint,
-      start, attempts::smallint, enqueue.key, enqueue.dedupe_key,
-      case when enqueue.dedupe_key is not null then 'active' end, known.on_dead, enqueue.meta, now_, now_)
+      start, attempts::smallint, enqueue.key, enqueue.dedupe_key, scope, now_ + enqueue.dedupe_window, known.on_dead,
+      enqueue.meta, now_, now_)
     on conflict do nothing;
     if found then
       perform pg_notify(current_schema || '_work', target);
@@ -510,7 +700,8 @@ begin
     group by 1, 2
   loop
     if given.cap - given.newcomers < (select count(*) from (
-      select from job j where j.queue = given.queue and j.finished_at is null and j.lease is null limit given.cap) w)
+      select from job j where j.queue = given.queue and j.finished_at is null and j.lease is null
+        and (j.woken is null or j.run_at <= now_) limit given.cap) w)
     then
       return query select 0, null::uuid, 'queue_full', given.queue || ' ' || given.cap;
       return;
@@ -537,7 +728,7 @@ begin
     select g.*, to_timestamp(g.run_at / 1000) as starts, to_timestamp(g.dedupe_until / 1000) as held_until
     from jsonb_to_recordset(request->'jobs') as g(place int, id uuid, queue text, kind text, version int, payload jsonb,
       priority smallint, run_at float8, max_attempts smallint, key text, dedupe_key text, dedupe_scope text,
-      dedupe_until float8, replace boolean, on_dead jsonb, meta jsonb, own_id boolean)
+      dedupe_until float8, replace boolean, on_dead jsonb, meta jsonb, own_id boolean, woken int)
     where g.dedupe_key is not null or g.own_id
     order by g.dedupe_key nulls first, g.place
   loop
@@ -545,10 +736,10 @@ begin
     -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
     for try in 1..10 loop
       insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-        dedupe_until, on_dead, meta, created_at, updated_at)
+        dedupe_until, on_dead, meta, woken, created_at, updated_at)
       values (given.id, given.queue, given.kind, given.version, coalesce(given.payload, 'null'), given.priority, given.starts,
         given.max_attempts, given.key, given.dedupe_key, given.dedupe_scope, given.held_until, given.on_dead, given.meta,
-        now_, now_)
+        given.woken, now_, now_)
       on conflict do nothing;
       if found then
         return query select given.place, given.id, 'enqueued', null::text;

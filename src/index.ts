@@ -48,6 +48,14 @@ export {
 export { InvalidRoute, Routes } from "./queue/settings/Routes.js"
 export { Transactions } from "./queue/Transactions.js"
 export { Wakeups } from "./queue/Wakeups.js"
+export {
+  ChildNotLinked,
+  ExecutionNotFound,
+  InvalidStep,
+  LeaseLost,
+  StepNotFound
+} from "./queue/workflow/WorkflowErrors.js"
+export { Workflows } from "./queue/workflow/Workflows.js"
 export * as Schedule from "./schedule/Schedule.js"
 export { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./schedule/ScheduleErrors.js"
 export { Schedules } from "./schedule/Schedules.js"

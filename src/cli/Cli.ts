@@ -17,6 +17,7 @@ const commands = {
   enqueue: () => import("./jobs/EnqueueCommand.js"),
   jobs: () => import("./jobs/JobsCommand.js"),
   batches: () => import("./jobs/BatchesCommand.js"),
+  workflows: () => import("./workflows/WorkflowsCommand.js"),
   queues: () => import("./queues/QueuesCommand.js"),
   schedules: () => import("./schedules/SchedulesCommand.js"),
   uploads: () => import("./uploads/UploadsCommand.js"),

@@ -47,6 +47,7 @@ import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedules } from "../schedule/Schedules.js"
@@ -72,7 +73,17 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Batches | Kinds | Routes | Transactions
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | Operations
+  | Batches
+  | Workflows
+  | Kinds
+  | Routes
+  | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** The services that programs and handlers can use. `SqlClient` uses the current transaction. */
@@ -204,10 +215,10 @@ const configsOf = <R>(options: CrewOptions<R>) =>
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
-  crewOn(options).pipe(configsOf(options))
+  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options))
 
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
-  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options), Layer.provideMerge(client(options)))
+  Layer.provideMerge(crew(options), client(options))

@@ -26,6 +26,7 @@ import type {
 } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/settings/QueueSettings.js"
+import type { ExecutionNotFound, InvalidStep, StepNotFound } from "../queue/workflow/WorkflowErrors.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
@@ -102,6 +103,9 @@ export type Foreseen =
   | BatchNotFound
   | BatchClosed
   | InvalidBatch
+  | ExecutionNotFound
+  | StepNotFound
+  | InvalidStep
   | IdempotencyKeyReused
   | IdempotencyKeyBusy
   | DatabaseError
@@ -161,6 +165,9 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   BatchNotFound: plain(404),
   InvalidBatch: (error) => ({ status: 400, message: error.message, field: error.field }),
   BatchClosed: plain(409),
+  ExecutionNotFound: plain(404),
+  StepNotFound: plain(404, { field: "step" }),
+  InvalidStep: plain(400),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   UndoRefused: plain(409),

@@ -31,6 +31,22 @@ export interface ClaimRequest {
   readonly limit: number
 }
 
+/** The workflow execution behind a claimed job. */
+export interface ClaimedExecution {
+  /** The execution's id, which is the job's dedupe key. */
+  readonly id: string
+  /** Counts wake-ups and ended runs. At 0 the execution has no journal yet. */
+  readonly woken: number
+  /** Cancellation was requested: this run undoes the steps that are done. */
+  readonly cancelled: boolean
+  /** Whether a pod ended while it ran this execution. */
+  readonly crashed: boolean
+  /** The version of the workflow that started it. */
+  readonly version: number
+  /** The job and its lease, which fence every write of the run. */
+  readonly run: HeldJob
+}
+
 export interface ClaimedJob {
   readonly id: JobId
   readonly lease: Lease
@@ -44,6 +60,10 @@ export interface ClaimedJob {
   readonly maxAttempts: number
   readonly crashCount: number
   readonly meta: unknown
+  /** Set if the job is a workflow execution. */
+  readonly execution?: ClaimedExecution | undefined
+  /** Whether the end of the job is counted elsewhere: it is an execution or a child of one. */
+  readonly linked?: boolean | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number
   readonly runAt: number

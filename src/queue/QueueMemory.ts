@@ -16,7 +16,7 @@ import type { NewJob } from "./enqueue/NewJob.js"
 import { oneByOne } from "./enqueue/OneByOne.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
-import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
+import { begin, die, finish, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { type Kinds, layerMemory } from "./Kinds.js"
@@ -41,9 +41,13 @@ import * as Routes from "./settings/Routes.js"
 import type { Wakeups } from "./Wakeups.js"
 import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
+import type { Workflows } from "./workflow/Workflows.js"
+import * as WorkflowsMemory from "./workflow/WorkflowsMemory.js"
+import { WorkflowTable } from "./workflow/WorkflowTableMemory.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueuesMemory.QueueTable.Service
+type WorkflowTables = typeof WorkflowTable.Service
 
 const claimAll = (
   table: Table,
@@ -70,6 +74,18 @@ const claimAll = (
       maxAttempts: row.maxAttempts,
       crashCount: row.crashCount,
       meta: row.meta === undefined ? undefined : JSON.parse(row.meta),
+      execution:
+        row.dedupe === undefined || row.woken === undefined || row.woken < 0
+          ? undefined
+          : {
+              id: row.dedupe.key,
+              woken: row.woken,
+              cancelled: row.cancelRequestedAt !== undefined,
+              crashed: row.crashCount > 0,
+              version: row.version,
+              run: { id: row.id, lease }
+            },
+      linked: row.woken !== undefined,
       createdAt: row.createdAt,
       runAt: row.runAt,
       startedAt: now
@@ -82,7 +98,7 @@ const heldBy = (table: Table, { id, lease }: HeldJob): JobRow | undefined => {
   return row?.run?.lease === lease ? row : undefined
 }
 
-const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
+const afterwards = (workflows: WorkflowTables, row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
   switch (end._tag) {
     case "Done":
       return finish(row, end.result, now)
@@ -92,6 +108,8 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
       const reason = row.cancelRequestedAt === undefined ? end.reason : "cancelled"
       return die(row, { ...end, reason, remember: end.remember ?? reason }, now)
     }
+    case "Suspended":
+      return suspend(row, end, workflows.suspend(row.dedupe?.key ?? "", end.waits, now), now)
   }
 }
 
@@ -101,6 +119,7 @@ const releaseAfter = (table: Table, row: JobRow, now: number) =>
 const finalizeAll = (
   table: Table,
   queues: QueueTables,
+  workflows: WorkflowTables,
   ends: ReadonlyArray<AttemptEnd>,
   now: number,
   firstTries: WeakMap<ReadonlyArray<AttemptEnd>, number>
@@ -117,7 +136,7 @@ const finalizeAll = (
     ended(queues, row, end, now)
     // Jobs that wait for this key may now be claimable.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
-    const after = afterwards(row, end, now)
+    const after = afterwards(workflows, row, end, now)
     releaseAfter(table, after, now)
     if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
     return []
@@ -164,12 +183,18 @@ const purgeAll = (table: Table, queues: ReadonlyArray<QueueSettings>, usual: Dur
   return purged
 }
 
-/** Returns an error for the first queue that would exceed its depth cap. */
-const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyArray<NewJob>): QueueFull | undefined => {
+/** Returns an error for the first queue that would exceed its depth cap. Sleeping executions do not count. */
+const fullQueue = (
+  table: Table,
+  queues: typeof Queues.Service,
+  jobs: ReadonlyArray<NewJob>,
+  now: number
+): QueueFull | undefined => {
   for (const queue of new Set(jobs.map((job) => job.queue))) {
     const cap = queues.known(queue)?.depthCap
     const coming = jobs.filter((job) => job.queue === queue).length
-    if (cap !== undefined && table.pending(queue).length + coming > cap) return new QueueFull({ queue, cap })
+    const waiting = () => table.pending(queue).filter(({ runAt, woken }) => woken === undefined || runAt <= now)
+    if (cap !== undefined && waiting().length + coming > cap) return new QueueFull({ queue, cap })
   }
   return undefined
 }
@@ -183,7 +208,7 @@ const enqueuing = (
   const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatten(
       table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
-        const full = fullQueue(table, queues, newcomers(table, jobs, now))
+        const full = fullQueue(table, queues, newcomers(table, jobs, now), now)
         return full === undefined ? enqueueAll(table, jobs, now) : Either.left(full)
       })
     )
@@ -195,6 +220,7 @@ const enqueuing = (
 const make = (
   table: Table,
   tables: QueueTables,
+  workflows: WorkflowTables,
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined,
@@ -207,7 +233,7 @@ const make = (
     table.step((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
-      const movedOn = finalizeAll(table, tables, ends, firstTry ?? now, firstTries)
+      const movedOn = finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTries)
       firstTries.set(ends, firstTry ?? now)
       return movedOn
     }),
@@ -245,7 +271,10 @@ const make = (
     }),
   purge: (usual, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
-      table.step((now) => purgeAll(table, settings, usual, now))
+      table.step((now) => {
+        workflows.purgeEarly(now - Duration.toMillis(usual))
+        return purgeAll(table, settings, usual, now)
+      })
     )
 })
 
@@ -259,35 +288,41 @@ export const layer: Layer.Layer<
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes.Routes
   | Signals
   | JobsMemory.JobsMemory,
   never,
   Wakeups
-> = Layer.mergeAll(
+> = WorkflowsMemory.layer.pipe(
   Layer.provideMerge(
-    BatchesMemory.layer,
-    Layer.effect(
-      Queue,
-      Effect.gen(function* () {
-        return make(
-          yield* JobTableMemory.JobTable,
-          yield* QueuesMemory.QueueTable,
-          yield* Queues,
-          yield* Routes.Routes,
-          yield* Tracing
+    Layer.mergeAll(
+      Layer.provideMerge(
+        BatchesMemory.layer,
+        Layer.effect(
+          Queue,
+          Effect.gen(function* () {
+            return make(
+              yield* JobTableMemory.JobTable,
+              yield* QueuesMemory.QueueTable,
+              yield* WorkflowTable,
+              yield* Queues,
+              yield* Routes.Routes,
+              yield* Tracing
+            )
+          })
         )
-      })
+      ),
+      Layer.provideMerge(OperationsMemory.layer, JobAdminMemory.layer),
+      JobSearchMemory.layer,
+      JobOverviewMemory.layer,
+      JobDiagnosisMemory.layer,
+      JobsMemory.layer
     )
   ),
-  Layer.provideMerge(OperationsMemory.layer, JobAdminMemory.layer),
-  JobSearchMemory.layer,
-  JobOverviewMemory.layer,
-  JobDiagnosisMemory.layer,
-  JobsMemory.layer
-).pipe(
   Layer.provideMerge(QueuesMemory.layer),
+  Layer.provide(WorkflowTable.layer),
   Layer.provide(Layer.merge(JobTableMemory.layer, QueuesMemory.table)),
   Layer.provideMerge(Signals.layerLocal),
   Layer.provideMerge(QueuesMemory.routes),

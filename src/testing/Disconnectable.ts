@@ -4,6 +4,7 @@ import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
 import { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import { Queue } from "../queue/Queue.js"
+import { Workflows } from "../queue/workflow/Workflows.js"
 import { Schedules } from "../schedule/Schedules.js"
 
 /**
@@ -11,9 +12,9 @@ import { Schedules } from "../schedule/Schedules.js"
  * results.
  */
 export const make = (
-  context: Context.Context<Queue | Pods | Leadership | Schedules | MinuteBuckets>
+  context: Context.Context<Queue | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
-  readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules | MinuteBuckets>
+  readonly layer: Layer.Layer<Queue | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
   /**
    * Disconnects the pod, removes its pod row and releases its leadership. Its jobs stay running until they are
    * recovered.
@@ -21,6 +22,7 @@ export const make = (
   readonly disconnect: (pod: PodId) => Effect.Effect<void>
 } => {
   const queue = Context.get(context, Queue)
+  const workflows = Context.get(context, Workflows)
   const pods = Context.get(context, Pods)
   const leadership = Context.get(context, Leadership)
   const schedules = Context.get(context, Schedules)
@@ -56,6 +58,14 @@ export const make = (
         pendingQueues: unless([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
         purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
+      }),
+      // A killed run never learns what became of its calls.
+      Layer.succeed(Workflows, {
+        ...workflows,
+        load: (run) => Effect.suspend(() => (disconnected ? Effect.never : workflows.load(run))),
+        record: (run, step) => Effect.suspend(() => (disconnected ? Effect.never : workflows.record(run, step))),
+        startChildren: (run, name, children, options) =>
+          Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
       }),
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin) =>

@@ -14,6 +14,7 @@ import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
 import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 
 export type Ports =
   | Queue
@@ -24,6 +25,7 @@ export type Ports =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes
 
@@ -40,6 +42,7 @@ export interface Line {
   readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
   readonly batches: typeof Batches.Service
+  readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
   readonly advance: Advance
@@ -87,6 +90,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const standing = yield* JobDiagnosis
     const operations = yield* Operations
     const batches = yield* Batches
+    const workflows = yield* Workflows
     const kinds = yield* Kinds
     const routes = yield* Routes
     const ids = yield* makeGenerator
@@ -121,6 +125,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       standing,
       operations,
       batches,
+      workflows,
       kinds,
       routes,
       advance,

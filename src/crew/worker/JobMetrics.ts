@@ -20,6 +20,7 @@ class CountedEnd implements AttemptEnd {
   readonly lease: Lease
   readonly queue: string
   readonly key: string | undefined
+  readonly linked: boolean | undefined
   private counted = false
 
   constructor(
@@ -33,12 +34,15 @@ class CountedEnd implements AttemptEnd {
     this.lease = job.lease
     this.queue = job.queue
     this.key = job.key
+    this.linked = job.linked
   }
 
   written(became: Became, now: number, reason?: DeadReason): void {
     if (this.counted) return
     this.counted = true
     const { end, span, tally } = this
+    // Waiting is neither a result nor a retry.
+    if (end._tag === "Suspended") return
     if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
     if (became === "done") tally.completed(now)
     else if (became === "dead") tally.died(1, reason ?? (end._tag === "Dead" ? end.reason : "cancelled"), now)

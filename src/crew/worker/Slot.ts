@@ -168,7 +168,8 @@ const runTransactional = <R>(
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
-    finalized = [{ id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }]
+    const { id, key, lease, linked, queue } = job
+    finalized = [{ id, lease, end, queue, key, linked }]
     const movedOn = yield* context.queue.finalize(finalized)
     if (movedOn.length > 0) return yield* new LeaseLost()
     // A heartbeat may find the job done and interrupt this fiber before it reads the reply to COMMIT.
@@ -260,6 +261,9 @@ class RunningJob<R> implements JobContext {
   }
   get meta() {
     return this.job.meta
+  }
+  get execution() {
+    return this.job.execution
   }
 
   progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {

@@ -208,7 +208,8 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   from taken cross join unnest(taken.spots) with ordinality as place(spot, number)
   where j.ctid = place.spot
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
-    ${millis("j.created_at")}, ${millis("j.run_at")}${keyed ? ", place.number::int" : ""}`
+    ${millis("j.created_at")}, ${millis("j.run_at")},
+    case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null) end${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */
 const insertClaimed = (schema: string) => `

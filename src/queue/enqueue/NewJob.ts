@@ -33,14 +33,18 @@ export interface NewJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** The batch to which the job belongs. Set by `Batches`. */
   readonly batch?: BatchId | undefined
+  /**
+   * `execution`: a workflow execution, whose id is its dedupe key with the scope `retained`. `counted`: its end is counted
+   * by a row of workflow_child.
+   */
+  readonly link?: "execution" | "counted" | undefined
 }
 
 export interface Dedupe {
   readonly key: string
-  readonly scope: DedupeScope
-  /**
-   * With scope `retained`: how long the key is held after the job was stored. Without it, as long as the row exists.
-   */
+  /** How long the key is held: until the job ends, or as long as its row exists. [`retained` with a window, else `active`] */
+  readonly scope?: DedupeScope | undefined
+  /** How long a `retained` key is held after the job was stored. Without it, as long as the row exists. */
   readonly window?: DurationInput | undefined
   /** If the holder is still pending, replace its payload and start time instead of ignoring this job. */
   readonly replace?: boolean | undefined
@@ -64,6 +68,7 @@ export interface AdmittedJob {
   readonly onDead: string | null
   readonly meta: string | null
   readonly batch: BatchId | null
+  readonly woken: number | null
 }
 
 export {
@@ -81,14 +86,25 @@ type Fault = readonly [field: string, reason: string]
 const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
-const faultOfWindow = (window: DurationInput | undefined): string | undefined => {
+/** The scope of a dedupe key. A window implies `retained`. */
+export const scopeOf = ({ scope, window }: Dedupe): DedupeScope =>
+  scope ?? (window === undefined ? "active" : "retained")
+
+const faultOfWindow = ({ scope, window }: Partial<Dedupe> = {}): string | undefined => {
   if (window === undefined) return undefined
+  if (scope === "active") return 'needs the scope "retained", got "active"'
   try {
     return faultOfWait(decodeDuration(window))
   } catch (error) {
     return `must be a duration: ${error instanceof Error ? error.message.replace(/\.$/, "") : String(error)}`
   }
 }
+
+/** An execution is found by its dedupe key as long as its row exists. */
+const faultOfExecution = (dedupe: Dedupe | undefined): string | undefined =>
+  dedupe?.scope === "retained" && dedupe.window === undefined && dedupe.replace !== true
+    ? undefined
+    : "of an execution must have a key, the scope `retained` and nothing else"
 
 /** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
@@ -101,7 +117,8 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
-  at("dedupe.window", faultOfWindow(job.dedupe?.window)) ??
+  at("dedupe.window", faultOfWindow(job.dedupe)) ??
+  at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**
@@ -136,12 +153,13 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     runAt: job.runAt === undefined ? undefined : Math.floor(job.runAt),
     key: job.key ?? null,
     dedupeKey: job.dedupe?.key ?? null,
-    dedupeScope: job.dedupe?.scope ?? null,
+    dedupeScope: job.dedupe === undefined ? null : scopeOf(job.dedupe),
     dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(decodeDuration(job.dedupe.window)),
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,
     meta: meta.right,
-    batch: job.batch ?? null
+    batch: job.batch ?? null,
+    woken: job.link === undefined ? null : job.link === "execution" ? 0 : -1
   })
 }
 

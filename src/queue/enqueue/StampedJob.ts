@@ -19,7 +19,8 @@ export const hasExtras = (job: StampedJob) =>
   job.key !== null ||
   job.onDead !== null ||
   job.meta !== null ||
-  job.batch !== null
+  job.batch !== null ||
+  job.woken !== null
 
 /** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
 export const byDedupeKey = (a: StampedJob, b: StampedJob) => {
@@ -117,5 +118,6 @@ export const fullParameters = (jobs: StampedJobs, now: number, wait: string | nu
   jsonArray(jobs.map(({ onDead }) => onDead)),
   jsonArray(jobs.map(({ meta }) => meta)),
   wait,
-  SqlArrays.ofTexts(jobs.map(({ batch }) => batch))
+  SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
+  SqlArrays.ofNumbers(jobs.map(({ woken }) => woken))
 ]
