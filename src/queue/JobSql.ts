@@ -202,7 +202,7 @@ export const make = (schema: string) => ({
   finish: hot(`
   with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
   update ${schema}.job j
-  set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
+  set status = 'done', lease = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
   from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) as e(id, lease)
   where j.id = e.id and j.lease = e.lease`),
@@ -239,7 +239,8 @@ export const make = (schema: string) => ({
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
       history = case when ${remember} is null then j.history else ${appendHistory(remember, "e.error", "$10")} end,
-      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
+      lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
+      updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
