@@ -1,0 +1,151 @@
+// The set-ups of the matrix. Each returns what it ran on and what was seen, or throws.
+import { spawn } from "node:child_process"
+import { rmSync } from "node:fs"
+import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+import { fileURLToPath } from "node:url"
+import { journey, nightshift } from "./journey.mjs"
+import { startHAProxy, startPgBouncer } from "./middle.mjs"
+import { binariesOf, define, makeBase, makePair, releases } from "./servers.mjs"
+
+const root = fileURLToPath(new URL("../..", import.meta.url))
+
+const laws = ["test/laws"]
+const journeys = ["test/journeys/Crashes.test.ts"]
+
+const vitest = (files, env) =>
+  new Promise((done, fail) => {
+    const child = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...files], {
+      cwd: root,
+      env: { ...process.env, NO_COLOR: "1", ...env }
+    })
+    let output = ""
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk))
+    child.once("close", (code) => {
+      const passed = /Tests +(?:.*\| )?(\d+) passed/.exec(output)?.[1]
+      if (code === 0 && passed !== undefined) return done(Number(passed))
+      fail(new Error(`vitest ${files.join(" ")} failed:\n${output.slice(-6000)}`))
+    })
+  })
+
+const inFolder = async (native, use) => {
+  const place = makeBase(native)
+  try {
+    return await use(place)
+  } finally {
+    rmSync(place.base, { recursive: true, force: true })
+  }
+}
+
+const seconds = (millis) => `${(millis / 1000).toFixed(1)} s`
+const told = ({ jobs, lost, ranAgain, resumedAfter }) =>
+  `${jobs} jobs, ${lost.length} lost, ${ranAgain} ran again, enqueue resumed after ${seconds(resumedAfter)}`
+
+const killTwoPods = async ({ killPod }) => {
+  await killPod()
+  await sleep(500)
+  await killPod()
+}
+
+const onVersion = (major) => () =>
+  inFolder(binariesOf(major).native, async (place) => {
+    const server = await define(place, "server")
+    await server.start()
+    try {
+      const passed = await vitest([...laws, ...journeys], { TEST_DATABASE_URL: server.url })
+      return { on: `PostgreSQL ${releases[major].split("-")[0]}`, saw: `${passed} tests passed` }
+    } finally {
+      await server.stop()
+    }
+  })
+
+/** What the doctor says about notifications. */
+const notifications = async (cwd, env) => {
+  const { output } = await nightshift(["doctor", "--json"], { cwd, env })
+  const { findings } = JSON.parse(output.slice(output.indexOf("{")))
+  return findings.find(({ check }) => check === "notifications")?.status
+}
+
+const throughPgBouncer = () =>
+  inFolder(binariesOf(18).native, async (place) => {
+    const server = await define(place, "server")
+    await server.start()
+    const pooler = await startPgBouncer(place, server)
+    try {
+      const passed = await vitest(laws, { TEST_DATABASE_URL: server.url, TEST_POOLER: `127.0.0.1:${pooler.port}` })
+      const env = { DATABASE_LISTEN_URL: server.url }
+      const common = { cwd: place.base, disturb: killTwoPods, readUrl: { before: server.url, after: server.url } }
+      const deaf = await journey({ ...common, url: pooler.url, env: {} })
+      const hearing = await journey({ ...common, url: pooler.url, env })
+      const said = [await notifications(place.base, { DATABASE_URL: pooler.url }), await notifications(place.base, { DATABASE_URL: pooler.url, ...env })]
+      if (said.join() !== "warn,ok") throw new Error(`nightshift doctor should warn without DATABASE_LISTEN_URL and not with it, got ${said}`)
+      return {
+        on: `PgBouncer ${pooler.version}, transaction mode`,
+        saw: `${passed} tests passed; two pods killed: ${told(deaf)}; with DATABASE_LISTEN_URL: ${told(hearing)}`
+      }
+    } finally {
+      await pooler.stop()
+      await server.stop()
+    }
+  })
+
+const switchOver = () =>
+  inFolder(binariesOf(18).native, async (place) => {
+    const pair = await makePair(place, { synchronous: false })
+    const proxy = await startHAProxy(place, [pair.primary, pair.standby])
+    try {
+      const seen = await journey({
+        cwd: place.base,
+        url: proxy.url,
+        readUrl: { before: pair.primary.url, after: pair.standby.url },
+        // A fast shutdown sends everything to the standby first.
+        disturb: async () => {
+          await pair.primary.stop()
+          await pair.promote()
+        }
+      })
+      return { on: `HAProxy ${proxy.version}, planned switch-over`, saw: told(seen) }
+    } finally {
+      await proxy.stop()
+      await pair.standby.stop()
+      await pair.primary.stop()
+    }
+  })
+
+/** The primary loses power while the standby has received nothing for `lag`; the standby is promoted a second later. */
+const failover = ({ lag, synchronous }) => () =>
+  inFolder(binariesOf(18).native, async (place) => {
+    const pair = await makePair(place, { synchronous })
+    let crashedAt = 0
+    try {
+      const seen = await journey({
+        cwd: place.base,
+        url: `postgres://postgres@127.0.0.1:${pair.primary.port},127.0.0.1:${pair.standby.port}/postgres`,
+        readUrl: { before: pair.primary.url, after: pair.standby.url },
+        mayLose: !synchronous,
+        disturb: async () => {
+          await pair.stopSending()
+          await sleep(lag)
+          await pair.primary.crash()
+          crashedAt = performance.now()
+          await sleep(1000)
+          await pair.promote()
+        }
+      })
+      const oldest = Math.min(...seen.lost.map(({ acknowledgedAt }) => acknowledgedAt))
+      const window = seen.lost.length === 0 ? "" : `; all lost jobs were acknowledged in the last ${seconds(crashedAt - oldest)}`
+      if (seen.lost.length > 0 && crashedAt - oldest > lag + 500) throw new Error(`a job that was stored ${seconds(crashedAt - oldest)} before the crash is lost`)
+      return { on: `standby ${seconds(lag)} behind, ${synchronous ? "synchronous" : "asynchronous"}`, saw: `${told(seen)}${window}` }
+    } finally {
+      await pair.standby.stop()
+      await pair.primary.stop()
+    }
+  })
+
+export const setups = {
+  ...Object.fromEntries(Object.keys(releases).map((major) => [`postgres-${major}`, onVersion(major)])),
+  pgbouncer: throughPgBouncer,
+  haproxy: switchOver,
+  "failover-async": failover({ lag: 1000, synchronous: false }),
+  "failover-sync": failover({ lag: 1000, synchronous: true })
+}
