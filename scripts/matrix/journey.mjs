@@ -106,7 +106,10 @@ const drained = async (url, limit) => {
     const [{ count }] = await reading(url, unfinished)
     if (count === 0) return
     if (performance.now() - begun > limit) {
-      const rows = await reading(url, "select id, status, kind, attempt, last_error from nightshift.job where status in ('pending', 'running') limit 5")
+      const rows = await reading(
+        url,
+        "select id, status, kind, attempt, last_error from nightshift.job where status in ('pending', 'running') limit 5"
+      )
       throw new Error(`${count} jobs did not finish within ${limit / 1000} s: ${JSON.stringify(rows)}`)
     }
     await sleep(200)
@@ -121,9 +124,16 @@ const count = (values) => {
 
 /** What the history and the database disagree about. */
 const compare = async (history, readUrl, ledger) => {
-  const stored = new Map((await reading(readUrl, "select id, status from nightshift.job")).map(({ id, status }) => [id, status]))
+  const stored = new Map(
+    (await reading(readUrl, "select id, status from nightshift.job")).map(({ id, status }) => [id, status])
+  )
   const rows = count((await reading(readUrl, "select n from ledger")).map(({ n }) => n))
-  const runs = count(readFileSync(ledger, "utf8").split("\n").filter((line) => line !== "").map(Number))
+  const runs = count(
+    readFileSync(ledger, "utf8")
+      .split("\n")
+      .filter((line) => line !== "")
+      .map(Number)
+  )
   const acknowledged = history.filter(({ acknowledgedAt }) => acknowledgedAt !== undefined)
   const kept = acknowledged.filter(({ id }) => stored.has(id))
   return {
@@ -165,7 +175,9 @@ export const journey = async ({ cwd, disturb, env, mayLose = false, readUrl, url
     const overAt = performance.now()
     const resumed = () => producer.history.findLast(({ acknowledgedAt }) => acknowledgedAt > overAt) !== undefined
     while (!resumed() && performance.now() - overAt < 60_000) await sleep(20)
-    const firstAfter = Math.min(...producer.history.map(({ acknowledgedAt }) => acknowledgedAt ?? Infinity).filter((at) => at > overAt))
+    const firstAfter = Math.min(
+      ...producer.history.map(({ acknowledgedAt }) => acknowledgedAt ?? Infinity).filter((at) => at > overAt)
+    )
     await sleep(2000)
     await producer.stop()
     await drained(readUrl.after, 90_000)

@@ -10,9 +10,14 @@ import { freePort } from "../bench/postgres.mjs"
 /** Finds a program, or says how to install it. */
 const programOf = (name, variable) => {
   const program = process.env[variable] ?? name
-  const asked = spawnSync(program, ["-v"], { encoding: "utf8", env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` } })
+  const asked = spawnSync(program, ["-v"], {
+    encoding: "utf8",
+    env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
+  })
   if (asked.error !== undefined) {
-    throw new Error(`${program} cannot be run: install ${name} (apt-get install ${name}), or set ${variable} to its path.`)
+    throw new Error(
+      `${program} cannot be run: install ${name} (apt-get install ${name}), or set ${variable} to its path.`
+    )
   }
   return { program, version: /\d+\.\d+\.\d+/.exec(asked.stdout + asked.stderr)?.[0] ?? "unknown" }
 }
@@ -31,7 +36,8 @@ const run = async (program, args, { account = {}, base, name, port }) => {
   const child = spawn(program, args, { ...account, cwd: base, env, stdio: ["ignore", out, out] })
   const ended = new Promise((done) => child.once("exit", done))
   for (let waited = 0; !(await answers(port)); waited += 50) {
-    if (child.exitCode !== null || waited > 10_000) throw new Error(`${name} did not start:\n${readFileSync(log, "utf8")}`)
+    if (child.exitCode !== null || waited > 10_000)
+      throw new Error(`${name} did not start:\n${readFileSync(log, "utf8")}`)
     await sleep(50)
   }
   return {

@@ -28,7 +28,10 @@ export const fromNpm = (name, packages) => {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, "package.json"), '{ "private": true }')
-  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], { cwd: folder, stdio: "pipe" })
+  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], {
+    cwd: folder,
+    stdio: "pipe"
+  })
   writeFileSync(complete, wanted)
   return folder
 }
@@ -84,7 +87,14 @@ export const define = async ({ account, base, bin, lib }, name, { copyOf, settin
 
   const start = async (more = {}) => {
     writeFileSync(log, "")
-    const own = { port, listen_addresses: "127.0.0.1", unix_socket_directories: sockets, ...common, ...settings, ...more }
+    const own = {
+      port,
+      listen_addresses: "127.0.0.1",
+      unix_socket_directories: sockets,
+      ...common,
+      ...settings,
+      ...more
+    }
     const flags = Object.entries(own).flatMap(([key, value]) => ["-c", `${key}=${value}`])
     const command = ["-c", supervisor, "postgres", join(bin, "postgres"), "-D", data, ...flags]
     server = spawn("/bin/sh", command, { ...options, stdio: ["pipe", "ignore", openSync(log, "a")] })

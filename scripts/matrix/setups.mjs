@@ -1,7 +1,6 @@
 // The set-ups of the matrix. Each returns what it ran on and what was seen, or throws.
 import { spawn } from "node:child_process"
 import { rmSync } from "node:fs"
-import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { journey, nightshift } from "./journey.mjs"
@@ -77,8 +76,12 @@ const throughPgBouncer = () =>
       const common = { cwd: place.base, disturb: killTwoPods, readUrl: { before: server.url, after: server.url } }
       const deaf = await journey({ ...common, url: pooler.url, env: {} })
       const hearing = await journey({ ...common, url: pooler.url, env })
-      const said = [await notifications(place.base, { DATABASE_URL: pooler.url }), await notifications(place.base, { DATABASE_URL: pooler.url, ...env })]
-      if (said.join() !== "warn,ok") throw new Error(`nightshift doctor should warn without DATABASE_LISTEN_URL and not with it, got ${said}`)
+      const said = [
+        await notifications(place.base, { DATABASE_URL: pooler.url }),
+        await notifications(place.base, { DATABASE_URL: pooler.url, ...env })
+      ]
+      if (said.join() !== "warn,ok")
+        throw new Error(`nightshift doctor should warn without DATABASE_LISTEN_URL and not with it, got ${said}`)
       return {
         on: `PgBouncer ${pooler.version}, transaction mode`,
         saw: `${passed} tests passed; two pods killed: ${told(deaf)}; with DATABASE_LISTEN_URL: ${told(hearing)}`
@@ -113,34 +116,41 @@ const switchOver = () =>
   })
 
 /** The primary loses power while the standby has received nothing for `lag`; the standby is promoted a second later. */
-const failover = ({ lag, synchronous }) => () =>
-  inFolder(binariesOf(18).native, async (place) => {
-    const pair = await makePair(place, { synchronous })
-    let crashedAt = 0
-    try {
-      const seen = await journey({
-        cwd: place.base,
-        url: `postgres://postgres@127.0.0.1:${pair.primary.port},127.0.0.1:${pair.standby.port}/postgres`,
-        readUrl: { before: pair.primary.url, after: pair.standby.url },
-        mayLose: !synchronous,
-        disturb: async () => {
-          await pair.stopSending()
-          await sleep(lag)
-          await pair.primary.crash()
-          crashedAt = performance.now()
-          await sleep(1000)
-          await pair.promote()
+const failover =
+  ({ lag, synchronous }) =>
+  () =>
+    inFolder(binariesOf(18).native, async (place) => {
+      const pair = await makePair(place, { synchronous })
+      let crashedAt = 0
+      try {
+        const seen = await journey({
+          cwd: place.base,
+          url: `postgres://postgres@127.0.0.1:${pair.primary.port},127.0.0.1:${pair.standby.port}/postgres`,
+          readUrl: { before: pair.primary.url, after: pair.standby.url },
+          mayLose: !synchronous,
+          disturb: async () => {
+            await pair.stopSending()
+            await sleep(lag)
+            await pair.primary.crash()
+            crashedAt = performance.now()
+            await sleep(1000)
+            await pair.promote()
+          }
+        })
+        const oldest = Math.min(...seen.lost.map(({ acknowledgedAt }) => acknowledgedAt))
+        const window =
+          seen.lost.length === 0 ? "" : `; all lost jobs were acknowledged in the last ${seconds(crashedAt - oldest)}`
+        if (seen.lost.length > 0 && crashedAt - oldest > lag + 500)
+          throw new Error(`a job that was stored ${seconds(crashedAt - oldest)} before the crash is lost`)
+        return {
+          on: `standby ${seconds(lag)} behind, ${synchronous ? "synchronous" : "asynchronous"}`,
+          saw: `${told(seen)}${window}`
         }
-      })
-      const oldest = Math.min(...seen.lost.map(({ acknowledgedAt }) => acknowledgedAt))
-      const window = seen.lost.length === 0 ? "" : `; all lost jobs were acknowledged in the last ${seconds(crashedAt - oldest)}`
-      if (seen.lost.length > 0 && crashedAt - oldest > lag + 500) throw new Error(`a job that was stored ${seconds(crashedAt - oldest)} before the crash is lost`)
-      return { on: `standby ${seconds(lag)} behind, ${synchronous ? "synchronous" : "asynchronous"}`, saw: `${told(seen)}${window}` }
-    } finally {
-      await pair.standby.stop()
-      await pair.primary.stop()
-    }
-  })
+      } finally {
+        await pair.standby.stop()
+        await pair.primary.stop()
+      }
+    })
 
 export const setups = {
   ...Object.fromEntries(Object.keys(releases).map((major) => [`postgres-${major}`, onVersion(major)])),
