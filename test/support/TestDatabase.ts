@@ -5,6 +5,8 @@ import { inject } from "vitest"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { Migrations } from "../../src/database/Migrations.js"
+import * as CitusDatabase from "./CitusDatabase.js"
 
 const administer = (statement: string) =>
   Effect.promise(async () => {
@@ -21,24 +23,43 @@ const administer = (statement: string) =>
 // the WAL. PostgreSQL 14 does not have this option.
 const strategy = process.env.TEST_DATABASE_URL === undefined ? "strategy file_copy" : ""
 
-/** Creates a database on the run's server, dropped with the Scope even while clients are connected. */
+const createOn = (name: string, template: string) =>
+  CitusDatabase.isCitus
+    ? Effect.promise(() => CitusDatabase.create(inject("serverUrl"), name))
+    : administer(`create database ${name} template ${template} ${strategy}`)
+
+const drop = (name: string) =>
+  CitusDatabase.isCitus
+    ? Effect.promise(() => CitusDatabase.drop(inject("serverUrl"), name))
+    : administer(`drop database if exists ${name} with (force)`)
+
+/**
+ * Creates a database on the run's server, dropped with the Scope even while clients are connected. TEST_POOLER names the
+ * host and port of a pooler in front of the server.
+ */
 const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
   Effect.gen(function* () {
     const name = `nightshift_test_${randomBytes(6).toString("hex")}`
-    yield* Effect.acquireRelease(administer(`create database ${name} template ${template} ${strategy}`), () =>
-      administer(`drop database if exists ${name} with (force)`)
-    )
+    yield* Effect.acquireRelease(createOn(name, template), () => drop(name))
     const url = new URL(inject("serverUrl"))
     url.pathname = `/${name}`
+    url.host = process.env.TEST_POOLER ?? url.host
     return Redacted.make(url.href)
   })
+
+/** Applies the migrations to an empty database. */
+const migrate = (url: Redacted.Redacted) =>
+  Effect.flatMap(Migrations, (migrations) => migrations.migrate).pipe(
+    Effect.provide(Layer.provide(Migrations.layer, over(Effect.succeed(url)))),
+    Effect.orDie
+  )
 
 /** A database without Nightshift's tables. */
 export const empty: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = create("template1")
 
 /** A database with the current schema. */
 export const migrated: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.suspend(() =>
-  create(inject("templateDatabase"))
+  CitusDatabase.isCitus ? Effect.tap(empty, migrate) : create(inject("templateDatabase"))
 )
 
 const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
