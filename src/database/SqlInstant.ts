@@ -10,21 +10,11 @@ export const instant = (millis: string): string => `pg_catalog.to_timestamp(${mi
 /** A parameter or expression in milliseconds, as an interval. */
 export const span = (millis: string): string => `make_interval(secs => ${millis}::float8 / 1000)`
 
-/**
- * A timestamptz without its time zone, to extract the epoch from. PostgreSQL declares `extract` of a timestamptz as
- * stable, although the epoch does not depend on the session's zone, and Citus rejects stable functions in RETURNING and
- * in conditions of writes.
- */
-export const inUtc = (column: string): string => `(${column} at time zone 'UTC')`
-
-/** A timestamptz as whole epoch milliseconds. */
-export const millis = (column: string): string => `floor(extract(epoch from ${inUtc(column)}) * 1000)::float8`
-
-/** An interval as whole milliseconds. */
-export const spanMillis = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`
+/** A timestamptz as whole epoch milliseconds, or an interval as whole milliseconds. */
+export const millis = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`
 
 /** A timestamptz in microseconds, exact: only to see whether it changed. */
-export const micros = (column: string): string => `(extract(epoch from ${inUtc(column)}) * 1000000)::bigint`
+export const micros = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`
 
 /** The same for statements that are put together from fragments. An absent instant is null. */
 export const fragments = (sql: PgClient) => ({

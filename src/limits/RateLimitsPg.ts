@@ -2,7 +2,7 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import { makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { fragments, instant, inUtc } from "../database/SqlInstant.js"
+import { fragments, instant } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
 import * as Transaction from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
@@ -20,7 +20,7 @@ export const statementsFor = (schema: string): LimitSql => ({
   take: hot(`
 with bucket as materialized (
   select scope, tokens, blocks, coalesce(tuned_capacity, capacity) as capacity, coalesce(tuned_rate, rate) as rate,
-    extract(epoch from ${inUtc("refilled_at")})::float8 * 1000 as refilled_ms
+    extract(epoch from refilled_at)::float8 * 1000 as refilled_ms
   from ${schema}.rate_limit where scope = $1
   -- A concurrent statement waits here and then reads the row as the first one left it, not its own snapshot.
   for update
@@ -92,7 +92,7 @@ const make = Effect.gen(function* () {
   const statements = named("limit", statementsFor(schema))
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
-    extract(epoch from ${sql.literal(inUtc("refilled_at"))})::float8 * 1000 as refilled_ms`
+    extract(epoch from refilled_at)::float8 * 1000 as refilled_ms`
   const { instant } = fragments(sql)
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)

@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { instant, inUtc } from "../database/SqlInstant.js"
+import { instant } from "../database/SqlInstant.js"
 
 // Times are passed as epoch milliseconds.
 
@@ -10,7 +10,7 @@ export const during = (column: string) => `${column} >= ${instant("$1")} and ${c
 
 /** Start of the bucket that contains a time; `width` is the parameter with the bucket width. */
 export const bucketStart = (column: string, width: string) =>
-  `floor(extract(epoch from ${inUtc(column)}) * 1000 / ${width})::float8 * ${width}`
+  `floor(extract(epoch from ${column}) * 1000 / ${width})::float8 * ${width}`
 
 /** Rows per delete statement: large enough to be efficient, small enough to be short. */
 const batch = 5_000

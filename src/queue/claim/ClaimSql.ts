@@ -1,4 +1,4 @@
-import { instant, inUtc } from "../../database/SqlInstant.js"
+import { instant } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
@@ -7,7 +7,7 @@ import { hot } from "../../database/Statements.js"
 
 // `extract` computes in numeric, which costs a large claim more than reading the rows. As float8 the result can be half
 // a microsecond early, hence the 0.0005.
-const millis = (column: string) => `floor(date_part('epoch', ${inUtc(column)}) * 1000 + 0.0005)`
+const millis = (column: string) => `floor(date_part('epoch', ${column}) * 1000 + 0.0005)`
 
 export interface Form {
   readonly keyed: boolean

@@ -1,15 +1,14 @@
 import { Duration } from "effect"
-import { instant, millis, span, spanMillis } from "../../database/SqlInstant.js"
+import { instant, millis, span } from "../../database/SqlInstant.js"
 import { calmAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
 
 // Converts rows of the queue table to and from SQL. Times and durations are passed as milliseconds.
 
 const named = (column: string) => `${millis(column)} as ${column}`
-const namedSpan = (column: string) => `${spanMillis(column)} as ${column}`
 
-export const columns = `name, max_workers, paused, ${namedSpan("retain_done")}, ${namedSpan("retain_dead")}, backoff_enabled,
-  ${namedSpan("backoff_base")}, ${namedSpan("backoff_max")}, rate_jobs, ${namedSpan("rate_per")}, rate_tokens,
+export const columns = `name, max_workers, paused, ${named("retain_done")}, ${named("retain_dead")}, backoff_enabled,
+  ${named("backoff_base")}, ${named("backoff_max")}, rate_jobs, ${named("rate_per")}, rate_tokens,
   ${named("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${named("throttled_until")}, throttle_attempts,
   ${named("calm_since")}, ${named("keys_cooling_until")}, revision`
 
