@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { define } from "./servers.mjs"
+import { define, execute } from "./servers.mjs"
 
 const missing = `no PostgreSQL with the Citus extension was found: install Citus (https://docs.citusdata.com), then set CITUS_BIN to the folder
 that has its \`postgres\` and \`pg_config\`, such as /usr/lib/postgresql/16/bin`
@@ -24,7 +24,33 @@ const settings = {
   "citus.enable_statistics_collection": "off"
 }
 
-/** Starts the three servers. Databases are joined by the tests, one by one. */
+export const onDatabase = (url, name) => {
+  const changed = new URL(url)
+  changed.pathname = `/${name}`
+  return changed.href
+}
+
+const address = (url) => `'${new URL(url).hostname}', ${new URL(url).port}`
+
+/** Creates a database on every node and joins the nodes. Schemas created there are distributed, unless told otherwise. */
+export const createDatabase = async (coordinator, workers, name) => {
+  const nodes = [coordinator, ...workers]
+  await Promise.all(nodes.map((url) => execute(url, [`create database ${name}`])))
+  await Promise.all(nodes.map((url) => execute(onDatabase(url, name), ["create extension citus"])))
+  await execute(onDatabase(coordinator, name), [
+    `select citus_set_coordinator_host(${address(coordinator)})`,
+    ...workers.map((url) => `select citus_add_node(${address(url)})`)
+  ])
+  await Promise.all(
+    nodes.map((url) => execute(url, [`alter database ${name} set citus.enable_schema_based_sharding = on`]))
+  )
+}
+
+export const dropDatabase = async (coordinator, workers, name) => {
+  for (const url of [coordinator, ...workers]) await execute(url, [`drop database if exists ${name} with (force)`])
+}
+
+/** Starts the three servers. Databases join them one by one. */
 export const startCluster = async (place) => {
   const bin = findBinaries()
   const nodes = []
@@ -35,5 +61,8 @@ export const startCluster = async (place) => {
   const stop = async () => {
     for (const node of nodes) await node.stop()
   }
-  return { coordinator, workers, stop }
+  const [row] = await coordinator.query(
+    "select default_version as version from pg_available_extensions where name = 'citus'"
+  )
+  return { coordinator, workers, stop, version: row.version }
 }

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import pg from "pg"
 import { connect, job } from "../../dist/client.js"
+import { execute } from "./servers.mjs"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const command = join(root, "dist", "nightshift.js")
@@ -98,6 +99,7 @@ const reading = async (url, text) => {
   }
 }
 
+const plainLedger = ["drop table if exists ledger", "create table ledger (n int not null)"]
 const unfinished = "select count(*)::int as count from nightshift.job where status in ('pending', 'running')"
 
 const drained = async (url, limit) => {
@@ -151,14 +153,14 @@ const compare = async (history, readUrl, ledger) => {
  * Runs the journey. `disturb` receives `pods`, a function that kills one and starts another, and returns when the fault is over.
  * `readUrl` names the server before and after the fault. Throws if a promise was broken; `mayLose` lets acknowledged jobs be missing.
  */
-export const journey = async ({ cwd, disturb, env, mayLose = false, readUrl, url }) => {
+export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger, mayLose = false, readUrl, url }) => {
   const ledger = join(cwd, "ledger.txt")
   if (existsSync(ledger)) rmSync(ledger)
   writeFileSync(ledger, "")
   const podEnv = { DATABASE_URL: url, MATRIX_LEDGER: ledger, ...env }
   const migrated = await nightshift(["migrate"], { cwd, env: podEnv })
   if (migrated.code !== 0) throw new Error(`nightshift migrate failed:\n${migrated.output}`)
-  await reading(readUrl.before, "create table if not exists ledger (n int not null)")
+  await execute(readUrl.before, tables)
   const shift = await connect(url, { log: false })
   const pods = [await startPod(cwd, podEnv), await startPod(cwd, podEnv)]
   const killPod = async () => {

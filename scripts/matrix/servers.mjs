@@ -48,7 +48,7 @@ export const binariesOf = (major) => {
 /** A folder for the files of a set-up. `native`, if any, is copied where the server's user can read it. */
 export const makeBase = (native) => {
   const base = mkdtempSync(join(tmpdir(), "nightshift-matrix-run-"))
-  const settled = settleIn(base, native)
+  const settled = settleIn(base, native ?? "/")
   return { base, account: settled.account, bin: join(settled.native, "bin"), lib: join(settled.native, "lib") }
 }
 
@@ -60,6 +60,17 @@ const once = async (url, text, values) => {
   await client.connect()
   try {
     return (await client.query(text, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** Runs statements one by one: several in one string would be one transaction. */
+export const execute = async (url, statements) => {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    for (const statement of statements) await client.query(statement)
   } finally {
     await client.end()
   }

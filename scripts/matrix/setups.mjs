@@ -3,9 +3,10 @@ import { spawn } from "node:child_process"
 import { rmSync } from "node:fs"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
+import { createDatabase, onDatabase, startCluster } from "./citus.mjs"
 import { journey, nightshift } from "./journey.mjs"
 import { startHAProxy, startPgBouncer } from "./middle.mjs"
-import { binariesOf, define, makeBase, makePair, releases } from "./servers.mjs"
+import { binariesOf, define, execute, makeBase, makePair, releases } from "./servers.mjs"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -152,10 +153,57 @@ const failover =
       }
     })
 
+/** A distributed schema is refused at the start, not at the first claim. */
+const refusesDistributed = async (cwd, url) => {
+  await execute(url, ["create schema spread"])
+  const env = { DATABASE_URL: url, DATABASE_SCHEMA: "spread" }
+  const { code, output } = await nightshift(["migrate"], { cwd, env })
+  if (code === 0 || !output.includes("citus_schema_undistribute('spread')")) {
+    throw new Error(`nightshift migrate should refuse a distributed schema, got code ${code}: ${output}`)
+  }
+}
+
+const onCitus = () =>
+  inFolder(undefined, async (place) => {
+    const cluster = await startCluster(place)
+    try {
+      const [coordinator, ...workers] = [cluster.coordinator, ...cluster.workers].map(({ url }) => url)
+      const passed = await vitest([...laws, ...journeys], {
+        TEST_DATABASE_URL: coordinator,
+        TEST_CITUS_WORKERS: workers.join(",")
+      })
+      for (const name of ["shop", "warehouse"]) await createDatabase(coordinator, workers, name)
+      const onCoordinator = onDatabase(coordinator, "shop")
+      const onWorker = onDatabase(workers[0], "warehouse")
+      await refusesDistributed(place.base, onCoordinator)
+      const common = { cwd: place.base, disturb: killTwoPods }
+      // Transactional handlers write a distributed table in the transaction of their job.
+      const atCoordinator = await journey({
+        ...common,
+        url: onCoordinator,
+        readUrl: { before: onCoordinator, after: onCoordinator },
+        ledger: ["create table ledger (n int not null)", "select create_distributed_table('ledger', 'n')"]
+      })
+      const atWorker = await journey({
+        ...common,
+        url: onWorker,
+        readUrl: { before: onWorker, after: onWorker },
+        ledger: ["set citus.enable_ddl_propagation = off", "create table ledger (n int not null)"]
+      })
+      return {
+        on: `Citus ${cluster.version}, coordinator and two workers`,
+        saw: `${passed} tests passed; two pods killed: ${told(atCoordinator)}; schema on a worker: ${told(atWorker)}`
+      }
+    } finally {
+      await cluster.stop()
+    }
+  })
+
 export const setups = {
   ...Object.fromEntries(Object.keys(releases).map((major) => [`postgres-${major}`, onVersion(major)])),
   pgbouncer: throughPgBouncer,
   haproxy: switchOver,
   "failover-async": failover({ lag: 1000, synchronous: false }),
-  "failover-sync": failover({ lag: 1000, synchronous: true })
+  "failover-sync": failover({ lag: 1000, synchronous: true }),
+  citus: onCitus
 }

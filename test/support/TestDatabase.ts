@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto"
 import { Effect, Layer, Redacted, type Scope } from "effect"
 import pg from "pg"
 import { inject } from "vitest"
+import { createDatabase, dropDatabase } from "../../scripts/matrix/citus.mjs"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import { Migrations } from "../../src/database/Migrations.js"
-import * as CitusDatabase from "./CitusDatabase.js"
 
 const administer = (statement: string) =>
   Effect.promise(async () => {
@@ -23,14 +23,18 @@ const administer = (statement: string) =>
 // the WAL. PostgreSQL 14 does not have this option.
 const strategy = process.env.TEST_DATABASE_URL === undefined ? "strategy file_copy" : ""
 
+/** URLs of the workers, if TEST_DATABASE_URL is the coordinator of a Citus cluster. */
+const workers = (process.env.TEST_CITUS_WORKERS ?? "").split(",").filter((url) => url !== "")
+const isCitus = workers.length > 0
+
 const createOn = (name: string, template: string) =>
-  CitusDatabase.isCitus
-    ? Effect.promise(() => CitusDatabase.create(inject("serverUrl"), name))
+  isCitus
+    ? Effect.promise(() => createDatabase(inject("serverUrl"), workers, name))
     : administer(`create database ${name} template ${template} ${strategy}`)
 
 const drop = (name: string) =>
-  CitusDatabase.isCitus
-    ? Effect.promise(() => CitusDatabase.drop(inject("serverUrl"), name))
+  isCitus
+    ? Effect.promise(() => dropDatabase(inject("serverUrl"), workers, name))
     : administer(`drop database if exists ${name} with (force)`)
 
 /**
@@ -57,9 +61,9 @@ const migrate = (url: Redacted.Redacted) =>
 /** A database without Nightshift's tables. */
 export const empty: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = create("template1")
 
-/** A database with the current schema. */
+/** A database with the current schema. One with Citus cannot be cloned. */
 export const migrated: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.suspend(() =>
-  CitusDatabase.isCitus ? Effect.tap(empty, migrate) : create(inject("templateDatabase"))
+  isCitus ? Effect.tap(empty, migrate) : create(inject("templateDatabase"))
 )
 
 const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
