@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { createDatabase, onDatabase, startCluster } from "./citus.mjs"
 import { journey, nightshift } from "./journey.mjs"
+import { checkManifests } from "./manifests.mjs"
 import { startHAProxy, startPgBouncer } from "./middle.mjs"
 import { binariesOf, define, execute, makeBase, makePair, releases } from "./servers.mjs"
 
@@ -199,11 +200,17 @@ const onCitus = () =>
     }
   })
 
+const inKubernetes = async () => {
+  const kinds = await checkManifests(`${root}docs/operate/kubernetes.yaml`)
+  return { on: "schemas and types of Kubernetes and KEDA", saw: `${kinds.join(", ")} are valid` }
+}
+
 export const setups = {
   ...Object.fromEntries(Object.keys(releases).map((major) => [`postgres-${major}`, onVersion(major)])),
   pgbouncer: throughPgBouncer,
   haproxy: switchOver,
   "failover-async": failover({ lag: 1000, synchronous: false }),
   "failover-sync": failover({ lag: 1000, synchronous: true }),
-  citus: onCitus
+  citus: onCitus,
+  kubernetes: inKubernetes
 }
