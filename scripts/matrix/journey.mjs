@@ -149,6 +149,12 @@ const compare = async (history, readUrl, ledger) => {
   }
 }
 
+/** The longest time in which no enqueue was acknowledged, in milliseconds. */
+const longestPause = (history) => {
+  const times = history.map(({ acknowledgedAt }) => acknowledgedAt).toSorted((a, b) => a - b)
+  return Math.max(...times.slice(1).map((time, index) => time - times[index]))
+}
+
 /**
  * Runs the journey. `disturb` receives `pods`, a function that kills one and starts another, and returns when the fault is over.
  * `readUrl` names the server before and after the fault. Throws if a promise was broken; `mayLose` lets acknowledged jobs be missing.
@@ -172,14 +178,10 @@ export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger,
   try {
     const producer = startProducer(shift)
     await sleep(2000)
-    const disturbedAt = performance.now()
-    const noted = await disturb({ killPod, history: producer.history })
+    const noted = await disturb({ killPod })
     const overAt = performance.now()
-    const resumed = () => producer.history.findLast(({ acknowledgedAt }) => acknowledgedAt > overAt) !== undefined
+    const resumed = () => producer.history.some(({ acknowledgedAt }) => acknowledgedAt > overAt)
     while (!resumed() && performance.now() - overAt < 60_000) await sleep(20)
-    const firstAfter = Math.min(
-      ...producer.history.map(({ acknowledgedAt }) => acknowledgedAt ?? Infinity).filter((at) => at > overAt)
-    )
     await sleep(2000)
     await producer.stop()
     await drained(readUrl.after, 90_000)
@@ -206,9 +208,7 @@ export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger,
       jobs: found.acknowledged,
       lost: found.lost,
       ranAgain: found.ranAgain,
-      resumedAfter: firstAfter - disturbedAt,
-      disturbedAt,
-      warnings: [...new Set(pods.flatMap((pod) => pod.output().match(/WARN.*|level=WARN.*/g) ?? []))]
+      longestPause: longestPause(producer.history)
     }
   } finally {
     for (const { child } of pods) child.kill("SIGKILL")

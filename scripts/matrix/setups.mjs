@@ -39,8 +39,8 @@ const inFolder = async (native, use) => {
 }
 
 const seconds = (millis) => `${(millis / 1000).toFixed(1)} s`
-const told = ({ jobs, lost, ranAgain, resumedAfter }) =>
-  `${jobs} jobs, ${lost.length} lost, ${ranAgain} ran again, enqueue resumed after ${seconds(resumedAfter)}`
+const told = ({ jobs, longestPause, lost, ranAgain }) =>
+  `${jobs} jobs, ${lost.length} lost, ${ranAgain} ran again, longest pause of enqueues ${seconds(longestPause)}`
 
 const killTwoPods = async ({ killPod }) => {
   await killPod()

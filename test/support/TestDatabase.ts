@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto"
-import { Effect, Layer, Redacted, type Scope } from "effect"
+import { Effect, Layer, Option, Redacted, type Scope } from "effect"
 import pg from "pg"
 import { inject } from "vitest"
 import { createDatabase, dropDatabase } from "../../scripts/matrix/citus.mjs"
@@ -37,17 +37,17 @@ const drop = (name: string) =>
     ? Effect.promise(() => dropDatabase(inject("serverUrl"), workers, name))
     : administer(`drop database if exists ${name} with (force)`)
 
-/**
- * Creates a database on the run's server, dropped with the Scope even while clients are connected. TEST_POOLER names the
- * host and port of a pooler in front of the server.
- */
+/** Host and port of a pooler in front of the server. */
+const pooler = process.env.TEST_POOLER
+
+/** Creates a database on the run's server, dropped with the Scope even while clients are connected. */
 const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
   Effect.gen(function* () {
     const name = `nightshift_test_${randomBytes(6).toString("hex")}`
     yield* Effect.acquireRelease(createOn(name, template), () => drop(name))
     const url = new URL(inject("serverUrl"))
     url.pathname = `/${name}`
-    url.host = process.env.TEST_POOLER ?? url.host
+    url.host = pooler ?? url.host
     return Redacted.make(url.href)
   })
 
@@ -66,10 +66,22 @@ export const migrated: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Ef
   isCitus ? Effect.tap(empty, migrate) : create(inject("templateDatabase"))
 )
 
+/** Behind a pooler, notifications arrive on a direct connection. */
+const configOf = (url: Redacted.Redacted) => {
+  if (pooler === undefined) return DatabaseConfig.layer
+  const direct = new URL(Redacted.value(url))
+  direct.host = new URL(inject("serverUrl")).host
+  return Layer.effect(
+    DatabaseConfig,
+    Effect.map(DatabaseConfig, (config) => ({ ...config, listenUrl: Option.some(Redacted.make(direct.href)) }))
+  ).pipe(Layer.provide(DatabaseConfig.layer))
+}
+
 const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
   Database.layer.pipe(
-    Layer.provideMerge(Layer.unwrapScoped(Effect.map(url, DatabaseUrl.layerOf))),
-    Layer.provideMerge(DatabaseConfig.layer),
+    Layer.provideMerge(
+      Layer.unwrapScoped(Effect.map(url, (made) => Layer.merge(DatabaseUrl.layerOf(made), configOf(made))))
+    ),
     Layer.orDie
   )
 
