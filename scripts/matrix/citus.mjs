@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { define, execute } from "./servers.mjs"
+import { define, execute, onDatabase } from "./servers.mjs"
 
 const missing = `no PostgreSQL with the Citus extension was found: install Citus (https://docs.citusdata.com), then set CITUS_BIN to the folder
 that has its \`postgres\` and \`pg_config\`, such as /usr/lib/postgresql/16/bin`
@@ -22,12 +22,6 @@ const settings = {
   max_prepared_transactions: "200",
   max_connections: "300",
   "citus.enable_statistics_collection": "off"
-}
-
-export const onDatabase = (url, name) => {
-  const changed = new URL(url)
-  changed.pathname = `/${name}`
-  return changed.href
 }
 
 const address = (url) => `'${new URL(url).hostname}', ${new URL(url).port}`

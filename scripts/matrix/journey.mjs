@@ -5,9 +5,8 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
-import pg from "pg"
 import { connect, job } from "../../dist/client.js"
-import { execute } from "./servers.mjs"
+import { execute, query } from "./servers.mjs"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const command = join(root, "dist", "nightshift.js")
@@ -88,27 +87,16 @@ const startProducer = (shift) => {
   }
 }
 
-const reading = async (url, text) => {
-  const client = new pg.Client({ connectionString: url })
-  client.on("error", () => {})
-  await client.connect()
-  try {
-    return (await client.query(text)).rows
-  } finally {
-    await client.end()
-  }
-}
-
 const plainLedger = ["drop table if exists ledger", "create table ledger (n int not null)"]
 const unfinished = "select count(*)::int as count from nightshift.job where status in ('pending', 'running')"
 
 const drained = async (url, limit) => {
   const begun = performance.now()
   for (;;) {
-    const [{ count }] = await reading(url, unfinished)
+    const [{ count }] = await query(url, unfinished)
     if (count === 0) return
     if (performance.now() - begun > limit) {
-      const rows = await reading(
+      const rows = await query(
         url,
         "select id, status, kind, attempt, last_error from nightshift.job where status in ('pending', 'running') limit 5"
       )
@@ -127,9 +115,9 @@ const count = (values) => {
 /** What the history and the database disagree about. */
 const compare = async (history, readUrl, ledger) => {
   const stored = new Map(
-    (await reading(readUrl, "select id, status from nightshift.job")).map(({ id, status }) => [id, status])
+    (await query(readUrl, "select id, status from nightshift.job")).map(({ id, status }) => [id, status])
   )
-  const rows = count((await reading(readUrl, "select n from ledger")).map(({ n }) => n))
+  const rows = count((await query(readUrl, "select n from ledger")).map(({ n }) => n))
   const runs = count(
     readFileSync(ledger, "utf8")
       .split("\n")

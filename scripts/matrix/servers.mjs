@@ -54,7 +54,8 @@ export const makeBase = (native) => {
 
 const common = { fsync: "off", max_connections: "200", shared_buffers: "128MB", log_min_messages: "warning" }
 
-const once = async (url, text, values) => {
+/** Runs one statement and returns its rows. */
+export const query = async (url, text, values) => {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
   client.on("error", () => {})
   await client.connect()
@@ -74,6 +75,13 @@ export const execute = async (url, statements) => {
   } finally {
     await client.end()
   }
+}
+
+/** The URL of another database on the same server. */
+export const onDatabase = (url, name) => {
+  const changed = new URL(url)
+  changed.pathname = `/${name}`
+  return changed.href
 }
 
 /** Defines a server; `start` starts it. `copyOf` clones the data of a stopped server. */
@@ -122,7 +130,7 @@ export const define = async ({ account, base, bin, lib }, name, { copyOf, settin
     url,
     start,
     pid,
-    query: (text, values) => once(url, text, values),
+    query: (text, values) => query(url, text, values),
     /** Fast shutdown: standbys receive everything first. */
     stop: async () => {
       if (server === undefined || server.exitCode !== null) return

@@ -3,11 +3,12 @@ import { spawn } from "node:child_process"
 import { rmSync } from "node:fs"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
-import { createDatabase, onDatabase, startCluster } from "./citus.mjs"
+import { backUpAndRestore } from "./backup.mjs"
+import { createDatabase, startCluster } from "./citus.mjs"
 import { journey, nightshift } from "./journey.mjs"
 import { checkManifests } from "./manifests.mjs"
 import { startHAProxy, startPgBouncer } from "./middle.mjs"
-import { binariesOf, define, execute, makeBase, makePair, releases } from "./servers.mjs"
+import { binariesOf, define, execute, makeBase, makePair, onDatabase, releases } from "./servers.mjs"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -200,6 +201,20 @@ const onCitus = () =>
     }
   })
 
+const restored = () =>
+  inFolder(binariesOf(15).native, async (place) => {
+    const server = await define(place, "server")
+    await server.start()
+    try {
+      const readUrl = { before: server.url, after: server.url }
+      await journey({ cwd: place.base, disturb: async () => {}, readUrl, url: server.url })
+      const kept = await backUpAndRestore(server, place.base)
+      return { on: "pg_dump and pg_restore, PostgreSQL 15", saw: `the commands of the page work; restored ${kept}` }
+    } finally {
+      await server.stop()
+    }
+  })
+
 const inKubernetes = async () => {
   const kinds = await checkManifests(`${root}docs/operate/kubernetes.yaml`)
   return { on: "schemas and types of Kubernetes and KEDA", saw: `${kinds.join(", ")} are valid` }
@@ -212,5 +227,6 @@ export const setups = {
   "failover-async": failover({ lag: 1000, synchronous: false }),
   "failover-sync": failover({ lag: 1000, synchronous: true }),
   citus: onCitus,
+  backup: restored,
   kubernetes: inKubernetes
 }
