@@ -17,6 +17,7 @@ import pg from "pg"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
+import * as Startup from "./Startup.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
 // every subscribed channel and is reopened when it breaks. Notifications sent while it was down are lost, so after
@@ -93,11 +94,10 @@ const connectTo = (connectionString: string, config: typeof DatabaseConfig.Servi
       )
   )
 
-/** Whether there is a pooler in between. A pooler reports its own process id at login. */
 const isPooled = (client: pg.Client) =>
   Effect.map(
     Effect.tryPromise(() => client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid")),
-    ({ rows }) => rows[0]?.pid !== (client as pg.Client & { readonly processID: number }).processID
+    ({ rows }) => Startup.isPooled(client, rows[0]?.pid ?? 0)
   )
 
 /**
