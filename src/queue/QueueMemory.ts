@@ -8,6 +8,8 @@ import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
 import type { Operations } from "./admin/Operations.js"
 import * as OperationsMemory from "./admin/OperationsMemory.js"
+import type { Batches } from "./batch/Batches.js"
+import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
@@ -254,6 +256,7 @@ export const layer: Layer.Layer<
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Batches
   | Kinds
   | Routes.Routes
   | Signals
@@ -261,17 +264,20 @@ export const layer: Layer.Layer<
   never,
   Wakeups
 > = Layer.mergeAll(
-  Layer.effect(
-    Queue,
-    Effect.gen(function* () {
-      return make(
-        yield* JobTableMemory.JobTable,
-        yield* QueuesMemory.QueueTable,
-        yield* Queues,
-        yield* Routes.Routes,
-        yield* Tracing
-      )
-    })
+  Layer.provideMerge(
+    BatchesMemory.layer,
+    Layer.effect(
+      Queue,
+      Effect.gen(function* () {
+        return make(
+          yield* JobTableMemory.JobTable,
+          yield* QueuesMemory.QueueTable,
+          yield* Queues,
+          yield* Routes.Routes,
+          yield* Tracing
+        )
+      })
+    )
   ),
   Layer.provideMerge(OperationsMemory.layer, JobAdminMemory.layer),
   JobSearchMemory.layer,
