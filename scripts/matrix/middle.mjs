@@ -8,9 +8,9 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { freePort } from "../bench/postgres.mjs"
 
 /** Finds a program, or says how to install it. */
-const programOf = (name, variable) => {
+const programOf = (name, variable, versionFlag) => {
   const program = process.env[variable] ?? name
-  const asked = spawnSync(program, ["-v"], {
+  const asked = spawnSync(program, [versionFlag], {
     encoding: "utf8",
     env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
   })
@@ -51,7 +51,7 @@ const run = async (program, args, { account = {}, base, name, port }) => {
 
 /** PgBouncer in transaction mode with its default settings, in front of every database of a server. */
 export const startPgBouncer = async ({ account, base }, server) => {
-  const { program, version } = programOf("pgbouncer", "PGBOUNCER")
+  const { program, version } = programOf("pgbouncer", "PGBOUNCER", "-V")
   const port = await freePort()
   const config = join(base, "pgbouncer.ini")
   const users = join(base, "users.txt")
@@ -93,7 +93,7 @@ const startRoleCheck = async (server) => {
 
 /** HAProxy that leads to the server whose role check answers 200, and closes connections to the others. */
 export const startHAProxy = async ({ base }, servers) => {
-  const { program, version } = programOf("haproxy", "HAPROXY")
+  const { program, version } = programOf("haproxy", "HAPROXY", "-v")
   const port = await freePort()
   const config = join(base, "haproxy.cfg")
   const checks = await Promise.all(servers.map(startRoleCheck))
