@@ -118,26 +118,11 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
       const files = yield* Effect.cached(readAll(directory))
       const table = sql(`${schema}.migration`)
 
-      const applied = mapErrors(
-        Effect.gen(function* () {
-          const found = yield* sql<{
-            there: boolean
-          }>`select to_regclass(${`${schema}.migration`}) is not null as there`
-          if (found[0]?.there !== true) return []
-          return yield* sql<AppliedRow>`select number, name, checksum, oldest_code from ${table} order by number`
-        })
-      )
-
       // Citus can distribute the tables of a schema to its workers. It then rejects claims, which write several tables in
       // one statement.
       const refuseDistributed = Effect.gen(function* () {
-        const [citus] = yield* mapErrors(
-          sql<{ there: boolean }>`select to_regclass('pg_catalog.pg_dist_schema') is not null as there`
-        )
-        if (citus?.there !== true) return
-        const found = yield* mapErrors(
-          sql`select from pg_catalog.pg_dist_schema where schemaid = to_regnamespace(${schema})::oid`
-        )
+        const found = yield* sql`
+          select from pg_catalog.pg_dist_schema where schemaid = to_regnamespace(${schema})::oid`
         if (found.length === 0) return
         return yield* new MigrationRefused({
           detail: `Citus distributes schema ${schema}, and its planner does not support Nightshift's statements`,
@@ -145,8 +130,16 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
         })
       })
 
+      const applied = Effect.gen(function* () {
+        const [found] = yield* sql<{ there: boolean; citus: boolean }>`
+          select to_regclass(${`${schema}.migration`}) is not null as there,
+            to_regclass('pg_catalog.pg_dist_schema') is not null as citus`
+        if (found?.citus === true) yield* refuseDistributed
+        if (found?.there !== true) return []
+        return yield* sql<AppliedRow>`select number, name, checksum, oldest_code from ${table} order by number`
+      }).pipe(mapErrors)
+
       const state = Effect.gen(function* () {
-        yield* refuseDistributed
         return yield* compare(yield* files, yield* applied, schema, code)
       })
 
