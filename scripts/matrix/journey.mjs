@@ -166,7 +166,7 @@ export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger,
   try {
     const producer = startProducer(shift)
     await sleep(2000)
-    const noted = await disturb({ killPod })
+    await disturb({ killPod })
     const overAt = performance.now()
     const resumed = () => producer.history.some(({ acknowledgedAt }) => acknowledgedAt > overAt)
     while (!resumed() && performance.now() - overAt < 60_000) await sleep(20)
@@ -192,11 +192,11 @@ export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger,
     }
     if (broken.length > 0) throw new Error(broken.join("; "))
     return {
-      ...noted,
       jobs: found.acknowledged,
       lost: found.lost,
       ranAgain: found.ranAgain,
-      longestPause: longestPause(producer.history)
+      longestPause: longestPause(producer.history),
+      log: pods.map((pod) => pod.output()).join("")
     }
   } finally {
     for (const { child } of pods) child.kill("SIGKILL")

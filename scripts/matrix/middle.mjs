@@ -55,7 +55,7 @@ export const startPgBouncer = async ({ account, base }, server) => {
   const port = await freePort()
   const config = join(base, "pgbouncer.ini")
   const users = join(base, "users.txt")
-  const preparing = Number(version.split(".")[1]) >= 21 ? "max_prepared_statements = 200" : ""
+  const prepares = Number(version.split(".")[1]) >= 21
   writeFileSync(users, '"postgres" ""\n')
   writeFileSync(
     config,
@@ -70,12 +70,12 @@ auth_file = ${users}
 pool_mode = transaction
 default_pool_size = 20
 max_client_conn = 500
-${preparing}
+${prepares ? "max_prepared_statements = 200" : ""}
 `
   )
   for (const file of [config, users]) if (account.uid !== undefined) chownSync(file, account.uid, account.gid)
   const running = await run(program, [config], { account, base, name: "pgbouncer", port })
-  return { ...running, version, port, url: `postgres://postgres@127.0.0.1:${port}/postgres` }
+  return { ...running, prepares, version, port, url: `postgres://postgres@127.0.0.1:${port}/postgres` }
 }
 
 /** Answers 200 if the server accepts writes, like the REST interface of Patroni. */

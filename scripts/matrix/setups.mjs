@@ -86,8 +86,11 @@ const throughPgBouncer = () =>
       ]
       if (said.join() !== "warn,ok")
         throw new Error(`nightshift doctor should warn without DATABASE_LISTEN_URL and not with it, got ${said}`)
+      const prepares = !hearing.log.includes("does not support prepared statements")
+      if (prepares !== pooler.prepares)
+        throw new Error(`prepared statements should ${pooler.prepares ? "pass" : "be given up"}: ${hearing.log}`)
       return {
-        on: `PgBouncer ${pooler.version}, transaction mode`,
+        on: `PgBouncer ${pooler.version}, transaction mode, ${prepares ? "with" : "without"} prepared statements`,
         saw: `${passed} tests passed; two pods killed: ${told(deaf)}; with DATABASE_LISTEN_URL: ${told(hearing)}`
       }
     } finally {
