@@ -174,7 +174,8 @@ const listenOnce = (
       yield* Effect.forEach([...hearers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
       // Replaced like the connections of the pools: the address may lead to another server by then.
-      const replaced = Effect.zipRight(Effect.sleep(config.maxLifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
+      const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
+      const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
       const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
       yield* Effect.raceFirst(Deferred.await(broken), Effect.raceFirst(probed, replaced))
     })
