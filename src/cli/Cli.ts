@@ -25,7 +25,8 @@ const commands = {
   migrate: () => import("./MigrateCommand.js"),
   doctor: () => import("./DoctorCommand.js"),
   config: () => import("./ConfigCommand.js"),
-  simulate: () => import("./simulate/SimulateCommand.js")
+  simulate: () => import("./simulate/SimulateCommand.js"),
+  chaos: () => import("./chaos/ChaosCommand.js")
 }
 
 /** Loads only the named command, or all of them for --help, completions and suggestions for a misspelled name. */

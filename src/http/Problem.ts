@@ -134,6 +134,8 @@ const tooLarge = (
 }
 
 const retryAfter = { "retry-after": "1" }
+/** SQLSTATE of a character that has no equivalent in the database's encoding. */
+const untranslatable = "22P05"
 
 /** Maps each error to its response. */
 const answerOf = Match.typeTags<Foreseen, Answer>()({
@@ -226,11 +228,14 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: "The request conflicts with existing data. See the server log for details.",
     logged: true
   }),
-  DatabaseFault: () => ({
-    status: 500,
-    message: "The database rejected a statement. See the log for details.",
-    logged: true
-  })
+  DatabaseFault: ({ sqlState }) =>
+    sqlState === untranslatable
+      ? {
+          status: 400,
+          message:
+            "The request has a character that the database cannot store. Remove it, or use a database with the encoding UTF8."
+        }
+      : { status: 500, message: "The database rejected a statement. See the log for details.", logged: true }
 })
 
 /** Converts an error to its response. */

@@ -122,13 +122,14 @@ const finalizeAll = (
   workflows: WorkflowTables,
   ends: ReadonlyArray<AttemptEnd>,
   now: number,
-  isSecondTry: boolean
+  firstTries: WeakMap<ReadonlyArray<AttemptEnd>, number>
 ) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
     if (row === undefined) {
       const before = table.get(end.id)
-      if (!isSecondTry || before?.updatedAt !== now || before.status === "running") return [end.id]
+      const tries = [ends, end.unanswered ?? []].map((each) => firstTries.get(each))
+      if (before === undefined || !tries.includes(before.updatedAt) || before.status === "running") return [end.id]
       end.written?.(before.status, now, before.deadReason)
       return []
     }
@@ -232,8 +233,9 @@ const make = (
     table.step((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
+      const movedOn = finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTries)
       firstTries.set(ends, firstTry ?? now)
-      return finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTry !== undefined)
+      return movedOn
     }),
   heartbeat: (held) =>
     table.step((now) => {

@@ -174,6 +174,8 @@ describe("every command", () => {
         expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
         expect(yield* json("doctor")).toMatchObject({ ok: true })
         yield* json("simulate", "--runs", "1")
+        const brief = ["--url", url, "--allow", "cancel", "--each", "200ms", "--yes"]
+        expect(yield* json("chaos", ...brief)).toMatchObject({ ok: true, faults: [{ fault: "cancel" }] })
         expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
         expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
 
