@@ -110,14 +110,14 @@ describe("the waterfall of an execution", () => {
     expect(told(of)).toEqual(["charge 1-2", "ship 60-", "order/7/ship/0 60-70", "order/7/ship/1 60-", "running 2-"])
   })
 
-  it("ends with the execution: a wait that a cancellation cut off is no longer open", () => {
+  it("ends with the execution: a wait that was cut off ends before the steps are undone", () => {
     const of = execution({
       status: "cancelled",
       finishedAt: at(40),
       steps: [step("charge", 1, 2), step("undo:charge", 39, 40, { kind: "undo" })],
       deferreds: [wait("signal", "approval", 3)]
     })
-    expect(told(of)).toEqual(["charge 1-2", "undo:charge 39-40"])
+    expect(told(of)).toEqual(["charge 1-2", "approval 3-39", "undo:charge 39-40"])
     expect(axisOf(of, barsOf(of, zero + 100_000), zero + 100_000)).toEqual({ start: zero, ends: zero + 40_000 })
   })
 })

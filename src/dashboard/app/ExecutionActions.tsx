@@ -3,7 +3,6 @@ import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { executionAddress } from "./ExecutionStatus"
 import { Dialog } from "./parts/Dialog"
-import { useGuard } from "./parts/Guard"
 import { SaveForm } from "./parts/SaveForm"
 import { say } from "./parts/Toasts"
 import { go } from "./Route"
@@ -167,11 +166,10 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
 
 const dialogs = { signal: SendSignal, retry: Retry, cancel: Cancel } as const
 
-/** The actions on one execution. Every button keeps its place whatever the status. */
+/** The actions on one execution. Every button keeps its place whatever the status, and asks first. */
 export const ExecutionActions = (props: { readonly execution: Execution; readonly onChange: () => void }) => {
   const { execution, onChange } = props
   const [open, setOpen] = useState<keyof typeof dialogs>()
-  const guard = useGuard(execution.status)
   const isOver = isFinished(execution)
   const isRetriable = isOver && execution.status !== "done"
   const Opened = open === undefined ? undefined : dialogs[open]
@@ -182,7 +180,7 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
         class={execution.status === "waiting" ? "primary" : ""}
         disabled={isOver}
         title={isOver ? "The execution has ended." : undefined}
-        onClick={guard(() => setOpen("signal"))}
+        onClick={() => setOpen("signal")}
       >
         Send signal
       </button>
@@ -191,7 +189,7 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
         class={isRetriable ? "primary" : ""}
         disabled={!isRetriable}
         title={isRetriable ? undefined : "Retry applies only to failed and cancelled executions."}
-        onClick={guard(() => setOpen("retry"))}
+        onClick={() => setOpen("retry")}
       >
         Retry
       </button>
@@ -200,7 +198,7 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
         class="danger"
         disabled={isOver}
         title={isOver ? "The execution has ended." : undefined}
-        onClick={guard(() => setOpen("cancel"))}
+        onClick={() => setOpen("cancel")}
       >
         Cancel
       </button>

@@ -68,23 +68,32 @@ const stepBar = (step: Step, wait: Wait | undefined, createdAt: number): Bar => 
   }
 }
 
-const waitBar = (wait: Wait, now: number): Bar => {
+/** When a wait ends that nothing completes: with the execution, or when that began to undo its steps. */
+const cutOffAt = ({ finishedAt, steps }: Execution): number | undefined => {
+  if (finishedAt === null) return undefined
+  const undone = steps.filter(({ kind }) => kind === "undo").map(({ startedAt }) => Date.parse(startedAt))
+  return Math.min(Date.parse(finishedAt), ...undone)
+}
+
+const waitDetail = ({ completedAt, kind, remaining }: Wait, isOpen: boolean): string | undefined => {
+  if (completedAt !== null) return kind === "signal" ? "not used yet" : undefined
+  if (!isOpen) return "cut off"
+  return kind === "children" && remaining !== null ? `${remaining} left` : undefined
+}
+
+const waitBar = (wait: Wait, now: number, cutOff: number | undefined): Bar => {
   const from = Date.parse(wait.createdAt)
-  const isOpen = wait.completedAt === null
+  const open = wait.completedAt === null && cutOff === undefined
   return {
     key: `wait ${wait.kind} ${wait.name}`,
     name: wait.name,
     kind: waitNames[wait.kind] ?? wait.kind,
     colour: wait.kind === "changed" ? "retrying" : "waited",
     from,
-    to: Math.max(from, wait.completedAt === null ? now : Date.parse(wait.completedAt)),
-    open: isOpen,
-    detail: isOpen
-      ? wait.kind === "children" && wait.remaining !== null
-        ? `${wait.remaining} left`
-        : undefined
-      : "not used yet",
-    dueAt: isOpen ? wait.dueAt : null,
+    to: Math.max(from, wait.completedAt === null ? (cutOff ?? now) : Date.parse(wait.completedAt)),
+    open,
+    detail: waitDetail(wait, open),
+    dueAt: open ? wait.dueAt : null,
     wait
   }
 }
@@ -107,35 +116,39 @@ const childBar = (child: Child, from: number, now: number): Bar => {
   }
 }
 
-/** What happens now, if no wait says so: the step that runs is recorded when it ends. */
-const presentBar = (execution: Execution, last: number, now: number): ReadonlyArray<Bar> => {
-  const details: Readonly<Record<string, string>> = {
-    running: "since the last recorded step",
-    pending: "waits for a slot",
-    cancelling: "waits for a slot to undo its steps",
-    scheduled: "not due"
-  }
-  const detail = details[execution.status]
-  if (detail === undefined) return []
-  const colour = execution.status === "running" ? "running" : "waited"
-  const { dueAt, status } = execution
-  const due = status === "scheduled" ? dueAt : null
-  const to = Math.max(now, last)
-  return [{ key: "present", name: status, kind: "", colour, from: last, to, open: true, detail, dueAt: due }]
+/** What the status says beyond its name. */
+const presentDetails: Readonly<Record<string, string>> = {
+  running: "since the last recorded step",
+  pending: "for a slot",
+  cancelling: "its steps are about to be undone"
 }
+
+/** What happens now, unless an open wait says so. The step that runs is recorded when it ends. */
+const presentBar = ({ dueAt, status }: Execution, last: number, now: number): Bar => ({
+  key: "present",
+  name: status,
+  kind: "",
+  colour: status === "running" ? "running" : "waited",
+  from: last,
+  to: Math.max(now, last),
+  open: true,
+  detail: presentDetails[status],
+  dueAt: status in presentDetails ? null : dueAt
+})
 
 /** The bars by their start, each followed by its children. */
 export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> => {
   const createdAt = Date.parse(execution.createdAt)
   const waitOf = ({ kind, name }: Step) => execution.deferreds.find((wait) => wait.kind === kind && wait.name === name)
   const steps = execution.steps.map((step) => stepBar(step, waitOf(step), createdAt))
-  const isShown = (wait: Wait) => {
-    if (execution.steps.some(({ kind, name }) => kind === wait.kind && name === wait.name)) return false
-    if (wait.completedAt === null) return !isFinished(execution) && (wait.waiting || wait.kind === "children")
+  const cutOff = cutOffAt(execution)
+  const isShown = ({ completedAt, kind, name, waiting }: Wait) => {
+    if (execution.steps.some((step) => step.kind === kind && step.name === name)) return false
+    if (kind === "signal" || kind === "children") return true
     // The end of any other wait is in the journal, or about to be.
-    return wait.kind === "signal" || wait.kind === "children"
+    return completedAt === null && waiting
   }
-  const waits = execution.deferreds.filter(isShown).map((wait) => waitBar(wait, now))
+  const waits = execution.deferreds.filter(isShown).map((wait) => waitBar(wait, now, cutOff))
   const inOrder = [...steps, ...waits].sort(
     (a, b) => a.from - b.from || (a.step?.sequence ?? Infinity) - (b.step?.sequence ?? Infinity)
   )
@@ -148,11 +161,12 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
     return [bar, ...own.map((child) => childBar(child, bar.from, now))]
   })
   const orphans = execution.children.filter((child) => !shown.has(child))
+  const isWaiting = waits.some(({ open }) => open) && !(execution.status in presentDetails)
   const last = Math.max(createdAt, ...steps.map(({ to }) => to))
   return [
     ...withChildren,
     ...orphans.map((child) => childBar(child, createdAt, now)),
-    ...presentBar(execution, last, now)
+    ...(isFinished(execution) || isWaiting ? [] : [presentBar(execution, last, now)])
   ]
 }
 

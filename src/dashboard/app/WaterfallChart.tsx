@@ -84,6 +84,9 @@ const Details = ({ bar, onFork }: { readonly bar: WaterfallBar; readonly onFork:
   )
 }
 
+/** What happens at the due time of a bar. */
+const dueWords: Readonly<Record<string, string>> = { "": "due", signal: "times out", changed: "checked again" }
+
 const Row = (props: {
   readonly axis: Axis
   readonly ticks: ReadonlyArray<number>
@@ -107,7 +110,7 @@ const Row = (props: {
           {[bar.kind, bar.detail].filter((word) => word !== undefined && word !== "").join(", ")}
           {bar.dueAt === null || bar.dueAt === undefined ? null : (
             <>
-              , ends <Age at={bar.dueAt} />
+              , {dueWords[bar.wait?.kind ?? ""] ?? "ends"} <Age at={bar.dueAt} />
             </>
           )}
         </span>

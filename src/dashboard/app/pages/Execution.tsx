@@ -103,7 +103,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
             <header>
               <h2>Waterfall</h2>
             </header>
-            <div class="body">
+            <div class="body stack">
               <WaterfallChart execution={data} onFork={setForking} />
             </div>
           </section>

@@ -13,8 +13,8 @@ const Filters = ({ route }: { readonly route: Route }) => (
   <search class="row">
     <DraftInput
       type="search"
-      label="Beginning of the id"
-      hint="Beginning of the id, such as order/"
+      label="Id starts with"
+      hint="Id starts with, such as order/"
       width="wide"
       main
       value={route.query.get("prefix") ?? ""}
