@@ -1,6 +1,6 @@
 import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, makeUnsafe, type WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
-import { Cause, Clock, Context, Duration, Effect, Exit, Option, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
@@ -34,7 +34,10 @@ const sleepOf = (code: Effect.Effect<unknown, unknown, unknown>) =>
       currentTimeNanos: clock.currentTimeNanos,
       unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis(),
       unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos(),
-      sleep: (duration) => Effect.sync(() => void (millis += Duration.toMillis(duration)))
+      sleep: (duration) =>
+        Effect.sync(() => {
+          millis += Duration.toMillis(duration)
+        })
     }
     yield* Effect.withClock(code, measuring)
     return millis
@@ -91,7 +94,11 @@ export const make = (
     })
 
   /** Runs a workflow as a child. The wait for its end is a row, so that any number of parents can wait. */
-  const runChild = (run: Run, workflow: Workflow.Any, { discard, executionId, payload }: Parameters<Encoded["execute"]>[1]) =>
+  const runChild = (
+    run: Run,
+    workflow: Workflow.Any,
+    { discard, executionId, payload }: Parameters<Encoded["execute"]>[1]
+  ) =>
     Effect.gen(function* () {
       const name = run.nameOf(`${workflow.name}/${executionId}`)
       const before = yield* run.recorded(name)
@@ -123,10 +130,12 @@ export const make = (
       })) as Encoded["execute"],
     poll,
     interrupt: (_, execution) =>
-      workflows.cancel(execution).pipe(
-        Effect.catchTags({ ExecutionNotFound: () => Effect.void, JobNotInState: () => Effect.void }),
-        Effect.orDie
-      ),
+      workflows
+        .cancel(execution)
+        .pipe(
+          Effect.catchTags({ ExecutionNotFound: () => Effect.void, JobNotInState: () => Effect.void }),
+          Effect.orDie
+        ),
     resume: (_, execution) => Effect.orDie(workflows.wake(execution)),
     activityExecute: (activity, attempt) =>
       Effect.gen(function* () {
@@ -148,7 +157,8 @@ export const make = (
     deferredDone: ({ deferredName, executionId, exit }) =>
       Effect.gen(function* () {
         const run = yield* Effect.serviceOption(CurrentRun)
-        if (Option.isSome(run) && run.value.execution.id === executionId) return yield* run.value.complete(deferredName, exit)
+        if (Option.isSome(run) && run.value.execution.id === executionId)
+          return yield* run.value.complete(deferredName, exit)
         yield* workflows.signal({ execution: executionId, name: deferredName, value: ExitJson.encode(exit) })
       }).pipe(Effect.orDie, Effect.asVoid),
     scheduleClock: (_, { clock }) =>

@@ -1,5 +1,5 @@
 import type * as Workflow from "@effect/workflow/Workflow"
-import { Cause, Effect, Exit, ParseResult, Schema } from "effect"
+import { Cause, Effect, Either, Exit, ParseResult, Schema } from "effect"
 import type { Execution } from "../queue/workflow/Execution.js"
 
 // Exits as the journal stores them: JSON in the encoded form of Effect's Exit schema.
@@ -11,7 +11,7 @@ export const encode = Schema.encodeSync(ExitOfJson)
 
 /** Decodes an exit. Any other JSON is a success: a signal from a door that does not know exits. */
 export const decode = (json: unknown): Exit.Exit<unknown, unknown> =>
-  Exit.match(Schema.decodeUnknownExit(ExitOfJson)(json), { onFailure: () => Exit.succeed(json), onSuccess: (exit) => exit })
+  Either.getOrElse(Schema.decodeUnknownEither(ExitOfJson)(json), () => Exit.succeed(json))
 
 /** The name of the step that holds the error of a failed execution. */
 export const failureStep = "Workflow/failure"
@@ -35,7 +35,8 @@ export const decodeOf = (workflow: Workflow.Any, json: unknown): Effect.Effect<E
 
 /** The exit of an execution that has ended, as JSON; undefined before that. */
 export const ofExecution = ({ lastError, result, status, steps }: Execution): unknown => {
-  if (status === "done") return result === undefined || result === null ? { _tag: "Success" } : { _tag: "Success", value: result }
+  if (status === "done")
+    return result === undefined || result === null ? { _tag: "Success" } : { _tag: "Success", value: result }
   if (status === "cancelled") return { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
   if (status !== "failed") return undefined
   const recorded = steps.find(({ name }) => name === failureStep)

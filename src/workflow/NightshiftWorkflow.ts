@@ -16,7 +16,10 @@ import * as ExitJson from "./ExitJson.js"
 import { CurrentRun, Run, type Undo } from "./Run.js"
 
 /** How the executions of a workflow are stored and run. */
-export type Options = Pick<KindOptions<never, never>, "queue" | "priority" | "version" | "upcasters" | "timeout" | "maxAttempts" | "backoff">
+export type Options = Pick<
+  KindOptions<never, never>,
+  "queue" | "priority" | "version" | "upcasters" | "timeout" | "maxAttempts" | "backoff"
+>
 
 /** Workflows that run on the job queue. */
 export interface NightshiftWorkflows {
@@ -35,7 +38,12 @@ interface Registered {
 }
 
 /** Runs an effect in a fiber of its own. If the run must stop, it is marked as suspended before it is interrupted. */
-const supervised = <A, E, R>(effect: Effect.Effect<A, E, R>, run: Run, instance: WorkflowInstance["Type"], runs: Registered["runs"]) =>
+const supervised = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  run: Run,
+  instance: WorkflowInstance["Type"],
+  runs: Registered["runs"]
+) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const fiber = yield* Effect.fork(restore(effect))
@@ -67,7 +75,13 @@ const ordered = (run: Run): ReadonlyArray<Undo & { readonly name: string }> => {
 }
 
 /** Runs one execution until it ends or waits. */
-const runExecution = (workflow: Workflow.Any, { code, runs }: Registered, payload: object, run: Run, engine: WorkflowEngine["Type"]) =>
+const runExecution = (
+  workflow: Workflow.Any,
+  { code, runs }: Registered,
+  payload: object,
+  run: Run,
+  engine: WorkflowEngine["Type"]
+) =>
   Effect.gen(function* () {
     const { cancelled, id } = run.execution
     const instance = { ...WorkflowInstance.initial(workflow, id), scope: run.scope() }
@@ -81,7 +95,7 @@ const runExecution = (workflow: Workflow.Any, { code, runs }: Registered, payloa
       Effect.provideService(CurrentRun, run),
       (body) => supervised(body, run, instance, runs)
     )
-    if (run.fault !== undefined) return yield* Effect.fail(run.fault.error)
+    yield* run.healthy
     if (run.isStopping) return suspension()
     // A defect that the workflow does not capture is no result: the queue tries again.
     if (Exit.isFailure(ended) && !Cause.isInterruptedOnly(ended.cause)) return yield* ended
@@ -90,7 +104,10 @@ const runExecution = (workflow: Workflow.Any, { code, runs }: Registered, payloa
       return suspension(ended.value.cause && ExitJson.textOf(ended.value.cause))
     }
 
-    const own = Exit.isSuccess(ended) && ended.value._tag === "Complete" ? ended.value.exit : Exit.interrupt(yield* Effect.fiberId)
+    const own =
+      Exit.isSuccess(ended) && ended.value._tag === "Complete"
+        ? ended.value.exit
+        : Exit.interrupt(yield* Effect.fiberId)
     const exit =
       run.failure !== undefined
         ? yield* ExitJson.decodeOf(workflow, run.failure)
@@ -112,7 +129,7 @@ const runExecution = (workflow: Workflow.Any, { code, runs }: Registered, payloa
       run.undoing = undo.name
       const undone = yield* supervised(undo.finalizer(exit), run, instance, runs)
       run.undoing = undefined
-      if (run.fault !== undefined) return yield* Effect.fail(run.fault.error)
+      yield* run.healthy
       if (run.isStopping || (Exit.isInterrupted(undone) && run.open.size > 0)) return suspension()
       if (Exit.isFailure(undone)) failures.push(`undo of ${undo.name} failed: ${ExitJson.textOf(undone.cause)}`)
       if (Exit.isFailure(exit)) {
@@ -120,7 +137,7 @@ const runExecution = (workflow: Workflow.Any, { code, runs }: Registered, payloa
         yield* run.conclude({ name, kind: "undo" }, ExitJson.encode(outcome))
       }
     }
-    if (run.fault !== undefined) return yield* Effect.fail(run.fault.error)
+    yield* run.healthy
     if (run.isStopping) return suspension()
     if (Exit.isSuccess(exit)) return Outcome.done(json._tag === "Success" ? json.value : undefined)
     return isFailed ? Outcome.dead([ExitJson.textOf(exit.cause), ...failures].join("; ")) : Outcome.cancelled
@@ -136,7 +153,10 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
   const kindOf: Engine.KindOf = (workflow) => {
     const known = kinds.get(workflow.name)
     if (known !== undefined) return known
-    const kind = Job.make(workflow.name, { ...options, payload: workflow.payloadSchema as never }) as Job.JobKind<unknown>
+    const kind = Job.make(workflow.name, {
+      ...options,
+      payload: workflow.payloadSchema as never
+    }) as Job.JobKind<unknown>
     kinds.set(workflow.name, kind)
     return kind
   }
@@ -160,7 +180,9 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
     Handler.make(kindOf(workflow), (payload, { attempt, execution }: JobContext) =>
       Effect.gen(function* () {
         if (execution === undefined) {
-          return Outcome.dead(`"${workflow.name}" is a workflow, and this job is no execution: use its execute, not enqueue.`)
+          return Outcome.dead(
+            `"${workflow.name}" is a workflow, and this job is no execution: use its execute, not enqueue.`
+          )
         }
         const entry = registered.get(workflow.name)
         if (entry === undefined) {
@@ -170,7 +192,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
         const service = yield* Workflows
         const run = new Run(execution, service)
         if (execution.woken > 0 || attempt > 1 || execution.crashed) yield* run.load
-        if (run.fault !== undefined) return yield* Effect.fail(run.fault.error)
+        yield* run.healthy
         return yield* runExecution(workflow, entry, payload as object, run, engineOf(service))
       })
     ) as Handler.Handler<Workflows>

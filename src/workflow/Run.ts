@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, FiberRef, Schedule, Scope } from "effect"
+import { Clock, Context, Effect, type ExecutionStrategy, Exit, FiberRef, Schedule, Scope } from "effect"
 import type { Wait } from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import type { Journal, NewStep, Step } from "../queue/workflow/Execution.js"
@@ -72,8 +72,13 @@ export class Run {
     return this.undoing !== undefined || !(this.execution.cancelled || this.failure !== undefined)
   }
 
+  /** Fails with the fault, if there is one. */
+  readonly healthy = Effect.suspend(() => (this.fault === undefined ? Effect.void : Effect.fail(this.fault.error)))
+
   /** Runs a statement, again while the database is away. Undefined: the run must stop. */
-  attempt<A, E extends { readonly _tag: string }>(statement: Effect.Effect<A, E | LeaseLost>): Effect.Effect<A | undefined> {
+  attempt<A, E extends { readonly _tag: string }>(
+    statement: Effect.Effect<A, E | LeaseLost>
+  ): Effect.Effect<A | undefined> {
     return statement.pipe(
       Effect.retry({ while: ({ _tag }) => _tag === "DatabaseUnavailable" && !this.isStopping, schedule: patience }),
       Effect.catchAll((error) => {
@@ -84,15 +89,15 @@ export class Run {
     )
   }
 
-  readonly load = Effect.suspend(() => this.attempt(this.workflows.load(this.execution.run))).pipe(
-    Effect.map((journal) => {
-      if (journal === undefined) return
-      this.woken = journal.woken
-      this.waits = journal.waits
-      this.isLoaded = true
-      for (const step of journal.steps) this.keep(step)
-    })
-  )
+  /** Reads the journal. */
+  readonly load = Effect.gen(this, function* () {
+    const journal = yield* this.attempt(this.workflows.load(this.execution.run))
+    if (journal === undefined) return
+    this.woken = journal.woken
+    this.waits = journal.waits
+    this.isLoaded = true
+    for (const step of journal.steps) this.keep(step)
+  })
 
   private keep(step: Step | NewStep): void {
     this.steps.set(keyOf(step.name, step.attempt), step)
@@ -121,7 +126,8 @@ export class Run {
   }
 
   private give(step: Pick<Step, "name" | "attempt" | "exit" | "outcome">) {
-    if (step.outcome === "failed") this.failures.set(step.name, Math.max(step.attempt, this.failures.get(step.name) ?? 0))
+    if (step.outcome === "failed")
+      this.failures.set(step.name, Math.max(step.attempt, this.failures.get(step.name) ?? 0))
     return Effect.as(FiberRef.set(lastStep, step.name), ExitJson.decode(step.exit))
   }
 
@@ -134,7 +140,9 @@ export class Run {
       const kind = this.undoing === undefined ? given.kind : "undo"
       const step: NewStep = { attempt: 1, ...given, kind, sequence: this.sequence, startedAt }
       const recording = this.workflows.record(this.execution.run, step)
-      const stored = yield* this.attempt(Effect.catchTag(recording, "InvalidStep", (invalid) => Effect.succeed(invalid)))
+      const stored = yield* this.attempt(
+        Effect.catchTag(recording, "InvalidStep", (invalid) => Effect.succeed(invalid))
+      )
       if (stored === undefined) return undefined
       if (stored instanceof InvalidStep) return yield* stored
       this.keep({ ...step, outcome: stored.outcome, exit: stored.exit })
@@ -143,7 +151,10 @@ export class Run {
   }
 
   /** Records the exit of a wait or an activity. An exit that cannot be stored is replaced by a defect that says so. */
-  conclude(given: Omit<NewRecord, "outcome" | "exit">, json: unknown): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+  conclude(
+    given: Omit<NewRecord, "outcome" | "exit">,
+    json: unknown
+  ): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     const outcome = (json as { readonly _tag?: string } | undefined)?._tag === "Failure" ? "failed" : "done"
     return this.record({ ...given, outcome, exit: json }).pipe(
       Effect.catchAll((invalid) =>
@@ -163,7 +174,11 @@ export class Run {
       this.running -= 1
       if (this.running === 0) this.idle.unsafeOpen()
     })
-    return Effect.acquireUseRelease(begin, () => code, () => end)
+    return Effect.acquireUseRelease(
+      begin,
+      () => code,
+      () => end
+    )
   }
 
   /** Lets other fibers start what they are about to start. */
@@ -230,16 +245,19 @@ export class Run {
 
   /** The scope of the workflow. It collects the finalizers; the end of the code does not run them. */
   scope(): Scope.CloseableScope {
-    const add = (step: string | undefined, finalizer: Finalizer) => Effect.sync(() => void this.undos.push({ step, finalizer }))
+    const add = (step: string | undefined, finalizer: Finalizer) =>
+      Effect.sync(() => void this.undos.push({ step, finalizer }))
     const scope = Effect.runSync(Scope.make())
     return Object.assign(Object.create(scope) as Scope.CloseableScope, {
       close: () => Effect.void,
-      fork: (strategy: Parameters<Scope.Scope["fork"]>[0]) =>
-        Effect.tap(Scope.make(strategy), (child) => add(undefined, (exit) => child.close(exit))),
+      fork: (strategy: ExecutionStrategy.ExecutionStrategy) =>
+        Effect.tap(Scope.make(strategy), (child) => add(undefined, (exit) => Scope.close(child, exit))),
       // `withCompensation` registers its finalizer uninterruptibly, right after the step. Others compensate nothing.
       addFinalizer: (finalizer: Finalizer) =>
         Effect.checkInterruptible((interruptible) =>
-          interruptible ? add(undefined, finalizer) : Effect.flatMap(FiberRef.get(lastStep), (step) => add(step, finalizer))
+          interruptible
+            ? add(undefined, finalizer)
+            : Effect.flatMap(FiberRef.get(lastStep), (step) => add(step, finalizer))
         )
     })
   }
