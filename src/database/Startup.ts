@@ -8,8 +8,18 @@ import { serversOf } from "./DatabaseUrl.js"
 // A pooler may reject startup options (PgBouncer before 1.20 does); connections are then opened without them and use
 // the server's defaults.
 
-/** For all connections: NULL elements in array parameters are parsed as NULL. */
-const forAll = { array_nulls: "on" }
+/**
+ * For all connections: NULL elements in array parameters are parsed as NULL, and numbers are read with all digits. The
+ * server notices within 90 seconds that this machine or the network is gone, and drops the transaction and its locks;
+ * the default of operating systems is two hours.
+ */
+const forAll = {
+  array_nulls: "on",
+  extra_float_digits: "1",
+  tcp_keepalives_idle: "60",
+  tcp_keepalives_interval: "10",
+  tcp_keepalives_count: "3"
+}
 /** For Nightshift's connections only; the program chooses the settings of its own sessions. */
 const forOurs = { ...forAll, default_transaction_isolation: "read committed", standard_conforming_strings: "on" }
 
@@ -59,15 +69,19 @@ export const make = (
   let tells = true
   let server: string | undefined
 
+  // Handlers may work between their statements; Nightshift does not.
+  const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
+  const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
+
   const options = (connectionString: string, purpose: "ours" | "program") => {
     const given = new URL(connectionString)
-    const own = given.searchParams.get("options")
+    const wanted = given.searchParams.get("options")
     given.searchParams.delete("options")
-    const ours = optionsText(purpose === "ours" ? forOurs : forAll)
+    const settings = optionsText(purpose === "ours" ? own : forAll)
     if (!tells) return { connectionString }
     return {
       connectionString: given.href,
-      options: own === null ? ours : `${own} ${ours}`,
+      options: wanted === null ? settings : `${wanted} ${settings}`,
       statement_timeout: Duration.toMillis(config.statementTimeout)
     }
   }

@@ -18,6 +18,7 @@ import * as ViewsContract from "./jobs/ViewsContract.js"
 import * as EventsContract from "./live/EventsContract.js"
 import * as OpenApiTidy from "./OpenApiTidy.js"
 import * as UploadsContract from "./uploads/UploadsContract.js"
+import * as WorkflowsContract from "./workflows/WorkflowsContract.js"
 
 /** The HTTP API's contract: requests and responses of every route. */
 export const Api = HttpApi.make("nightshift")
@@ -28,6 +29,7 @@ export const Api = HttpApi.make("nightshift")
   .add(ViewsContract.group)
   .add(QueuesContract.group)
   .add(SchedulesContract.group)
+  .add(WorkflowsContract.group)
   .add(PodsContract.group)
   .add(LimitsContract.group)
   .add(MetricsContract.group)

@@ -28,6 +28,7 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
@@ -60,6 +61,7 @@ import * as Problem from "./Problem.js"
 import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
+import * as WorkflowsRoutes from "./workflows/WorkflowsRoutes.js"
 
 /** Everything under `/api`. Authenticates the caller before it parses the request. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
@@ -84,6 +86,7 @@ type QueuePorts =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
@@ -99,6 +102,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     JobsRoutes.layer,
     BulkRoutes.layer,
     BatchesRoutes.layer,
+    WorkflowsRoutes.layer,
     GroupsRoutes.layer,
     ViewsRoutes.layer,
     QueuesRoutes.layer,

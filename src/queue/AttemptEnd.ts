@@ -19,6 +19,11 @@ export interface AttemptEnd {
   /** Whether the job is an execution, or others count its end (see `ClaimedJob.linked`). */
   readonly linked?: boolean | undefined
   /**
+   * What `finalize` was given in a transaction whose COMMIT got no answer. If it was committed after all, it is the end
+   * of this attempt.
+   */
+  readonly unanswered?: ReadonlyArray<AttemptEnd> | undefined
+  /**
    * Called after the end is written, with the job's new status and, if it died, the reason. Not called if the lease was
    * lost.
    */

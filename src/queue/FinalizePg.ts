@@ -111,6 +111,10 @@ export const make = (
       return [...movedOn]
     })
 
+  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
+  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
+  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
+
   /** Returns the jobs that an earlier try of the same batch has already written. */
   const writtenEarlier = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
     mapErrors(
@@ -151,6 +155,11 @@ export const make = (
       }
       if (isSecondTry && became.size < ends.length) {
         for (const row of yield* writtenEarlier(ends, now)) became.set(row.id, row)
+      }
+      for (const end of ends) {
+        const committing = end.unanswered === undefined ? undefined : firstTries.get(end.unanswered)
+        if (committing === undefined || became.has(end.id)) continue
+        for (const row of yield* writtenEarlier([end], committing)) became.set(row.id, row)
       }
       const movedOn = ends.flatMap((end) => {
         const written = became.get(end.id)
@@ -223,10 +232,6 @@ export const make = (
       for (const end of ends) if (suspended.has(end.id)) end.written?.("pending", now)
       return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
     })
-
-  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
-  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
-  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
 
   return (ends) =>
     Effect.gen(function* () {

@@ -145,8 +145,10 @@ export const make = (schema: string) => ({
   insertFull: hot(`
   -- Another open transaction that holds a key must not stall the whole batch: the lock wait is bounded, and the caller
   -- then retries the jobs one by one. The setting is local to this statement's transaction.
+  -- As in the uniform insert, the NOTIFY is part of the statement.
   with lock_wait as materialized (
-    select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true)
+    select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true),
+      case when $19::text is not null then pg_notify($19, ($2::text[])[1])::text end
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},

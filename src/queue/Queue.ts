@@ -22,6 +22,9 @@ export type RunStatement = (
   parameter: string
 ) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
 
+/** Enqueues a job and calls `answer` once, when the job is durable or rejected. */
+export type Submit = (job: NewJob, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => void
+
 /** Errors of `enqueueInside`. */
 export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed
 
@@ -110,12 +113,10 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
 
     /**
-     * Enqueues each job independently, in one call: each is stored or rejected on its own, results are in the same
-     * order. For endpoints where many requests arrive at once.
+     * Returns a function that enqueues single jobs without a fiber for each, for endpoints that receive thousands per
+     * second. Jobs are stored or rejected independently, and never in the caller's transaction.
      */
-    readonly enqueueEach: (
-      jobs: ReadonlyArray<NewJob>
-    ) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>, DatabaseError>
+    readonly submitter: Effect.Effect<Submit>
 
     /**
      * Stores 1 to 1000 jobs, all or none, with one statement in a transaction that another library holds. A rejected job

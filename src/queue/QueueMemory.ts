@@ -13,8 +13,8 @@ import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
-import { oneByOne } from "./enqueue/OneByOne.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import { submitter } from "./enqueue/Submitter.js"
 import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
@@ -122,13 +122,14 @@ const finalizeAll = (
   workflows: WorkflowTables,
   ends: ReadonlyArray<AttemptEnd>,
   now: number,
-  isSecondTry: boolean
+  firstTries: WeakMap<ReadonlyArray<AttemptEnd>, number>
 ) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
     if (row === undefined) {
       const before = table.get(end.id)
-      if (!isSecondTry || before?.updatedAt !== now || before.status === "running") return [end.id]
+      const tries = [ends, end.unanswered ?? []].map((each) => firstTries.get(each))
+      if (before === undefined || !tries.includes(before.updatedAt) || before.status === "running") return [end.id]
       end.written?.(before.status, now, before.deadReason)
       return []
     }
@@ -203,7 +204,7 @@ const enqueuing = (
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined
-): Pick<typeof Queue.Service, "enqueue" | "enqueueEach" | "enqueueInside"> => {
+): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatten(
       table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
@@ -213,7 +214,7 @@ const enqueuing = (
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // There is no database in which a caller could hold a transaction: the jobs are stored at once.
-  return { enqueue, enqueueEach: oneByOne(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
+  return { enqueue, submitter: submitter(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
 }
 
 const make = (
@@ -232,8 +233,9 @@ const make = (
     table.step((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
+      const movedOn = finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTries)
       firstTries.set(ends, firstTry ?? now)
-      return finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTry !== undefined)
+      return movedOn
     }),
   heartbeat: (held) =>
     table.step((now) => {

@@ -22,9 +22,9 @@ import { HeldLeases } from "./claim/HeldLeases.js"
 import * as NextDuePg from "./claim/NextDuePg.js"
 import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
-import { oneByOne } from "./enqueue/OneByOne.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import { submitter } from "./enqueue/Submitter.js"
 import * as FinalizePg from "./FinalizePg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
 import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
@@ -119,7 +119,7 @@ const make = Effect.gen(function* () {
       from = to
     }
   }
-  const { enqueue, enqueueEach } = yield* EnqueuePg.make({
+  const { enqueue, submit } = yield* EnqueuePg.make({
     database,
     statements,
     ids,
@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
   })
 
   // With a tracer, each enqueue pays for a span per job.
-  const traced = SendSpan.around(tracer, enqueue)
+  const traced = Routes.apply(routes, SendSpan.around(tracer, enqueue))
 
   /** Jobs were returned to the queue, possibly before the claim cursor's position. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -250,8 +250,8 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue: Routes.apply(routes, traced),
-    enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : oneByOne(traced, "unbounded")),
+    enqueue: traced,
+    submitter: submitter(traced, tracer === undefined ? submit : undefined),
     enqueueInside: (run, jobs) =>
       Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),

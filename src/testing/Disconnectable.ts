@@ -3,7 +3,7 @@ import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
 import { MinuteBuckets } from "../measures/MinuteBuckets.js"
-import { Queue } from "../queue/Queue.js"
+import { Queue, type Submit } from "../queue/Queue.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import { Schedules } from "../schedule/Schedules.js"
 
@@ -49,7 +49,13 @@ export const make = (
         enqueue: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueue(jobs))),
         enqueueInside: (run, jobs) =>
           Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueInside(run, jobs))),
-        enqueueEach: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueEach(jobs))),
+        submitter: Effect.map(
+          queue.submitter,
+          (submit): Submit =>
+            (job, answer) => {
+              if (!disconnected) submit(job, answer)
+            }
+        ),
         claim: (request) => unless([], queue.claim(request)),
         finalize: (ends) => unless([], queue.finalize(ends)),
         heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),

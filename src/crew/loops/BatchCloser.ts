@@ -8,9 +8,12 @@ import type { LeaderLoop } from "./Leader.js"
 const shortest = Duration.toMillis("250 millis")
 const longest = Duration.toMillis("30 seconds")
 
+/** The pause without an open batch while signals arrive: a new batch sends one. */
+const idle = Duration.toMillis("1 hour")
+
 /**
  * Closes batches whose jobs have all ended. It looks at the jobs instead of counting their ends, because a job can end in
- * many ways: by its handler, an operator, the reaper or a delete. Without an open batch it sleeps until a signal.
+ * many ways: by its handler, an operator, the reaper or a delete. Without an open batch it waits for a signal.
  */
 export const make: Effect.Effect<LeaderLoop, never, Batches | Signals | Scope.Scope> = Effect.gen(function* () {
   const batches = yield* Batches
@@ -24,6 +27,7 @@ export const make: Effect.Effect<LeaderLoop, never, Batches | Signals | Scope.Sc
     const { closed, newestOpen } = yield* batches.close
     const now = yield* Clock.currentTimeMillis
     if (newestOpen !== undefined) pause = Math.min(longest, Math.max(shortest, (now - newestOpen) / 20))
+    else if (yield* signals.connected) pause = idle
     return { closed }
   })
 

@@ -27,7 +27,8 @@ class CountedEnd implements AttemptEnd {
     private readonly job: ClaimedJob,
     readonly end: End,
     private readonly span: Span | undefined,
-    private readonly tally: KindTally
+    private readonly tally: KindTally,
+    readonly unanswered?: ReadonlyArray<AttemptEnd>
   ) {
     this.id = job.id
     this.lease = job.lease
@@ -64,8 +65,13 @@ export const make = (tally: typeof Tally.Service, queue: string) => {
   return {
     began: (job: ClaimedJob, now: number): void => of(job.kind).started(Math.max(0, now - job.runAt), now),
 
-    ended: (job: ClaimedJob, end: End, began: number, over: number): AttemptEnd =>
-      new CountedEnd(job, end, { began, over }, of(job.kind)),
+    ended: (
+      job: ClaimedJob,
+      end: End,
+      began: number,
+      over: number,
+      unanswered?: ReadonlyArray<AttemptEnd>
+    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), unanswered),
 
     /** The result of a job that was claimed and never started. */
     unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind))

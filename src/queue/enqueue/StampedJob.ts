@@ -108,8 +108,8 @@ export const uniformParameters = (jobs: StampedJobs, now: number, channel: strin
   channel
 ]
 
-/** Parameters of the wide insert; `wait` is the lock timeout for a held key. */
-export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null) => [
+/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `channel` the NOTIFY channel, if any. */
+export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, channel: string | null) => [
   ...plainParameters(jobs, now),
   SqlArrays.ofTexts(jobs.map(({ key }) => key)),
   SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
@@ -119,5 +119,6 @@ export const fullParameters = (jobs: StampedJobs, now: number, wait: string | nu
   jsonArray(jobs.map(({ meta }) => meta)),
   wait,
   SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
-  SqlArrays.ofNumbers(jobs.map(({ woken }) => woken))
+  SqlArrays.ofNumbers(jobs.map(({ woken }) => woken)),
+  channel
 ]

@@ -2,7 +2,7 @@ import { Option } from "effect"
 import type { JobId, PodId, Term } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
-import type { NewJob } from "../../queue/enqueue/NewJob.js"
+import { type NewJob, scopeOf } from "../../queue/enqueue/NewJob.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import type { Enqueued } from "../../queue/Queue.js"
 import type { QueueSettings, QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
@@ -100,6 +100,8 @@ export class History {
   /** Pods whose last metrics flush did not reach the database. */
   readonly unwritten = new Set<string>()
   readonly grants: Array<{ readonly scope: string; readonly at: number }> = []
+  /** Steps of workflow executions whose record was answered, by job and name, and what was recorded. */
+  readonly recorded = new Map<string, string>()
   /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
   ending: Ending | undefined
@@ -140,9 +142,11 @@ export class History {
       this.claims.push({ job: after.id, queue: after.queue, at: change.at })
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
-    else if (call.call === "Queue.recoverStuck" && before !== undefined) this.counted.recovered(after.status)
+    else if (call.call === "Queue.recoverStuck" && before?.run !== undefined && after.run === undefined)
+      this.counted.recovered(after.status)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
+      for (const key of [...this.recorded.keys()]) if (key.startsWith(after.id)) this.recorded.delete(key)
       this.attempts.delete(after.id)
       this.cancelled.delete(after.id)
     }
@@ -171,7 +175,7 @@ export class History {
     for (const [index, { dedupe }] of (call.args[0] as ReadonlyArray<NewJob>).entries()) {
       const id = answers[index]?.id
       if (dedupe === undefined || id === undefined || !this.isNewBy(call, id)) continue
-      this.holders.set(dedupe.key, { id, scope: dedupe.scope })
+      this.holders.set(dedupe.key, { id, scope: scopeOf(dedupe) })
     }
   }
 

@@ -13,6 +13,7 @@ import * as Shrinker from "./Shrinker.js"
 import * as SimulationRun from "./SimulationRun.js"
 import type { Ports } from "./Tables.js"
 import * as WatchedHandler from "./WatchedHandler.js"
+import * as WorkflowWorkload from "./WorkflowWorkload.js"
 import * as Workload from "./Workload.js"
 
 // Simulates a cluster in one process: several pods with the real worker code, one in-memory database, virtual time, and
@@ -26,6 +27,8 @@ export interface SimulationOptions<R> {
   readonly handlers?: ReadonlyArray<Handler<R>>
   /** Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [12] */
   readonly jobs?: number | ReadonlyArray<Supply>
+  /** Whether some jobs of the built-in workload are workflow executions. [false] */
+  readonly workflows?: boolean
   /** Number of pods. [3] */
   readonly pods?: number
   /** Types of faults to inject. [all] */
@@ -63,9 +66,12 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
   }
   return {
     crew: { queues: Object.keys(Workload.queues), schedules: [Workload.schedule], limits: [Workload.upstream] },
-    jobs: typeof options.jobs === "object" ? options.jobs : Workload.jobs(seed, options.jobs ?? defaults.jobs),
+    jobs:
+      typeof options.jobs === "object"
+        ? options.jobs
+        : (options.workflows === true ? Workload.jobsAndStories : Workload.jobs)(seed, options.jobs ?? defaults.jobs),
     queues: { ...Workload.queues, ...options.queues },
-    invariants: WorkloadInvariants.all,
+    invariants: [...WorkloadInvariants.all, ...WorkflowWorkload.invariants],
     patience: Duration.toMillis(options.patience ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({

@@ -26,6 +26,7 @@ import { Queues } from "../../queue/settings/QueueSettings.js"
 import { Routes } from "../../queue/settings/Routes.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as Wakeups from "../../queue/Wakeups.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import * as SchedulesMemory from "../../schedule/SchedulesMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -42,6 +43,7 @@ type QueuePorts =
   | JobSearch
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes
   | Wakeups.Wakeups
@@ -106,6 +108,7 @@ export const over = (
     far(JobSearch, ["await"]),
     far(Operations),
     far(Batches),
+    far(Workflows),
     far(Kinds),
     far(Routes),
     far(Pods),

@@ -10,8 +10,10 @@ import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import * as Job from "../../queue/Job.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { Workflows } from "../../queue/workflow/Workflows.js"
 import * as Schedule from "../../schedule/Schedule.js"
 import { Dice, digest, drawn } from "./Seed.js"
+import * as WorkflowWorkload from "./WorkflowWorkload.js"
 
 // The built-in workload: jobs that exercise every invariant, and handlers that fail in every way a queue must tolerate.
 
@@ -37,6 +39,9 @@ const Token = Job.make("token", { ...shared, queue: "plain" })
 const Parent = Job.make("parent", { ...shared, queue: "plain" })
 const Child = Job.make("child", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
+/** A workflow execution, and the children that it waits for. */
+const Story = Job.make(WorkflowWorkload.storyKind, { ...shared, queue: "plain" })
+const Leaf = Job.make("leaf", { ...shared, queue: "plain" })
 
 export const kinds = { parent: Parent.name, child: Child.name, plain: Plain.name, obituary: Obituary.name } as const
 
@@ -51,6 +56,13 @@ export const upstream = RateLimit.make("upstream", { capacity: 3, rate: 1, ahead
 export const schedule = Schedule.make("ticking", { job: Tick, payload: { n: 0 }, cron: "*/7 * * * * *", missed: "one" })
 
 type Supply = Effect.Effect<NewJob, InvalidJob>
+
+/** Returns `count` random jobs for a seed, some of them workflow executions. */
+export const jobsAndStories = (seed: number, count: number): ReadonlyArray<Supply> => {
+  const stories = WorkflowWorkload.isStory(seed, count)
+  const story = (n: number): Supply => Effect.map(Story.job({ n }), (job) => WorkflowWorkload.storyOf(job, n))
+  return jobs(seed, count).map((supply, index) => (stories[index] === true ? story(index + 1) : supply))
+}
 
 /** Returns `count` random jobs for a seed. */
 export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
@@ -109,7 +121,7 @@ const misbehave = (
   return Effect.zipRight(Effect.sleep(long), crash)
 }
 
-export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits>> => {
+export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits | Workflows>> => {
   const plain = (kind: Job.JobKind<{ readonly n: number }>) =>
     Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
   return [
@@ -119,6 +131,8 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Obituary),
     plain(Child),
     plain(Tick),
+    plain(Leaf),
+    WorkflowWorkload.handler(Story, Leaf, (job, n) => misbehave(controls, job, n)),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
         Effect.tap(() => controls.granted()),
