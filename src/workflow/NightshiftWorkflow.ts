@@ -84,7 +84,8 @@ const runExecution = (
 ) =>
   Effect.gen(function* () {
     const { cancelled, id } = run.execution
-    const instance = { ...WorkflowInstance.initial(workflow, id), scope: run.scope() }
+    const initial = WorkflowInstance.initial(workflow, id)
+    const instance = { ...initial, scope: run.scopeOn(initial.scope) }
     const suspension = (error?: string) =>
       Suspension.make({ woken: run.isStopping ? -1 : run.woken, waits: [...run.open.values()], error })
 

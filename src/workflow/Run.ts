@@ -244,10 +244,9 @@ export class Run {
   }
 
   /** The scope of the workflow. It collects the finalizers; the end of the code does not run them. */
-  scope(): Scope.CloseableScope {
+  scopeOn(scope: Scope.CloseableScope): Scope.CloseableScope {
     const add = (step: string | undefined, finalizer: Finalizer) =>
       Effect.sync(() => void this.undos.push({ step, finalizer }))
-    const scope = Effect.runSync(Scope.make())
     return Object.assign(Object.create(scope) as Scope.CloseableScope, {
       close: () => Effect.void,
       fork: (strategy: ExecutionStrategy.ExecutionStrategy) =>

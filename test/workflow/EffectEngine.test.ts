@@ -241,6 +241,9 @@ describe("compensation", () => {
 })
 
 describe("side by side", () => {
+  const race = (effects: readonly [Effect.Effect<string, never, Inside>, Effect.Effect<string, never, Inside>]) =>
+    DurableDeferred.raceAll({ name: "race", success: Schema.String, error: Schema.Never, effects })
+
   it.effect("trap 1: a deferred completed while an activity runs is not forgotten", () =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
@@ -284,13 +287,7 @@ describe("side by side", () => {
     const hangs = Activity.make({ name: "hangs", success: Schema.String, execute: Effect.never })
     const late = Effect.as(nap("patience", "30 seconds"), "too late")
     return on(
-      () =>
-        DurableDeferred.raceAll({
-          name: "race",
-          success: Schema.String,
-          error: Schema.Never,
-          effects: [hangs, late]
-        }).pipe(Effect.zipLeft(nap("after"))),
+      () => race([hangs, late]).pipe(Effect.zipLeft(nap("after"))),
       Effect.gen(function* () {
         const id = yield* start()
         yield* drain
@@ -301,13 +298,7 @@ describe("side by side", () => {
 
   it.effect("a deferred wins a race against a clock", () =>
     on(
-      () =>
-        DurableDeferred.raceAll({
-          name: "race",
-          success: Schema.String,
-          error: Schema.Any,
-          effects: [DurableDeferred.await(Approval), Effect.as(nap("patience", "1 day"), "too late")]
-        }),
+      () => race([DurableDeferred.await(Approval), Effect.as(nap("patience", "1 day"), "too late")]),
       Effect.gen(function* () {
         const id = yield* start()
         yield* advance("1 hour")
