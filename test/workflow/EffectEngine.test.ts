@@ -53,7 +53,7 @@ const shift = <A, E, R>(use: (shift: typeof TestShift.Service) => Effect.Effect<
 const settle = shift(({ settle }) => settle)
 const drain = shift(({ drain }) => drain)
 const crash = shift(({ crashPod }) => crashPod)
-const advance = (duration: "1 minute" | "1 hour" | "2 hours" | "1 day") => shift(({ advance }) => advance(duration))
+const advance = (duration: "1 minute" | "1 hour") => shift(({ advance }) => advance(duration))
 
 const show = (execution: string) => Effect.flatMap(Workflows, (workflows) => workflows.show(execution))
 const exitOf = (execution: string) =>
@@ -141,7 +141,7 @@ describe("an execution", () => {
   it.effect("goes on after a crash during a sleep", () => {
     const log: Array<string> = []
     return on(
-      () => counted("charge", log).pipe(Effect.zipLeft(nap("night", "1 day"))),
+      () => counted("charge", log).pipe(Effect.zipLeft(nap("night"))),
       Effect.gen(function* () {
         const id = yield* start()
         yield* settle
@@ -149,6 +149,33 @@ describe("an execution", () => {
         yield* drain
         assert.deepStrictEqual([yield* exitOf(id), log], [Exit.succeed("charge 1"), ["charge"]])
       })
+    )
+  })
+})
+
+describe("the code of a workflow", () => {
+  it.effect("may be removed and registered again while an execution runs: it is suspended and goes on", () => {
+    const log: Array<string> = []
+    let hangs = true
+    const slow = Activity.make({ name: "slow", execute: Effect.suspend(() => (hangs ? Effect.never : Effect.void)) })
+    const code = () =>
+      Order.withCompensation(counted("charge", log), () => Effect.sync(() => void log.push("refund"))).pipe(
+        Effect.zipLeft(slow)
+      )
+    const engine = NightshiftWorkflow.make([Order])
+    const register = Layer.build(Order.toLayer(code))
+    return Effect.gen(function* () {
+      const id = yield* start()
+      yield* Effect.scoped(Effect.zipRight(register, settle))
+      yield* settle
+      assert.deepStrictEqual([log, (yield* show(id)).steps.map(({ name }) => name)], [["charge"], ["charge"]])
+      hangs = false
+      yield* register
+      yield* drain
+      assert.deepStrictEqual([yield* exitOf(id), log], [Exit.succeed("charge 1"), ["charge"]])
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(Layer.provideMerge(engine.layer, TestShift.layer({ handlers: engine.handlers })))
     )
   })
 })
@@ -181,8 +208,7 @@ describe("compensation", () => {
   it.effect("runs when an execution is interrupted while it is asleep, over a restart", () => {
     const log: Array<string> = []
     return on(
-      () =>
-        compensated(log, "charge").pipe(Effect.zipRight(nap("night", "1 day")), Effect.zipRight(counted("ship", log))),
+      () => compensated(log, "charge").pipe(Effect.zipRight(nap("night")), Effect.zipRight(counted("ship", log))),
       Effect.gen(function* () {
         const id = yield* start()
         yield* settle
@@ -216,7 +242,7 @@ describe("compensation", () => {
     const log: Array<string> = []
     const refund = Effect.gen(function* () {
       yield* counted("ask bank", log)
-      yield* nap("bank day", "1 day")
+      yield* nap("bank hour")
       log.push(`refund ${yield* DurableDeferred.await(Approval)}`)
     })
     return on(
@@ -230,7 +256,7 @@ describe("compensation", () => {
         yield* settle
         assert.deepStrictEqual(log, ["reserve", "charge", "ship", "ask bank"])
         yield* crash
-        yield* advance("1 day")
+        yield* advance("1 hour")
         yield* approve(id, "ok")
         yield* drain
         assert.deepStrictEqual(log.slice(4), ["refund ok", "undo reserve"])

@@ -74,7 +74,8 @@ it.scopedLive("orders wait for an approval and for their children; a failed one 
       assert.deepStrictEqual(log.sort(), ["charge A", "charge B", "refund B"])
       const workflows = yield* Workflows
       const failed = yield* workflows.show(yield* Order.executionId(orders[1] as (typeof orders)[number]))
-      assert.deepStrictEqual([failed.status, failed.lastError], ["failed", "broken in transit"])
+      assert.strictEqual(failed.status, "failed")
+      assert.include(failed.lastError, "broken in transit")
     }).pipe(
       Effect.provide(layer),
       Effect.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["QUEUE_POLL", "100ms"]]))))
