@@ -11,7 +11,7 @@
 --   operators   operation, job_undo, saved_view, audit
 --   cluster     pod, leader, share
 --   limits      rate_limit
---   measures    job_bucket, pod_sample, database_sample
+--   measures    job_bucket, queue_wait, pod_sample, database_sample
 --   uploads     upload_content, upload_chunk, upload, upload_workspace
 --   gateway     bot_session, bot_guess, bot_dead_letter
 --   access      workspace_token, session, idempotency
@@ -94,7 +94,8 @@ create table job (
     case status
       when 'pending' then lease is null and pod_id is null and heartbeat_at is null
         and finished_at is null and dead_reason is null
-      when 'done' then lease is null and pod_id is null and heartbeat_at is null
+      -- A done job keeps the pod that ran it. The other ended jobs have it in their history.
+      when 'done' then lease is null and heartbeat_at is null
         and finished_at is not null and dead_reason is null
       when 'running' then lease is not null and pod_id is not null and heartbeat_at is not null
         and started_at is not null and finished_at is null and dead_reason is null
@@ -148,6 +149,9 @@ create index job_waiting on job (id) where finished_at is null and (run_at > cre
 
 -- Dead jobs of one queue, newest first. Used by the list, the groups by error and the counts of a queue.
 create index job_dead on job (queue, id) where dead_reason <> 'cancelled';
+
+-- Dead jobs by time of death. Used by the list of dead jobs, which shows the latest deaths first.
+create index job_dead_finished on job (finished_at, id) where dead_reason <> 'cancelled';
 
 -- Dead jobs of all queues, newest first. Used by the list and the groups by error.
 create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
@@ -935,6 +939,8 @@ create table pod (
   draining boolean not null,
   started_at timestamptz not null,
   heartbeat_at timestamptz not null,
+  -- How far the database's clock is ahead of the pod's, in seconds.
+  clock_offset float8,
   -- The PostgreSQL server that wrote the last beat: its address and start.
   server text,
 
@@ -1024,6 +1030,7 @@ create table job_bucket (
   completed int not null,
   retried int not null,
   dead int not null,
+  cancelled int not null,
   rescued int not null,
   -- Latencies in milliseconds: `processing` from start to end of a run, `total` from due to end. The bytes are a
   -- histogram; concatenating those of several rows merges them.
@@ -1041,6 +1048,20 @@ create table job_bucket (
   -- Rows of open buckets are updated every few seconds, in place where the page has room.
   fillfactor = 75,
   autovacuum_vacuum_scale_factor = 0.05
+);
+
+-- What kept the due jobs of a queue from starting, as the leader saw it every few seconds. Written only when it changes.
+create table queue_wait (
+  queue text not null,
+  since timestamptz not null,
+  -- Null while it lasts.
+  until timestamptz,
+  reason text not null,
+
+  constraint queue_wait_pkey primary key (queue, since),
+  constraint queue_wait_reason_known check (
+    reason in ('paused', 'no_pod', 'cooling_down', 'rate_limited', 'key_busy', 'waiting_for_slot')
+  )
 );
 
 -- The resources a pod used in a minute.

@@ -1,5 +1,5 @@
 import { Duration, Effect, Schema } from "effect"
-import { Pods, type StoredPod } from "../cluster/Pods.js"
+import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
 import type { JobId } from "../core/Ids.js"
 import * as Outcome from "../core/Outcome.js"
 import type { DeadReason, StoredJob } from "../core/StoredJob.js"
@@ -76,7 +76,7 @@ const ofDead = (job: StoredJob): Why =>
 
 const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   const pod = pods.find(({ id }) => id === job.pod)
-  const name = pod?.label ?? job.pod ?? "unknown"
+  const name = pod?.label ?? (job.pod === undefined ? "unknown" : shortPod(job.pod))
   if (pod === undefined) {
     const until = (job.heartbeatAt ?? job.updatedAt) + Duration.toMillis(staleAfter)
     const next = job.cancelRequestedAt === undefined ? "is returned to the queue" : "is cancelled as requested"

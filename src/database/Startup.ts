@@ -38,12 +38,18 @@ const refusesParameters = (error: unknown) =>
 interface Introduction {
   readonly server: string
   readonly read_only: boolean
+  readonly pid: number
 }
 
 const introduction = `
   select pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port(),
       pg_catalog.pg_postmaster_start_time()) as server,
-    pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`
+    pg_catalog.current_setting('transaction_read_only') = 'on' as read_only,
+    pg_catalog.pg_backend_pid() as pid`
+
+/** Whether there is a pooler in between: a pooler reports its own process id at login. */
+export const isPooled = (client: pg.ClientBase, backend: number): boolean =>
+  backend !== (client as pg.ClientBase & { readonly processID: number }).processID
 
 export interface Startup {
   /** Options for the next connection. */
@@ -96,6 +102,7 @@ export const make = (
       const { rows } = await client.query<Introduction>(introduction)
       const [found] = rows
       if (found === undefined) return undefined
+      Object.assign(client, { pooled: isPooled(client, found.pid) })
       if (needsWrites && found.read_only) {
         index += 1
         return new Error(`the server at ${new URL(urls[(index - 1) % urls.length] ?? "").host} is read-only`)

@@ -3,6 +3,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as AuditContract from "./access/AuditContract.js"
 import * as SessionContract from "./access/SessionContract.js"
 import * as TokensContract from "./access/TokensContract.js"
+import * as KindsContract from "./admin/KindsContract.js"
 import * as LimitsContract from "./admin/LimitsContract.js"
 import * as MetricsContract from "./admin/MetricsContract.js"
 import * as PodsContract from "./admin/PodsContract.js"
@@ -28,6 +29,7 @@ export const Api = HttpApi.make("nightshift")
   .add(GroupsContract.group)
   .add(ViewsContract.group)
   .add(QueuesContract.group)
+  .add(KindsContract.group)
   .add(SchedulesContract.group)
   .add(WorkflowsContract.group)
   .add(PodsContract.group)

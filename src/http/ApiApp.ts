@@ -40,6 +40,7 @@ import { Caller } from "./access/Caller.js"
 import * as SessionRoutes from "./access/SessionRoutes.js"
 import * as Throttle from "./access/Throttle.js"
 import * as TokensRoutes from "./access/TokensRoutes.js"
+import * as KindsRoutes from "./admin/KindsRoutes.js"
 import * as LimitsRoutes from "./admin/LimitsRoutes.js"
 import * as MetricsRoutes from "./admin/MetricsRoutes.js"
 import * as PodsRoutes from "./admin/PodsRoutes.js"
@@ -106,6 +107,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     GroupsRoutes.layer,
     ViewsRoutes.layer,
     QueuesRoutes.layer,
+    KindsRoutes.layer,
     SchedulesRoutes.layer,
     LimitsRoutes.layer,
     PodsRoutes.layer,

@@ -160,6 +160,7 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   JobNotFound: plain(404),
   UnknownScope: (error) => ({ status: 404, message: `Rate limit "${error.scope.slice(0, 64)}" does not exist.` }),
   QueueNotFound: plain(404),
+  KindNotFound: plain(404),
   ScheduleNotFound: plain(404),
   OperationNotFound: plain(404),
   BatchNotFound: plain(404),

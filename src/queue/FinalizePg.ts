@@ -7,7 +7,7 @@ import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import { type AttemptEnd, type Became, type End, errorText } from "./AttemptEnd.js"
-import type { HeldLeases } from "./claim/HeldLeases.js"
+import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import * as SqlArrays from "./SqlArrays.js"
 import * as CountedEnds from "./workflow/CountedEnds.js"
@@ -71,6 +71,8 @@ type WrittenRow =
   | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & WrittenEnd)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
 
+const noLeases: EndedLeases = { leases: [], witnesses: [] }
+
 const isPlainDone = ({ end, linked }: AttemptEnd) => end._tag === "Done" && end.result === undefined && linked !== true
 
 /** Callbacks for finalized attempts. */
@@ -103,8 +105,9 @@ export const make = (
     Effect.gen(function* () {
       const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
       const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
-      const over = SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver())
-      const all = (yield* direct.count(statements.finish, [ids, held, now, over])) === ends.length
+      const over = inTransaction ? noLeases : leases.takeOver()
+      const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
+      const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing])) === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
       for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
@@ -132,6 +135,7 @@ export const make = (
   ) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
+      const over = inTransaction ? noLeases : leases.takeOver()
       const rows = yield* mapErrors(
         sql.unsafe<WrittenRow>(statements.finalize, [
           SqlArrays.ofPlain(ends.map(({ id }) => id)),
@@ -144,8 +148,9 @@ export const make = (
           SqlArrays.ofTexts(columns.map(({ reason }) => reason)),
           SqlArrays.ofTexts(columns.map(({ result }) => result)),
           now,
-          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver()),
-          SqlArrays.ofNumbers(columns.map(({ patience }) => patience))
+          SqlArrays.ofPlain(over.leases),
+          SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
+          SqlArrays.ofPlain(over.witnesses)
         ])
       )
       const became = new Map<JobId, WrittenEnd>()
@@ -215,7 +220,7 @@ export const make = (
           SqlArrays.ofPlain(ends.map(({ end }) => end.woken)),
           SqlArrays.ofPlain(ends.map(({ end }) => end.runAt)),
           now,
-          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver()),
+          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver().leases),
           SqlArrays.ofTexts(ends.map(({ end }) => kept(end.error))),
           SqlArrays.ofPlain(waits.map(({ id }) => id)),
           SqlArrays.ofPlain(waits.map(({ kind }) => kind)),
@@ -255,8 +260,10 @@ export const make = (
       }
       if (linked.length > 0) movedOn.push(...(yield* writeLinked(linked, now, isSecondTry, inTransaction)))
       if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
-      if (inTransaction) leases.forget(ends)
-      else leases.ended(ends)
+      // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
+      const lost = new Set(movedOn)
+      leases.forget(inTransaction ? ends : ends.filter(({ id }) => lost.has(id)))
+      for (const written of [plain, others, linked, waiting]) leases.ended(written)
       yield* listeners.onEnded(ends, inTransaction)
       return movedOn
     })

@@ -36,6 +36,8 @@ export interface JobRow {
   readonly dedupe: { readonly key: string; readonly scope: DedupeScope; readonly until: number | undefined } | undefined
   /** Set while the job is running, absent otherwise. */
   readonly run: { readonly lease: Lease; readonly pod: PodId; readonly heartbeatAt: number } | undefined
+  /** The pod that ran a done job. */
+  readonly ranOn: PodId | undefined
   readonly startedAt: number | undefined
   readonly createdAt: number
   readonly updatedAt: number
@@ -61,6 +63,7 @@ export const blank = {
   crashCount: 0,
   deathCount: 0,
   run: undefined,
+  ranOn: undefined,
   startedAt: undefined,
   finishedAt: undefined,
   unknownSince: undefined,
@@ -79,13 +82,13 @@ const crashesToPoison = 5
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 export const toStored = (row: JobRow, now: number): StoredJob => {
-  const { deathCount: _, unknownSince: __, woken, dedupe, run, ...shared } = row
+  const { deathCount: _, unknownSince: __, woken, dedupe, ranOn, run, ...shared } = row
   return {
     ...shared,
     state: stateOf(row, now),
     payload: parsed(row.payload),
     dedupe: dedupe === undefined ? undefined : { key: dedupe.key, scope: dedupe.scope },
-    pod: run?.pod,
+    pod: run?.pod ?? ranOn,
     execution: woken !== undefined && woken >= 0 ? dedupe?.key : undefined,
     heartbeatAt: run?.heartbeatAt,
     onDead: parsed(row.onDead) as FollowUp | undefined,
@@ -129,6 +132,7 @@ export const finish = (row: JobRow, result: string | undefined, now: number): Jo
   woken: nextWoken(row),
   status: "done",
   run: undefined,
+  ranOn: row.run?.pod,
   result,
   lastError: undefined,
   finishedAt: now,

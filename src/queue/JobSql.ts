@@ -1,6 +1,6 @@
 import { limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { hot } from "../database/Statements.js"
+import { hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
@@ -57,10 +57,11 @@ const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not nul
 
 /**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
+ * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses all of them.
  */
-const closed = (schema: string, leases: string) => `closed as (
-    delete from ${schema}.lease l where l.id = any(${leases}::uuid[])
-      and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
+const closed = (schema: string, leases: string, witnesses: string) => `closed as (
+    delete from ${schema}.lease l where l.id = any(${opaque(leases)}::uuid[])
+      and not exists (select from ${schema}.job j where j.id = any(${opaque(witnesses)}::uuid[]) and j.lease = l.id)
   )`
 
 /** Whether a job whose pod ended dies. */
@@ -199,11 +200,11 @@ export const make = (schema: string) => ({
 
   /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
-  with ${closed(schema, "$4")}
+  with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
   update ${schema}.job j
-  set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
+  set status = 'done', lease = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
-  from unnest($1::uuid[], $2::uuid[]) as e(id, lease)
+  from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) as e(id, lease)
   where j.id = e.id and j.lease = e.lease`),
 
   /** Returns the jobs that did not end at this time: their lease was lost. */
@@ -219,7 +220,7 @@ export const make = (schema: string) => ({
 
   /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
-  with ${closed(schema, "$11")}, e as (
+  with ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[])
       as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience)
@@ -238,7 +239,8 @@ export const make = (schema: string) => ({
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
       history = case when ${remember} is null then j.history else ${appendHistory(remember, "e.error", "$10")} end,
-      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
+      lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
+      updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
@@ -282,7 +284,7 @@ export const make = (schema: string) => ({
     ) first
     where step.priority is not null
   ) as run_at, ${queueColumns}
-  from unnest($1::text[], $2::float8[]) as line(queue, since)
+  from unnest(${opaque("$1::text[]")}, ${opaque("$2::float8[]")}) as line(queue, since)
   left join ${schema}.queue on name = line.queue`),
 
   /** Queues with pending jobs. Each step skips all jobs of one queue. */

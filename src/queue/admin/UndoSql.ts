@@ -16,6 +16,7 @@ const restored = [
   "death_count",
   "dead_reason",
   "started_at",
+  "pod_id",
   "finished_at",
   "cancel_requested_at",
   "unknown_since",

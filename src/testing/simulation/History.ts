@@ -143,7 +143,7 @@ export class History {
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
     else if (call.call === "Queue.recoverStuck" && before?.run !== undefined && after.run === undefined)
-      this.counted.recovered(after.status)
+      this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
       for (const key of [...this.recorded.keys()]) if (key.startsWith(after.id)) this.recorded.delete(key)
@@ -188,12 +188,13 @@ export class History {
     })
   }
 
-  private ended(call: Call, before: JobRow, { id, status }: JobRow): void {
+  private ended(call: Call, before: JobRow, { deadReason, id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
     if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
       this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
-    if (status === "done" || status === "dead") this.counted.ended(call.who, status)
+    if (status === "done") this.counted.ended(call.who, "completed")
+    else if (status === "dead") this.counted.ended(call.who, deadReason === "cancelled" ? "cancelled" : "dead")
     else if (end._tag === "Again" && end.remember !== undefined) this.counted.ended(call.who, "retried")
   }
 }

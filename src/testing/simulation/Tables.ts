@@ -13,6 +13,7 @@ import type { Measures } from "../../measures/Measures.js"
 import * as MeasuresMemory from "../../measures/MeasuresMemory.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { PodSamples } from "../../measures/PodSamples.js"
+import { QueueWaits } from "../../measures/QueueWaits.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
@@ -115,6 +116,7 @@ export const over = (
     far(Shares),
     far(Leadership),
     far(MinuteBuckets),
+    far(QueueWaits),
     far(PodSamples),
     far(DatabaseHealth),
     far(Storage),
