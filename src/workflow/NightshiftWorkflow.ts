@@ -124,7 +124,12 @@ const runExecution = (
     const failures: Array<string> = []
     for (const undo of ordered(run)) {
       const name = `undo:${undo.name}`
-      if (Exit.isFailure(exit) && (yield* run.recorded(name)) !== undefined) continue
+      const failed = (cause: Cause.Cause<unknown>) => `undo of ${undo.name} failed: ${ExitJson.textOf(cause)}`
+      const before = Exit.isFailure(exit) ? yield* run.recorded(name) : undefined
+      if (before !== undefined) {
+        if (Exit.isFailure(before)) failures.push(failed(before.cause))
+        continue
+      }
       instance.suspended = false
       run.open.clear()
       run.undoing = undo.name
@@ -132,7 +137,7 @@ const runExecution = (
       run.undoing = undefined
       yield* run.healthy
       if (run.isStopping || (Exit.isInterrupted(undone) && run.open.size > 0)) return suspension()
-      if (Exit.isFailure(undone)) failures.push(`undo of ${undo.name} failed: ${ExitJson.textOf(undone.cause)}`)
+      if (Exit.isFailure(undone)) failures.push(failed(undone.cause))
       if (Exit.isFailure(exit)) {
         const outcome = Exit.asVoid(Exit.mapError(undone, String))
         yield* run.conclude({ name, kind: "undo" }, ExitJson.encode(outcome))
