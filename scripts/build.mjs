@@ -1,4 +1,4 @@
-// Builds dist/: the three library entry points, the bundled CLI and the type declarations. `--if-stale` skips the build
+// Builds dist/: the four library entry points, the bundled CLI and the type declarations. `--if-stale` skips the build
 // if dist/ was built from the same sources.
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -69,6 +69,7 @@ const library = await build({
     "library/index": "src/index.ts",
     "library/client": "src/client/index.ts",
     "library/testing": "src/testing/index.ts",
+    "library/workflow": "src/workflow/index.ts",
     main: "src/main.ts",
     guard: "src/guard.ts",
     typescript: "src/cli/TypeScriptHooks.ts"
@@ -82,7 +83,7 @@ for (const file of Object.keys(library.metafile.outputs).filter((output) => outp
   if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
 }
 
-const entryPoints = ["index", "client", "testing"]
+const entryPoints = ["index", "client", "testing", "workflow"]
 
 /** Returns an output and all outputs it imports. */
 const reachable = (output, found = new Set()) => {

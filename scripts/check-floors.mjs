@@ -12,7 +12,7 @@ const floors = [
   ["handlers"],
   ["gateway"],
   ["crew"],
-  ["http", "client"],
+  ["http", "client", "workflow"],
   ["dashboard"],
   ["testing"],
   ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]

@@ -31,7 +31,8 @@ describe("the code in the documentation", () => {
         paths: {
           nightshift: ["../../../src/index.ts"],
           "nightshift/client": ["../../../src/client/index.ts"],
-          "nightshift/testing": ["../../../src/testing/index.ts"]
+          "nightshift/testing": ["../../../src/testing/index.ts"],
+          "nightshift/workflow": ["../../../src/workflow/index.ts"]
         }
       },
       include: ["*.ts"]

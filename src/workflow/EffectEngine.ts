@@ -1,0 +1,172 @@
+import * as Workflow from "@effect/workflow/Workflow"
+import { type Encoded, makeUnsafe, type WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
+import { Clock, Context, Duration, Effect, Exit, Option } from "effect"
+import type { JobKind } from "../queue/Job.js"
+import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
+import * as ExitJson from "./ExitJson.js"
+import { CurrentRun, type Run } from "./Run.js"
+
+// The contract of @effect/workflow on Nightshift's journal. What a workflow calls while it runs goes through its `Run`.
+
+/** Set inside an activity, where a clock cannot suspend without repeating the activity. */
+class InsideActivity extends Context.Reference<InsideActivity>()("nightshift/workflow/InsideActivity", {
+  defaultValue: () => false
+}) {}
+
+const suspended = new Workflow.Suspended({})
+const complete = (exit: Exit.Exit<unknown, unknown> | undefined) =>
+  exit === undefined ? suspended : new Workflow.Complete({ exit })
+
+const clockName = "DurableClock/"
+
+const currentRun: Effect.Effect<Run, never, never> = Effect.flatMap(Effect.serviceOption(CurrentRun), (run) =>
+  Option.isSome(run) ? Effect.succeed(run.value) : Effect.dieMessage("This runs only inside a workflow of Nightshift.")
+)
+
+/** How long the code of a short durable sleep would sleep. */
+const sleepOf = (code: Effect.Effect<unknown, unknown, unknown>) =>
+  Effect.gen(function* () {
+    let millis = 0
+    const clock = yield* Effect.clock
+    const measuring: Clock.Clock = {
+      [Clock.ClockTypeId]: Clock.ClockTypeId,
+      currentTimeMillis: clock.currentTimeMillis,
+      currentTimeNanos: clock.currentTimeNanos,
+      unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis(),
+      unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos(),
+      sleep: (duration) =>
+        Effect.sync(() => {
+          millis += Duration.toMillis(duration)
+        })
+    }
+    yield* Effect.withClock(code, measuring)
+    return millis
+  }) as Effect.Effect<number>
+
+const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0], asked: number) =>
+  Effect.gen(function* () {
+    const instance = yield* WorkflowInstance
+    const name = run.nameOf(given.name)
+    const attempt = run.attemptOf(name, asked)
+    const before = yield* run.recorded(name, attempt)
+    if (before !== undefined || !run.mayStart) return complete(before)
+    const startedAt = yield* Clock.currentTimeMillis
+    const result = yield* (given.executeEncoded as Effect.Effect<unknown, unknown>).pipe(
+      Workflow.intoResult,
+      Effect.provideService(WorkflowInstance, WorkflowInstance.initial(instance.workflow, instance.executionId)),
+      Effect.provideService(InsideActivity, true)
+    )
+    // An activity that was interrupted has no result: it runs again.
+    if (result._tag === "Suspended" || Exit.isInterrupted(result.exit)) return result
+    return complete(yield* run.conclude({ name, kind: "run", attempt, startedAt }, ExitJson.encode(result.exit)))
+  })
+
+/** How executions of a workflow are stored as jobs. */
+export type KindOf = (workflow: Workflow.Any) => JobKind<unknown>
+
+/** Makes the engine. Register and run are the pod's part: see `NightshiftWorkflow`. */
+export const make = (
+  workflows: typeof Workflows.Service,
+  kindOf: KindOf,
+  register: Encoded["register"]
+): WorkflowEngine["Type"] => {
+  const jobOf = (workflow: Workflow.Any, payload: object, execution: string) =>
+    Effect.map(kindOf(workflow).job(payload), ({ dedupe: _, id: __, ...job }): NewChild & { execution: string } => ({
+      ...job,
+      execution
+    }))
+
+  const exitOf = (execution: string) =>
+    workflows.show(execution).pipe(
+      Effect.map((found) => ({ json: ExitJson.ofExecution(found), status: found.status })),
+      Effect.catchTag("ExecutionNotFound", () => Effect.succeed(undefined)),
+      Effect.orDie
+    )
+
+  const poll: Encoded["poll"] = (workflow, execution) =>
+    Effect.gen(function* () {
+      const found = yield* exitOf(execution)
+      if (found === undefined) return undefined
+      if (found.json !== undefined) return complete(yield* ExitJson.decodeOf(workflow, found.json))
+      return found.status === "waiting" || found.status === "sleeping" || found.status === "changed"
+        ? suspended
+        : undefined
+    })
+
+  /** Runs a workflow as a child. The wait for its end is a row, so that any number of parents can wait. */
+  const runChild = (
+    run: Run,
+    workflow: Workflow.Any,
+    { discard, executionId, payload }: Parameters<Encoded["execute"]>[1]
+  ) =>
+    Effect.gen(function* () {
+      const name = run.nameOf(`${workflow.name}/${executionId}`)
+      const before = yield* run.recorded(name)
+      if (before !== undefined) return complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(before)))
+      if (!run.mayStart) return suspended
+      const started = run.children(name)
+      if (started === undefined) {
+        const child = yield* Effect.orDie(jobOf(workflow, payload, executionId))
+        yield* run.attempt(workflows.startChildren(run.execution.run, name, [child], { detached: discard }))
+      }
+      if (discard) return suspended
+      const ended = started?.completedAt === undefined ? undefined : yield* exitOf(executionId)
+      if (ended?.json === undefined) {
+        run.open.set(name, { kind: "children", name })
+        return suspended
+      }
+      const exit = yield* run.conclude({ name, kind: "children" }, ended.json)
+      return exit === undefined ? suspended : complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(exit)))
+    })
+
+  return makeUnsafe({
+    register,
+    execute: ((workflow, options) =>
+      Effect.gen(function* () {
+        const run = yield* Effect.serviceOption(CurrentRun)
+        if (options.parent !== undefined && Option.isSome(run)) return yield* runChild(run.value, workflow, options)
+        yield* Effect.orDie(Effect.flatMap(jobOf(workflow, options.payload, options.executionId), workflows.start))
+        return options.discard ? undefined : ((yield* poll(workflow, options.executionId)) ?? suspended)
+      })) as Encoded["execute"],
+    poll,
+    interrupt: (_, execution) =>
+      workflows
+        .cancel(execution)
+        .pipe(
+          Effect.catchTags({ ExecutionNotFound: () => Effect.void, JobNotInState: () => Effect.void }),
+          Effect.orDie
+        ),
+    resume: (_, execution) => Effect.orDie(workflows.wake(execution)),
+    activityExecute: (activity, attempt) =>
+      Effect.gen(function* () {
+        const run = yield* currentRun
+        if (!activity.name.startsWith(clockName) || (yield* InsideActivity)) {
+          return yield* Effect.uninterruptible(run.busy(runActivity(run, activity, attempt)))
+        }
+        const exit = yield* run.clock(activity.name, yield* sleepOf(activity.execute))
+        return complete(exit)
+      }),
+    deferredResult: (deferred) =>
+      Effect.gen(function* () {
+        const run = yield* currentRun
+        // An activity that waits runs again from its start, so nothing is gained by waiting in this process.
+        const isInside = yield* InsideActivity
+        const isClock = run.clocks.has(run.nameOf(deferred.name))
+        return yield* isClock ? run.clock(deferred.name, 0, isInside) : run.signal(deferred.name, isInside)
+      }),
+    deferredDone: ({ deferredName, executionId, exit }) =>
+      Effect.gen(function* () {
+        const run = yield* Effect.serviceOption(CurrentRun)
+        if (Option.isSome(run) && run.value.execution.id === executionId)
+          return yield* run.value.complete(deferredName, exit)
+        yield* workflows.signal({ execution: executionId, name: deferredName, value: ExitJson.encode(exit) })
+      }).pipe(Effect.orDie, Effect.asVoid),
+    scheduleClock: (_, { clock }) =>
+      Effect.gen(function* () {
+        const run = yield* currentRun
+        const name = run.nameOf(clock.deferred.name)
+        const now = yield* Clock.currentTimeMillis
+        if (!run.clocks.has(name)) run.clocks.set(name, now + Duration.toMillis(clock.duration))
+      })
+  })
+}

@@ -1,0 +1,235 @@
+import * as Activity from "@effect/workflow/Activity"
+import * as DurableClock from "@effect/workflow/DurableClock"
+import * as Workflow from "@effect/workflow/Workflow"
+import { type Encoded, WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
+import { Cause, Effect, Exit, Fiber, Layer } from "effect"
+import { type DurationInput, decode } from "../core/DurationText.js"
+import type { KindOptions } from "../core/Kind.js"
+import * as Outcome from "../core/Outcome.js"
+import * as Suspension from "../core/Suspension.js"
+import * as Handler from "../handlers/Handler.js"
+import type { JobContext } from "../handlers/JobContext.js"
+import * as Job from "../queue/Job.js"
+import { Workflows } from "../queue/workflow/Workflows.js"
+import * as Engine from "./EffectEngine.js"
+import * as ExitJson from "./ExitJson.js"
+import { CurrentRun, Run, type Undo } from "./Run.js"
+
+/** How the executions of a workflow are stored and run. */
+export type Options = Pick<
+  KindOptions<never, never>,
+  "queue" | "priority" | "version" | "upcasters" | "timeout" | "maxAttempts" | "backoff"
+>
+
+/** Workflows that run on the job queue. */
+export interface NightshiftWorkflows {
+  /** Pass them to `Nightshift.layer`, `TestShift.layer` or `worker`. */
+  readonly handlers: ReadonlyArray<Handler.Handler<Workflows>>
+  /** The engine of `@effect/workflow`. `toLayer` of the workflows registers their code in it. */
+  readonly layer: Layer.Layer<WorkflowEngine, never, Workflows>
+}
+
+type Code = Parameters<Encoded["register"]>[1]
+
+/** Registered code, and its runs in this process. */
+interface Registered {
+  readonly code: Code
+  readonly runs: Set<Effect.Effect<unknown>>
+}
+
+/** Runs an effect in a fiber of its own. If the run must stop, it is marked as suspended before it is interrupted. */
+const supervised = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  run: Run,
+  instance: WorkflowInstance["Type"],
+  runs: Registered["runs"]
+) =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.fork(restore(effect))
+      const stop = Effect.suspend(() => {
+        run.isStopping = true
+        instance.suspended = true
+        return Fiber.interrupt(fiber)
+      })
+      runs.add(stop)
+      return yield* restore(Fiber.await(fiber)).pipe(
+        Effect.onInterrupt(() => stop),
+        Effect.ensuring(Effect.sync(() => runs.delete(stop)))
+      )
+    })
+  )
+
+/** The finalizers in the order in which they run: those of the last step first. */
+const ordered = (run: Run): ReadonlyArray<Undo & { readonly name: string }> => {
+  const used = new Map<string, number>()
+  const named = run.undos.map(({ finalizer, step = "finalizer" }) => {
+    const times = (used.get(step) ?? 0) + 1
+    used.set(step, times)
+    return { finalizer, step, name: times === 1 ? step : `${step}/${times}` }
+  })
+  return named
+    .map((undo, index) => ({ undo, index, place: run.placeOf(undo.step) }))
+    .sort((a, b) => b.place - a.place || b.index - a.index)
+    .map(({ undo }) => undo)
+}
+
+/** Runs one execution until it ends or waits. */
+const runExecution = (
+  workflow: Workflow.Any,
+  { code, runs }: Registered,
+  payload: object,
+  run: Run,
+  engine: WorkflowEngine["Type"]
+) =>
+  Effect.gen(function* () {
+    const { cancelled, id } = run.execution
+    const initial = WorkflowInstance.initial(workflow, id)
+    const instance = { ...initial, scope: run.scopeOn(initial.scope) }
+    const suspension = (error?: string) =>
+      Suspension.make({ woken: run.isStopping ? -1 : run.woken, waits: [...run.open.values()], error })
+
+    const ended = yield* code(payload, id).pipe(
+      Workflow.intoResult,
+      Effect.provideService(WorkflowInstance, instance),
+      Effect.provideService(WorkflowEngine, engine),
+      Effect.provideService(CurrentRun, run),
+      (body) => supervised(body, run, instance, runs)
+    )
+    yield* run.healthy
+    if (run.isStopping) return suspension()
+    // A defect that the workflow does not capture is no result: the queue tries again.
+    if (Exit.isFailure(ended) && !Cause.isInterruptedOnly(ended.cause)) return yield* ended
+    const isOver = cancelled || run.failure !== undefined
+    if (Exit.isSuccess(ended) && ended.value._tag === "Suspended" && !isOver) {
+      return suspension(ended.value.cause && ExitJson.textOf(ended.value.cause))
+    }
+
+    const own =
+      Exit.isSuccess(ended) && ended.value._tag === "Complete"
+        ? ended.value.exit
+        : Exit.interrupt(yield* Effect.fiberId)
+    const exit =
+      run.failure !== undefined
+        ? yield* ExitJson.decodeOf(workflow, run.failure)
+        : cancelled && Exit.isSuccess(own)
+          ? Exit.interrupt(yield* Effect.fiberId)
+          : own
+    const json = yield* ExitJson.encodeOf(workflow, exit)
+    const isFailed = Exit.isFailure(exit) && !(cancelled && Cause.isInterruptedOnly(exit.cause))
+    if (isFailed && run.failure === undefined) {
+      yield* run.conclude({ name: ExitJson.failureStep, kind: "run" }, json)
+    }
+
+    const failures: Array<string> = []
+    for (const undo of ordered(run)) {
+      const name = `undo:${undo.name}`
+      const failed = (cause: Cause.Cause<unknown>) => `undo of ${undo.name} failed: ${ExitJson.textOf(cause)}`
+      const before = Exit.isFailure(exit) ? yield* run.recorded(name) : undefined
+      if (before !== undefined) {
+        if (Exit.isFailure(before)) failures.push(failed(before.cause))
+        continue
+      }
+      instance.suspended = false
+      run.open.clear()
+      run.undoing = undo.name
+      const undone = yield* supervised(undo.finalizer(exit), run, instance, runs)
+      run.undoing = undefined
+      yield* run.healthy
+      if (run.isStopping || (Exit.isInterrupted(undone) && run.open.size > 0)) return suspension()
+      if (Exit.isFailure(undone)) failures.push(failed(undone.cause))
+      if (Exit.isFailure(exit)) {
+        const outcome = Exit.asVoid(Exit.mapError(undone, String))
+        yield* run.conclude({ name, kind: "undo" }, ExitJson.encode(outcome))
+      }
+    }
+    yield* run.healthy
+    if (run.isStopping) return suspension()
+    if (Exit.isSuccess(exit)) return Outcome.done(json._tag === "Success" ? json.value : undefined)
+    return isFailed ? Outcome.dead([ExitJson.textOf(exit.cause), ...failures].join("; ")) : Outcome.cancelled
+  })
+
+/**
+ * Makes the engine for these workflows, and the handlers that run them. The workflows' code comes from their `toLayer`, on
+ * top of `layer`.
+ */
+export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = {}): NightshiftWorkflows => {
+  const registered = new Map<string, Registered>()
+  const kinds = new Map<string, Job.JobKind<unknown>>()
+  const kindOf: Engine.KindOf = (workflow) => {
+    const known = kinds.get(workflow.name)
+    if (known !== undefined) return known
+    const kind = Job.make(workflow.name, {
+      ...options,
+      payload: workflow.payloadSchema as never
+    }) as Job.JobKind<unknown>
+    kinds.set(workflow.name, kind)
+    return kind
+  }
+
+  const register: Encoded["register"] = (workflow, code) => {
+    const entry: Registered = { code, runs: new Set() }
+    return Effect.acquireRelease(
+      Effect.sync(() => void registered.set(workflow.name, entry)),
+      // The services of the code close next: its runs are suspended, and go on in another process.
+      () =>
+        Effect.suspend(() => {
+          if (registered.get(workflow.name) === entry) registered.delete(workflow.name)
+          return Effect.forEach(entry.runs, (stop) => stop, { concurrency: "unbounded", discard: true })
+        })
+    )
+  }
+
+  const engineOf = (service: typeof Workflows.Service) => Engine.make(service, kindOf, register)
+
+  const handlerOf = (workflow: Workflow.Any) =>
+    Handler.make(kindOf(workflow), (payload, { attempt, execution }: JobContext) =>
+      Effect.gen(function* () {
+        if (execution === undefined) {
+          return Outcome.dead(
+            `"${workflow.name}" is a workflow, and this job is no execution: use its execute, not enqueue.`
+          )
+        }
+        const entry = registered.get(workflow.name)
+        if (entry === undefined) {
+          yield* Effect.logWarning(`Workflow "${workflow.name}" has no code in this process: provide its toLayer(...).`)
+          return Outcome.snooze("1 second")
+        }
+        const service = yield* Workflows
+        const run = new Run(execution, service)
+        if (execution.woken > 0 || attempt > 1 || execution.crashed) yield* run.load
+        yield* run.healthy
+        return yield* runExecution(workflow, entry, payload as object, run, engineOf(service))
+      })
+    ) as Handler.Handler<Workflows>
+
+  return {
+    handlers: workflows.map(handlerOf),
+    layer: Layer.effect(WorkflowEngine, Effect.map(Workflows, engineOf))
+  }
+}
+
+export interface RetryOptions {
+  /** Attempts after the first. */
+  readonly times: number
+  /** The wait before the next attempt. It is durable: it takes no slot and survives a restart. */
+  readonly delay: DurationInput | ((attempt: number) => DurationInput)
+}
+
+/** Runs an activity again if it fails, with durable waits between the attempts. */
+export const retry = <A, E, R>(
+  activity: Effect.Effect<A, E, R> & { readonly name: string },
+  { delay, times }: RetryOptions
+): Effect.Effect<A, E, R | WorkflowEngine | WorkflowInstance> => {
+  const delayOf = typeof delay === "function" ? delay : () => delay
+  const from = (attempt: number): Effect.Effect<A, E, R | WorkflowEngine | WorkflowInstance> =>
+    Effect.catchAll(Effect.provideService(activity, Activity.CurrentAttempt, attempt), (error) =>
+      attempt > times
+        ? Effect.fail(error)
+        : Effect.zipRight(
+            DurableClock.sleep({ name: `${activity.name}/${attempt}`, duration: decode(delayOf(attempt)) }),
+            from(attempt + 1)
+          )
+    )
+  return from(1)
+}

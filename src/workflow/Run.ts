@@ -1,0 +1,274 @@
+import { Clock, Context, Effect, type ExecutionStrategy, Exit, FiberRef, Schedule, Scope } from "effect"
+import type { Wait } from "../core/Suspension.js"
+import type { ClaimedExecution } from "../queue/Queue.js"
+import type { Journal, NewStep, Step } from "../queue/workflow/Execution.js"
+import { InvalidStep, type LeaseLost } from "../queue/workflow/WorkflowErrors.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
+import * as ExitJson from "./ExitJson.js"
+
+/** A sleep of at most this many milliseconds keeps its slot. */
+export const holdFor = 100
+
+/** How often a run that waits beside a running activity looks whether a signal has come. */
+const lookEvery = "1 second"
+
+const patience = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+
+/** The step that this fiber got last: a compensation that is registered next belongs to it. */
+const lastStep = FiberRef.unsafeMake<string | undefined>(undefined)
+
+type Finalizer = Scope.Scope.Finalizer
+
+/** A finalizer of the workflow. `step`: the step that it compensates. */
+export interface Undo {
+  readonly step: string | undefined
+  readonly finalizer: Finalizer
+}
+
+type NewRecord = Pick<NewStep, "name" | "kind" | "outcome" | "exit"> & {
+  readonly attempt?: number
+  readonly startedAt?: number
+}
+
+/** One run of an execution: its journal, and what it waits for. */
+export class Run {
+  /** Counts wake-ups as of the last read. A suspension states it. */
+  woken: number
+  /** What the code waits for now. */
+  readonly open = new Map<string, Wait>()
+  /** The instants at which durable clocks end, by name. */
+  readonly clocks = new Map<string, number>()
+  readonly undos: Array<Undo> = []
+  /** The process ends, the lease is lost or the code is removed: nothing more is started or written. */
+  isStopping = false
+  /** A failure that is not the code's. */
+  fault: { readonly error: unknown } | undefined
+  /** The step that is being undone. */
+  undoing: string | undefined
+
+  private readonly steps = new Map<string, Step | NewStep>()
+  private waits: Journal["waits"] = []
+  private isLoaded = false
+  private sequence = 0
+  private running = 0
+  private readonly idle = Effect.unsafeMakeLatch(true)
+  private readonly failures = new Map<string, number>()
+
+  constructor(
+    readonly execution: ClaimedExecution,
+    readonly workflows: typeof Workflows.Service
+  ) {
+    this.woken = execution.woken
+  }
+
+  /** The recorded failure of the workflow, whose compensations have begun. */
+  get failure(): unknown {
+    return this.steps.get(keyOf(ExitJson.failureStep, 1))?.exit
+  }
+
+  /** Whether the code may start something. The code of a cancelled or failed execution is only replayed. */
+  get mayStart(): boolean {
+    if (this.isStopping || this.fault !== undefined) return false
+    return this.undoing !== undefined || !(this.execution.cancelled || this.failure !== undefined)
+  }
+
+  /** Fails with the fault, if there is one. */
+  readonly healthy = Effect.suspend(() => (this.fault === undefined ? Effect.void : Effect.fail(this.fault.error)))
+
+  /** Runs a statement, again while the database is away. Undefined: the run must stop. */
+  attempt<A, E extends { readonly _tag: string }>(
+    statement: Effect.Effect<A, E | LeaseLost>
+  ): Effect.Effect<A | undefined> {
+    return statement.pipe(
+      Effect.retry({ while: ({ _tag }) => _tag === "DatabaseUnavailable" && !this.isStopping, schedule: patience }),
+      Effect.catchAll((error) => {
+        if (error._tag === "LeaseLost") this.isStopping = true
+        else this.fault ??= { error }
+        return Effect.succeed(undefined)
+      })
+    )
+  }
+
+  /** Reads the journal. */
+  readonly load = Effect.gen(this, function* () {
+    const journal = yield* this.attempt(this.workflows.load(this.execution.run))
+    if (journal === undefined) return
+    this.woken = journal.woken
+    this.waits = journal.waits
+    this.isLoaded = true
+    for (const step of journal.steps) this.keep(step)
+  })
+
+  private keep(step: Step | NewStep): void {
+    this.steps.set(keyOf(step.name, step.attempt), step)
+    this.sequence = Math.max(this.sequence, step.sequence)
+  }
+
+  /** Steps inside a compensation belong to it. */
+  nameOf(name: string): string {
+    return this.undoing === undefined ? name : `undo:${this.undoing}/${name}`
+  }
+
+  /**
+   * The attempt that a call of an activity is. A call after a failure is the next attempt, also if the caller does not
+   * count: `Effect.retry` works.
+   */
+  attemptOf(name: string, attempt: number): number {
+    return Math.max(attempt, (this.failures.get(name) ?? 0) + 1)
+  }
+
+  /** The recorded exit of a step. An attempt that was forgotten has the exit of the later one that succeeded. */
+  recorded(name: string, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+    const later = () =>
+      [...this.steps.values()].find((each) => each.name === name && each.outcome === "done" && each.attempt > attempt)
+    const step = this.steps.get(keyOf(name, attempt)) ?? later()
+    return step === undefined ? Effect.succeed(undefined) : this.give(step)
+  }
+
+  private give(step: Pick<Step, "name" | "attempt" | "exit" | "outcome">) {
+    if (step.outcome === "failed")
+      this.failures.set(step.name, Math.max(step.attempt, this.failures.get(step.name) ?? 0))
+    return Effect.as(FiberRef.set(lastStep, step.name), ExitJson.decode(step.exit))
+  }
+
+  /** Records a step and returns what is stored. Undefined: the run must stop. */
+  record(given: NewRecord): Effect.Effect<Exit.Exit<unknown, unknown> | undefined, InvalidStep> {
+    return Effect.gen(this, function* () {
+      if (this.fault !== undefined) return undefined
+      const startedAt = given.startedAt ?? (yield* Clock.currentTimeMillis)
+      this.sequence += 1
+      const kind = this.undoing === undefined ? given.kind : "undo"
+      const step: NewStep = { attempt: 1, ...given, kind, sequence: this.sequence, startedAt }
+      const recording = this.workflows.record(this.execution.run, step)
+      const stored = yield* this.attempt(
+        Effect.catchTag(recording, "InvalidStep", (invalid) => Effect.succeed(invalid))
+      )
+      if (stored === undefined) return undefined
+      if (stored instanceof InvalidStep) return yield* stored
+      this.keep({ ...step, outcome: stored.outcome, exit: stored.exit })
+      return yield* this.give({ ...step, outcome: stored.outcome, exit: stored.exit })
+    })
+  }
+
+  /** Records the exit of a wait or an activity. An exit that cannot be stored is replaced by a defect that says so. */
+  conclude(
+    given: Omit<NewRecord, "outcome" | "exit">,
+    json: unknown
+  ): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+    const outcome = (json as { readonly _tag?: string } | undefined)?._tag === "Failure" ? "failed" : "done"
+    return this.record({ ...given, outcome, exit: json }).pipe(
+      Effect.catchAll((invalid) =>
+        this.record({ ...given, outcome: "failed", exit: ExitJson.encode(Exit.die(new Error(invalid.message))) })
+      ),
+      Effect.orDie
+    )
+  }
+
+  /** Counts an activity whose code runs. */
+  busy<A, E, R>(code: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    const begin = Effect.sync(() => {
+      this.running += 1
+      this.idle.unsafeClose()
+    })
+    const end = Effect.sync(() => {
+      this.running -= 1
+      if (this.running === 0) this.idle.unsafeOpen()
+    })
+    return Effect.acquireUseRelease(
+      begin,
+      () => code,
+      () => end
+    )
+  }
+
+  /** Lets other fibers start what they are about to start. */
+  private readonly isBusy = Effect.map(Effect.repeatN(Effect.yieldNow(), 2), () => this.running > 0)
+
+  /** The exit of a durable clock, or undefined to suspend. While an activity runs, the clock runs in this process. */
+  clock(clock: string, millis: number, isInside = false): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+    return Effect.gen(this, function* () {
+      const name = this.nameOf(clock)
+      const before = yield* this.recorded(name)
+      if (before !== undefined || !this.mayStart) return before
+      const startedAt = yield* Clock.currentTimeMillis
+      const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)?.dueAt
+      const dueAt = stored ?? this.clocks.get(name) ?? startedAt + millis
+      this.clocks.set(name, dueAt)
+      while (true) {
+        const left = dueAt - (yield* Clock.currentTimeMillis)
+        if (left <= 0) break
+        if (left > holdFor && (isInside || !(yield* this.isBusy))) {
+          this.open.set(name, { kind: "sleep", name, dueAt })
+          return undefined
+        }
+        yield* Effect.race(Effect.sleep(left), left > holdFor ? this.idle.await : Effect.never)
+      }
+      return yield* this.conclude({ name, kind: "sleep", startedAt }, { _tag: "Success" })
+    })
+  }
+
+  /** The exit of a deferred, or undefined to suspend. While an activity runs, looks again and again. */
+  signal(signal: string, isInside: boolean): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+    return Effect.gen(this, function* () {
+      const name = this.nameOf(signal)
+      const before = yield* this.recorded(name)
+      // The result of a race is recorded by the run itself.
+      if (before !== undefined || !this.mayStart || signal.startsWith("raceAll/")) return before
+      if (!this.isLoaded) yield* this.load
+      while (this.mayStart) {
+        const given = this.waits.find((wait) => wait.kind === "signal" && wait.name === signal)
+        if (given?.completedAt !== undefined) return yield* this.conclude({ name, kind: "signal" }, given.exit)
+        this.open.set(`signal ${signal}`, { kind: "signal", name: signal })
+        if (isInside || !(yield* this.isBusy)) return undefined
+        yield* Effect.race(Effect.sleep(lookEvery), this.idle.await)
+        const own = yield* this.recorded(name)
+        if (own !== undefined) return own
+        yield* this.load
+      }
+      return undefined
+    })
+  }
+
+  /** Completes a deferred of this execution from inside. An interruption is no result. */
+  complete(signal: string, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> {
+    if (Exit.isInterrupted(exit) || this.isStopping) return Effect.void
+    const wake = Effect.suspend(() =>
+      this.open.has(`signal ${signal}`) ? this.attempt(this.workflows.wake(this.execution.id)) : Effect.void
+    )
+    return Effect.zipRight(this.conclude({ name: this.nameOf(signal), kind: "signal" }, ExitJson.encode(exit)), wake)
+  }
+
+  /** The wait for the children of a step, if they were started before this run. */
+  children(name: string): Journal["waits"][number] | undefined {
+    return this.waits.find((wait) => wait.kind === "children" && wait.name === name)
+  }
+
+  /** The scope of the workflow. It collects the finalizers; the end of the code does not run them. */
+  scopeOn(scope: Scope.CloseableScope): Scope.CloseableScope {
+    const add = (step: string | undefined, finalizer: Finalizer) =>
+      Effect.sync(() => void this.undos.push({ step, finalizer }))
+    return Object.assign(Object.create(scope) as Scope.CloseableScope, {
+      close: () => Effect.void,
+      fork: (strategy: ExecutionStrategy.ExecutionStrategy) =>
+        Effect.tap(Scope.make(strategy), (child) => add(undefined, (exit) => Scope.close(child, exit))),
+      // `withCompensation` registers its finalizer uninterruptibly, right after the step. Others compensate nothing.
+      addFinalizer: (finalizer: Finalizer) =>
+        Effect.checkInterruptible((interruptible) =>
+          interruptible
+            ? add(undefined, finalizer)
+            : Effect.flatMap(FiberRef.get(lastStep), (step) => add(step, finalizer))
+        )
+    })
+  }
+
+  /** The place of a step in the journal. */
+  placeOf(name: string | undefined): number {
+    const places = [...this.steps.values()].filter((each) => each.name === name).map(({ sequence }) => sequence)
+    return Math.max(0, ...places)
+  }
+}
+
+const keyOf = (name: string, attempt: number) => `${attempt} ${name}`
+
+/** The run in which code calls the engine. */
+export class CurrentRun extends Context.Tag("nightshift/workflow/CurrentRun")<CurrentRun, Run>() {}
