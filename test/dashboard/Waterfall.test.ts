@@ -79,6 +79,8 @@ const told = (of: Execution, now = 100) =>
 describe("the waterfall of an execution", () => {
   it("draws a wait from its suspension, not from the run that ended it", () => {
     const of = execution({
+      status: "done",
+      finishedAt: at(50),
       steps: [
         step("charge", 1, 2),
         step("cool off", 32, 32, { kind: "sleep" }),
@@ -94,10 +96,9 @@ describe("the waterfall of an execution", () => {
 
   it("draws a signal that came early from the moment it was read", () => {
     const deferreds = [wait("signal", "approval", -20, { completedAt: at(-20), waiting: false })]
-    expect(told(execution({ steps: [step("approval", 5, 6, { kind: "signal" })], deferreds }))).toEqual([
-      "approval 5-6"
-    ])
-    expect(told(execution({ deferreds }))).toEqual(["approval -20--20"])
+    const steps = [step("approval", 5, 6, { kind: "signal" })]
+    expect(told(execution({ status: "running", steps, deferreds }))).toEqual(["approval 5-6", "running 6-"])
+    expect(told(execution({ status: "running", deferreds }))).toEqual(["approval -20--20", "running 0-"])
   })
 
   it("shows open waits up to now, children below their step, and the run that has recorded nothing yet", () => {
@@ -108,6 +109,13 @@ describe("the waterfall of an execution", () => {
       children: [child(0), child(1, { status: "running", finishedAt: null })]
     })
     expect(told(of)).toEqual(["charge 1-2", "ship 60-", "order/7/ship/0 60-70", "order/7/ship/1 60-", "running 2-"])
+  })
+
+  it("shows the status of an execution that waits for nothing it has named", () => {
+    const bars = barsOf(execution({ status: "sleeping", dueAt: at(130) }), zero + 100_000)
+    expect(bars).toMatchObject([{ name: "sleeping", from: zero, to: zero + 100_000, open: true, dueAt: at(130) }])
+    const named = execution({ status: "sleeping", deferreds: [wait("sleep", "cool off", 2)] })
+    expect(told(named)).toEqual(["cool off 2-"])
   })
 
   it("ends with the execution: a wait that was cut off ends before the steps are undone", () => {
