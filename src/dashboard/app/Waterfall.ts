@@ -32,7 +32,7 @@ const finished: ReadonlyArray<string> = ["done", "failed", "cancelled"]
 
 export const isFinished = ({ status }: Pick<Execution, "status">): boolean => finished.includes(status)
 
-/** Kinds whose journal entry is recorded when they end, by another run than the one that began to wait. */
+/** What each kind of wait is called. Its journal entry, if any, is recorded by the run that follows the wait. */
 const waitNames: Readonly<Record<string, string>> = {
   sleep: "sleep",
   signal: "signal",

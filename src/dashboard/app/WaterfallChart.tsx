@@ -9,6 +9,9 @@ import { useMayAct } from "./Session"
 import type { Execution } from "./Views"
 import { axisOf, barsOf, isFinished, type Bar as WaterfallBar } from "./Waterfall"
 
+/** Bars shown at first: an execution may have thousands of children. */
+const page = 200
+
 const percent = (share: number) => `${share * 100}%`
 
 /** The time axis above the bars. */
@@ -126,6 +129,7 @@ const Row = (props: {
 export const WaterfallChart = (props: { readonly execution: Execution; readonly onFork: (step: string) => void }) => {
   const { execution, onFork } = props
   const now = useTick()
+  const [most, setMost] = useState(page)
   const bars = barsOf(execution, now)
   const axis = axisOf(execution, bars, now)
   const ticks = ticksOf(axis)
@@ -137,10 +141,17 @@ export const WaterfallChart = (props: { readonly execution: Execution; readonly 
       </p>
       <Scale axis={axis} ticks={ticks} />
       <ol class="phases waterfall">
-        {bars.map((bar) => (
+        {bars.slice(0, most).map((bar) => (
           <Row key={bar.key} axis={axis} ticks={ticks.slice(1)} bar={bar} onFork={onFork} />
         ))}
       </ol>
+      {bars.length <= most ? null : (
+        <div class="row">
+          <button type="button" onClick={() => setMost(most + 5 * page)}>
+            Show {Math.min(5 * page, bars.length - most)} more
+          </button>
+        </div>
+      )}
       {bars.length === 0 ? <p class="quiet">No step was recorded.</p> : null}
     </>
   )

@@ -1,14 +1,15 @@
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import { ExecutionActions, Fork } from "../ExecutionActions"
 import { ExecutionLink, StatusBadge, Waits } from "../ExecutionStatus"
 import { useNews } from "../Live"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
 import { Moment } from "../parts/Time"
-import { useResource } from "../Resource"
+import { nowAndThen, useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
 import type { Execution as ExecutionView } from "../Views"
+import { isFinished } from "../Waterfall"
 import { WaterfallChart } from "../WaterfallChart"
 
 const Facts = ({ of }: { readonly of: ExecutionView }) => (
@@ -79,7 +80,13 @@ export const Execution = ({ id }: { readonly id: string }) => {
   const { pulse } = useNews()
   const mayAct = useMayAct()
   const [forking, setForking] = useState<string>()
-  const execution = useResource<ExecutionView>(`workflows/${encodeURIComponent(id)}`, { pulse, every: 2_000 })
+  const [isOver, setOver] = useState(false)
+  const execution = useResource<ExecutionView>(`workflows/${encodeURIComponent(id)}`, {
+    pulse,
+    every: isOver ? nowAndThen : 2_000
+  })
+  const status = execution.data?.status
+  useEffect(() => setOver(status !== undefined && isFinished({ status })), [status])
   if (execution.refused?.status === 404) return <NoExecution id={id} />
   return (
     <Shown of={execution}>
