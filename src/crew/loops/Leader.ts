@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
@@ -46,11 +46,11 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
   }
 >() {
   /** Campaigns until the Scope closes, then resigns. */
-  static readonly layer: Layer.Layer<Leader, never, Leadership | Signals | ClusterConfig | Pod | Metrics> =
-    Layer.scoped(
-      Leader,
-      Effect.suspend(() => make)
-    )
+  static readonly make: Effect.Effect<
+    typeof Leader.Service,
+    never,
+    Leadership | Signals | ClusterConfig | Pod | Metrics | Scope.Scope
+  > = Effect.suspend(() => make)
 }
 
 const make = Effect.gen(function* () {

@@ -91,13 +91,13 @@ export class FaultInjector {
     act: Effect.Effect<A, E, R>
   ): Effect.Effect<A, E | DatabaseUnavailable, R> {
     const { checker } = this.options
-    const done = Effect.clockWith((clock) =>
-      checker.during({ who: this.who, call: name, args, local: clock.unsafeCurrentTimeMillis() }, act)
-    )
-    return Effect.flatMap(FiberRef.get(inTransaction), (isPart): Effect.Effect<A, E | DatabaseUnavailable, R> => {
+    return Effect.withFiberRuntime((fiber): Effect.Effect<A, E | DatabaseUnavailable, R> => {
       // Nested calls made by an operation do not go through the connection again.
       if (checker.isInCall) return act
-      return isPart ? this.sendInside(name, done) : this.send(name, done)
+      const done = Effect.clockWith((clock) =>
+        checker.during({ who: this.who, call: name, args, local: clock.unsafeCurrentTimeMillis() }, act)
+      )
+      return fiber.getFiberRef(inTransaction) ? this.sendInside(name, done) : this.send(name, done)
     })
   }
 
@@ -118,22 +118,32 @@ export class FaultInjector {
       if (kind !== undefined)
         checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
       const before = faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named) : 0)
-      const reachable = Effect.suspend(
-        (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
-          kind === "refused" || faults.isCutOff(this.who) ? refusal(true) : act
-      )
-      const answer = Effect.suspend((): Effect.Effect<void, DatabaseUnavailable> => {
-        if (kind !== "lost" && !faults.isCutOff(this.who)) return Effect.void
-        checker.answerLost(this.who, name)
-        return refusal(false)
-      })
       const after = faults.delay(`${named} after`)
-      const asked = before > 0 ? Effect.zipRight(Effect.sleep(before), reachable) : reachable
+      const request = (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
+        kind === "refused" || faults.isCutOff(this.who) ? refusal(true) : act
+      const lost = () => checker.answerLost(this.who, name)
+      const reply = (value: A): Effect.Effect<A, DatabaseUnavailable> => {
+        if (kind !== "lost" && !faults.isCutOff(this.who)) return Effect.succeed(value)
+        lost()
+        return refusal(false)
+      }
+      const asked = before > 0 ? Effect.flatMap(this.wait(before), request) : request()
       // A caller that is interrupted while it waits for the reply does not receive it.
-      const arrival = Effect.onInterrupt(Effect.sleep(after), () =>
-        Effect.sync(() => checker.answerLost(this.who, name))
+      return Effect.flatMap(asked, (value) =>
+        after > 0 ? Effect.flatMap(this.wait(after, lost), () => reply(value)) : reply(value)
       )
-      return Effect.zipLeft(asked, after > 0 ? Effect.zipRight(arrival, answer) : answer)
+    })
+  }
+
+  /** Waits for virtual time. One operation instead of the dozen of `Effect.sleep` and `Effect.onInterrupt`. */
+  private wait(millis: number, onInterrupt?: () => void): Effect.Effect<void> {
+    const { actor, scheduler } = this.options
+    return Effect.async<void>((resume) => {
+      const cancel = scheduler.clock.after(actor.name, millis, () => resume(Effect.void))
+      return Effect.sync(() => {
+        cancel()
+        onInterrupt?.()
+      })
     })
   }
 }

@@ -45,6 +45,12 @@ export interface PlanOptions {
 /** Milliseconds during which faults are injected. */
 export const troubled = 20_000
 
+/** Size of a seed's cluster: small ones are the most common in production, and more of them fit into a minute. */
+export const size = (seed: number): { readonly pods: number; readonly jobs: number } => {
+  const dice = new Dice(digest("size", seed))
+  return { pods: dice.pick(1, 2, 2, 3, 3), jobs: dice.whole(4, 14) }
+}
+
 const podName = (number: number) => `pod-${number}`
 export const podNames = (pods: number): ReadonlyArray<string> =>
   Array.from({ length: pods }, (_, index) => podName(index + 1))
@@ -83,11 +89,11 @@ const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, a
 /** Uses its own random generator, so that disabling clock steps leaves the rest of the plan unchanged. */
 const drawClockSteps = ({ faultPlan, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
   const dice = new Dice(digest("clock", seed))
-  const count = faultPlan.clock === false ? 0 : dice.pick(0, 0, 1, 2)
+  const count = faultPlan.clock === false ? 0 : dice.pick(0, 0, 0, 1, 1, 2)
   return Array.from({ length: count }, () => ({
     at: dice.whole(100, last),
     _tag: "StepClock" as const,
-    millis: dice.pick(-300_000, -120_000, 120_000, 300_000)
+    millis: dice.pick(-120_000, -60_000, 60_000, 300_000)
   }))
 }
 

@@ -25,7 +25,7 @@ export interface PlanRunnerOptions<R> {
 const untilHeard = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.retry(effect, {
     while: ({ _tag }) => _tag === "DatabaseUnavailable",
-    schedule: Schedule.spaced("400 millis")
+    schedule: Schedule.spaced("900 millis")
   })
 
 /** Runs a plan: enqueues jobs, performs operator actions and injects pod faults. */

@@ -9,7 +9,7 @@ import { EventLoop } from "../../telemetry/EventLoop.js"
 
 /** Metrics settings of the pods and of the database side. */
 export const metrics: typeof MetricsConfig.Service = {
-  flush: Duration.seconds(2),
+  flush: Duration.seconds(4),
   retention: Duration.days(30),
   oldTransaction: Duration.minutes(5)
 }
@@ -29,7 +29,7 @@ export const context = Context.empty().pipe(
   Context.add(CrewConfig, {
     queues: [],
     slots: 4,
-    poll: Duration.seconds(3),
+    poll: Duration.seconds(4),
     heartbeat: Duration.seconds(3),
     grace: Duration.seconds(5)
   }),
@@ -39,7 +39,7 @@ export const context = Context.empty().pipe(
     workerId: Option.none(),
     podHeartbeat: Duration.seconds(3),
     staleAfter: Duration.seconds(9),
-    reaperInterval: Duration.seconds(3),
+    reaperInterval: Duration.seconds(5),
     rebalanceInterval: Duration.seconds(6),
     cleanupInterval: Duration.minutes(5),
     lease

@@ -5,6 +5,7 @@ import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
+import { Tally } from "../../telemetry/Tally.js"
 import type { Actor } from "./Actor.js"
 import { FaultInjector } from "./FaultInjector.js"
 import type { Faults } from "./Faults.js"
@@ -128,10 +129,9 @@ export class SimulatedPod<R> {
     const { logLevel, checker } = this.site
     return Effect.gen(this, function* () {
       const scope = yield* Scope.make()
-      const metrics = yield* Layer.buildWithScope(Metrics.layer, scope)
-      const built = yield* Effect.exit(Layer.buildWithScope(this.layer(boot, metrics), scope))
+      const built = yield* Effect.exit(Scope.extend(this.crew(boot), scope))
       if (Exit.isSuccess(built)) {
-        boot.id = Context.get(built.value, Crew.Crew).pod
+        boot.id = built.value.pod
         yield* Deferred.await(boot.stop)
       } else checker.trace.note(boot.actor.name, "cannot start")
       yield* Scope.close(scope, Exit.void)
@@ -141,12 +141,22 @@ export class SimulatedPod<R> {
     }).pipe(Logger.withMinimumLogLevel(logLevel))
   }
 
-  private layer({ actor, wire }: Boot, metrics: Context.Context<Metrics>) {
+  /** Builds with plain effects where it can: a simulation starts a dozen pods, and each layer costs as much as a tick. */
+  private crew({ actor, wire }: Boot) {
     const { buckets, crew, handlersFor, tables } = this.site
-    const surroundings = Context.mergeAll(Tables.over(wire, tables, buckets), PodSettings.context, metrics)
-    return Crew.layer({ ...crew, handlers: handlersFor(this, actor) }).pipe(
-      Layer.provide(MetricsFlush.layer),
-      Layer.provide(Layer.succeedContext(surroundings))
-    ) as Layer.Layer<Crew.Crew, unknown, R>
+    const around = Context.mergeAll(
+      Tables.over(wire, tables, buckets),
+      PodSettings.context,
+      Context.make(Metrics, Metrics.make())
+    )
+    return Effect.gen(this, function* () {
+      const tally = yield* MetricsFlush.make
+      const built = yield* Effect.provideService(
+        Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
+        Tally,
+        tally
+      )
+      return Context.get(built, Crew.Crew)
+    }).pipe(Effect.provide(around)) as Effect.Effect<typeof Crew.Crew.Service, unknown, R | Scope.Scope>
   }
 }

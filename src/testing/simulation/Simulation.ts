@@ -24,9 +24,9 @@ export interface SimulationOptions<R> {
   readonly seed: number
   /** Your handlers. [a built-in workload whose handlers fail in every way] */
   readonly handlers?: ReadonlyArray<Handler<R>>
-  /** Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [12] */
+  /** Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [4 to 14, from the seed] */
   readonly jobs?: number | ReadonlyArray<Supply>
-  /** Number of pods. [3] */
+  /** Number of pods. [1 to 3, from the seed] */
   readonly pods?: number
   /** Types of faults to inject. [all] */
   readonly faults?: Plan.FaultPlan
@@ -48,8 +48,6 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-const defaults = { pods: 3, jobs: 12 } as const
-
 type Cast<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
 
 /** The built-in workload. */
@@ -63,7 +61,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
   }
   return {
     crew: { queues: Object.keys(Workload.queues), schedules: [Workload.schedule], limits: [Workload.upstream] },
-    jobs: typeof options.jobs === "object" ? options.jobs : Workload.jobs(seed, options.jobs ?? defaults.jobs),
+    jobs: typeof options.jobs === "object" ? options.jobs : Workload.jobs(seed, options.jobs ?? Plan.size(seed).jobs),
     queues: { ...Workload.queues, ...options.queues },
     invariants: WorkloadInvariants.all,
     patience: Duration.toMillis(options.patience ?? "10 minutes"),
@@ -104,7 +102,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
     options.plan ??
     Plan.draw({
       seed,
-      pods: options.pods ?? defaults.pods,
+      pods: options.pods ?? Plan.size(seed).pods,
       jobs: cast.jobs.length,
       queues: [...cast.crew.queues],
       faultPlan: options.faults ?? {}
