@@ -1,6 +1,7 @@
 import { Duration, Effect, Either, Layer, type Tracer } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import type { Lease } from "../core/Ids.js"
+import { inOrder } from "../core/LayersInOrder.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
@@ -245,8 +246,20 @@ const make = (
     )
 })
 
-/** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
-export const layer: Layer.Layer<
+const queue = Layer.effect(
+  Queue,
+  Effect.gen(function* () {
+    return make(
+      yield* JobTableMemory.JobTable,
+      yield* QueuesMemory.QueueTable,
+      yield* Queues,
+      yield* Routes.Routes,
+      yield* Tracing
+    )
+  })
+)
+
+type Services =
   | Queue
   | Queues
   | JobAdmin
@@ -257,31 +270,21 @@ export const layer: Layer.Layer<
   | Kinds
   | Routes.Routes
   | Signals
-  | JobsMemory.JobsMemory,
-  never,
-  Wakeups
-> = Layer.mergeAll(
-  Layer.effect(
-    Queue,
-    Effect.gen(function* () {
-      return make(
-        yield* JobTableMemory.JobTable,
-        yield* QueuesMemory.QueueTable,
-        yield* Queues,
-        yield* Routes.Routes,
-        yield* Tracing
-      )
-    })
-  ),
-  Layer.provideMerge(OperationsMemory.layer, JobAdminMemory.layer),
-  JobSearchMemory.layer,
-  JobOverviewMemory.layer,
+  | JobsMemory.JobsMemory
+
+/** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
+export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
+  layerMemory,
+  QueuesMemory.routes,
+  Signals.layerLocal,
+  JobTableMemory.layer,
+  QueuesMemory.table,
+  QueuesMemory.layer,
+  JobsMemory.layer,
   JobDiagnosisMemory.layer,
-  JobsMemory.layer
-).pipe(
-  Layer.provideMerge(QueuesMemory.layer),
-  Layer.provide(Layer.merge(JobTableMemory.layer, QueuesMemory.table)),
-  Layer.provideMerge(Signals.layerLocal),
-  Layer.provideMerge(QueuesMemory.routes),
-  Layer.merge(layerMemory)
+  JobOverviewMemory.layer,
+  JobSearchMemory.layer,
+  JobAdminMemory.layer,
+  OperationsMemory.layer,
+  queue
 )
