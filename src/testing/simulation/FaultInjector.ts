@@ -23,6 +23,8 @@ export interface WireOptions {
 /** The database connection of one process. */
 export class FaultInjector {
   private readonly open = new Set<() => void>()
+  /** Operations whose request or reply is under way. */
+  private readonly inFlight: Array<string> = []
 
   constructor(private readonly options: WireOptions) {}
 
@@ -32,6 +34,8 @@ export class FaultInjector {
 
   /** Rolls back open transactions, as the database does when a client disconnects. */
   break(): void {
+    const { faults } = this.options
+    if (!faults.areOver) for (const name of this.inFlight) faults.coverage.add("call", name, 0, "killed")
     for (const rollBack of this.open) rollBack()
     this.open.clear()
   }
@@ -103,7 +107,7 @@ export class FaultInjector {
 
   /** Runs a statement inside a transaction without delay. A fault fails the whole transaction. */
   private sendInside<A, E, R>(name: string, act: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
-    const { kind } = this.options.faults.strike(this.who, name, "call")
+    const { kind } = this.options.faults.strike(this.who, name, "inside")
     if (kind !== "refused" && kind !== "lost") return act
     this.options.checker.trace.note(this.who, `${name} fails and rolls back its transaction`)
     return refusal(true)
@@ -119,28 +123,39 @@ export class FaultInjector {
         checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
       const before = faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named) : 0)
       const after = faults.delay(`${named} after`)
+      const isCutOff = () => {
+        if (!faults.isCutOff(this.who)) return false
+        faults.coverage.add("call", name, 0, "disconnected")
+        return true
+      }
       const request = (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
-        kind === "refused" || faults.isCutOff(this.who) ? refusal(true) : act
+        kind === "refused" || isCutOff() ? refusal(true) : act
       const lost = () => checker.answerLost(this.who, name)
       const reply = (value: A): Effect.Effect<A, DatabaseUnavailable> => {
-        if (kind !== "lost" && !faults.isCutOff(this.who)) return Effect.succeed(value)
+        if (kind !== "lost" && !isCutOff()) return Effect.succeed(value)
         lost()
         return refusal(false)
       }
-      const asked = before > 0 ? Effect.flatMap(this.wait(before), request) : request()
+      const asked = before > 0 ? Effect.flatMap(this.wait(name, before), request) : request()
       // A caller that is interrupted while it waits for the reply does not receive it.
       return Effect.flatMap(asked, (value) =>
-        after > 0 ? Effect.flatMap(this.wait(after, lost), () => reply(value)) : reply(value)
+        after > 0 ? Effect.flatMap(this.wait(name, after, lost), () => reply(value)) : reply(value)
       )
     })
   }
 
   /** Waits for virtual time. One operation instead of the dozen of `Effect.sleep` and `Effect.onInterrupt`. */
-  private wait(millis: number, onInterrupt?: () => void): Effect.Effect<void> {
+  private wait(name: string, millis: number, onInterrupt?: () => void): Effect.Effect<void> {
     const { actor, scheduler } = this.options
     return Effect.async<void>((resume) => {
-      const cancel = scheduler.clock.after(actor.name, millis, () => resume(Effect.void))
+      this.inFlight.push(name)
+      const arrived = () => void this.inFlight.splice(this.inFlight.indexOf(name), 1)
+      const cancel = scheduler.clock.after(actor.name, millis, () => {
+        arrived()
+        resume(Effect.void)
+      })
       return Effect.sync(() => {
+        arrived()
         cancel()
         onInterrupt?.()
       })

@@ -1,4 +1,5 @@
 import { DatabaseUnavailable } from "../../database/DatabaseError.js"
+import { CoverageCounter } from "./Coverage.js"
 import { drawn } from "./Seed.js"
 
 // Faults between a process and the database. Whether a call fails is derived from a hash of the seed, the caller, the
@@ -40,6 +41,8 @@ export class Faults {
   private readonly cutOff = new Map<string, number>()
   private readonly struck: Array<Fault> = []
   private over = false
+  /** What the faults hit. */
+  readonly coverage = new CoverageCounter()
 
   /** Injects exactly the `planned` faults, or random ones if undefined. */
   constructor(
@@ -81,13 +84,14 @@ export class Faults {
   }
 
   /** Counts an operation and returns its index and fault. */
-  strike(who: string, call: string, kinds: "call" | "hint"): { readonly nth: number; readonly kind?: FaultKind } {
+  strike(who: string, call: string, way: "call" | "inside" | "hint"): { readonly nth: number; readonly kind?: FaultKind } {
     const counted = `${who} ${call}`
     const nth = (this.counts.get(counted) ?? 0) + 1
     this.counts.set(counted, nth)
     if (this.over) return { nth }
     const named = { who, call, nth }
-    const kind = this.planned === undefined ? this.draw(nameOf(named), kinds) : this.planned.get(nameOf(named))
+    const kind = this.planned === undefined ? this.draw(nameOf(named), way) : this.planned.get(nameOf(named))
+    this.coverage.add(way, call, 1, kind)
     if (kind === undefined) return { nth }
     this.struck.push({ ...named, kind })
     return { nth, kind }
@@ -104,10 +108,10 @@ export class Faults {
     return 1_000 + Math.floor(drawn(this.seed, `slow ${name}`) * 14_000)
   }
 
-  private draw(name: string, kinds: "call" | "hint"): FaultKind | undefined {
+  private draw(name: string, way: "call" | "inside" | "hint"): FaultKind | undefined {
     const chance = drawn(this.seed, name)
     const { lost, refused, slow, unheard } = this.rates
-    if (kinds === "hint") return chance < unheard ? "unheard" : undefined
+    if (way === "hint") return chance < unheard ? "unheard" : undefined
     if (chance < refused) return "refused"
     if (chance < refused + lost) return "lost"
     return chance < refused + lost + slow ? "slow" : undefined

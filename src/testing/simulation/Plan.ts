@@ -122,6 +122,16 @@ export const draw = (options: PlanOptions): Plan => {
   }
 }
 
+/** How often each type of step occurs. Clock steps count by direction. */
+export const stepCounts = ({ steps }: Plan): Readonly<Record<string, number>> => {
+  const counts: Record<string, number> = {}
+  for (const step of steps) {
+    const name = step._tag === "StepClock" ? `StepClock ${step.millis < 0 ? "back" : "forward"}` : step._tag
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return counts
+}
+
 const forSeconds = (millis: number) => `for ${(millis / 1000).toFixed(1)} s`
 
 /** Describes a step for the trace. */

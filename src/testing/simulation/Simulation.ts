@@ -117,13 +117,14 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
     tamper: options.tamper ?? ((tables) => tables)
   }
   const played = Effect.flatMap(Effect.runtime<R>(), (runtime) => SimulationRun.play(spec, runtime))
-  return Effect.map(played, ({ faults, jobs, lasted, trace, violations }) => ({
+  return Effect.map(played, ({ coverage, faults, jobs, lasted, trace, violations }) => ({
     seed,
     plan,
     faults,
     violations,
     trace: trace.events,
     fingerprint: trace.fingerprint,
+    coverage,
     jobs,
     lasted: Duration.millis(lasted)
   })) as Effect.Effect<Report, never, Exclude<R, Ports>>

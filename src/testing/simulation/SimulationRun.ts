@@ -10,12 +10,13 @@ import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import type { Actor } from "./Actor.js"
 import { sum } from "./CountsModel.js"
+import type { Coverage } from "./Coverage.js"
 import { FaultInjector } from "./FaultInjector.js"
 import { type Fault, Faults, noFaults } from "./Faults.js"
 import type { Ending } from "./History.js"
 import { HistoryChecker, type Violation } from "./HistoryChecker.js"
 import type { Invariant } from "./Invariant.js"
-import { type Plan, podNames, troubled } from "./Plan.js"
+import { type Plan, podNames, stepCounts, troubled } from "./Plan.js"
 import { PlanRunner, type Supply } from "./PlanRunner.js"
 import { SimulatedPod, type Site } from "./SimulatedPod.js"
 import { SimulationScheduler } from "./SimulationScheduler.js"
@@ -53,6 +54,7 @@ export interface HandlerControls<R> {
 export interface RunResult {
   readonly violations: ReadonlyArray<Violation>
   readonly faults: ReadonlyArray<Fault>
+  readonly coverage: Coverage
   readonly trace: Trace
   readonly jobs: ReadonlyArray<StoredJob>
   /** Milliseconds of virtual time. */
@@ -133,6 +135,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       return {
         violations: [...Option.toArray(Option.flatMap(outcome, unfinished)), ...checker.violations],
         faults: faults.injected,
+        coverage: { operations: faults.coverage.operations, steps: stepCounts(plan) },
         trace,
         jobs: Option.getOrElse(Option.flatMap(outcome, jobsOf), () => []),
         lasted: now(),
