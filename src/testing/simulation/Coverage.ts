@@ -95,7 +95,9 @@ export const table = ({ operations, steps }: Coverage): string => {
   const lines = [["operation", "count", ...columns], ...rows]
   const widths = lines[0]?.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0))) ?? []
   const text = lines.map((cells) =>
-    cells.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join("  ")
+    cells
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join("  ")
   )
   return [...text, "", ...Object.entries(steps).map(([step, count]) => `${step}: ${count}`)].join("\n")
 }

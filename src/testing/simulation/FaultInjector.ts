@@ -1,4 +1,4 @@
-import { type Context, Effect, FiberRef } from "effect"
+import { Effect, FiberRef } from "effect"
 import * as Undo from "../../core/Undo.js"
 import type { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -11,7 +11,7 @@ import type { SimulationScheduler } from "./SimulationScheduler.js"
 // process can die in between. Each operation is atomic, and so is a transaction, which takes no virtual time by itself.
 
 /** Inside a transaction, operations have no delay, and a fault rolls back the whole transaction. */
-const inTransaction: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
+export const inTransaction: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
 
 export interface WireOptions {
   readonly actor: Actor
@@ -41,7 +41,7 @@ export class FaultInjector {
   }
 
   /** Wraps a service so that its calls go through this connection. Members listed in `local` are not wrapped. */
-  to<I, S extends object>(tag: Context.Tag<I, S>, service: S, local: ReadonlyArray<keyof S> = []): S {
+  to<S extends object>(tag: { readonly key: string }, service: S, local: ReadonlyArray<keyof S> = []): S {
     const port = tag.key.replace(/.*\//, "")
     const far = Object.entries(service).map(([name, member]: [string, unknown]) => {
       const call = `${port}.${name}`

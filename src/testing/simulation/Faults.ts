@@ -84,7 +84,11 @@ export class Faults {
   }
 
   /** Counts an operation and returns its index and fault. */
-  strike(who: string, call: string, way: "call" | "inside" | "hint"): { readonly nth: number; readonly kind?: FaultKind } {
+  strike(
+    who: string,
+    call: string,
+    way: "call" | "inside" | "hint"
+  ): { readonly nth: number; readonly kind?: FaultKind } {
     const counted = `${who} ${call}`
     const nth = (this.counts.get(counted) ?? 0) + 1
     this.counts.set(counted, nth)

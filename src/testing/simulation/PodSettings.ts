@@ -1,10 +1,13 @@
-import { Context, Duration, Option } from "effect"
+import { Context, Duration, Effect, Option } from "effect"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { CrewConfig } from "../../crew/CrewConfig.js"
 import { JanitorConfig } from "../../crew/loops/Janitor.js"
 import { SchedulerConfig } from "../../crew/loops/SchedulerConfig.js"
 import { SweeperConfig } from "../../crew/loops/Sweeper.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { AuthSessions } from "../../gateway/auth/AuthSessions.js"
+import * as Allowance from "../../gateway/config/Allowance.js"
+import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 
 /** Metrics settings of the pods and of the database side. */
@@ -13,6 +16,24 @@ export const metrics: typeof MetricsConfig.Service = {
   retention: Duration.days(30),
   oldTransaction: Duration.minutes(5)
 }
+
+/** Settings of the webhook intake. Sources need neither users nor sign-ins. */
+export const gateway = Context.make(GatewayConfig, {
+  file: Option.none(),
+  authSecret: Option.none(),
+  sessionTtl: Duration.days(1),
+  allowedUsers: undefined,
+  httpAllow: Allowance.make([]),
+  telegramApi: new URL("http://127.0.0.1")
+}).pipe(
+  Context.add(AuthSessions, {
+    open: () => Effect.void,
+    find: () => Effect.succeedNone,
+    close: () => Effect.succeed(false),
+    guess: () => Effect.dieMessage("the simulation has no bots"),
+    sweep: Effect.succeed({ sessions: 0, guesses: 0 })
+  })
+)
 
 /** Leader lease. */
 export const lease = Duration.seconds(10)
@@ -50,6 +71,6 @@ export const context = Context.empty().pipe(
     stuckTimeout: Duration.minutes(5),
     interval: Duration.minutes(2)
   }),
-  Context.add(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) }),
+  Context.add(SweeperConfig, { ackRetention: Duration.seconds(4), interval: Duration.seconds(9) }),
   Context.add(EventLoop, EventLoop.still)
 )

@@ -26,6 +26,15 @@ export class ServerClock {
     return () => Math.floor(time.now())
   }
 
+  /** Gives a pod's processes a wrong offset until their next comparison, as after one misleading sample. */
+  mislead(pod: string, millis: number): void {
+    for (const [owner, { skew, time }] of this.followers) {
+      if (owner.replace(/\..*/, "") !== pod) continue
+      time.aim(this.offset + skew + millis)
+      this.clock.after("database", samplingInterval, () => time.aim(this.offset + skew))
+    }
+  }
+
   /** Steps the database's clock. */
   step(millis: number): void {
     this.offset += millis

@@ -1,9 +1,26 @@
-import { Context, Deferred, Effect, Exit, Layer, Logger, type LogLevel, type Runtime, Scope } from "effect"
-import type { PodId } from "../../core/Ids.js"
+import {
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  type Fiber,
+  Layer,
+  Logger,
+  type LogLevel,
+  type Option,
+  Runtime,
+  Scope
+} from "effect"
+import { makeGenerator, type PodId } from "../../core/Ids.js"
 import * as Crew from "../../crew/Crew.js"
 import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
+import { WebhookIntake } from "../../gateway/WebhookIntake.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
+import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
+import type { JobsMemory } from "../../queue/JobsMemory.js"
+import { Queue } from "../../queue/Queue.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import type { Actor } from "./Actor.js"
@@ -11,6 +28,7 @@ import { FaultInjector } from "./FaultInjector.js"
 import type { Faults } from "./Faults.js"
 import type { HistoryChecker } from "./HistoryChecker.js"
 import * as PodSettings from "./PodSettings.js"
+import * as ProcessQueue from "./ProcessQueue.js"
 import { drawn } from "./Seed.js"
 import type { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
@@ -21,7 +39,7 @@ export interface Site<R> {
   readonly scheduler: SimulationScheduler
   readonly faults: Faults
   readonly checker: HistoryChecker
-  readonly tables: Context.Context<Tables.Shared>
+  readonly tables: Context.Context<Tables.Shared | JobsMemory>
   readonly buckets: RateLimitsMemory.Table
   /** Provides the handlers' other requirements. */
   readonly runtime: Runtime.Runtime<R>
@@ -36,7 +54,15 @@ interface Boot {
   readonly stop: Deferred.Deferred<void>
   readonly down: Deferred.Deferred<void>
   id: PodId | undefined
+  /** Runs an effect in the process, with its services. Undefined while the pod starts. */
+  run: (<A, E>(effect: Effect.Effect<A, E, Served>) => Fiber.RuntimeFiber<A, E>) | undefined
 }
+
+/** Services that a pod's HTTP server uses. */
+export type Served = Tables.Ports | WebhookIntake
+
+/** How long clients wait for an answer. */
+const requestTimeout = Duration.seconds(5)
 
 /** A pod that is restarted under a new name whenever it ends. */
 export class SimulatedPod<R> {
@@ -101,6 +127,21 @@ export class SimulatedPod<R> {
     return this.boot === undefined ? Effect.void : Deferred.await(this.boot.down)
   })
 
+  /**
+   * Runs a request in the pod's process, as its HTTP server does. None if the process is down, or dies or freezes before
+   * it answers.
+   */
+  request<A, E>(effect: Effect.Effect<A, E, Served>): Effect.Effect<Option.Option<Exit.Exit<A, E>>> {
+    return Effect.suspend(() => {
+      const fiber = this.boot?.run?.(effect)
+      if (fiber === undefined) return Effect.succeedNone
+      const answer = Effect.async<Exit.Exit<A, E>>((resume) => {
+        fiber.addObserver((exit) => resume(Effect.succeed(exit)))
+      })
+      return Effect.timeoutOption(answer, requestTimeout)
+    })
+  }
+
   private get untilRestart(): number {
     return 200 + Math.floor(drawn(this.site.seed, `restart ${this.name} ${this.boots}`) * 5_000)
   }
@@ -115,7 +156,8 @@ export class SimulatedPod<R> {
       wire: new FaultInjector({ actor, scheduler, faults, checker }),
       stop: yield* Deferred.make<void>(),
       down: yield* Deferred.make<void>(),
-      id: undefined
+      id: undefined,
+      run: undefined
     }
     this.boot = boot
     checker.trace.note(actor.name, "starts")
@@ -141,22 +183,35 @@ export class SimulatedPod<R> {
     }).pipe(Logger.withMinimumLogLevel(logLevel))
   }
 
-  /** Builds with plain effects where it can: a simulation starts a dozen pods, and each layer costs as much as a tick. */
-  private crew({ actor, wire }: Boot) {
+  /** Builds with plain effects where it can: a simulation starts several pods, and each layer costs as much as a tick. */
+  private crew(boot: Boot) {
+    const { actor, wire } = boot
     const { buckets, crew, handlersFor, tables } = this.site
-    const around = Context.mergeAll(
-      Tables.over(wire, tables, buckets),
-      PodSettings.context,
-      Context.make(Metrics, Metrics.make())
-    )
     return Effect.gen(this, function* () {
-      const tally = yield* MetricsFlush.make
-      const built = yield* Effect.provideService(
-        Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
-        Tally,
-        tally
+      const ports = Tables.over(wire, tables, buckets)
+      const handoff = Context.get(ports, DirectHandoff)
+      const queue = ProcessQueue.make(wire, tables, Context.get(ports, Queue), yield* makeGenerator, handoff)
+      const around = Context.mergeAll(ports, PodSettings.context, Context.make(Metrics, Metrics.make())).pipe(
+        Context.add(Queue, queue)
       )
-      return Context.get(built, Crew.Crew)
-    }).pipe(Effect.provide(around)) as Effect.Effect<typeof Crew.Crew.Service, unknown, R | Scope.Scope>
+      const started = Effect.gen(this, function* () {
+        const tally = yield* MetricsFlush.make
+        const built = yield* Effect.provideService(
+          Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
+          Tally,
+          tally
+        )
+        const runtime = yield* Effect.runtime<Served>()
+        boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
+        return Context.get(built, Crew.Crew)
+      })
+      return yield* Effect.provide(started, Context.add(around, WebhookIntake, yield* intake(around)))
+    }) as Effect.Effect<typeof Crew.Crew.Service, unknown, R | Scope.Scope>
   }
 }
+
+/** The webhook intake of a process. Only bots use sign-ins, and the simulation has none. */
+const intake = (around: Context.Context<Tables.Ports>) =>
+  Effect.map(Layer.build(WebhookIntake.layer), Context.get(WebhookIntake)).pipe(
+    Effect.provide(Context.merge(around, PodSettings.gateway))
+  )

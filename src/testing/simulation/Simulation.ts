@@ -105,6 +105,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
       pods: options.pods ?? Plan.size(seed).pods,
       jobs: cast.jobs.length,
       queues: [...cast.crew.queues],
+      doors: handlers === undefined,
       faultPlan: options.faults ?? {}
     })
   const spec: SimulationRun.RunSpec<R> = {

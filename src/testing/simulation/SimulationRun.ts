@@ -8,6 +8,7 @@ import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import { Storage } from "../../uploads/Storage.js"
 import type { Actor } from "./Actor.js"
 import { sum } from "./CountsModel.js"
 import type { Coverage } from "./Coverage.js"
@@ -22,6 +23,7 @@ import { SimulatedPod, type Site } from "./SimulatedPod.js"
 import { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
 import { Trace } from "./Trace.js"
+import * as Workload from "./Workload.js"
 
 /** Everything that defines a run. */
 export interface RunSpec<R> {
@@ -38,7 +40,7 @@ export interface RunSpec<R> {
   readonly stopAt: string | undefined
   readonly logLevel: LogLevel.LogLevel
   /** Replaces database services, to test that the checker finds bugs in them. */
-  readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared>
+  readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared | JobsMemory>
 }
 
 /** The simulation as seen by handlers. */
@@ -182,5 +184,7 @@ const endingOf = <R>(site: Site<R>, pods: ReadonlyArray<SimulatedPod<R>>, waited
         : [])
     ])
     const range = { from: startAt - 3_600_000, to: scheduler.clock.now + 3_600_000 }
-    return { waited, leftovers, charted: sum(yield* Context.get(tables, MinuteBuckets).totals(range)) }
+    const listed = yield* Context.get(tables, Storage).list(Workload.workspace)
+    const inbox = new Set(listed.map(({ id }) => id))
+    return { waited, leftovers, inbox, charted: sum(yield* Context.get(tables, MinuteBuckets).totals(range)) }
   }).pipe(Effect.orDie)

@@ -83,7 +83,7 @@ const overHints = (
 }
 
 /**
- * The services of one process behind its connection. Rate limit buckets are shared; tokens reserved ahead belong to the
+ * The services of one process behind its connection. Its direct handoff is not connected to the queue (see ProcessQueue). Rate limit buckets are shared; tokens reserved ahead belong to the
  * process.
  */
 export const over = (
@@ -95,7 +95,7 @@ export const over = (
     Context.make(tag, wire.to(tag, Context.get(tables, tag), local))
   return Context.mergeAll(
     far(Queue),
-    Context.pick(DirectHandoff)(tables),
+    Context.make(DirectHandoff, DirectHandoff.make()),
     far(Queues, ["known"]),
     far(JobAdmin),
     far(JobSearch, ["await"]),

@@ -1,7 +1,9 @@
 import { Duration, Effect, Schema } from "effect"
 import * as Backoff from "../../core/Backoff.js"
+import type { Workspace } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import * as Outcome from "../../core/Outcome.js"
+import type { Source } from "../../gateway/Bots.js"
 import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import * as RateLimit from "../../limits/RateLimit.js"
@@ -36,9 +38,22 @@ const Token = Job.make("token", { ...shared, queue: "plain" })
 /** Enqueues a child in the transaction that finalizes it. */
 const Parent = Job.make("parent", { ...shared, queue: "plain" })
 const Child = Job.make("child", { ...shared, queue: "plain" })
+/** Made from webhooks of the source `shop`. */
+const Webhook = Job.make("webhook", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
 
-export const kinds = { parent: Parent.name, child: Child.name, plain: Plain.name, obituary: Obituary.name } as const
+/** A webhook source whose deliveries become jobs. */
+export const shop: Source = { name: "shop", style: "github", kind: Webhook.name, secrets: [], keys: [] }
+/** The owner of the uploaded files. */
+export const workspace = "sim" as Workspace
+
+export const kinds = {
+  webhook: Webhook.name,
+  parent: Parent.name,
+  child: Child.name,
+  plain: Plain.name,
+  obituary: Obituary.name
+} as const
 
 export const queues: Readonly<Record<string, QueueSettingsPatch>> = {
   plain: { maxWorkers: 6 },
@@ -119,6 +134,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Obituary),
     plain(Child),
     plain(Tick),
+    plain(Webhook),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
         Effect.tap(() => controls.granted()),

@@ -1,15 +1,15 @@
 import { Duration } from "effect"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
-import type { Change, History } from "../History.js"
+import { type Change, type History, isClaim } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
-
-const isClaim = ({ call, after, before }: Change) =>
-  call?.call === "Queue.claim" && before !== undefined && after?.status === "running"
 
 /** Applies a rule to every claimed row. */
 const atClaim =
-  (rule: (row: JobRow, change: Change, history: History) => string | undefined) => (change: Change, history: History) =>
-    isClaim(change) && change.before !== undefined ? rule(change.before, change, history) : undefined
+  (rule: (row: JobRow, change: Change, history: History) => string | undefined) =>
+  (change: Change, history: History) => {
+    const row = change.before ?? change.after
+    return isClaim(change) && row !== undefined ? rule(row, change, history) : undefined
+  }
 
 const seconds = (millis: number) => `${(millis / 1000).toFixed(3)} s`
 
