@@ -1,4 +1,5 @@
 export { type PromiseTestShift, testShift } from "./PromiseTestShift.js"
+export type { Coverage, Hit, OperationCoverage } from "./simulation/Coverage.js"
 export type { Fault, FaultKind } from "./simulation/Faults.js"
 export type { Call, Change, History, Run } from "./simulation/History.js"
 export type { Violation } from "./simulation/HistoryChecker.js"

@@ -29,7 +29,7 @@ export const everyFault = [
 /** Runs a seed, which must keep every guarantee, and returns the kinds of faults in its trace. */
 export const faultsOf = (seed: number): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Simulation.run({ seed, jobs: 16, pods: 2 + (seed % 2) }), (report) => {
-    expect(report.violations, Simulation.tell(report)).toEqual([])
+    expect(report.violations, Simulation.describe(report)).toEqual([])
     const told = report.trace.map(({ what }) => what).join("\n")
     return everyFault.filter((fault) => told.includes(fault))
   })

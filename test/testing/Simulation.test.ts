@@ -114,7 +114,7 @@ describe("a bug in the database", () => {
         expect(small.plan.steps.length).toBeLessThan(report.plan.steps.length / 2)
         expect(small.plan.steps.map(({ _tag }) => _tag)).toContain("PauseQueue")
         expect(small.faults.length).toBeLessThanOrEqual(report.faults.length)
-        expect(Simulation.tell(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
+        expect(Simulation.describe(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
         // A minimized plan can be replayed.
         const again = yield* Simulation.run({ ...options, plan: small.plan })
         expect(again.fingerprint).toBe(small.fingerprint)
@@ -144,7 +144,7 @@ describe("custom handlers in a simulation", () => {
           ]
         })
         const other = report.violations.filter(({ invariant }) => invariant !== "one mail")
-        expect(other, Simulation.tell(report)).toEqual([])
+        expect(other, Simulation.describe(report)).toEqual([])
         if (report.violations.length > 0) return seed
       }
       return undefined

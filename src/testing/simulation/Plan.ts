@@ -30,6 +30,8 @@ export type Step = { readonly at: number } & (
 
 export interface Plan {
   readonly pods: number
+  /** Whether the clocks of some pods run slow. [false] */
+  readonly slowClocks?: boolean | undefined
   readonly steps: ReadonlyArray<Step>
   /** Fault probabilities, or an exact list of faults. */
   readonly faults: FaultRates | ReadonlyArray<Fault>
@@ -144,6 +146,7 @@ export const draw = (options: PlanOptions): Plan => {
   const faultPlan = Array.from({ length: count }, () => drawFault(dice, options, dice.whole(100, last)))
   return {
     pods: options.pods,
+    slowClocks: options.faultPlan.clock !== false,
     steps: [
       ...throughDoors(options, arrivals, span),
       ...faultPlan.filter((step) => step !== undefined),

@@ -41,6 +41,9 @@ export const lease = Duration.seconds(10)
 /** Maximum clock skew of a pod in milliseconds. A pod with more would refuse to start. */
 export const mostSkew = Duration.toMillis(lease) / 20
 
+/** Speed of a slow clock. */
+export const slowPace = 0.9
+
 /**
  * Production settings scaled down, so that a simulated minute covers about an hour of a real cluster. This is a context
  * instead of a layer because a test starts thousands of pods, and building a layer for each would be slow.

@@ -10,6 +10,8 @@ import { line, type TraceEvent } from "./Trace.js"
 export interface Report {
   readonly seed: number
   readonly plan: Plan
+  /** Number of jobs that the plan can enqueue. */
+  readonly jobCount: number
   /** Injected faults, in order. */
   readonly faults: ReadonlyArray<Fault>
   /** Violated invariants. */

@@ -19,9 +19,16 @@ export class ServerClock {
     private readonly seed: number
   ) {}
 
-  /** Returns the clock of a process that starts now, with a constant skew. */
-  follow(owner: string, skew: number): () => number {
-    const time = new SlewedTime(() => this.clock.now, this.offset + skew)
+  /** Returns the clock of a process that starts now, with a constant skew, and slow if `pace` is below 1. */
+  follow(owner: string, skew: number, pace = 1): () => number {
+    const start = this.clock.now
+    const lag = () => (this.clock.now - start) * (1 - pace)
+    const time = new SlewedTime(() => this.clock.now - lag(), this.offset + skew)
+    const compare = () => {
+      time.aim(this.offset + skew + lag())
+      this.clock.after(owner, samplingInterval, compare)
+    }
+    if (pace < 1) this.clock.after(owner, samplingInterval, compare)
     this.followers.set(owner, { time, skew })
     return () => Math.floor(time.now())
   }

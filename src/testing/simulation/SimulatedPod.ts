@@ -46,6 +46,8 @@ export interface Site<R> {
   readonly crew: Omit<Crew.CrewOptions<R>, "handlers">
   readonly handlersFor: (pod: SimulatedPod<R>, actor: Actor) => ReadonlyArray<Handler<R>>
   readonly logLevel: LogLevel.LogLevel
+  /** Whether the clocks of some pods run slow. */
+  readonly slowClocks: boolean
 }
 
 interface Boot {
@@ -60,6 +62,9 @@ interface Boot {
 
 /** Services that a pod's HTTP server uses. */
 export type Served = Tables.Ports | WebhookIntake
+
+/** Trace event of a pod that starts with a slow clock. */
+export const slowClock = "has a slow clock"
 
 /** How long clients wait for an answer. */
 const requestTimeout = Duration.seconds(5)
@@ -162,7 +167,10 @@ export class SimulatedPod<R> {
     this.boot = boot
     checker.trace.note(actor.name, "starts")
     const skew = Math.round((drawn(seed, `skew ${this.name}`) * 2 - 1) * PodSettings.mostSkew)
-    scheduler.start(actor, this.site.runtime, this.life(boot), skew)
+    const pace =
+      faults.areOver || !this.site.slowClocks || drawn(seed, `pace ${this.name}`) > 0.2 ? 1 : PodSettings.slowPace
+    if (pace < 1) checker.trace.note(actor.name, slowClock)
+    scheduler.start(actor, this.site.runtime, this.life(boot), { skew, pace })
     yield* Deferred.await(boot.down)
     this.boot = undefined
   })

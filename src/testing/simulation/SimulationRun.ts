@@ -19,7 +19,7 @@ import { HistoryChecker, type Violation } from "./HistoryChecker.js"
 import type { Invariant } from "./Invariant.js"
 import { type Plan, podNames, stepCounts, troubled } from "./Plan.js"
 import { PlanRunner, type Supply } from "./PlanRunner.js"
-import { SimulatedPod, type Site } from "./SimulatedPod.js"
+import { SimulatedPod, type Site, slowClock } from "./SimulatedPod.js"
 import { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
 import { Trace } from "./Trace.js"
@@ -102,6 +102,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
         runtime,
         crew: spec.crew,
         logLevel: spec.logLevel,
+        slowClocks: plan.slowClocks ?? false,
         handlersFor: (pod, actor) =>
           spec.handlersFor({ pod, actor, checker, isCalm: () => calm, now: () => scheduler.clock.now })
       }
@@ -137,7 +138,10 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       return {
         violations: [...Option.toArray(Option.flatMap(outcome, unfinished)), ...checker.violations],
         faults: faults.injected,
-        coverage: { operations: faults.coverage.operations, steps: stepCounts(plan) },
+        coverage: {
+          operations: faults.coverage.operations,
+          steps: { ...stepCounts(plan), SlowClock: slowClocksIn(trace) }
+        },
         trace,
         jobs: Option.getOrElse(Option.flatMap(outcome, jobsOf), () => []),
         lasted: now(),
@@ -145,6 +149,8 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       }
     })
   })
+
+const slowClocksIn = ({ events }: Trace) => events.filter(({ what }) => what === slowClock).length
 
 type Outcome = Exit.Exit<ReadonlyArray<StoredJob>> | string
 

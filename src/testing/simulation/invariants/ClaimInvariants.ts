@@ -81,8 +81,11 @@ export const keyOrder: Invariant = {
   })
 }
 
-/** Maximum difference between two clocks of a cluster in milliseconds: twice the maximum skew. */
-const clockSpread = 1_000
+/**
+ * Maximum difference between two clocks of a cluster in milliseconds: twice the maximum skew, and what a slow clock lags
+ * between two comparisons.
+ */
+const clockSpread = 2_000
 
 /**
  * Describes the first interval in which more tokens were taken than the bucket allows. Adds the clock spread, because
