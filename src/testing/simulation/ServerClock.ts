@@ -26,9 +26,9 @@ export class ServerClock {
     const time = new SlewedTime(() => this.clock.now - lag(), this.offset + skew)
     const compare = () => {
       time.aim(this.offset + skew + lag())
-      this.clock.after(owner, samplingInterval, compare)
+      this.clock.after("database", samplingInterval, compare)
     }
-    if (pace < 1) this.clock.after(owner, samplingInterval, compare)
+    if (pace < 1) this.clock.after("database", samplingInterval, compare)
     this.followers.set(owner, { time, skew })
     return () => Math.floor(time.now())
   }
