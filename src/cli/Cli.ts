@@ -16,6 +16,7 @@ const commands = {
   init: () => import("./init/InitCommand.js"),
   enqueue: () => import("./jobs/EnqueueCommand.js"),
   jobs: () => import("./jobs/JobsCommand.js"),
+  batches: () => import("./jobs/BatchesCommand.js"),
   queues: () => import("./queues/QueuesCommand.js"),
   schedules: () => import("./schedules/SchedulesCommand.js"),
   uploads: () => import("./uploads/UploadsCommand.js"),

@@ -21,6 +21,7 @@ import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
@@ -59,6 +60,7 @@ export type QueueServices =
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Batches
   | Kinds
   | Transactions
   | Schedules

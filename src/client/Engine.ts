@@ -13,6 +13,7 @@ import {
 } from "effect"
 import type { Services } from "../crew/Nightshift.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Kinds } from "../queue/Kinds.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
@@ -23,7 +24,7 @@ import * as Logging from "../telemetry/Logging.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
-export type Ports = Queue | JobAdmin | JobSearch | Schedules | Kinds | Transactions
+export type Ports = Queue | JobAdmin | JobSearch | Batches | Schedules | Kinds | Transactions
 
 /** Where log lines go, as `console` takes them. */
 export interface LogSink {

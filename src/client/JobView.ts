@@ -33,6 +33,8 @@ export interface JobView {
   readonly lastError: string | undefined
   readonly deadReason: DeadReason | undefined
   readonly history: ReadonlyArray<AttemptView>
+  /** Id of the job's batch. */
+  readonly batch: string | undefined
 }
 
 const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
@@ -67,5 +69,6 @@ export const of = (job: StoredJob): JobView => ({
   finishedAt: dateOf(job.finishedAt),
   lastError: job.lastError,
   deadReason: job.deadReason,
-  history: job.history.map(attemptOf)
+  history: job.history.map(attemptOf),
+  batch: job.batch
 })

@@ -8,6 +8,7 @@ import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
+import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
@@ -40,6 +41,8 @@ export interface Shift {
   cancel(id: string): Promise<JobView.JobView>
   /** Dead or done: pending and due now, with all its attempts. */
   requeue(id: string): Promise<JobView.JobView>
+  /** Jobs with a common follow-up. */
+  readonly batches: BatchAdmin.BatchAdmin
   /** Recurring jobs. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
   /** Stops the workers of this shift, then closes its connections. */
@@ -141,6 +144,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
     cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
     requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
+    batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
     close,
     [Symbol.asyncDispose]: close

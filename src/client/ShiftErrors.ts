@@ -190,6 +190,18 @@ export class ScheduleBusyError extends ShiftError {
   }
 }
 
+/** There is no batch with this id, or it is closed because all its jobs have ended. */
+export class BatchError extends ShiftError {
+  override readonly name = "BatchError"
+  constructor(
+    code: "BATCH_NOT_FOUND" | "BATCH_CLOSED",
+    readonly batch: string,
+    message: string
+  ) {
+    super(code, message)
+  }
+}
+
 /** The `tx` is not one of a known library, or its library could not run the statement: `cause` is its own error. */
 export class TransactionError extends ShiftError {
   override readonly name = "TransactionError"
@@ -269,6 +281,9 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   InvalidSchedule: ({ field, name, reason }, message) => new InvalidScheduleError(name, field, reason, message),
   ScheduleNotFound: ({ name }, message) => new ScheduleNotFoundError(name, message),
   PreviousRunActive: ({ job, name }, message) => new ScheduleBusyError(name, job, message),
+  InvalidBatch: ({ field }, message) => new InvalidOptionError(field, message),
+  BatchNotFound: ({ id }, message) => new BatchError("BATCH_NOT_FOUND", id, message),
+  BatchClosed: ({ id }, message) => new BatchError("BATCH_CLOSED", id, message),
   OuterTransactionFailed: ({ error }, message) => new TransactionError(message, error),
   DatabaseUnavailable: ({ sqlState }, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, sqlState),
   DatabaseUnreachable: (_, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, undefined),

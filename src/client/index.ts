@@ -6,6 +6,7 @@ export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/Handler.js"
 export * as RateLimit from "../limits/RateLimit.js"
 export type { Schedule } from "../schedule/Schedule.js"
+export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
 export { type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
 export type { LogSink } from "./Engine.js"
 export type {
@@ -31,6 +32,7 @@ export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandl
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {
+  BatchError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,

@@ -11,6 +11,10 @@ export type JobId = typeof JobId.Type
 export const Lease = Schema.UUID.pipe(Schema.brand("Lease"))
 export type Lease = typeof Lease.Type
 
+/** Id of a batch of jobs. */
+export const BatchId = Schema.UUID.pipe(Schema.brand("BatchId"))
+export type BatchId = typeof BatchId.Type
+
 /** Id of a process. A restart gets a new one. */
 export const PodId = Schema.UUID.pipe(Schema.brand("PodId"))
 export type PodId = typeof PodId.Type
@@ -37,6 +41,7 @@ export interface IdGenerator {
   /** Like `job`, and also writes the 16 bytes of the id at the offset. */
   readonly jobInto: (millis: number, bytes: DataView, offset: number) => JobId
   readonly lease: (millis: number) => Lease
+  readonly batch: (millis: number) => BatchId
   readonly pod: (millis: number) => PodId
   readonly upload: (millis: number) => UploadId
   readonly token: (millis: number) => TokenId
@@ -131,6 +136,7 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
     job: (millis) => next(millis) as JobId,
     jobInto: (millis, bytes, offset) => next(millis, bytes, offset) as JobId,
     lease: (millis) => next(millis) as Lease,
+    batch: (millis) => next(millis) as BatchId,
     pod: (millis) => next(millis) as PodId,
     upload: (millis) => next(millis) as UploadId,
     token: (millis) => next(millis) as TokenId,

@@ -9,7 +9,7 @@ export interface Step {
   /** Does its part and reports what it did; an empty report means that there was nothing to do. */
   readonly run: Effect.Effect<Report, unknown>
   /** The log line for a report, if it is not simply the report. */
-  readonly told?: (report: Report) => string
+  readonly describe?: (report: Report) => string
   /** Runs after the step failed or timed out. */
   readonly failed?: Effect.Effect<void>
 }
@@ -77,7 +77,7 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
       return isEmpty(report)
         ? Effect.succeed("ok" as const)
         : Effect.as(
-            Effect.logInfo(`${loop.name} ${step.told?.(report) ?? `${step.name}: ${shown(report)}`}`),
+            Effect.logInfo(`${loop.name} ${step.describe?.(report) ?? `${step.name}: ${shown(report)}`}`),
             "ok" as const
           )
     }),

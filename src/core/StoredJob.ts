@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import type { JobId } from "./Ids.js"
+import type { BatchId, JobId } from "./Ids.js"
 
 /** The stored status of a job. */
 export const Status = Schema.Literal("pending", "running", "done", "dead")
@@ -87,6 +87,7 @@ export interface StoredJob {
   readonly history: ReadonlyArray<HistoryEntry>
   readonly deadReason: DeadReason | undefined
   readonly meta: unknown
+  readonly batch: BatchId | undefined
 }
 
 /** Derives the displayed state from the stored status. */

@@ -11,6 +11,7 @@ import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
 import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import { isQueueName } from "../queue/enqueue/NewJob.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import { Kinds } from "../queue/Kinds.js"
@@ -29,6 +30,7 @@ import type { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
 import * as Gauges from "./Gauges.js"
 import { runLoop } from "./LoopRunner.js"
+import * as BatchCloser from "./loops/BatchCloser.js"
 import * as Cleanup from "./loops/Cleanup.js"
 import * as DuePoller from "./loops/DuePoller.js"
 import * as Janitor from "./loops/Janitor.js"
@@ -86,7 +88,17 @@ export interface CrewOptions<R> {
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
 }
 
-type QueuePorts = Queue | Queues | JobSearch | Operations | Kinds | Routes | Transactions | Wakeups | DirectHandoff
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobSearch
+  | Operations
+  | Batches
+  | Kinds
+  | Routes
+  | Transactions
+  | Wakeups
+  | DirectHandoff
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 type Configs =
   | CrewConfig
@@ -98,7 +110,7 @@ type Configs =
 type Needs = Ports | Configs | Metrics
 
 /** Cleanup steps of the leader. */
-const forgotten = Effect.all([Cleanup.finishedJobs, MetricsFlush.purge])
+const forgotten = Effect.all([Cleanup.finishedJobs, Cleanup.closedBatches, MetricsFlush.purge])
 
 /** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
 const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
@@ -145,6 +157,7 @@ const leaderLoops = Effect.gen(function* () {
   yield* leader.runLoop(yield* Rebalancer.make)
   yield* leader.runLoop(yield* Cleanup.make(yield* forgotten))
   yield* leader.runLoop(yield* SchedulerLoop.make)
+  yield* leader.runLoop(yield* BatchCloser.make)
 })
 
 /** Builds what the crew shares, in this order, and starts it. Plain effects: a layer for each would double the cost. */

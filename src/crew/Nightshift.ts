@@ -36,6 +36,7 @@ import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { Measures } from "../measures/Measures.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
@@ -71,7 +72,7 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Transactions
+type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Batches | Kinds | Routes | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** The services that programs and handlers can use. `SqlClient` uses the current transaction. */

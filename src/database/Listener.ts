@@ -20,7 +20,7 @@ import * as ServerConnection from "./ServerConnection.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
 // every subscribed channel and is reopened when it breaks. Notifications sent while it was down are lost, so after
-// every reconnect all subscribers are told that they may have missed some.
+// every reconnect all subscribers are notified that they may have missed some.
 
 /** A message to a subscriber of a channel. */
 export type Heard = Data.TaggedEnum<{

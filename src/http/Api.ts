@@ -10,6 +10,7 @@ import * as QueuesContract from "./admin/QueuesContract.js"
 import * as SchedulesContract from "./admin/SchedulesContract.js"
 import * as BotsContract from "./bots/BotsContract.js"
 import { problem } from "./Contract.js"
+import * as BatchesContract from "./jobs/BatchesContract.js"
 import * as BulkContract from "./jobs/BulkContract.js"
 import * as GroupsContract from "./jobs/GroupsContract.js"
 import * as JobsContract from "./jobs/JobsContract.js"
@@ -22,6 +23,7 @@ import * as UploadsContract from "./uploads/UploadsContract.js"
 export const Api = HttpApi.make("nightshift")
   .add(JobsContract.group)
   .add(BulkContract.group)
+  .add(BatchesContract.group)
   .add(GroupsContract.group)
   .add(ViewsContract.group)
   .add(QueuesContract.group)

@@ -20,6 +20,7 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import type { Measures } from "../measures/Measures.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import type { JobOverview } from "../queue/search/JobOverview.js"
@@ -46,6 +47,7 @@ import * as SchedulesRoutes from "./admin/SchedulesRoutes.js"
 import { ThroughputCache } from "./admin/ThroughputCache.js"
 import * as BotsRoutes from "./bots/BotsRoutes.js"
 import { ClusterOverview } from "./ClusterOverview.js"
+import * as BatchesRoutes from "./jobs/BatchesRoutes.js"
 import * as BulkRoutes from "./jobs/BulkRoutes.js"
 import { CountsCache } from "./jobs/CountsCache.js"
 import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
@@ -73,7 +75,17 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Transactions
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | JobOverview
+  | JobDiagnosis
+  | Operations
+  | Batches
+  | Kinds
+  | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
 type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
@@ -86,6 +98,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide([
     JobsRoutes.layer,
     BulkRoutes.layer,
+    BatchesRoutes.layer,
     GroupsRoutes.layer,
     ViewsRoutes.layer,
     QueuesRoutes.layer,

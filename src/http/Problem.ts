@@ -13,6 +13,7 @@ import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
 import type { TooManyPoints } from "../measures/TimeGrid.js"
 import type { FilterRefused } from "../queue/admin/OperationScope.js"
 import type { OperationNotFound, OperationNotUndoable } from "../queue/admin/Operations.js"
+import type { BatchClosed, BatchNotFound, InvalidBatch } from "../queue/batch/Batches.js"
 import type { KindRefused } from "../queue/enqueue/JobRequests.js"
 import type {
   DedupeKeyHeld,
@@ -98,6 +99,9 @@ export type Foreseen =
   | SearchTooSlow
   | FilterRefused
   | OperationNotFound
+  | BatchNotFound
+  | BatchClosed
+  | InvalidBatch
   | IdempotencyKeyReused
   | IdempotencyKeyBusy
   | DatabaseError
@@ -152,6 +156,9 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   QueueNotFound: plain(404),
   ScheduleNotFound: plain(404),
   OperationNotFound: plain(404),
+  BatchNotFound: plain(404),
+  InvalidBatch: (error) => ({ status: 400, message: error.message, field: error.field }),
+  BatchClosed: plain(409),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   UndoRefused: plain(409),

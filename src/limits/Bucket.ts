@@ -1,7 +1,7 @@
 import type { Limit, LimitPatch, LimitState } from "./Limit.js"
 
 // Token bucket arithmetic. `LimitSql.take` implements the same in SQL; the laws run against both. Tokens and times are
-// floating point, so comparisons allow an epsilon: a caller that waited exactly as long as it was told must not be
+// floating point, so comparisons allow an epsilon: a caller that waited exactly the time it was given must not be
 // refused because of a rounding error.
 
 export const epsilon = 1e-9

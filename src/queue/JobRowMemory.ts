@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto"
-import type { JobId, Lease, PodId } from "../core/Ids.js"
+import type { BatchId, JobId, Lease, PodId } from "../core/Ids.js"
 import {
   type DeadReason,
   type DedupeScope,
@@ -50,6 +50,7 @@ export interface JobRow {
   readonly history: ReadonlyArray<HistoryEntry>
   readonly deadReason: DeadReason | undefined
   readonly meta: string | undefined
+  readonly batch: BatchId | undefined
 }
 
 export const blank = {
@@ -66,7 +67,8 @@ export const blank = {
   progress: undefined,
   lastError: undefined,
   history: [],
-  deadReason: undefined
+  deadReason: undefined,
+  batch: undefined
 } as const satisfies Partial<JobRow>
 
 /** After this many crashes the job is dead. */

@@ -83,7 +83,7 @@ const recover = (schema: string, stuck: string) => `
   union all select queue, kind, 'follow-up', count(*)::int from followed group by 1, 2`
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
-const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta"
+const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id"
 
 /** Payloads arrive as one JSON array: the client escapes nothing and the server parses it once. */
 const plainSource = `rows from (
@@ -94,9 +94,9 @@ const plainSource = `rows from (
 const fullSource = plainSource.replace(
   ") as i(id, queue, kind, version, payload, priority, run_at, max_attempts)",
   `, unnest($10::text[]), unnest($11::text[]), unnest($12::text[]), unnest($13::float8[]),
-    jsonb_array_elements($14::jsonb), jsonb_array_elements($15::jsonb)
+    jsonb_array_elements($14::jsonb), jsonb_array_elements($15::jsonb), unnest($17::uuid[])
   ) as i(id, queue, kind, version, payload, priority, run_at, max_attempts,
-    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta)`
+    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id)`
 )
 
 const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
@@ -104,7 +104,7 @@ const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${
 
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
   j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, j.result, j.progress, j.last_error,
-  j.history, j.dead_reason, j.meta, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
+  j.history, j.dead_reason, j.meta, j.batch_id, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
   ${millis("j.updated_at")} as updated_at, ${millis("j.started_at")} as started_at,
   ${millis("j.heartbeat_at")} as heartbeat_at, ${millis("j.finished_at")} as finished_at,
   ${millis("j.cancel_requested_at")} as cancel_requested_at`
@@ -137,7 +137,7 @@ export const make = (schema: string) => ({
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
-    nullif(i.on_dead, 'null'), nullif(i.meta, 'null')
+    nullif(i.on_dead, 'null'), nullif(i.meta, 'null'), i.batch_id
   from lock_wait, ${fullSource}
   on conflict do nothing
   returning id`),

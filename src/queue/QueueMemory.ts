@@ -9,6 +9,8 @@ import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
 import type { Operations } from "./admin/Operations.js"
 import * as OperationsMemory from "./admin/OperationsMemory.js"
+import type { Batches } from "./batch/Batches.js"
+import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
@@ -267,6 +269,7 @@ type Services =
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Batches
   | Kinds
   | Routes.Routes
   | Signals
@@ -286,5 +289,6 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   JobSearchMemory.layer,
   JobAdminMemory.layer,
   OperationsMemory.layer,
-  queue
+  queue,
+  BatchesMemory.layer
 )

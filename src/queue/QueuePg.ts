@@ -14,6 +14,8 @@ import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminPg from "./admin/JobAdminPg.js"
 import type { Operations } from "./admin/Operations.js"
 import * as OperationsPg from "./admin/OperationsPg.js"
+import type { Batches } from "./batch/Batches.js"
+import * as BatchesPg from "./batch/BatchesPg.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
 import { HeldLeases } from "./claim/HeldLeases.js"
@@ -251,6 +253,7 @@ export const layer: Layer.Layer<
   | JobOverview
   | JobDiagnosis
   | Operations
+  | Batches
   | Kinds
   | Routes.Routes
   | Transactions
@@ -259,7 +262,11 @@ export const layer: Layer.Layer<
   | DirectHandoff,
   never,
   Database | Listener
-> = Layer.mergeAll(Layer.scoped(Queue, make), JobAdminPg.layer, OperationsPg.layer).pipe(
+> = Layer.mergeAll(
+  Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)),
+  JobAdminPg.layer,
+  OperationsPg.layer
+).pipe(
   Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(
     Layer.mergeAll(

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import type { JobId } from "../core/Ids.js"
+import type { BatchId, JobId } from "../core/Ids.js"
 import { showableInstant } from "../core/Storable.js"
 import {
   type DeadReason,
@@ -33,6 +33,7 @@ export interface StoredJobRow {
   readonly history: unknown
   readonly dead_reason: DeadReason | null
   readonly meta: unknown
+  readonly batch_id: BatchId | null
   readonly run_at: number
   readonly created_at: number
   readonly updated_at: number
@@ -82,6 +83,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     lastError,
     history: row.history === null ? [] : decodeHistory(row.history),
     deadReason,
-    meta: row.meta ?? undefined
+    meta: row.meta ?? undefined,
+    batch: row.batch_id ?? undefined
   }
 }

@@ -24,6 +24,7 @@ import type { Measures } from "../measures/Measures.js"
 import * as MeasuresMemory from "../measures/MeasuresMemory.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
 import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
@@ -118,6 +119,7 @@ type Ports =
   | JobSearch
   | JobDiagnosis
   | Operations
+  | Batches
   | Kinds
   | Routes
   | RateLimits

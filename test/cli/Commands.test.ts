@@ -122,6 +122,15 @@ describe("every command", () => {
         expect(yield* json("jobs cancel", later.id)).toMatchObject([{ job: { state: "cancelled" } }])
         expect(yield* json("jobs requeue", "--state", "cancelled")).toMatchObject({ status: "done", done: 1 })
         yield* json("jobs delete", "--state", "dead", "--dry-run")
+        const batch = yield* Effect.promise(async () => {
+          const request = { jobs: [{ kind: "noop_echo", payload: {}, delay: "1h" }] }
+          const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
+          const body = JSON.stringify(request)
+          const stored = await fetch(`${url}/api/v1/batches`, { method: "POST", headers, body })
+          return ((await stored.json()) as { batch: { id: string } }).batch.id
+        })
+        expect(yield* json("batches list")).toMatchObject({ batches: [{ id: batch, total: 1 }] })
+        expect(yield* json("batches show", batch)).toMatchObject({ id: batch, counts: { unfinished: 1 } })
         expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
         expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
         expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })

@@ -7,10 +7,10 @@ describe("nightshift simulate", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const simulate = (...args: ReadonlyArray<string>) => Nightshift.call(["simulate", ...args], { cwd })
-      const told = yield* simulate("--seed", "3", "--trace")
-      expect(told).toMatchObject({ code: 0, stderr: "" })
-      expect(told.stdout).toMatch(/pod-1\.1 +starts/)
-      const [, fingerprint] = /^seed 3: all invariants hold \(trace ([0-9a-f]{8})\)$/m.exec(told.stdout) ?? []
+      const printed = yield* simulate("--seed", "3", "--trace")
+      expect(printed).toMatchObject({ code: 0, stderr: "" })
+      expect(printed.stdout).toMatch(/pod-1\.1 +starts/)
+      const [, fingerprint] = /^seed 3: all invariants hold \(trace ([0-9a-f]{8})\)$/m.exec(printed.stdout) ?? []
       const { code, stdout } = yield* Nightshift.run(["simulate", "--seed", "3", "--json"], { cwd })
       expect(code).toBe(0)
       expect(JSON.parse(stdout)).toMatchObject({

@@ -19,6 +19,7 @@ import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
+import type { Batches } from "../../src/queue/batch/Batches.js"
 import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
@@ -45,6 +46,7 @@ export type Ports =
   | JobAdmin
   | JobSearch
   | Operations
+  | Batches
   | Kinds
   | Transactions
   | Wakeups.Wakeups

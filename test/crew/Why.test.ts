@@ -40,7 +40,8 @@ const job: StoredJob = {
   lastError: undefined,
   history: [],
   deadReason: undefined,
-  meta: undefined
+  meta: undefined,
+  batch: undefined
 }
 
 const standing: Standing = {

@@ -32,6 +32,7 @@ import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
 import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
+import type { Batches } from "../../src/queue/batch/Batches.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -130,7 +131,7 @@ type Config = typeof ServerConfig.Service
 type Access = typeof AccessConfig.Service
 export type Configs = Partial<Config & Access>
 
-type JobActs = Queue | Queues | JobAdmin | Operations | Kinds | Routes | Transactions
+type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Kinds | Routes | Transactions
 type JobPorts = JobActs | JobSearch | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits
 export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency | SavedViews

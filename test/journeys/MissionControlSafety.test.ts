@@ -288,7 +288,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("is told once that the service is gone, and can do nothing until it is back", () =>
+    it.scoped("sees once that the service is gone, and can do nothing until it is back", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
         const id = yield* enqueue({ kind: "parcel", queue: "attic", runAt: inAnHour() })

@@ -61,9 +61,9 @@ export const limitsLaws = (
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 3 }])
         expect(yield* wait(limits, scope, 10)).toBe(0)
-        const told = yield* wait(limits, scope, 7)
-        expect(told).toBe(Math.ceil(7_000 / 3))
-        yield* advance(told - 1)
+        const waits = yield* wait(limits, scope, 7)
+        expect(waits).toBe(Math.ceil(7_000 / 3))
+        yield* advance(waits - 1)
         expect(yield* wait(limits, scope, 7)).toBe(1)
         yield* advance(1)
         expect(yield* wait(limits, scope, 7)).toBe(0)
@@ -77,8 +77,8 @@ export const limitsLaws = (
           yield* limits.register([{ scope: own, capacity: 5, rate }])
           yield* wait(limits, own, 5)
           for (let turn = 0; turn < 12; turn += 1) {
-            const told = yield* wait(limits, own, 1 + (turn % 3))
-            yield* advance(told)
+            const waits = yield* wait(limits, own, 1 + (turn % 3))
+            yield* advance(waits)
             expect(yield* wait(limits, own, 1 + (turn % 3))).toBe(0)
           }
         })
@@ -137,9 +137,9 @@ export const limitsLaws = (
       Effect.gen(function* () {
         yield* limits.register([{ scope, capacity: 10, rate: 0.5 }])
         yield* wait(limits, scope, 10)
-        const told = yield* Effect.replicateEffect(wait(limits, scope, 1, { inTurn: true }), 62)
-        expect(told.slice(0, 31)).toEqual(Array.from({ length: 31 }, (_, index) => 2_000 * (index + 1)))
-        expect(told.slice(31)).toEqual(told.slice(0, 31))
+        const waits = yield* Effect.replicateEffect(wait(limits, scope, 1, { inTurn: true }), 62)
+        expect(waits.slice(0, 31)).toEqual(Array.from({ length: 31 }, (_, index) => 2_000 * (index + 1)))
+        expect(waits.slice(31)).toEqual(waits.slice(0, 31))
         expect(yield* wait(limits, scope)).toBe(2_000)
         expect(yield* wait(limits, scope, 1, { inTurn: true, ahead: 2 })).toBe(2_000)
         // A caller after the staggered waits gets the real wait.

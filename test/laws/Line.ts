@@ -5,6 +5,7 @@ import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
+import { Batches } from "../../src/queue/batch/Batches.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
@@ -14,7 +15,17 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
 import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
 
-export type Ports = Queue | Queues | JobAdmin | JobSearch | JobOverview | JobDiagnosis | Operations | Kinds | Routes
+export type Ports =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | JobOverview
+  | JobDiagnosis
+  | Operations
+  | Batches
+  | Kinds
+  | Routes
 
 /** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -28,6 +39,7 @@ export interface Line {
   readonly overview: typeof JobOverview.Service
   readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
+  readonly batches: typeof Batches.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
   readonly advance: Advance
@@ -74,6 +86,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const overview = yield* JobOverview
     const standing = yield* JobDiagnosis
     const operations = yield* Operations
+    const batches = yield* Batches
     const kinds = yield* Kinds
     const routes = yield* Routes
     const ids = yield* makeGenerator
@@ -107,6 +120,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       overview,
       standing,
       operations,
+      batches,
       kinds,
       routes,
       advance,

@@ -1,5 +1,6 @@
 import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
+import { batchLaws } from "./BatchLaws.js"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
@@ -33,6 +34,7 @@ const chapters = {
   search: searchLaws,
   overview: overviewLaws,
   operations: operationsLaws,
+  batches: batchLaws,
   undo: undoLaws,
   kinds: kindsLaws,
   routes: routesLaws,

@@ -14,18 +14,18 @@ export const historyLaws = (law: Law) => {
       expect(yield* history(plan.name())).toEqual([])
       const ids = yield* makeGenerator
       const [first, second, third] = [ids.job(1), ids.job(2), ids.job(3)]
-      const told = [
+      const recorded = [
         Missed({ since: 1_000, at: 3_000 }),
         CaughtUp({ at: 4_000, job: first }),
         Skipped({ since: 5_000, at: 6_000 }),
         Fired({ at: 7_000, job: second })
       ]
-      yield* note(plan.name(), told)
+      yield* note(plan.name(), recorded)
       yield* note(plan.name(), [])
       yield* note(plan.name(), [Triggered({ at: 8_500, job: third, by: "api:admin" })])
       expect(yield* history(plan.name())).toEqual([
         Triggered({ at: 8_500, job: third, by: "api:admin" }),
-        ...told.toReversed()
+        ...recorded.toReversed()
       ])
       expect(yield* plan.schedules.get(plan.name())).toMatchObject({
         lastFireAt: 8_500,

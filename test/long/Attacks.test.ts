@@ -60,7 +60,7 @@ const under = async (url: string, attacks: ReadonlyArray<Attack>) => {
   return { health, callers, refused, slow }
 }
 
-const told = (values: ReadonlyArray<number>) =>
+const summary = (values: ReadonlyArray<number>) =>
   `median ${quantile(values, 0.5).toFixed(1)} ms, 95 % ${quantile(values, 0.95).toFixed(1)} ms, worst ${quantile(values, 1).toFixed(1)} ms`
 
 /** On a loaded machine any single answer may be late; the median is late only if the server is slow. */
@@ -90,7 +90,9 @@ describe("a server under attack", () => {
         const open = yield* Effect.promise(() => under(url, anonymous))
         const inside = yield* Effect.promise(() => under(url, authenticated(adminToken, token)))
         for (const [name, { callers, health, slow }] of Object.entries({ quiet, open, inside })) {
-          process.stdout.write(`${name}: healthz ${told(health)}; callers ${told(callers)}; slow: ${slow.join(", ")}\n`)
+          process.stdout.write(
+            `${name}: healthz ${summary(health)}; callers ${summary(callers)}; slow: ${slow.join(", ")}\n`
+          )
         }
         for (const { callers, health, refused } of [open, inside]) {
           expect(refused).toBe(0)

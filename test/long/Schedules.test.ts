@@ -41,10 +41,10 @@ const leaderPid = Effect.gen(function* () {
 })
 
 /** In one snapshot: the ticks in the schedule's history, those with a job of that tick, and the number of jobs. */
-const told = Effect.gen(function* () {
+const recorded = Effect.gen(function* () {
   const { sql } = yield* Database
-  return yield* sql<{ told: number; true: number; jobs: number }>`
-    select jsonb_array_length(history) as told, (select count(*)::int from nightshift.job) as jobs,
+  return yield* sql<{ recorded: number; true: number; jobs: number }>`
+    select jsonb_array_length(history) as recorded, (select count(*)::int from nightshift.job) as jobs,
       (select count(distinct j.id)::int from jsonb_array_elements(history) h join nightshift.job j
         on j.id = (h->>'job')::uuid
         and extract(epoch from (j.meta->>'tick')::timestamptz) * 1000 = (h->>'at')::numeric) as true
@@ -73,9 +73,9 @@ describe("a schedule that fires every second, on two pods", () => {
         const [first = 0] = all
         expect(all).toEqual(Array.from({ length: all.length }, (_, second) => first + second))
         expect(yield* leaderPid).not.toBe(pid)
-        const [history] = yield* told
+        const [history] = yield* recorded
         const remembered = Math.min(history?.jobs ?? 0, 20)
-        expect(history).toMatchObject({ told: remembered, true: remembered })
+        expect(history).toMatchObject({ recorded: remembered, true: remembered })
         const { sql } = yield* Database
         yield* Effect.repeat(
           sql`select 1 from nightshift.job where status <> 'done' and created_at < to_timestamp(${last})`,

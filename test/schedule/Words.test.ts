@@ -136,7 +136,7 @@ describe("an expression in words", () => {
   })
 
   it("has words for every valid expression, and the same words only for the same times", () => {
-    const told = new Map<string, string>()
+    const meaningOf = new Map<string, string>()
     fc.assert(
       fc.property(expression, (cron) => {
         const fields = CronText.parse(cron)
@@ -146,11 +146,11 @@ describe("an expression in words", () => {
         expect(said.right).toMatch(/^(at|every) [A-Za-z0-9 :,]+$/)
         expect(said.right).not.toMatch(/undefined|NaN| {2}/)
         const means = meaning(fields.right)
-        expect([cron, told.get(said.right) ?? means]).toEqual([cron, means])
-        told.set(said.right, means)
+        expect([cron, meaningOf.get(said.right) ?? means]).toEqual([cron, means])
+        meaningOf.set(said.right, means)
       }),
       { numRuns: 1_000 }
     )
-    expect(told.size).toBeGreaterThan(300)
+    expect(meaningOf.size).toBeGreaterThan(300)
   })
 })

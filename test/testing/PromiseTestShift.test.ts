@@ -55,6 +55,39 @@ describe("testShift", () => {
     expect(runs).toEqual(["2026-03-28T02:00:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-30T01:00:00.000Z"])
   })
 
+  it("runs the follow-up of a batch once, after the jobs that its jobs added", async () => {
+    const page = job("page", { payload: z.object({ number: z.number() }) })
+    const book = job("book", { payload: z.object({ title: z.string() }) })
+    const counts: Array<unknown> = []
+    await using shift = await testShift({
+      handlers: [
+        page.handle(async ({ number }, { attempt, id }) => {
+          if (number === 2 && attempt === 1) throw new Error("paper jam")
+          const { batch = "" } = await shift.job(id)
+          if (number === 1) await shift.batches.add(batch, (add) => add(page, { number: 4 }))
+        }),
+        book.handle(async ({ title }, { meta }) => {
+          counts.push([title, meta])
+        })
+      ]
+    })
+    const batch = await shift.batches.create(
+      (add) => {
+        for (const number of [1, 2, 3]) add(page, { number })
+      },
+      { name: "print", followUp: book.followUp({ title: "Notes" }) }
+    )
+    await shift.advance("5s")
+    expect(counts).toEqual([])
+    expect(await shift.batches.get(batch.id)).toMatchObject({ name: "print", total: 4, unfinished: 1, done: 3 })
+    await shift.advance("5m")
+    const ended = { id: batch.id, total: 4, done: 4, dead: 0, cancelled: 0, deleted: 0 }
+    expect(counts).toEqual([["Notes", { batch: ended }]])
+    await expect(shift.batches.add(batch.id, (add) => add(page, { number: 5 }))).rejects.toMatchObject({
+      code: "BATCH_CLOSED"
+    })
+  })
+
   it("stores what handlers enqueue, runs follow-ups of the dead, and recovers after a crash", async () => {
     const apology = job("apology", { payload: z.object({ who: z.string() }) })
     const risky = job("risky", {

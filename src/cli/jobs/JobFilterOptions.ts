@@ -3,7 +3,7 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Effect, Option, Schema } from "effect"
-import { JobId } from "../../core/Ids.js"
+import { BatchId, JobId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
 import * as Instant from "../../http/Instant.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
@@ -41,6 +41,8 @@ const json = (name: string, about: string) =>
     Options.optional
   )
 
+const readBatch = Schema.decode(BatchId)
+
 /** Options that select jobs. */
 export const options = {
   queue: several("queue", "Only jobs of this queue."),
@@ -58,7 +60,19 @@ export const options = {
   containing: json("containing", "Only jobs whose payload contains this JSON."),
   dedupe: optionalText("dedupe", "Only jobs with this dedupe key."),
   text: optionalText("text", "Only jobs with this text in the last error."),
-  shape: optionalText("shape", "Only jobs with this error pattern: the first line, with numbers and ids replaced by #.")
+  shape: optionalText(
+    "shape",
+    "Only jobs with this error pattern: the first line, with numbers and ids replaced by #."
+  ),
+  batch: Options.text("batch").pipe(
+    Options.mapEffect((text) =>
+      Effect.mapError(readBatch(text.toLowerCase()), () =>
+        ValidationError.invalidValue(HelpDoc.p(`--batch must be a batch id, got ${JSON.stringify(text)}.`))
+      )
+    ),
+    Options.withDescription("Only jobs of this batch."),
+    Options.optional
+  )
 }
 
 interface Given {
@@ -72,6 +86,7 @@ interface Given {
   readonly dedupe: Option.Option<string>
   readonly text: Option.Option<string>
   readonly shape: Option.Option<string>
+  readonly batch: Option.Option<BatchId>
 }
 
 const someOf = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (values.length === 0 ? undefined : values)
@@ -87,7 +102,8 @@ export const filterOf = (given: Given): JobFilter => ({
   payload: Option.getOrUndefined(given.containing),
   dedupe: Option.getOrUndefined(given.dedupe),
   text: Option.getOrUndefined(given.text),
-  shape: Option.getOrUndefined(given.shape)
+  shape: Option.getOrUndefined(given.shape),
+  batch: Option.getOrUndefined(given.batch)
 })
 
 const readId = Schema.decode(JobId)

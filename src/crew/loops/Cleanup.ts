@@ -2,6 +2,7 @@ import { Effect, Schedule } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import type { Term } from "../../core/Ids.js"
 import type { Step } from "../../core/Loop.js"
+import { Batches } from "../../queue/batch/Batches.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { JanitorConfig } from "./Janitor.js"
@@ -25,6 +26,13 @@ export const finishedJobs: Effect.Effect<CleanupStep, never, Queue | Leadership 
     }
   }
 )
+
+/** Deletes batches that were closed longer ago than done jobs are kept. */
+export const closedBatches: Effect.Effect<CleanupStep, never, Batches | JanitorConfig> = Effect.gen(function* () {
+  const batches = yield* Batches
+  const { doneRetention } = yield* JanitorConfig
+  return { name: "batches", run: () => Effect.map(batches.purge(doneRetention), (purged) => ({ purged })) }
+})
 
 /** Generous, because a large backlog takes many batches. */
 const patience = "10 minutes"

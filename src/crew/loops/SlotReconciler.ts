@@ -48,15 +48,15 @@ export const start: Effect.Effect<
   const latch = makeLatch()
   let readAt = Number.NEGATIVE_INFINITY
   let tidiedAt = Number.NEGATIVE_INFINITY
-  let told = true
+  let settingsChanged = true
 
   const isReadingDue = Effect.gen(function* () {
     const ticks = (yield* signals.connected) ? ticksPerReading : 1
-    return told || (yield* Clock.currentTimeMillis) - readAt >= Duration.toMillis(tick) * ticks
+    return settingsChanged || (yield* Clock.currentTimeMillis) - readAt >= Duration.toMillis(tick) * ticks
   })
 
   const read = Effect.gen(function* () {
-    told = false
+    settingsChanged = false
     const all = new Map((yield* queues.all).map((settings) => [settings.name, settings]))
     readAt = yield* Clock.currentTimeMillis
     for (const name of supervisors.keys()) {
@@ -70,7 +70,7 @@ export const start: Effect.Effect<
       }
     }
     return {}
-  }).pipe(Effect.tapError(() => Effect.sync(() => (told = true))))
+  }).pipe(Effect.tapError(() => Effect.sync(() => (settingsChanged = true))))
 
   const steer = Effect.gen(function* () {
     const report = { raised: 0, lowered: 0 }
@@ -112,7 +112,7 @@ export const start: Effect.Effect<
 
   yield* signals.hear(settingsTopic, (name) => {
     if (name !== undefined && !supervisors.has(name)) return
-    told = true
+    settingsChanged = true
     latch.open()
   })
   yield* podHeartbeat.onOrders(latch.open)

@@ -38,7 +38,7 @@ const sweptTotal = MetricSpec.counter(
   ["outcome"]
 )
 
-const told = ({ acked, expired, leftovers, total }: Report) =>
+const describe = ({ acked, expired, leftovers, total }: Report) =>
   `deleted acked=${acked} expired=${expired} total=${total}${leftovers === 0 ? "" : ` leftovers=${leftovers}`}`
 
 /** Deletes files that were acknowledged or have expired, and the remains of incomplete uploads. */
@@ -64,7 +64,7 @@ export const make: Effect.Effect<Loop, never, Storage | SweeperConfig | Metrics>
         name: "sweep",
         timeout: "30 seconds",
         run: sweep,
-        told,
+        describe,
         failed: Effect.sync(() => series.error.add(1))
       }
     ]

@@ -157,7 +157,7 @@ export const start = <R>(
       return putBackThose(tired)
     })
 
-    /** The grace counts from the moment in which the pod was told to stop, whatever it did since. */
+    /** The grace counts from the moment the pod was asked to stop, not from when it began to drain. */
     const graceLeft = () => {
       const now = steadyMillis(clock)
       return Duration.millis(Math.max(0, Duration.toMillis(config.grace) - (now - (restingSince ?? now))))

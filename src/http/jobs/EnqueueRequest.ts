@@ -65,11 +65,11 @@ const force = WireText.optional(
   })
 )
 
-const JobToEnqueue = Schema.Struct(job).annotations({
+export const JobToEnqueue = Schema.Struct(job).annotations({
   identifier: "JobToEnqueue",
   message: () => "must be an object with kind and payload"
 })
-type JobToEnqueue = typeof JobToEnqueue.Type
+export type JobToEnqueue = typeof JobToEnqueue.Type
 
 /** Several jobs. The queue checks the ranges of values. */
 const ManyJobs = Schema.Struct({

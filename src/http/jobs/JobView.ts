@@ -40,7 +40,8 @@ export const JobView = Schema.Struct({
   key: Schema.NullOr(Schema.String),
   dedupe: Schema.NullOr(Schema.Struct({ key: Schema.String, scope: DedupeScope })),
   pod: Schema.NullOr(Schema.String),
-  meta: Schema.Unknown
+  meta: Schema.Unknown,
+  batch: Schema.NullOr(Schema.String).annotations({ description: "Id of the job's batch." })
 }).annotations({ identifier: "Job" })
 export type JobView = typeof JobView.Type
 
@@ -78,5 +79,6 @@ export const of = (job: StoredJob): JobView => ({
   key: job.key ?? null,
   dedupe: job.dedupe === undefined ? null : { key: job.dedupe.key, scope: job.dedupe.scope },
   pod: job.pod ?? null,
-  meta: showable(job.meta ?? null)
+  meta: showable(job.meta ?? null),
+  batch: job.batch ?? null
 })

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { BatchId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 import * as Instant from "../Instant.js"
@@ -8,6 +9,8 @@ const text = (description: string) => WireText.optional(WireText.Text.annotation
 
 const instant = (description: string) =>
   WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
+
+const batch = BatchId.annotations(WireText.said("must be a batch id"))
 
 /** Job filter as query parameters. A repeated parameter matches any of its values. */
 export const query = {
@@ -29,7 +32,8 @@ export const query = {
   dedupe: text("The exact dedupe key."),
   text: text("Text in the last error, case-insensitive."),
   search: text("Text in the id, the kind or the last error, or the whole dedupe key or key."),
-  shape: text("Shape of the last error, as returned by groups.")
+  shape: text("Shape of the last error, as returned by groups."),
+  batch: WireText.optional(batch.annotations({ description: "Jobs of this batch." }))
 }
 
 const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
@@ -53,7 +57,8 @@ export const Body = Schema.Struct({
   dedupe: WireText.optional(WireText.Text),
   text: WireText.optional(WireText.Text),
   search: WireText.optional(WireText.Text),
-  shape: WireText.optional(WireText.Text)
+  shape: WireText.optional(WireText.Text),
+  batch: WireText.optional(batch)
 }).annotations({ identifier: "JobFilter", message: () => "must be an object with filter fields" })
 
 const moment = (millis: number | undefined) => (millis === undefined ? undefined : Instant.format(millis))

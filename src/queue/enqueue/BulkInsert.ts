@@ -40,6 +40,7 @@ const isLike = (first: NewJob) => (job: NewJob) =>
   job.dedupe === undefined &&
   job.onDead === undefined &&
   job.meta === undefined &&
+  job.batch === undefined &&
   !isAbsent(job.payload) &&
   (job.runAt === first.runAt || (job.runAt !== undefined && faultOfFields(job) === undefined))
 

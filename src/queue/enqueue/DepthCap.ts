@@ -17,7 +17,7 @@ interface Room {
 }
 
 /**
- * Succeeds if all queues have room, otherwise rejects all jobs. `each` is the number of jobs that one entry stands for.
+ * Succeeds if all queues have room, otherwise rejects all jobs. `each` is the number of jobs that one entry represents.
  */
 export type Pass = (
   jobs: ReadonlyArray<{ readonly queue: string }>,

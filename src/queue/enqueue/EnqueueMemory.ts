@@ -46,7 +46,8 @@ export const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
   createdAt: now,
   updatedAt: now,
   onDead: job.onDead ?? undefined,
-  meta: job.meta ?? undefined
+  meta: job.meta ?? undefined,
+  batch: job.batch ?? undefined
 })
 
 const isOver = ({ status }: JobRow) => status === "done" || status === "dead"

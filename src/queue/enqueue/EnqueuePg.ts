@@ -59,7 +59,7 @@ export type OnStored = (
   inTransaction: boolean
 ) => Effect.Effect<void, DatabaseError>
 
-/** Called with new jobs; `each` is the number of jobs that one entry stands for. */
+/** Called with new jobs; `each` is the number of jobs that one entry represents. */
 export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number, each?: number) => void
 
 type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StorePg.StoreError>

@@ -1,6 +1,6 @@
 import { Duration, Either } from "effect"
 import { type DurationInput, decode as decodeDuration } from "../../core/DurationText.js"
-import { isId, type JobId } from "../../core/Ids.js"
+import { type BatchId, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import {
   faultOfInstant,
@@ -31,6 +31,8 @@ export interface NewJob {
   readonly dedupe?: Dedupe | undefined
   readonly onDead?: FollowUp | undefined
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** The batch to which the job belongs. Set by `Batches`. */
+  readonly batch?: BatchId | undefined
 }
 
 export interface Dedupe {
@@ -61,6 +63,7 @@ export interface AdmittedJob {
   readonly replace: boolean
   readonly onDead: string | null
   readonly meta: string | null
+  readonly batch: BatchId | null
 }
 
 export {
@@ -105,12 +108,12 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
  * Validates the follow-up now: it is stored when the job dies, in one statement with other jobs' ends, which it must
  * not fail.
  */
-const faultOfFollowUp = (followUp: FollowUp): Fault | undefined =>
-  at("onDead.kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
-  at("onDead.queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
-  at("onDead.version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
-  at("onDead.maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
-  at("onDead.payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
+export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | undefined =>
+  at(`${field}.kind`, faultOfText(followUp.kind, limits.nameCharacters)) ??
+  at(`${field}.queue`, isPlainName(followUp.queue) ? undefined : plainNameRule) ??
+  at(`${field}.version`, faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
+  at(`${field}.maxAttempts`, faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
+  at(`${field}.payload`, followUp.payload === undefined ? "must be a JSON value" : undefined)
 
 export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
   const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
@@ -137,7 +140,8 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(decodeDuration(job.dedupe.window)),
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,
-    meta: meta.right
+    meta: meta.right,
+    batch: job.batch ?? null
   })
 }
 

@@ -14,7 +14,12 @@ export type StampedJobs = ReadonlyArray<StampedJob>
 
 /** Whether the job needs the wide insert, because it may conflict or has additional columns. */
 export const hasExtras = (job: StampedJob) =>
-  job.ownId || job.dedupeKey !== null || job.key !== null || job.onDead !== null || job.meta !== null
+  job.ownId ||
+  job.dedupeKey !== null ||
+  job.key !== null ||
+  job.onDead !== null ||
+  job.meta !== null ||
+  job.batch !== null
 
 /** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
 export const byDedupeKey = (a: StampedJob, b: StampedJob) => {
@@ -111,5 +116,6 @@ export const fullParameters = (jobs: StampedJobs, now: number, wait: string | nu
   SqlArrays.ofNumbers(jobs.map(({ dedupeWindow }) => (dedupeWindow === undefined ? null : now + dedupeWindow))),
   jsonArray(jobs.map(({ onDead }) => onDead)),
   jsonArray(jobs.map(({ meta }) => meta)),
-  wait
+  wait,
+  SqlArrays.ofTexts(jobs.map(({ batch }) => batch))
 ]

@@ -78,5 +78,6 @@ export const conditions = (
     all.push(sql.or([...keys, found("j.id::text"), found("j.kind"), found("j.last_error")]))
   }
   if (filter.shape !== undefined) all.push(sql`${sql.literal(errorShapeSql("j.last_error"))} = ${filter.shape}`)
+  if (filter.batch !== undefined) all.push(sql`j.batch_id = ${filter.batch}`)
   return all
 }

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { BatchId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
 
 const oneOrMany = <A extends string>(schema: Schema.Schema<A>) =>
@@ -23,7 +24,9 @@ export const JobFilter = Schema.Struct({
    */
   search: Schema.optional(Schema.String),
   /** Shape of the last error: its first line without values that differ between jobs. */
-  shape: Schema.optional(Schema.String)
+  shape: Schema.optional(Schema.String),
+  /** Jobs of this batch. */
+  batch: Schema.optional(BatchId)
 })
 export type JobFilter = typeof JobFilter.Type
 

@@ -42,4 +42,5 @@ export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
   (filter.search === undefined || isFound(row, filter.search)) &&
   (filter.shape === undefined || errorShape(row.lastError) === filter.shape) &&
+  (filter.batch === undefined || row.batch === filter.batch) &&
   (filter.payload === undefined || contains(JSON.parse(row.payload), filter.payload))

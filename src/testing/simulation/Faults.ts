@@ -122,5 +122,5 @@ export class Faults {
   }
 }
 
-/** Name that stands for every process in a plan. */
+/** Name that means every process in a plan. */
 export const everybody = "everybody"

@@ -4,7 +4,7 @@ import { Dice, digest } from "./Seed.js"
 import { ServerClock } from "./ServerClock.js"
 import { SteppingClock } from "./SteppingClock.js"
 
-// Decides deterministically which process runs next and when time advances. Time stands still while any process is
+// Decides deterministically which process runs next and when time advances. Time does not advance while any process is
 // ready; otherwise it jumps to the next wake-up.
 
 /** Turns between two yields to the real event loop. */

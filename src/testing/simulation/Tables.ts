@@ -16,6 +16,7 @@ import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { PodSamples } from "../../measures/PodSamples.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
 import { Operations } from "../../queue/admin/Operations.js"
+import { Batches } from "../../queue/batch/Batches.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Kinds } from "../../queue/Kinds.js"
@@ -35,7 +36,17 @@ import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { FaultInjector } from "./FaultInjector.js"
 import * as PodSettings from "./PodSettings.js"
 
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Kinds | Routes | Wakeups.Wakeups | DirectHandoff
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | Operations
+  | Batches
+  | Kinds
+  | Routes
+  | Wakeups.Wakeups
+  | DirectHandoff
 type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
 
 /** Services shared by all processes of a cluster. */
@@ -100,6 +111,7 @@ export const over = (
     far(JobAdmin),
     far(JobSearch, ["await"]),
     far(Operations),
+    far(Batches),
     far(Kinds),
     far(Routes),
     far(Pods),

@@ -1,0 +1,88 @@
+import { Effect } from "effect"
+import type { BatchId } from "../core/Ids.js"
+import type { FollowUp } from "../core/StoredJob.js"
+import { type Batch, Batches } from "../queue/batch/Batches.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
+import type { Engine, Ports } from "./Engine.js"
+import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
+
+/** Adds a job to the batch that is being made. Nothing is stored until the function that adds them has returned. */
+export type AddJob = <In>(
+  job: Enqueueable<In, unknown>,
+  payload: NoInfer<In>,
+  options?: Omit<EnqueueOptions, "tx">
+) => void
+
+export interface BatchOptions {
+  /** Shown in lists. */
+  readonly name?: string
+  /** Runs once when all jobs have ended: `otherJob.followUp(…)`. Its `meta.batch` has the counts. */
+  readonly followUp?: FollowUp
+  /** A UUID. A call whose answer was lost can be repeated with the same one. */
+  readonly id?: string
+}
+
+/** A batch and how its jobs stand. */
+export interface BatchView {
+  readonly id: string
+  readonly name: string | undefined
+  readonly createdAt: Date
+  /** When all jobs had ended. */
+  readonly closedAt: Date | undefined
+  readonly total: number
+  readonly unfinished: number
+  readonly done: number
+  readonly dead: number
+  readonly cancelled: number
+  /** Jobs whose rows no longer exist. */
+  readonly deleted: number
+  /** Id of the follow-up, once it is enqueued. */
+  readonly followUpId: string | undefined
+}
+
+/** Batches: many jobs of any kinds, one follow-up when all of them have ended. */
+export interface BatchAdmin {
+  /** Stores up to 10,000 jobs, all or none. */
+  create(fill: (add: AddJob) => void, options?: BatchOptions): Promise<BatchView>
+  /** Adds jobs to a batch that is still open. Safe from a handler of one of its jobs. */
+  add(id: string, fill: (add: AddJob) => void): Promise<ReadonlyArray<Enqueued>>
+  get(id: string): Promise<BatchView>
+}
+
+const viewOf = ({ closedAt, counts, createdAt, followUpId, id, name, total }: Batch): BatchView => ({
+  id,
+  name,
+  createdAt: new Date(createdAt),
+  closedAt: closedAt === undefined ? undefined : new Date(closedAt),
+  total,
+  ...counts,
+  followUpId
+})
+
+type NewJobs = <In>(
+  job: Enqueueable<In, unknown>,
+  payloads: ReadonlyArray<In>,
+  options: Omit<EnqueueOptions, "tx">
+) => Promise<ReadonlyArray<NewJob>>
+
+export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
+  const filled = async (fill: (add: AddJob) => void): Promise<ReadonlyArray<NewJob>> => {
+    const made: Array<Promise<ReadonlyArray<NewJob>>> = []
+    fill((job, payload, options = {}) => void made.push(newJobs(job, [payload], options)))
+    return (await Promise.all(made)).flat()
+  }
+
+  return {
+    create: async (fill, options = {}) => {
+      const jobs = await filled(fill)
+      const given = { ...options, id: options.id as BatchId | undefined, jobs }
+      return viewOf((await run(Effect.flatMap(Batches, (batches) => batches.create(given)))).batch)
+    },
+    add: async (id, fill) => {
+      const jobs = await filled(fill)
+      const answers = await run(Effect.flatMap(Batches, (batches) => batches.add(id as BatchId, jobs)))
+      return answers.map((answer) => enqueuedOf(answer))
+    },
+    get: async (id) => viewOf(await run(Effect.flatMap(Batches, (batches) => batches.get(id as BatchId))))
+  }
+}

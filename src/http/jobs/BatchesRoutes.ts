@@ -1,0 +1,113 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { Clock, Effect, Either, type Layer } from "effect"
+import { type BatchId, isId, type JobId } from "../../core/Ids.js"
+import { type Batch, Batches, BatchNotFound, InvalidBatch } from "../../queue/batch/Batches.js"
+import * as JobRequests from "../../queue/enqueue/JobRequests.js"
+import { Kinds } from "../../queue/Kinds.js"
+import type { Enqueued } from "../../queue/Queue.js"
+import { Api } from "../Api.js"
+import * as Body from "../Body.js"
+import { pageLimits } from "../Contract.js"
+import * as Instant from "../Instant.js"
+import * as Problem from "../Problem.js"
+import { AddJobsRequest, type BatchView, NewBatchRequest } from "./BatchesContract.js"
+import * as EnqueueRequest from "./EnqueueRequest.js"
+
+const mostBodyBytes = 8 * 1024 * 1024
+
+export const viewOf = (batch: Batch): BatchView => ({
+  id: batch.id,
+  name: batch.name ?? null,
+  createdAt: Instant.format(batch.createdAt),
+  closedAt: batch.closedAt === undefined ? null : Instant.format(batch.closedAt),
+  total: batch.total,
+  counts: batch.counts,
+  followUp:
+    batch.followUp === undefined
+      ? null
+      : {
+          kind: batch.followUp.kind,
+          queue: batch.followUp.queue,
+          id: (batch.followUpId as JobId | undefined) ?? null
+        }
+})
+
+const outcomes = (answers: ReadonlyArray<Enqueued>) =>
+  answers.map(({ _tag, id }) => ({
+    id,
+    outcome: _tag === "Enqueued" ? ("enqueued" as const) : ("deduplicated" as const)
+  }))
+
+/** Fills in the kinds' defaults, as for jobs outside of a batch. */
+const resolve = (jobs: ReadonlyArray<EnqueueRequest.JobToEnqueue>, force = false) =>
+  Effect.gen(function* () {
+    if (jobs.length === 0) return []
+    const now = yield* Clock.currentTimeMillis
+    const asked = yield* Either.all(jobs.map((job, index) => EnqueueRequest.toRequest(job, index, jobs.length, now)))
+    return yield* JobRequests.resolve(asked, { force, check: true })
+  })
+
+/** Resolves the follow-up like a job. It keeps no options but these. */
+const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =>
+  Effect.gen(function* () {
+    if (followUp === undefined) return undefined
+    const [job] = yield* JobRequests.resolve([followUp], { force, check: true }).pipe(
+      Effect.catchTags({
+        InvalidJob: ({ field, reason }) => new InvalidBatch({ field: `followUp.${field}`, reason }),
+        KindRefused: ({ kind }) =>
+          new InvalidBatch({ field: "followUp.kind", reason: `"${kind}" is not registered by any pod` })
+      })
+    )
+    if (job === undefined) return undefined
+    const { kind, maxAttempts, payload, queue, version } = job
+    return { kind, maxAttempts, payload, queue, version }
+  })
+
+const idOf = (id: string): Effect.Effect<BatchId, BatchNotFound> =>
+  isId(id) ? Effect.succeed(id as BatchId) : new BatchNotFound({ id: id.slice(0, 64) })
+
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "batches">,
+  never,
+  Batches | Kinds
+> = HttpApiBuilder.group(Api, "batches", (handlers) =>
+  Effect.gen(function* () {
+    const batches = yield* Batches
+    const kinds = yield* Kinds
+    return handlers
+      .handleRaw("create", ({ request }) =>
+        Effect.gen(function* () {
+          const { followUp, force, id, jobs, name } = yield* Body.decoded(request, NewBatchRequest, mostBodyBytes)
+          const stored = yield* batches.create({
+            id,
+            name,
+            followUp: yield* resolveFollowUp(followUp, force),
+            jobs: yield* resolve(jobs, force)
+          })
+          return HttpServerResponse.unsafeJson(
+            { batch: viewOf(stored.batch), jobs: outcomes(stored.jobs) },
+            { status: 201 }
+          )
+        }).pipe(Effect.provideService(Kinds, kinds), Problem.answered)
+      )
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+        batches.list({ limit: Math.min(limit, 100), cursor }).pipe(
+          Effect.map((page) => ({ batches: page.batches.map(viewOf), next: page.next ?? null })),
+          Problem.answered
+        )
+      )
+      .handle("get", ({ path }) =>
+        idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(viewOf), Problem.answered)
+      )
+      .handleRaw("add", ({ path, request }) =>
+        Effect.gen(function* () {
+          const id = yield* idOf(path.id)
+          const { force, jobs } = yield* Body.decoded(request, AddJobsRequest, mostBodyBytes)
+          const answers = yield* batches.add(id, yield* resolve(jobs, force))
+          return HttpServerResponse.unsafeJson({ jobs: outcomes(answers) }, { status: 201 })
+        }).pipe(Effect.provideService(Kinds, kinds), Problem.answered)
+      )
+  })
+)

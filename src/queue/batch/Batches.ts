@@ -1,0 +1,173 @@
+import { Context, type Duration, Effect, Option, Schema } from "effect"
+import { BadCursor } from "../../core/BadCursor.js"
+import { type BatchId, isId } from "../../core/Ids.js"
+import { InvalidJob } from "../../core/InvalidJob.js"
+import { faultOfText, jsonText } from "../../core/Storable.js"
+import { type FollowUp, limits } from "../../core/StoredJob.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { faultOfFollowUp, type NewJob } from "../enqueue/NewJob.js"
+import { JobIdTaken } from "../JobErrors.js"
+import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
+
+/** Maximum number of jobs in one call. A batch has no maximum: add more jobs to it. */
+export const mostJobs = 10_000
+
+export const mostNameCharacters = 128
+
+/** How the jobs of a batch ended, or which of them have not. */
+export interface BatchCounts {
+  readonly unfinished: number
+  readonly done: number
+  readonly dead: number
+  readonly cancelled: number
+  /** Jobs whose rows no longer exist: deleted by an operator, or past their retention. */
+  readonly deleted: number
+}
+
+/** Jobs that were stored together, and the follow-up that is enqueued once when all of them have ended. */
+export interface Batch {
+  readonly id: BatchId
+  readonly name: string | undefined
+  /** Epoch milliseconds. */
+  readonly createdAt: number
+  /** When all jobs had ended; the counts are those of that moment. */
+  readonly closedAt: number | undefined
+  readonly total: number
+  readonly counts: BatchCounts
+  readonly followUp: FollowUp | undefined
+  /** The job that was enqueued when the batch was closed. */
+  readonly followUpId: string | undefined
+}
+
+export interface NewBatch {
+  readonly jobs: ReadonlyArray<NewJob>
+  /** Enqueued when all jobs have ended, whatever their result. Its `meta` has the batch's id and counts. */
+  readonly followUp?: FollowUp | undefined
+  readonly name?: string | undefined
+  /** Generated if absent. With an id, a request whose reply was lost can be repeated: it finds the first batch. */
+  readonly id?: BatchId | undefined
+}
+
+export class InvalidBatch extends Schema.TaggedError<InvalidBatch>()("InvalidBatch", {
+  field: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `${this.field} ${this.reason}.`
+  }
+}
+
+export class BatchNotFound extends Schema.TaggedError<BatchNotFound>()("BatchNotFound", { id: Schema.String }) {
+  override get message(): string {
+    return `There is no batch ${this.id}.`
+  }
+}
+
+export class BatchClosed extends Schema.TaggedError<BatchClosed>()("BatchClosed", { id: Schema.String }) {
+  override get message(): string {
+    return `Batch ${this.id} is closed: all its jobs have ended. Create a new batch.`
+  }
+}
+
+export interface CreatedBatch {
+  readonly batch: Batch
+  /** False if a batch with this id existed: nothing was stored. */
+  readonly created: boolean
+  /** One entry per job, in the same order; empty if the batch existed. */
+  readonly jobs: ReadonlyArray<Enqueued>
+}
+
+export interface Closed {
+  readonly closed: number
+  /** When the newest open batch was created, in epoch milliseconds; undefined if no batch is open. */
+  readonly newestOpen: number | undefined
+}
+
+export interface BatchPage {
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+/** Batches of jobs. */
+export class Batches extends Context.Tag("nightshift/queue/Batches")<
+  Batches,
+  {
+    /**
+     * Stores a batch and its jobs, all or none. A job that is not stored, because another job has its dedupe key, is not
+     * part of the batch. A batch without jobs closes at once.
+     */
+    readonly create: (batch: NewBatch) => Effect.Effect<CreatedBatch, EnqueueError | InvalidBatch>
+
+    /**
+     * Adds jobs to an open batch. A job of the batch can do so safely, because the batch stays open until that job has
+     * ended.
+     */
+    readonly add: (
+      id: BatchId,
+      jobs: ReadonlyArray<NewJob>
+    ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError | InvalidBatch | BatchNotFound | BatchClosed>
+
+    readonly get: (id: BatchId) => Effect.Effect<Batch, BatchNotFound | DatabaseError>
+
+    /** Newest first. */
+    readonly list: (
+      page: BatchPage
+    ) => Effect.Effect<
+      { readonly batches: ReadonlyArray<Batch>; readonly next: string | undefined },
+      BadCursor | DatabaseError
+    >
+
+    /** Closes batches whose jobs have all ended and enqueues their follow-ups. */
+    readonly close: Effect.Effect<Closed, DatabaseError>
+
+    /** Deletes batches that were closed longer ago than this. Returns how many. */
+    readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+  }
+>() {}
+
+/** Signal topic for new batches. */
+export const batchTopic = "batch"
+
+/** Validates what the jobs' own validation does not cover. */
+export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<void, InvalidBatch> => {
+  const refuse = (field: string, reason: string) => Effect.fail(new InvalidBatch({ field, reason }))
+  if (id !== undefined && !isId(id)) return refuse("id", "must be a lower-case UUID")
+  if (jobs.length > mostJobs) return refuse("jobs", `must hold at most ${mostJobs} jobs, got ${jobs.length}`)
+  const badName = name === undefined ? undefined : faultOfText(name, mostNameCharacters)
+  if (badName !== undefined) return refuse("name", badName)
+  if (followUp === undefined) return Effect.void
+  const fault = faultOfFollowUp(followUp, "followUp")
+  if (fault !== undefined) return refuse(...fault)
+  const text = jsonText(followUp, limits.payloadBytes)
+  return text._tag === "Left" ? refuse("followUp", text.left) : Effect.void
+}
+
+/** Enqueues the jobs of a call as part of the batch, in requests of the largest size. Use it in a transaction. */
+export const enqueueIn = (
+  queue: typeof Queue.Service,
+  batch: BatchId,
+  jobs: ReadonlyArray<NewJob>
+): Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError> => {
+  const starts = Array.from({ length: Math.ceil(jobs.length / limits.batch) }, (_, piece) => piece * limits.batch)
+  const request = (from: number) =>
+    queue.enqueue(jobs.slice(from, from + limits.batch).map((job) => ({ ...job, batch }))).pipe(
+      Effect.catchTags({
+        InvalidJob: ({ field, index, reason }) =>
+          Effect.fail(new InvalidJob({ index: index + from, jobs: jobs.length, field, reason })),
+        JobIdTaken: ({ id, index }) => Effect.fail(new JobIdTaken({ index: index + from, jobs: jobs.length, id }))
+      })
+    )
+  return Effect.map(Effect.forEach(starts, request), (answers) => answers.flat())
+}
+
+/** The follow-up as a job, with the counts in its `meta`. */
+export const followUpJob = (
+  followUp: FollowUp,
+  { counts: { unfinished: _, ...counts }, id, total }: Pick<Batch, "id" | "total" | "counts">
+): NewJob => ({ ...followUp, meta: { batch: { id, total, ...counts } } })
+
+/** Decodes a page's cursor: the id of the last batch of the page before. */
+export const cursorOf = (cursor: string | undefined): Effect.Effect<Option.Option<string>, BadCursor> => {
+  if (cursor === undefined) return Effect.succeed(Option.none())
+  return isId(cursor) ? Effect.succeed(Option.some(cursor)) : Effect.fail(new BadCursor({ cursor }))
+}

@@ -1,0 +1,141 @@
+import { Clock, Duration, Effect, Layer, Option } from "effect"
+import type { BatchId } from "../../core/Ids.js"
+import * as Undo from "../../core/Undo.js"
+import { Signals } from "../../database/Signals.js"
+import type { NewJob } from "../enqueue/NewJob.js"
+import { JobTable } from "../JobTableMemory.js"
+import { Queue } from "../Queue.js"
+import {
+  type Batch,
+  BatchClosed,
+  type BatchCounts,
+  Batches,
+  BatchNotFound,
+  batchTopic,
+  checked,
+  cursorOf,
+  enqueueIn,
+  followUpJob
+} from "./Batches.js"
+
+const make = Effect.gen(function* () {
+  const table = yield* JobTable
+  const queue = yield* Queue
+  const signals = yield* Signals
+  const batches = new Map<BatchId, Batch>()
+
+  /** Writes a batch. An enclosing transaction that fails restores it. */
+  const write = (id: BatchId, batch: Batch | undefined) => {
+    const before = batches.get(id)
+    if (batch === undefined) batches.delete(id)
+    else batches.set(id, batch)
+    return Undo.remember(() => {
+      if (before === undefined) batches.delete(id)
+      else batches.set(id, before)
+    })
+  }
+
+  const countsOf = ({ id, total }: Batch): BatchCounts => {
+    const counts = { unfinished: 0, done: 0, dead: 0, cancelled: 0 }
+    for (const row of table.rows()) {
+      if (row.batch !== id) continue
+      if (row.status === "done") counts.done += 1
+      else if (row.status !== "dead") counts.unfinished += 1
+      else if (row.deadReason === "cancelled") counts.cancelled += 1
+      else counts.dead += 1
+    }
+    const { cancelled, dead, done, unfinished } = counts
+    return { ...counts, deleted: Math.max(0, total - unfinished - done - dead - cancelled) }
+  }
+
+  const shown = (batch: Batch): Batch => (batch.closedAt === undefined ? { ...batch, counts: countsOf(batch) } : batch)
+
+  const find = (id: BatchId) => {
+    const batch = batches.get(id)
+    return batch === undefined ? Effect.fail(new BatchNotFound({ id })) : Effect.succeed(batch)
+  }
+
+  const store = (batch: Batch, given: ReadonlyArray<NewJob>) =>
+    Effect.gen(function* () {
+      const answers = yield* enqueueIn(queue, batch.id, given)
+      const stored = answers.filter(
+        (answer) => answer._tag === "Enqueued" && table.get(answer.id)?.batch === batch.id
+      ).length
+      yield* write(batch.id, { ...batch, total: batch.total + stored })
+      return answers
+    })
+
+  const closeOne = (batch: Batch, now: number) =>
+    Effect.gen(function* () {
+      const counts = countsOf(batch)
+      if (counts.unfinished > 0) return 0
+      const followUpId =
+        batch.followUp === undefined
+          ? undefined
+          : (yield* queue.enqueue([followUpJob(batch.followUp, { ...batch, counts })]))[0]?.id
+      yield* write(batch.id, { ...batch, counts, closedAt: now, followUpId })
+      return 1
+    }).pipe(Effect.catchTags({ QueueFull: () => Effect.succeed(0) }), Effect.orDie)
+
+  return Batches.of({
+    create: (given) =>
+      Effect.gen(function* () {
+        yield* checked(given)
+        const now = yield* Clock.currentTimeMillis
+        const id = given.id ?? table.ids.batch(now)
+        const existing = batches.get(id)
+        if (existing !== undefined) return { batch: shown(existing), created: false, jobs: [] }
+        const batch: Batch = {
+          id,
+          name: given.name,
+          createdAt: now,
+          closedAt: undefined,
+          total: 0,
+          counts: { unfinished: 0, done: 0, dead: 0, cancelled: 0, deleted: 0 },
+          followUp: given.followUp,
+          followUpId: undefined
+        }
+        const jobs = yield* Undo.transaction(
+          Effect.zipRight(
+            write(id, batch),
+            Effect.suspend(() => store(batch, given.jobs))
+          )
+        )
+        yield* signals.tell(batchTopic, id)
+        return { batch: shown(yield* Effect.orDie(find(id))), created: true, jobs }
+      }),
+    add: (id, given) =>
+      Effect.gen(function* () {
+        yield* checked({ jobs: given })
+        const batch = yield* find(id)
+        if (batch.closedAt !== undefined) return yield* new BatchClosed({ id })
+        return yield* Undo.transaction(store(batch, given))
+      }),
+    get: (id) => Effect.map(find(id), shown),
+    list: ({ cursor, limit }) =>
+      Effect.gen(function* () {
+        const after = Option.getOrUndefined(yield* cursorOf(cursor))
+        const found = [...batches.values()]
+          .filter(({ id }) => after === undefined || id < after)
+          .sort((a, b) => (a.id < b.id ? 1 : -1))
+        const page = found.slice(0, limit).map(shown)
+        return { batches: page, next: found.length > limit ? page.at(-1)?.id : undefined }
+      }),
+    close: Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      let closed = 0
+      for (const batch of [...batches.values()]) if (batch.closedAt === undefined) closed += yield* closeOne(batch, now)
+      const open = [...batches.values()].filter(({ closedAt }) => closedAt === undefined)
+      return { closed, newestOpen: open.length === 0 ? undefined : Math.max(...open.map(({ createdAt }) => createdAt)) }
+    }),
+    purge: (olderThan) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const before = now - Duration.toMillis(olderThan)
+        const old = [...batches.values()].filter(({ closedAt }) => closedAt !== undefined && closedAt < before)
+        for (const { id } of old) batches.delete(id)
+        return old.length
+      })
+  })
+})
+
+export const layer: Layer.Layer<Batches, never, JobTable | Queue | Signals> = Layer.effect(Batches, make)
