@@ -146,6 +146,8 @@ export class PlanRunner<R> {
       const job = yield* jobs[nth - 1] ?? Effect.die(`there is no job ${nth}`)
       const pod = pods.get(name)
       if (pod === undefined) return
+      // A refused connection can be retried safely.
+      while (!pod.isServing) yield* Effect.sleep("700 millis")
       const answer = yield* pod.request(Effect.flatMap(Queue, (queue) => queue.enqueue([job])))
       const id = Option.isSome(answer) && Exit.isSuccess(answer.value) ? answer.value.value[0]?.id : undefined
       if (id === undefined) return trace.note("client", `#${nth} got no answer from ${name}`)

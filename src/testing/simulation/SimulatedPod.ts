@@ -132,6 +132,11 @@ export class SimulatedPod<R> {
     return this.boot === undefined ? Effect.void : Deferred.await(this.boot.down)
   })
 
+  /** Whether the pod's HTTP server accepts requests. */
+  get isServing(): boolean {
+    return this.boot?.run !== undefined && !this.boot.actor.isGone
+  }
+
   /**
    * Runs a request in the pod's process, as its HTTP server does. None if the process is down, or dies or freezes before
    * it answers.

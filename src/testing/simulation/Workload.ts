@@ -29,6 +29,8 @@ const obituaryOf = ({ n }: { readonly n: number }) => ({
   maxAttempts: 3
 })
 const Plain = Job.make("plain", { ...shared, queue: "plain", onDead: obituaryOf })
+/** Without follow-up, so that it can be handed to a free slot of the pod that enqueues it. */
+const Light = Job.make("light", { ...shared, queue: "plain" })
 /** Runs in strict order per key. */
 const Line = Job.make("line", { ...shared, queue: "line" })
 /** Limited by its queue's start rate. */
@@ -71,10 +73,10 @@ type Supply = Effect.Effect<NewJob, InvalidJob>
 export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
   const dice = new Dice(digest("jobs", seed))
   // Favour one kind in most runs: limits and ordering only matter when many jobs of a kind compete.
-  const favourite = dice.pick(undefined, Plain, Line, Metered, Token, Parent)
+  const favourite = dice.pick(undefined, Plain, Light, Line, Metered, Token, Parent)
   return Array.from({ length: count }, (_, index): Supply => {
     const payload = { n: index + 1 }
-    const mixed = dice.pick(Plain, Plain, Line, Metered, Token, Parent)
+    const mixed = dice.pick(Plain, Light, Line, Metered, Token, Parent)
     const kind = favourite !== undefined && dice.chance(0.7) ? favourite : mixed
     const delay = dice.chance(0.25) ? { delay: Duration.millis(dice.whole(0, 15_000)) } : {}
     const priority = dice.chance(0.2) && kind !== Line ? { priority: dice.whole(-2, 2) } : {}
@@ -129,6 +131,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
   return [
     plain(Plain),
+    plain(Light),
     plain(Line),
     plain(Metered),
     plain(Obituary),
