@@ -122,7 +122,9 @@ const make = Effect.gen(function* () {
       const term = yield* SubscriptionRef.get(current)
       yield* set(Option.none())
       if (Option.isNone(term) && !inDoubt) return
-      yield* leadership.resign(pod.id, Option.getOrUndefined(term)).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
+      // A campaign without an answer may have begun a new term, so the known one could be the wrong one to end.
+      const ended = inDoubt ? undefined : Option.getOrUndefined(term)
+      yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
     }).pipe(
       Effect.interruptible,
       Effect.timeout(farewell),

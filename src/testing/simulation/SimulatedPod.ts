@@ -56,6 +56,8 @@ interface Boot {
   readonly stop: Deferred.Deferred<void>
   readonly down: Deferred.Deferred<void>
   id: PodId | undefined
+  /** Whether it was asked to stop while faults were active, which may have hit its last writes. */
+  isStoppedInTrouble: boolean
   /** Runs an effect in the process, with its services. Undefined while the pod starts. */
   run: (<A, E>(effect: Effect.Effect<A, E, Served>) => Fiber.RuntimeFiber<A, E>) | undefined
 }
@@ -109,6 +111,7 @@ export class SimulatedPod<R> {
   stop(): void {
     if (this.boot === undefined) return
     this.site.checker.trace.note(this.boot.actor.name, "is asked to stop")
+    this.boot.isStoppedInTrouble ||= !this.site.faults.areOver && !this.boot.actor.isPaused
     Deferred.unsafeDone(this.boot.stop, Effect.void)
   }
 
@@ -167,6 +170,7 @@ export class SimulatedPod<R> {
       stop: yield* Deferred.make<void>(),
       down: yield* Deferred.make<void>(),
       id: undefined,
+      isStoppedInTrouble: false,
       run: undefined
     }
     this.boot = boot
@@ -191,7 +195,7 @@ export class SimulatedPod<R> {
       } else checker.trace.note(boot.actor.name, "cannot start")
       yield* Scope.close(scope, Exit.void)
       checker.trace.note(boot.actor.name, "has stopped")
-      this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver })
+      this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver && !boot.isStoppedInTrouble })
       Deferred.unsafeDone(boot.down, Effect.void)
     }).pipe(Logger.withMinimumLogLevel(logLevel))
   }
