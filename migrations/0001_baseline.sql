@@ -353,7 +353,10 @@ create function enqueue(
   key text default null,
   meta jsonb default null,
   delay interval default null,
-  force boolean default false
+  force boolean default false,
+  dedupe_scope text default null,
+  dedupe_window interval default null,
+  dedupe_replace boolean default false
 ) returns uuid
 language plpgsql
 set search_path from current
@@ -368,11 +371,11 @@ declare
   start timestamptz;
   lost numeric;
   cap int;
+  scope text;
   -- UUID version 7: the server's milliseconds, then random bits. PostgreSQL has a function for it only since 18.
   new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
     placing substring(int8send((extract(epoch from now_) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
-  holder uuid;
-  window_is_over boolean;
+  holder record;
 begin
   select * into known from kind k where k.name = enqueue.kind;
   if not found and enqueue.force is not true then
@@ -416,6 +419,22 @@ begin
   if length(enqueue.dedupe_key) not between 1 and 512 then
     raise exception 'dedupe_key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;
+  if enqueue.dedupe_key is null
+    and (enqueue.dedupe_scope is not null or enqueue.dedupe_window is not null or enqueue.dedupe_replace) then
+    raise exception 'dedupe_scope, dedupe_window and dedupe_replace need a dedupe_key' using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.dedupe_key is not null then
+    scope := coalesce(enqueue.dedupe_scope, case when enqueue.dedupe_window is null then 'active' else 'retained' end);
+  end if;
+  if scope not in ('active', 'retained') then
+    raise exception 'dedupe_scope must be active or retained, got %', left(scope, 40) using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.dedupe_window is not null and scope = 'active' then
+    raise exception 'dedupe_window needs the dedupe_scope retained, got active' using errcode = 'invalid_parameter_value';
+  end if;
+  if enqueue.dedupe_window < interval '0' or enqueue.dedupe_window > interval '36500 days' then
+    raise exception 'dedupe_window must be between 0 and 36500 days' using errcode = 'interval_field_overflow';
+  end if;
   if length(enqueue.key) not between 1 and 512 then
     raise exception 'key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;
@@ -438,14 +457,23 @@ begin
 
   -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
   for try in 1..10 loop
-    select j.id, j.finished_at is not null and j.dedupe_until <= now_ into holder, window_is_over from job j
+    select j.id, j.kind, j.queue, coalesce(j.finished_at is not null and j.dedupe_until <= now_, false) as lapsed
+    into holder from job j
     where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
     if found then
-      if window_is_over is not true then
-        return holder;
+      if not holder.lapsed then
+        if enqueue.dedupe_replace and holder.kind = enqueue.kind then
+          update job j set payload = enqueue.payload, version = coalesce(known.version, 1), run_at = start,
+            priority = enqueue.priority::smallint, updated_at = now_
+          where j.id = holder.id and j.status = 'pending';
+          if found then
+            perform pg_notify(current_schema || '_work', holder.queue);
+          end if;
+        end if;
+        return holder.id;
       end if;
       update job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null
-      where j.id = holder and j.finished_at is not null and j.dedupe_until <= now_;
+      where j.id = holder.id and j.finished_at is not null and j.dedupe_until <= now_;
     end if;
     select q.depth_cap into cap from queue q where q.name = target;
     if cap is not null then
@@ -457,10 +485,10 @@ begin
       end if;
     end if;
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-      on_dead, meta, created_at, updated_at)
+      dedupe_until, on_dead, meta, created_at, updated_at)
     values (new_id, target, enqueue.kind, coalesce(known.version, 1), enqueue.payload, enqueue.priority::smallint,
-      start, attempts::smallint, enqueue.key, enqueue.dedupe_key,
-      case when enqueue.dedupe_key is not null then 'active' end, known.on_dead, enqueue.meta, now_, now_)
+      start, attempts::smallint, enqueue.key, enqueue.dedupe_key, scope, now_ + enqueue.dedupe_window, known.on_dead,
+      enqueue.meta, now_, now_)
     on conflict do nothing;
     if found then
       perform pg_notify(current_schema || '_work', target);

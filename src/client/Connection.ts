@@ -1,11 +1,13 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Redacted, Scope } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
-import { Crew } from "../crew/Crew.js"
+import { BadQueueName, Crew } from "../crew/Crew.js"
 import * as Nightshift from "../crew/Nightshift.js"
+import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
-import { Queues } from "../queue/settings/QueueSettings.js"
+import { isQueueName } from "../queue/enqueue/NewJob.js"
+import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import * as Engine from "./Engine.js"
@@ -28,7 +30,8 @@ export interface ConnectOptions {
 
 interface Open {
   readonly engine: Promise<Engine.PgEngine>
-  readonly workers: Set<Worker>
+  /** Stops a worker of this set of connections, which is about to close. */
+  readonly stops: Set<() => Promise<void>>
   users: number
 }
 
@@ -46,7 +49,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
   const { handlerPool, pool, schema } = options
   const settings = JSON.stringify([url, schema, pool, handlerPool])
-  const used = open.get(settings) ?? { engine: engineOf(url, options), workers: new Set(), users: 0 }
+  const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0 }
   open.set(settings, used)
   used.users += 1
   const leave = async () => {
@@ -54,7 +57,8 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
     if (used.users > 0) return
     if (open.get(settings) === used) open.delete(settings)
     const engine = await used.engine
-    await Promise.all([...used.workers].map((each) => each.stop()))
+    await Promise.all([...used.stops].map((stop) => stop()))
+    await engine.run(Effect.flatMap(Database, ({ hurry }) => hurry(Effect.void)))
     await engine.close()
   }
   try {
@@ -130,16 +134,22 @@ const slotsOf = (queues: WorkerOptions["queues"]): Readonly<Record<string, numbe
 }
 
 const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => {
-  if (queues !== undefined) return Array.isArray(queues) ? queues : Object.keys(queues)
-  return [...new Set(handlers.map(({ kind }) => kind.queue))]
+  if (queues === undefined) return [...new Set(handlers.map(({ kind }) => kind.queue))]
+  const names: ReadonlyArray<string> = Array.isArray(queues) ? queues : Object.keys(queues)
+  const bad = names.find((name) => !isQueueName(name))
+  if (bad === undefined) return names
+  throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
 }
+
+/** Whether an operator created the queue by pausing it, ahead of its first worker: a later pause has a higher revision. */
+const isAhead = ({ paused, revision }: QueueSettings) => paused && revision === 1
 
 /** Sets the worker total of queues that are new to the cluster. */
 const declareNew = (slots: Readonly<Record<string, number>>) =>
   Effect.gen(function* () {
     const queues = yield* Queues
-    const known = new Set((yield* queues.all).map(({ name }) => name))
-    const fresh = Object.entries(slots).filter(([name]) => !known.has(name))
+    const served = new Set((yield* queues.all).filter((queue) => !isAhead(queue)).map(({ name }) => name))
+    const fresh = Object.entries(slots).filter(([name]) => !served.has(name))
     yield* queues.declare(fresh.map(([name]) => name))
     for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
   })
@@ -151,21 +161,23 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
   const { run } = await used.engine
   const slots = slotsOf(options.queues)
+  const queues = namesOf(options)
   const scope = await run(Scope.make())
   const close = () => run(Scope.close(scope, Exit.void))
-  const layer = Nightshift.crew({ ...options, queues: namesOf(options), slots })
+  const layer = Nightshift.crew({ ...options, queues, slots })
   const built = run(Effect.zipRight(declareNew(slots), Layer.buildWithScope(layer, scope)))
   const context = await built.catch(async (error: unknown) => {
     await close()
     throw error
   })
+  let closed: Promise<void> | undefined
+  const end = () => (closed ??= close().finally(() => used.stops.delete(end)))
   let stopped: Promise<void> | undefined
-  const stop = () =>
-    (stopped ??= close().finally(() => {
-      used.workers.delete(running)
-    }))
-  const { pod, queues } = Context.get(context, Crew)
-  const running: Worker = { pod, queues, stop, [Symbol.asyncDispose]: stop }
-  used.workers.add(running)
+  // While the shift stays open, its statements get their usual time again.
+  const goOn = async () => (used.users > 0 ? run(Effect.flatMap(Database, ({ calm }) => calm)) : undefined)
+  const stop = () => (stopped ??= end().then(goOn))
+  const { pod, queues: served } = Context.get(context, Crew)
+  const running: Worker = { pod, queues: served, stop, [Symbol.asyncDispose]: stop }
+  used.stops.add(end)
   return running
 }

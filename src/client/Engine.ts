@@ -18,13 +18,14 @@ import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Kinds } from "../queue/Kinds.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
+import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
-export type Ports = Queue | JobAdmin | JobSearch | Batches | Schedules | Kinds | Transactions
+export type Ports = Queue | Queues | JobAdmin | JobSearch | Batches | Schedules | Kinds | Transactions
 
 /** Where log lines go, as `console` takes them. */
 export interface LogSink {

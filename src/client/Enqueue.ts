@@ -3,7 +3,7 @@ import type { DurationInput } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/StoredJob.js"
-import type { Dedupe, NewJob } from "../queue/enqueue/NewJob.js"
+import type { NewJob } from "../queue/enqueue/NewJob.js"
 import * as Kind from "../queue/Job.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
@@ -20,9 +20,9 @@ export type InstantInput = Date | string | number
 
 export interface DedupeOptions {
   readonly key: string
-  /** How long the key is held: until the job ends, or as long as its row exists. [active] */
+  /** How long the key is held: until the job ends, or as long as its row exists. [`retained` with a window, else `active`] */
   readonly scope?: "active" | "retained"
-  /** With `retained`: how long the key is held after the job was stored, if not as long as its row exists. */
+  /** How long a `retained` key is held after the job was stored. [as long as its row exists] */
   readonly window?: DurationInput
   /** Where the job that has the key is pending, give it this payload and start. [false] */
   readonly replace?: boolean
@@ -92,9 +92,6 @@ const millisOf = (instant: InstantInput | undefined): number | undefined => {
   )
 }
 
-const dedupeOf = (dedupe: string | DedupeOptions | undefined): string | Dedupe | undefined =>
-  typeof dedupe === "object" ? { scope: "active", ...dedupe } : dedupe
-
 type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
   readonly dedupe?: EnqueueOptions["dedupe"] | ((payload: In) => string | DedupeOptions)
   readonly key?: string | ((payload: In) => string)
@@ -119,7 +116,7 @@ export const newJobs = <In>(
         const payload = payloads[place] as In
         return {
           key: typeof key === "function" ? key(payload) : key,
-          dedupe: dedupeOf(typeof dedupe === "function" ? dedupe(payload) : dedupe),
+          dedupe: typeof dedupe === "function" ? dedupe(payload) : dedupe,
           onDead: job.deadLetter(payload)
         }
       }

@@ -12,6 +12,7 @@ import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
+import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
@@ -41,6 +42,8 @@ export interface Shift {
   cancel(id: string): Promise<JobView.JobView>
   /** Dead or done: pending and due now, with all its attempts. */
   requeue(id: string): Promise<JobView.JobView>
+  /** Pause, resume and scale queues. */
+  readonly queues: QueueAdmin.QueueAdmin
   /** Jobs with a common follow-up. */
   readonly batches: BatchAdmin.BatchAdmin
   /** Recurring jobs. */
@@ -144,6 +147,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
     cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
     requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
+    queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
     close,

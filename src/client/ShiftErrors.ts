@@ -167,6 +167,17 @@ export class InvalidScheduleError extends ShiftError {
   }
 }
 
+/** No worker has declared a queue of this name. */
+export class QueueNotFoundError extends ShiftError {
+  override readonly name = "QueueNotFoundError"
+  constructor(
+    readonly queue: string,
+    message: string
+  ) {
+    super("QUEUE_NOT_FOUND", message)
+  }
+}
+
 /** There is no schedule of this name. */
 export class ScheduleNotFoundError extends ShiftError {
   override readonly name = "ScheduleNotFoundError"
@@ -278,6 +289,8 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   JobNotFound: ({ id }, message) => new JobNotFoundError(id, message),
   JobNotInState: ({ allowed, id, state }, message) => new JobStateError(id, state, allowed, message),
   DedupeKeyHeld: ({ holder, id }, message) => new DedupeKeyHeldError(id, holder, message),
+  QueueNotFound: ({ name }, message) => new QueueNotFoundError(name, message),
+  InvalidSetting: ({ field }, message) => new InvalidOptionError(field, message),
   InvalidSchedule: ({ field, name, reason }, message) => new InvalidScheduleError(name, field, reason, message),
   ScheduleNotFound: ({ name }, message) => new ScheduleNotFoundError(name, message),
   PreviousRunActive: ({ job, name }, message) => new ScheduleBusyError(name, job, message),

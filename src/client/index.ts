@@ -1,4 +1,4 @@
-import "./AsyncDispose.js"
+/// <reference lib="esnext.disposable" preserve="true" />
 
 export type { DurationInput } from "../core/DurationText.js"
 export * as Outcome from "../core/Outcome.js"
@@ -29,6 +29,7 @@ export {
 } from "./JobDefinition.js"
 export type { AttemptView, JobView } from "./JobView.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
+export type { QueueAdmin, QueueView } from "./QueueAdmin.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {
@@ -46,6 +47,7 @@ export {
   JobNotFoundError,
   JobStateError,
   QueueFullError,
+  QueueNotFoundError,
   ResultTimeoutError,
   ScheduleBusyError,
   ScheduleNotFoundError,
@@ -55,3 +57,8 @@ export {
 } from "./ShiftErrors.js"
 export type { Issue, StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
+
+// `await using` needs this symbol. The first releases of Node 20 do not have it.
+if (Symbol.asyncDispose === undefined) {
+  Object.defineProperty(Symbol, "asyncDispose", { value: Symbol.for("nodejs.asyncDispose") })
+}

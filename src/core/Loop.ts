@@ -10,6 +10,8 @@ export interface Step {
   readonly run: Effect.Effect<Report, unknown>
   /** The log line for a report, if it is not simply the report. */
   readonly describe?: (report: Report) => string
+  /** Reports are logged for debugging only. */
+  readonly quiet?: boolean
   /** Runs after the step failed or timed out. */
   readonly failed?: Effect.Effect<void>
 }
@@ -77,7 +79,9 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
       return isEmpty(report)
         ? Effect.succeed("ok" as const)
         : Effect.as(
-            Effect.logInfo(`${loop.name} ${step.describe?.(report) ?? `${step.name}: ${shown(report)}`}`),
+            (step.quiet === true ? Effect.logDebug : Effect.logInfo)(
+              `${loop.name} ${step.describe?.(report) ?? `${step.name}: ${shown(report)}`}`
+            ),
             "ok" as const
           )
     }),

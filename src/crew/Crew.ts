@@ -142,6 +142,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
       return podHeartbeat.drain
     })
     const { id } = yield* Pod
+    yield* Effect.logInfo(`worker ${id} started: serving ${queues.join(", ")}`)
     const running = () => [...supervisors.values()].flatMap((supervisor) => supervisor.running())
     return {
       pod: id,

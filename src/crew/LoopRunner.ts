@@ -15,10 +15,10 @@ const counterOf = (loop: Loop) =>
 export const repeatCounted = (loop: Loop): Effect.Effect<void, never, Metrics> =>
   Effect.flatMap(counterOf(loop), (count) => repeatLoop(loop, count))
 
-/** The same in a fiber of the Scope, which stops it, with a log line at its start and at its end. */
+/** The same in a fiber of the Scope, which stops it. Its start and end are logged for debugging. */
 export const runLoop = (loop: Loop): Effect.Effect<void, never, Metrics | Scope.Scope> =>
   Effect.gen(function* () {
-    yield* Effect.logInfo(`${loop.name} started: ${loop.about}`)
+    yield* Effect.logDebug(`${loop.name} started: ${loop.about}`)
     yield* Effect.forkScoped(repeatCounted(loop))
-    yield* Effect.addFinalizer(() => Effect.logInfo(`${loop.name} stopped`))
+    yield* Effect.addFinalizer(() => Effect.logDebug(`${loop.name} stopped`))
   })

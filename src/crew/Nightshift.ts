@@ -204,10 +204,10 @@ const configsOf = <R>(options: CrewOptions<R>) =>
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
-  crewOn(options).pipe(configsOf(options))
+  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options))
 
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
-  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options), Layer.provideMerge(client(options)))
+  Layer.provideMerge(crew(options), client(options))

@@ -62,6 +62,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
      */
     readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 
+    /** Ends the hurry, for a program that goes on. Concurrent hurries end with the last one. */
+    readonly calm: Effect.Effect<void>
+
     /** Calls the listener with the duration of every later statement of this process. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
 
@@ -101,6 +104,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             handlerPoolUse: Effect.sync(pools.programUse),
             unansweredStatements: Effect.sync(pools.unanswered),
             hurry: pools.hurry,
+            calm: pools.calm,
             onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
             serverVersion
           })

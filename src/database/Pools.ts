@@ -38,6 +38,8 @@ export interface Pools {
    * at once.
    */
   readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
+  /** Ends the hurry, for a program that goes on. Concurrent hurries end with the last one. */
+  readonly calm: Effect.Effect<void>
 }
 
 /** How long a process that must end waits for a sign of life. One limit for everything that it still has to write. */
@@ -187,6 +189,8 @@ export const open = (
     // The server cancels a statement at its timeout; allow the connect timeout for its answer to arrive.
     const patience = Duration.sum(config.statementTimeout, config.connectTimeout)
     let ownPatience = patience
+    const hurries: Array<Fiber.RuntimeFiber<void>> = []
+    let hurrying = 0
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
     const look = Effect.suspend(() => {
@@ -217,11 +221,12 @@ export const open = (
       hurry: (workEnded) =>
         Effect.suspend(() => {
           ownPatience = config.connectTimeout
-          return workEnded.pipe(
+          hurrying += 1
+          const watch = workEnded.pipe(
             Effect.zipRight(untilSilent(own)),
             Effect.zipRight(
               Effect.logWarning(
-                `PostgreSQL has not answered for ${DurationText.format(lastPatience)}: the process ends without it`
+                `PostgreSQL has not answered for ${DurationText.format(lastPatience)} during the shutdown: closing all connections`
               )
             ),
             Effect.andThen(() => {
@@ -232,6 +237,14 @@ export const open = (
             Effect.interruptible,
             Effect.forkIn(scope)
           )
-        })
+          return Effect.map(watch, (fiber) => void hurries.push(fiber))
+        }),
+      calm: Effect.suspend(() => {
+        hurrying -= 1
+        if (hurrying > 0) return Effect.void
+        ownPatience = patience
+        refusal = undefined
+        return Fiber.interruptAll(hurries.splice(0))
+      })
     }
   })

@@ -54,7 +54,7 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
 }
 
 const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
-  typeof dedupe === "string" ? { key: dedupe, scope: "active" } : dedupe
+  typeof dedupe === "string" ? { key: dedupe } : dedupe
 
 const startOf = (
   runAt: number | undefined,

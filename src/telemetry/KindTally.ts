@@ -5,7 +5,11 @@ import * as MetricSpec from "./MetricSpec.js"
 import type { Metrics } from "./Metrics.js"
 
 const specs = {
-  enqueued: MetricSpec.counter("jobs_enqueued_total", "Jobs enqueued by this process.", ["queue", "kind"]),
+  enqueued: MetricSpec.counter(
+    "jobs_enqueued_total",
+    "Jobs enqueued by this process, except in transactions of other libraries.",
+    ["queue", "kind"]
+  ),
   started: MetricSpec.counter("jobs_started_total", "Job attempts started.", ["queue", "kind"]),
   completed: MetricSpec.counter("jobs_completed_total", "Jobs completed.", ["queue", "kind"]),
   retried: MetricSpec.counter("jobs_retried_total", "Job attempts that ended in a retry.", ["queue", "kind"]),

@@ -51,6 +51,20 @@ describe("nightshift enqueue", () => {
         key: "ada",
         meta: { order: "A-17" }
       })
+      const replace = ["--dedupe-replace", "--payload", '{"order": 8}']
+      const replaced = yield* run(
+        "enqueue",
+        "greet",
+        "--force",
+        "--dedupe",
+        "daily",
+        "--dedupe-window",
+        "1h",
+        ...replace
+      )
+      expect(replaced.stdout).toBe(`deduplicated ${idOf(first)}\n`)
+      const now = yield* run("jobs", "show", idOf(first), "--json")
+      expect(JSON.parse(now.stdout)).toMatchObject({ payload: { order: 8 }, dedupe: { scope: "active" } })
       const lost = yield* run("enqueue", "greet", "--force", "--payload", '{"ids":[1,9007199254740993]}')
       expect(lost.code).not.toBe(0)
       expect(lost.stderr).toContain("payload.ids[1] is 9007199254740993, which a 64-bit float cannot hold")
@@ -261,6 +275,8 @@ describe("an invalid jobs command line", () => {
     [["enqueue", "greet", "--payload-file", "nowhere.json"], /nowhere\.json/],
     [["enqueue", "greet", "--id", "seven"], /--id must be a UUID/],
     [["enqueue", "greet", "--dedupe-scope", "ever"], /active, retained/],
+    [["enqueue", "greet", "--dedupe", "a", "--dedupe-window", "ever"], /--dedupe-window must be a duration/],
+    [["enqueue", "greet", "--dedupe-window", "1h"], /--dedupe-window and --dedupe-replace need --dedupe/],
     [["enqueue", "greet", "--prioritty", "1"], /prioritty/],
     [["jobs", "show"], /<id>/],
     [["jobs", "show", "seven"], /A job id must be a UUID, got "seven"/],

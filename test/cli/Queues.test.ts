@@ -43,11 +43,23 @@ describe("nightshift queues", () => {
     })
   )
 
+  it.scopedLive("pauses a queue that no worker has declared yet", () =>
+    Effect.gen(function* () {
+      const queues = yield* workplace
+      expect((yield* queues("pause", "later")).stdout).toBe("paused later: no new jobs start; running jobs finish\n")
+      const { queues: listed } = JSON.parse((yield* queues("list", "--json")).stdout)
+      expect(listed).toContainEqual(expect.objectContaining({ name: "later", paused: true }))
+    })
+  )
+
   it.scopedLive("reports an error and exits with code 1", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
-      const unknown = yield* queues("pause", "nowhere")
-      expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('There is no queue "nowhere".') })
+      const unknown = yield* queues("scale", "nowhere", "3")
+      expect(unknown).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('There is no queue "nowhere": no worker has declared it.')
+      })
       const many = yield* queues("scale", "mail", "1000000")
       expect(many).toMatchObject({ code: 1, stderr: expect.stringContaining("maxWorkers must be a whole number") })
     })

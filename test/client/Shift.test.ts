@@ -102,6 +102,45 @@ describe("a shift", () => {
     expect(rows).toEqual([{ max_workers: 20 }])
   })
 
+  it("logs one line when a worker starts, and can be stopped before and after its shift", async () => {
+    const lines: Array<string> = []
+    const info = (message: string) => void lines.push(message)
+    const own = await connect(database.url(), { pool: 4, log: { debug: () => {}, info, warn: info, error: info } })
+    const quiet = job("quiet", { payload: z.object({}), queue: "quiet" })
+    const running = await worker(own, { handlers: [quiet.handle(() => "ran")] })
+    const { id } = await own.enqueue(quiet, {})
+    expect(await own.result(id)).toBe("ran")
+    const aboutOthers = /leading the cluster|no live process serves/
+    expect(lines.filter((line) => !aboutOthers.test(line))).toEqual([`worker ${running.pod} started: serving quiet`])
+    await running.stop()
+    expect((await own.job(id)).state).toBe("done")
+    const next = await worker(own, { handlers: [quiet.handle(() => "ran")] })
+    await own.close()
+    await next.stop()
+  })
+
+  it("pauses a queue before its first worker, which keeps it paused and sets its worker total", async () => {
+    const later = job("later", { payload: z.object({}), queue: "later" })
+    expect(await shift.queues.pause("later")).toEqual({ name: "later", paused: true, maxWorkers: 10 })
+    const { id } = await shift.enqueue(later, {})
+    await using _ = await worker(shift, { handlers: [later.handle(() => "ran")], queues: { later: 3 } })
+    expect(await shift.queues.list()).toContainEqual({ name: "later", paused: true, maxWorkers: 3 })
+    expect(await rejection(shift.result(id, { timeout: 50 }))).toBeInstanceOf(ResultTimeoutError)
+    await shift.queues.resume("later")
+    expect(await shift.result(id)).toBe("ran")
+    expect(await shift.queues.scale("later", 5)).toEqual({ name: "later", paused: false, maxWorkers: 5 })
+    expect(await rejection(shift.queues.scale("nowhere", 5))).toMatchObject({
+      code: "QUEUE_NOT_FOUND",
+      queue: "nowhere"
+    })
+    expect(await rejection(shift.queues.scale("later", -1))).toMatchObject({
+      code: "INVALID_OPTION",
+      message: "maxWorkers must be a whole number from 0 to 10000, got -1."
+    })
+    const bad = worker(shift, { handlers: [later.handle(() => {})], queues: { "a b": 1 } })
+    expect(await rejection(bad)).toMatchObject({ code: "INVALID_OPTION", option: "queues" })
+  })
+
   it("cancels, requeues and ends jobs by the handler's outcome", async () => {
     const picky = job("picky", { payload: z.object({ ok: z.boolean() }), queue: "picky" })
     const handler = picky.handle(({ ok }) => (ok ? "fine" : Outcome.dead("not today")))

@@ -6,6 +6,11 @@ import * as Nightshift from "../support/Nightshift.js"
 
 export const examples = join(Nightshift.root, "examples")
 
+/** The folders of the examples. */
+export const names: ReadonlyArray<string> = readdirSync(examples, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+
 export interface Manifest {
   readonly scripts: Readonly<Record<string, string>>
   readonly dependencies: Readonly<Record<string, string>>

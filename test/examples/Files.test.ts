@@ -5,11 +5,7 @@ import { promisify } from "node:util"
 import { describe, expect, it } from "vitest"
 import { files } from "../../src/cli/init/InitTemplate.js"
 import { root } from "../support/Nightshift.js"
-import { examples, manifestOf } from "./ExampleProject.js"
-
-const names = readdirSync(examples, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .map(({ name }) => name)
+import { examples, manifestOf, names } from "./ExampleProject.js"
 
 const sourcesOf = (name: string) =>
   readdirSync(join(examples, name), { recursive: true, encoding: "utf8" })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import type { JobId } from "../../src/core/Ids.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
 import { type Answer, backends, Doors } from "./Doors.js"
@@ -53,6 +54,23 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       const second = outcomesOf(yield* post({ jobs: [{ ...job, dedupe }, job] }))
       expect(second[0]).toEqual({ id: first[0]?.id, outcome: "deduplicated" })
       expect(second[1]?.outcome).toBe("enqueued")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("takes the window of a dedupe key, and replaces a pending job on request", () =>
+    Effect.gen(function* () {
+      const search = yield* JobSearch
+      const add = (more: object) =>
+        Effect.flatMap(post({ jobs: [{ ...job, ...more }] }), (answer) =>
+          search.get((outcomesOf(answer)[0]?.id ?? "") as JobId)
+        )
+      const windowed = yield* add({ dedupe: { key: "hourly", window: "1h" } })
+      expect(windowed.dedupe).toEqual({ key: "hourly", scope: "retained" })
+      const first = yield* add({ delay: "1h", dedupe: { key: "last" } })
+      expect(first.dedupe).toEqual({ key: "last", scope: "active" })
+      const second = yield* add({ delay: "2h", dedupe: { key: "last", replace: true } })
+      expect(second).toMatchObject({ id: first.id })
+      expect(second.runAt).toBeGreaterThan(first.runAt)
     }).pipe(Effect.provide(layer()))
   )
 
@@ -213,7 +231,25 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
   ["a start on no day", { jobs: [{ ...job, runAt: "2026-02-30T09:00:00Z" }] }, "jobs[0].runAt", /RFC 3339/],
   ["a start that is a number", { jobs: [{ ...job, runAt: 5 }] }, "jobs[0].runAt", /RFC 3339/],
   ["a start before time", { jobs: [{ ...job, runAt: "1969-12-31T23:59:59Z" }] }, "jobs[0].runAt", /1970/],
-  ["a dedupe without a scope", { jobs: [{ ...job, dedupe: { key: "a" } }] }, "jobs[0].dedupe.scope", /missing/],
+  ["a dedupe without a key", { jobs: [{ ...job, dedupe: { scope: "active" } }] }, "jobs[0].dedupe.key", /missing/],
+  [
+    "a window of an active key",
+    { jobs: [{ ...job, dedupe: { key: "a", scope: "active", window: "1h" } }] },
+    "jobs[0].dedupe.window",
+    /needs the scope "retained", got "active"/
+  ],
+  [
+    "a window that is none",
+    { jobs: [{ ...job, dedupe: { key: "a", window: "ever" } }] },
+    "jobs[0].dedupe.window",
+    /1h30m/
+  ],
+  [
+    "a replace that is neither",
+    { jobs: [{ ...job, dedupe: { key: "a", replace: 1 } }] },
+    "jobs[0].dedupe.replace",
+    /true/
+  ],
   ["an unknown scope", { jobs: [{ ...job, dedupe: { key: "a", scope: "ever" } }] }, "jobs[0].dedupe.scope", /retained/],
   ["an empty dedupe key", { jobs: [{ ...job, dedupe: { key: "", scope: "active" } }] }, "jobs[0].dedupe.key", /empty/],
   ["an id that is none", { jobs: [{ ...job, id: "seven" }] }, "jobs[0].id", /UUID/],

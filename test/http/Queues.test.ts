@@ -99,12 +99,19 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("returns 404 for an undeclared queue, and refuses a viewer's changes", () =>
+  it.scopedLive("pauses an undeclared queue, returns 404 for other changes of it, and refuses a viewer's changes", () =>
     Effect.gen(function* () {
-      expect(yield* patch("nowhere", { paused: true })).toMatchObject({
+      expect(yield* patch("nowhere", { maxWorkers: 3 })).toMatchObject({
         status: 404,
-        json: { error: { tag: "QueueNotFound" } }
+        json: {
+          error: { tag: "QueueNotFound", message: expect.stringContaining("pause it ahead of its first worker") }
+        }
       })
+      expect(yield* patch("later", { paused: true })).toMatchObject({
+        status: 200,
+        json: { name: "later", paused: true, declared: true }
+      })
+      expect((yield* patch("a%20b", { paused: true })).status).toBe(400)
       expect((yield* patch("mail", { paused: true }, "nobody's")).status).toBe(401)
     }).pipe(Effect.provide(layer()))
   )

@@ -36,8 +36,27 @@ export const queuesLaws = (law: Law): void => {
       yield* line.queues.declare([])
       const missing = { _tag: "QueueNotFound", name: line.name }
       expect(yield* Effect.flip(line.queues.get(line.name))).toMatchObject(missing)
-      expect(yield* Effect.flip(line.queues.change(line.name, { paused: true }))).toMatchObject(missing)
+      expect(yield* Effect.flip(line.queues.change(line.name, { maxWorkers: 3 }))).toMatchObject(missing)
+      expect(yield* Effect.flip(line.queues.change(line.name, { paused: false }))).toMatchObject(missing)
       expect(line.queues.known(line.name)).toBeUndefined()
+    })
+  )
+
+  law("an undeclared queue can be paused, and stays paused when it is declared and gets its first job", (line) =>
+    Effect.gen(function* () {
+      const { after, before } = yield* line.queues.change(line.name, { paused: true })
+      expect([before.paused, after.paused]).toEqual([false, true])
+      yield* declared(line)
+      expect(yield* line.queues.get(line.name)).toEqual(after)
+      expect(after).toMatchObject({ maxWorkers: 10, revision: 1 })
+      yield* line.put()
+      expect(yield* line.claim(1)).toEqual([])
+      yield* line.queues.change(line.name, { paused: false })
+      expect(yield* line.claim(1)).toHaveLength(1)
+      expect(yield* Effect.flip(line.queues.change("a queue", { paused: true }))).toMatchObject({
+        _tag: "InvalidSetting",
+        field: "name"
+      })
     })
   )
 

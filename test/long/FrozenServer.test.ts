@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schedule } from "effect"
+import { z } from "zod"
+import { connect, job, worker } from "../../src/client/index.js"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as ProcessFamily from "../support/ProcessFamily.js"
@@ -56,5 +58,34 @@ describe("a process whose PostgreSQL is frozen", () => {
         for (const { id } of enqueued.jobs) expect(ended.stderr).toContain(id)
       }).pipe(Effect.scoped, Effect.provide(Layer.orDie(EmbeddedPostgres.layerThrowaway))),
     50_000
+  )
+
+  it.scopedLive(
+    "stops a worker of nightshift/client, whose shift goes on when the server answers again",
+    () =>
+      Effect.gen(function* () {
+        const { pid, url } = yield* EmbeddedPostgres.EmbeddedPostgres
+        const shift = yield* Effect.promise(() => connect(Redacted.value(url), { log: false }))
+        const slow = job("slow", { payload: z.object({}), queue: "slow" })
+        const running = yield* Effect.promise(async () => {
+          const handler = slow.handle((_, { signal }) => new Promise((done) => signal.addEventListener("abort", done)))
+          const started = await worker(shift, { handlers: [handler], grace: "1s" })
+          await shift.enqueue(slow, {})
+          return started
+        })
+        // Without a limit for the whole shutdown, each statement would wait for its own.
+        yield* Effect.scoped(
+          Effect.zipRight(
+            freeze(pid),
+            Effect.promise(() => running.stop())
+          )
+        )
+        yield* Effect.retry(
+          Effect.tryPromise(() => shift.enqueue(slow, {})),
+          Schedule.spaced("100 millis")
+        )
+        yield* Effect.promise(() => shift.close())
+      }).pipe(Effect.scoped, Effect.provide(Layer.orDie(EmbeddedPostgres.layerThrowaway))),
+    30_000
   )
 })

@@ -82,6 +82,36 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
     })
   )
 
+  it.scoped("takes the scope and window of a dedupe key, and replaces a pending job on request", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const search = yield* JobSearch
+      const add = (call: string) =>
+        Effect.flatMap(sql.unsafe<{ id: JobId }>(`select nightshift.enqueue(${call}) as id`), ([row]) =>
+          search.get(row?.id ?? ("" as JobId))
+        )
+      const retained = yield* add("'letter', '{}', dedupe_key => 'r', dedupe_scope => 'retained'")
+      expect(retained.dedupe).toEqual({ key: "r", scope: "retained" })
+      const windowed = yield* add("'letter', '{}', dedupe_key => 'w', dedupe_window => '1 hour'")
+      expect(windowed.dedupe).toEqual({ key: "w", scope: "retained" })
+      const [{ held } = { held: "" }] = yield* sql<{ held: string }>`
+        select (dedupe_until - created_at)::text as held from nightshift.job where id = ${windowed.id}`
+      expect(held).toBe("01:00:00")
+
+      const first = yield* add(`'letter', '{"n": 1}', dedupe_key => 'last', delay => '1 hour', priority => 4`)
+      const kept = yield* add(`'letter', '{"n": 2}', dedupe_key => 'last'`)
+      expect(kept).toMatchObject({ id: first.id, payload: { n: 1 }, priority: 4 })
+      const replaced = yield* add(
+        `'letter', '{"n": 3}', dedupe_key => 'last', dedupe_replace => true, delay => '2 hours'`
+      )
+      expect(replaced).toMatchObject({ id: first.id, payload: { n: 3 }, priority: 0 })
+      expect(replaced.runAt).toBeGreaterThan(first.runAt)
+      yield* sql`update nightshift.job set status = 'done', finished_at = now() where id = ${windowed.id}`
+      yield* sql`update nightshift.job set dedupe_until = now() where id = ${windowed.id}`
+      expect((yield* add("'letter', '{}', dedupe_key => 'w'")).id).not.toBe(windowed.id)
+    })
+  )
+
   it.scoped("refuses what the other entry points refuse, with a message", () =>
     Effect.gen(function* () {
       const { sql } = yield* registered
@@ -102,6 +132,15 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       expect(yield* refusal("'letter', '{}', delay => '-1 second'")).toMatch(/^delay must be between/)
       expect(yield* refusal("'letter', '{}', delay => '40000 days'")).toMatch(/^delay must be between/)
       expect(yield* refusal("'letter', '{}', key => ''")).toMatch(/^key must be 1 to 512/)
+      expect(yield* refusal("'letter', '{}', dedupe_scope => 'active'")).toMatch(/need a dedupe_key$/)
+      expect(yield* refusal("'letter', '{}', dedupe_replace => true")).toMatch(/need a dedupe_key$/)
+      expect(yield* refusal("'letter', '{}', dedupe_key => 'a', dedupe_scope => 'ever'")).toMatch(/retained, got ever$/)
+      expect(
+        yield* refusal("'letter', '{}', dedupe_key => 'a', dedupe_scope => 'active', dedupe_window => '1 hour'")
+      ).toMatch(/needs the dedupe_scope retained, got active$/)
+      expect(yield* refusal("'letter', '{}', dedupe_key => 'a', dedupe_window => '40000 days'")).toMatch(
+        /^dedupe_window must be between/
+      )
       expect(yield* refusal("'letter', '{}', meta => '[]'")).toMatch(/^meta must be a JSON object/)
       expect(yield* refusal("'letter', '{}', meta => jsonb_build_object('a', repeat('x', 70000))")).toMatch(/^meta is/)
       expect(yield* refusal("repeat('x', 129), '{}', force => true")).toMatch(/^kind must be 1 to 128/)

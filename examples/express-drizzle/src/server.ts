@@ -7,7 +7,7 @@ const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
 await pool.query("create table if not exists orders (id serial primary key, email text not null, cents int not null)")
 const shift = await connect(process.env.DATABASE_URL)
 const server = createApp(drizzle(pool), shift).listen(Number(process.env.PORT ?? 3000), () =>
-  console.log("the shop listens on", server.address())
+  console.log("listening on", server.address())
 )
 
 process.once("SIGTERM", () => {

@@ -1,7 +1,7 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { Console, Effect, Option, Predicate, Schema } from "effect"
+import { Console, type Duration, Effect, Option, Predicate, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope } from "../../core/StoredJob.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
@@ -28,9 +28,16 @@ const options = {
   dedupe: optionalText("dedupe", "Dedupe key: skip the job if another one with this key exists."),
   dedupeScope: Options.choice("dedupe-scope", DedupeScope.literals).pipe(
     Options.withDescription(
-      "Skip until that job finishes (active) or until its row is deleted (retained). Default active."
+      "Skip until that job finishes (active) or until its row is deleted (retained). Default: retained with --dedupe-window, otherwise active."
     ),
-    Options.withDefault("active" as const)
+    Options.optional
+  ),
+  dedupeWindow: EnqueueOptions.duration(
+    "dedupe-window",
+    "How long a retained key is held after its job was stored, as in 1h."
+  ),
+  dedupeReplace: Options.boolean("dedupe-replace").pipe(
+    Options.withDescription("If that job is pending, give it this payload, start and priority.")
   ),
   maxAttempts: optionalInteger("max-attempts", "Maximum number of attempts (default: the kind's)."),
   meta: optionalText("meta", 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
@@ -57,13 +64,33 @@ const readMeta = (text: Option.Option<string>) =>
     return Predicate.isRecord(meta) ? meta : yield* new UsageError({ message: "--meta must be a JSON object." })
   })
 
+interface DedupeFlags {
+  readonly dedupe: Option.Option<string>
+  readonly dedupeScope: Option.Option<DedupeScope>
+  readonly dedupeWindow: Option.Option<Duration.Duration>
+  readonly dedupeReplace: boolean
+}
+
+const readDedupe = ({ dedupe, dedupeReplace, dedupeScope, dedupeWindow }: DedupeFlags) => {
+  if (Option.isSome(dedupe)) {
+    return Effect.succeed({
+      key: dedupe.value,
+      scope: Option.getOrUndefined(dedupeScope),
+      window: Option.getOrUndefined(dedupeWindow),
+      replace: dedupeReplace
+    })
+  }
+  const isAlone = Option.isSome(dedupeScope) || Option.isSome(dedupeWindow) || dedupeReplace
+  if (!isAlone) return Effect.succeed(undefined)
+  return new UsageError({ message: "--dedupe-scope, --dedupe-window and --dedupe-replace need --dedupe with a key." })
+}
+
 /** Translates a field name of a validation error to its option. */
-const optionOf = (field: string) =>
-  field === "dedupe.key"
-    ? "--dedupe"
-    : /^payload[.[]/.test(field)
-      ? field
-      : `--${field.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+const optionOf = (field: string) => {
+  if (field === "dedupe.key") return "--dedupe"
+  if (/^payload[.[]/.test(field)) return field
+  return `--${field.replace(".", "-").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}
 
 const say = (json: boolean, { _tag, id }: Enqueued) => {
   const outcome = _tag === "Enqueued" ? "enqueued" : "deduplicated"
@@ -75,6 +102,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
     const payload = yield* EnqueueOptions.readPayload(given.payload)
     const id = yield* readId(given.id)
     const meta = yield* readMeta(given.meta)
+    const dedupe = yield* readDedupe(given)
     yield* Effect.gen(function* () {
       const queue = yield* Queue
       const transactions = yield* Transactions
@@ -88,7 +116,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
         maxAttempts: Option.getOrUndefined(given.maxAttempts),
         key: Option.getOrUndefined(given.key),
         meta,
-        dedupe: Option.getOrUndefined(Option.map(given.dedupe, (key) => ({ key, scope: given.dedupeScope })))
+        dedupe
       }
       const jobs = yield* JobRequests.resolve([request], { force: given.force, check: true })
       // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.

@@ -33,11 +33,16 @@ const runAt = Options.text("run-at").pipe(
   Options.withDescription("Earliest start, as in 2026-01-31T09:00:00Z."),
   Options.optional
 )
-const delay = Options.text("delay").pipe(
-  reads("delay", DurationText.expected, DurationText.parse),
-  Options.withDescription("Delay before the job is due, as in 90s, 5m or 1h30m."),
-  Options.optional
-)
+
+/** An optional duration. */
+export const duration = (name: string, about: string) =>
+  Options.text(name).pipe(
+    reads(name, DurationText.expected, DurationText.parse),
+    Options.withDescription(about),
+    Options.optional
+  )
+
+const delay = duration("delay", "Delay before the job is due, as in 90s, 5m or 1h30m.")
 
 /** `--run-at` or `--delay`, not both. */
 export const start: Options.Options<Start> = Options.all({ delay, runAt }).pipe(

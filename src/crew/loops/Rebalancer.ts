@@ -85,6 +85,7 @@ export const make: Effect.Effect<
       {
         name: "split",
         timeout: "10 seconds",
+        quiet: true,
         run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
           Effect.provide(context)
         )

@@ -105,7 +105,7 @@ export const start: Effect.Effect<
         timeout: "10 seconds",
         run: Effect.if(isReadingDue, { onTrue: () => read, onFalse: () => Effect.succeed({}) })
       },
-      { name: "slots", timeout: "10 seconds", run: steer },
+      { name: "slots", timeout: "10 seconds", run: steer, quiet: true },
       { name: "prefetched", timeout: "10 seconds", run: tidy }
     ]
   }

@@ -26,6 +26,8 @@ export const group = HttpApiGroup.make("queues")
       .addSuccess(QueueView)
       .addError(problems(400, 404, 413, 415))
       .annotateContext(
-        about("Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed.")
+        about(
+          "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no pod has declared can be paused ahead of its first job; other changes of it return 404."
+        )
       )
   )

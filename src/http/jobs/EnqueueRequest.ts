@@ -11,16 +11,9 @@ import * as WireText from "../WireText.js"
 
 const Whole = Schema.Number.annotations(WireText.said("must be a number"))
 
-const Dedupe = Schema.Struct({
-  key: WireText.Text,
-  scope: DedupeScope.annotations(WireText.said('must be "active" or "retained"'))
-}).annotations({ identifier: "Dedupe", message: () => "must be an object with key and scope" })
-
 /** Milliseconds, or a duration such as `90s`. */
-const Delay: Schema.Schema<number, number | string> = Schema.transformOrFail(
-  Schema.Union(Schema.Number, Schema.String),
-  Schema.Number,
-  {
+const durationOf = (description: string): Schema.Schema<number, number | string> =>
+  Schema.transformOrFail(Schema.Union(Schema.Number, Schema.String), Schema.Number, {
     strict: true,
     decode: (given, _, ast) => {
       const millis = typeof given === "number" ? Option.some(given) : DurationText.parseMillis(given)
@@ -28,14 +21,33 @@ const Delay: Schema.Schema<number, number | string> = Schema.transformOrFail(
       return ParseResult.fromOption(wait, () => new ParseResult.Type(ast, given))
     },
     encode: (millis) => ParseResult.succeed(millis)
-  }
-).annotations({
-  ...WireText.said(`must be ${DurationText.expected}, or milliseconds`),
-  jsonSchema: {
-    oneOf: [{ type: "string" }, { type: "number", minimum: 0 }],
-    description: "Delay before the job is due: 90s, 5m, 1h30m, or milliseconds. Cannot be combined with runAt."
-  }
-})
+  }).annotations({
+    ...WireText.said(`must be ${DurationText.expected}, or milliseconds`),
+    jsonSchema: { oneOf: [{ type: "string" }, { type: "number", minimum: 0 }], description }
+  })
+
+const Delay = durationOf("Delay before the job is due: 90s, 5m, 1h30m, or milliseconds. Cannot be combined with runAt.")
+
+const Dedupe = Schema.Struct({
+  key: WireText.Text,
+  scope: WireText.optional(
+    DedupeScope.annotations({
+      ...WireText.said('must be "active" or "retained"'),
+      description:
+        "How long the key is held: until the job ends (active) or as long as its row exists (retained). Defaults to retained with a window, otherwise to active."
+    })
+  ),
+  window: WireText.optional(
+    durationOf("How long a retained key is held after the job was stored: 1h, 7d, or milliseconds.")
+  ),
+  replace: WireText.optional(
+    Schema.Boolean.annotations({
+      ...WireText.said("must be true or false"),
+      description:
+        "If the job that has the key is pending and of the same kind, give it this payload, start and priority."
+    })
+  )
+}).annotations({ identifier: "Dedupe", message: () => "must be an object with key" })
 
 const job = {
   kind: WireText.Text,

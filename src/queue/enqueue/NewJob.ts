@@ -37,10 +37,9 @@ export interface NewJob {
 
 export interface Dedupe {
   readonly key: string
-  readonly scope: DedupeScope
-  /**
-   * With scope `retained`: how long the key is held after the job was stored. Without it, as long as the row exists.
-   */
+  /** How long the key is held: until the job ends, or as long as its row exists. [`retained` with a window, else `active`] */
+  readonly scope?: DedupeScope | undefined
+  /** How long a `retained` key is held after the job was stored. Without it, as long as the row exists. */
   readonly window?: DurationInput | undefined
   /** If the holder is still pending, replace its payload and start time instead of ignoring this job. */
   readonly replace?: boolean | undefined
@@ -81,8 +80,13 @@ type Fault = readonly [field: string, reason: string]
 const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
-const faultOfWindow = (window: DurationInput | undefined): string | undefined => {
+/** The scope of a dedupe key. A window implies `retained`. */
+export const scopeOf = ({ scope, window }: Dedupe): DedupeScope =>
+  scope ?? (window === undefined ? "active" : "retained")
+
+const faultOfWindow = ({ scope, window }: Partial<Dedupe> = {}): string | undefined => {
   if (window === undefined) return undefined
+  if (scope === "active") return 'needs the scope "retained", got "active"'
   try {
     return faultOfWait(decodeDuration(window))
   } catch (error) {
@@ -101,7 +105,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
-  at("dedupe.window", faultOfWindow(job.dedupe?.window)) ??
+  at("dedupe.window", faultOfWindow(job.dedupe)) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**
@@ -136,7 +140,7 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     runAt: job.runAt === undefined ? undefined : Math.floor(job.runAt),
     key: job.key ?? null,
     dedupeKey: job.dedupe?.key ?? null,
-    dedupeScope: job.dedupe?.scope ?? null,
+    dedupeScope: job.dedupe === undefined ? null : scopeOf(job.dedupe),
     dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(decodeDuration(job.dedupe.window)),
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,

@@ -1,6 +1,7 @@
 import { Duration, Either } from "effect"
-import type { QueueRow } from "./QueueRow.js"
-import { InvalidSetting, type QueueSettings, type QueueSettingsPatch } from "./QueueSettings.js"
+import { isPlainName, plainNameRule } from "../../core/Storable.js"
+import { fresh, type QueueRow } from "./QueueRow.js"
+import { InvalidSetting, QueueNotFound, type QueueSettings, type QueueSettingsPatch } from "./QueueSettings.js"
 
 // Applies a patch to a queue row, all or nothing: the first invalid field rejects the patch.
 
@@ -89,4 +90,18 @@ export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<Q
     ...(patch.throttledUntil === null ? { throttledUntil: undefined, throttleAttempts: 0, calmSince: undefined } : {}),
     revision: row.revision + 1
   })
+}
+
+/**
+ * The row to which a patch of an undeclared queue applies. Only a pause creates a queue, so that it can come before the first
+ * job; anything else is more likely a misspelled name. The new row has the revision of a declared one.
+ */
+export const ahead = (
+  name: string,
+  patch: QueueSettingsPatch
+): Either.Either<QueueRow, QueueNotFound | InvalidSetting> => {
+  if (patch.paused !== true) return Either.left(new QueueNotFound({ name }))
+  if (!isPlainName(name)) return Either.left(new InvalidSetting({ field: "name", reason: plainNameRule }))
+  const row = fresh(name)
+  return Either.right({ ...row, revision: row.revision - 1 })
 }

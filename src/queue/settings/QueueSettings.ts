@@ -32,7 +32,7 @@ export interface QueueSettings {
   readonly throttledUntil: number | undefined
   /** Number of successive cool-downs without a calm period. Cool-downs with a delay from the upstream do not count. */
   readonly throttleAttempts: number
-  /** Increases with every change by an operator. */
+  /** 1 when the queue is created; increases with every change. */
   readonly revision: number
 }
 
@@ -52,7 +52,7 @@ export interface QueueSettingsPatch {
 
 export class QueueNotFound extends Schema.TaggedError<QueueNotFound>()("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
-    return `There is no queue "${this.name}".`
+    return `There is no queue "${this.name}": no worker has declared it. Check the name, start a worker that serves it, or pause it ahead of its first worker.`
   }
 }
 
@@ -79,7 +79,10 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
 
     readonly get: (name: string) => Effect.Effect<QueueSettings, QueueNotFound | DatabaseError>
 
-    /** Applies a patch, all or nothing. Once it returns, no claim uses the old settings. */
+    /**
+     * Applies a patch, all or nothing. Once it returns, no claim uses the old settings. A patch that pauses an undeclared queue
+     * creates it.
+     */
     readonly change: (
       name: string,
       patch: QueueSettingsPatch

@@ -45,7 +45,7 @@ const make = Effect.gen(function* () {
     change: (name, patch) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const before = yield* found(name)
+        const before = rows.get(name) ?? (yield* QueuePatch.ahead(name, patch))
         const after = yield* QueuePatch.apply(before, patch)
         rows.set(name, after)
         yield* wake(name)

@@ -20,16 +20,19 @@ const make = Effect.gen(function* () {
   const statements = QueueSql.make(schema)
   const claims = ClaimSql.make(schema)
 
+  const declare = (names: ReadonlyArray<string>, now: number) =>
+    mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofPlain([...new Set(names)]), now]))
+
   const change: typeof Queues.Service.change = (name, patch) =>
     Effect.gen(function* () {
       // Waits for running claims and blocks later ones until the commit, so that no claim uses the old settings
       // afterwards.
       yield* mapErrors(sql.unsafe(`select pg_advisory_xact_lock(${ClaimSql.lockOf(schema, "$1")})`, [name]))
       const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.locked, [name]))
-      if (rows[0] === undefined) return yield* new QueueNotFound({ name })
       const now = yield* Clock.currentTimeMillis
-      const before = QueueSql.toRow(rows[0])
+      const before = rows[0] === undefined ? yield* QueuePatch.ahead(name, patch) : QueueSql.toRow(rows[0])
       const after = yield* QueuePatch.apply(before, patch)
+      if (rows[0] === undefined) yield* declare([name], now)
       yield* mapErrors(sql.unsafe(statements.write, QueueSql.parameters(after, now)))
       if (before.perKey === undefined && after.perKey !== undefined) {
         yield* mapErrors(sql.unsafe(claims.noteRunning, [name, now]))
@@ -46,11 +49,7 @@ const make = Effect.gen(function* () {
     )
 
   return Queues.of({
-    declare: (names) =>
-      Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        yield* mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofPlain([...new Set(names)]), now]))
-      }),
+    declare: (names) => Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.asVoid(declare(names, now))),
     all: Effect.gen(function* () {
       const rows = (yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.all))).map(QueueSql.toRow)
       const now = yield* Clock.currentTimeMillis

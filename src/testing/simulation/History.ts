@@ -2,7 +2,7 @@ import { Option } from "effect"
 import type { JobId, PodId, Term, UploadId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
-import type { NewJob } from "../../queue/enqueue/NewJob.js"
+import { type NewJob, scopeOf } from "../../queue/enqueue/NewJob.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import type { Enqueued } from "../../queue/Queue.js"
 import type { QueueSettings, QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
@@ -182,7 +182,7 @@ export class History {
     for (const [index, { dedupe }] of (call.args[0] as ReadonlyArray<NewJob>).entries()) {
       const id = answers[index]?.id
       if (dedupe === undefined || id === undefined || !this.isNewBy(call, id)) continue
-      this.holders.set(dedupe.key, { id, scope: dedupe.scope })
+      this.holders.set(dedupe.key, { id, scope: scopeOf(dedupe) })
     }
   }
 

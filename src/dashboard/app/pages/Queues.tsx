@@ -82,7 +82,7 @@ export const QueueCard = ({ alone = false, onChange, queue, series }: QueueCardP
               Charts
             </Fold>
           )}
-          {mayAct && queue.declared ? (
+          {mayAct ? (
             <>
               {queue.throttledUntil === null ? null : (
                 <button
@@ -105,9 +105,11 @@ export const QueueCard = ({ alone = false, onChange, queue, series }: QueueCardP
               >
                 {queue.paused ? "Resume" : "Pause"}
               </button>
-              <Fold open={editing} turn={setEditing}>
-                Settings
-              </Fold>
+              {queue.declared ? (
+                <Fold open={editing} turn={setEditing}>
+                  Settings
+                </Fold>
+              ) : null}
             </>
           ) : null}
         </>
