@@ -142,6 +142,15 @@ describe("a regression", () => {
     patient
   )
 
+  it.live(
+    "of a leader that is frozen past its lease and then stopped passes",
+    () =>
+      Simulation.regression(
+        '{"seed":20223,"jobs":10,"pods":2,"slowClocks":true,"steps":[{"at":2756,"_tag":"Kill","pod":"pod-1"},{"at":5395,"_tag":"Freeze","pod":"pod-2","millis":16014},{"at":5854,"_tag":"CutOff","pod":"everybody","millis":15824},{"at":6865,"_tag":"Stop","pod":"pod-2"}],"faults":[]}'
+      ),
+    patient
+  )
+
   it.effect("refuses a line that is not one", () =>
     Effect.gen(function* () {
       for (const line of ["seed 42", "{}", '{"seed":1,"jobs":1,"pods":"2","steps":[],"faults":[]}'])
