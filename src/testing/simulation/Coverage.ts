@@ -1,6 +1,10 @@
-import type { FaultKind } from "./Faults.js"
-
 // Which operations were hit by which faults. Summed over seeds, it shows what a simulation never tried.
+
+/**
+ * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
+ * seconds later. `unheard`: a notification was dropped.
+ */
+export type FaultKind = "refused" | "lost" | "slow" | "unheard"
 
 /**
  * How an operation can be hit: by a fault of its own, because its process was disconnected, or because its process was

@@ -1,15 +1,9 @@
 import { DatabaseUnavailable } from "../../database/DatabaseError.js"
-import { CoverageCounter } from "./Coverage.js"
+import { CoverageCounter, type FaultKind } from "./Coverage.js"
 import { drawn } from "./Seed.js"
 
 // Faults between a process and the database. Whether a call fails is derived from a hash of the seed, the caller, the
 // operation and its index. A fault plan can also list exact faults by the same name.
-
-/**
- * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
- * seconds later. `unheard`: a notification was dropped.
- */
-export type FaultKind = "refused" | "lost" | "slow" | "unheard"
 
 export interface Fault {
   readonly who: string
