@@ -2,10 +2,8 @@ import { type ChildProcess, fork } from "node:child_process"
 import { Effect, Schema, type Scope } from "effect"
 import { type BatchResult, run, type SeedBatch, type Wanted } from "./SeedBatch.js"
 
-// Runs batches of seeds in child processes of this command, one per core. Each child is this same program; the
-// environment variable tells it to take batches from its parent instead of options.
-
-const marker = "NIGHTSHIFT_SIMULATION_WORKER"
+// Runs batches of seeds in child processes of this command, one per core. Each child is this same program, and
+// takes batches from its parent instead of options.
 
 /** Young objects of a run survive for long. With V8's default of 16 MB, a fifth of the time goes into copying them. */
 const execArgv = ["--max-semi-space-size=64", "--min-semi-space-size=32"]
@@ -24,20 +22,31 @@ export class WorkerEnded extends Schema.TaggedError<WorkerEnded>()("WorkerEnded"
   }
 }
 
-export const isWorker = (): boolean => process.send !== undefined && process.env[marker] === "1"
+/** A parent with an IPC channel started this process with the flags of a worker. */
+export const isWorker = (): boolean =>
+  process.send !== undefined && execArgv.every((flag) => process.execArgv.includes(flag))
+
+/** The next request; undefined when the parent has disconnected. The parent sends one at a time. */
+const nextRequest = Effect.async<Request | undefined>((resume) => {
+  const asked = (request: Request) => {
+    process.off("disconnect", left)
+    resume(Effect.succeed(request))
+  }
+  const left = () => {
+    process.off("message", asked)
+    resume(Effect.succeed(undefined))
+  }
+  process.once("message", asked)
+  process.once("disconnect", left)
+})
 
 /** Serves batches until the parent disconnects. */
-export const serve: Effect.Effect<void> = Effect.async<void>((resume) => {
-  process.on("message", ({ batch, wanted }: Request) => {
-    Effect.runPromise(run(batch, wanted)).then(
-      (result) => process.send?.(result),
-      (error) => {
-        process.stderr.write(`${error}\n`)
-        process.exit(1)
-      }
-    )
-  })
-  process.on("disconnect", () => resume(Effect.void))
+export const serve: Effect.Effect<void> = Effect.gen(function* () {
+  for (;;) {
+    const request = yield* nextRequest
+    if (request === undefined) return
+    process.send?.(yield* run(request.batch, request.wanted))
+  }
 })
 
 export interface Worker {
@@ -65,7 +74,6 @@ export const start: Effect.Effect<Worker, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() =>
       fork(process.argv[1] ?? "", ["simulate"], {
-        env: { ...process.env, [marker]: "1" },
         execArgv,
         stdio: ["ignore", "ignore", "inherit", "ipc"]
       })
