@@ -115,13 +115,14 @@ export class FaultInjector {
 
   private send<A, E, R>(name: string, act: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
     return Effect.suspend(() => {
-      const { faults, checker } = this.options
+      const { faults, checker, scheduler } = this.options
       const { kind, nth } = faults.strike(this.who, name, "call")
       checker.asked(this.who, name)
       const named = `${this.who} ${name} ${nth}`
       if (kind !== undefined)
         checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
-      const before = faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named) : 0)
+      const before =
+        faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named, scheduler.clock.now) : 0)
       const after = faults.delay(`${named} after`)
       const isCutOff = () => {
         if (!faults.isCutOff(this.who)) return false

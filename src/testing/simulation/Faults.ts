@@ -42,7 +42,9 @@ export class Faults {
   constructor(
     private readonly seed: number,
     private readonly rates: FaultRates,
-    planned: ReadonlyArray<Fault> | undefined
+    planned: ReadonlyArray<Fault> | undefined,
+    /** When the faults end, in epoch milliseconds. */
+    private readonly endAt: number
   ) {
     this.planned = planned === undefined ? undefined : new Map(planned.map((fault) => [nameOf(fault), fault.kind]))
   }
@@ -102,8 +104,10 @@ export class Faults {
     return chance < 0.95 ? Math.ceil((chance - 0.5) * 10) : Math.floor((chance - 0.95) * 1_000)
   }
 
-  slowness(name: string): number {
-    return 1_000 + Math.floor(drawn(this.seed, `slow ${name}`) * 14_000)
+  /** Milliseconds that a slow call takes from `now` on: at most until the faults end. */
+  slowness(name: string, now: number): number {
+    const drawnSlowness = 1_000 + Math.floor(drawn(this.seed, `slow ${name}`) * 14_000)
+    return Math.max(0, Math.min(drawnSlowness, this.endAt - now))
   }
 
   private draw(name: string, way: "call" | "inside" | "hint"): FaultKind | undefined {

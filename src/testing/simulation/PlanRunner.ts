@@ -204,7 +204,8 @@ export class PlanRunner<R> {
       yield* untilHeard(storage.markFetched(Workload.workspace, id))
       if (nth % 2 === 0) return
       history.uploads.set(id, "acked")
-      yield* untilHeard(storage.ack(Workload.workspace, id))
+      // If only the reply was lost, the sweeper may have deleted the acknowledged file since.
+      yield* Effect.catchTag(untilHeard(storage.ack(Workload.workspace, id)), "UploadNotFound", () => Effect.void)
       trace.note("client", `file ${nth} is acknowledged`)
     }).pipe(Effect.orDie)
   }

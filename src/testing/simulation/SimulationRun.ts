@@ -82,8 +82,8 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
     const trace = new Trace(now)
     const checker = new HistoryChecker(trace, () => scheduler.clock.now, spec.invariants)
     const faults = isPlanned(plan.faults)
-      ? new Faults(seed, noFaults, plan.faults)
-      : new Faults(seed, plan.faults, undefined)
+      ? new Faults(seed, noFaults, plan.faults, startAt + troubled)
+      : new Faults(seed, plan.faults, undefined, startAt + troubled)
     const client = scheduler.actor("client")
     let calm = false
 
