@@ -5,6 +5,7 @@ import * as MemoryFolder from "./test/support/MemoryFolder.js"
 import SlowFirst from "./test/support/SlowFirst.js"
 
 const isLong = process.env.TEST_SIZE === "long"
+const isFaults = process.env.TEST_SIZE === "faults"
 
 // Set here because every process of the run inherits it; global-setup.ts removes the folder.
 if (process.env.TMPDIR === undefined) {
@@ -23,8 +24,17 @@ const sized = [
   "schedule/Expression",
   "uploads/StoragePg",
   "scripts/bench",
-  "testing/Simulation"
+  "testing/Simulation",
+  "testing/SimulatedWorkflows",
+  "workflow/PostgreSQL",
+  "faults/Faults"
 ].map((name) => `test/${name}.test.ts`)
+
+/** The real faults, which `npm run test:faults` runs. */
+const faults = "test/faults/Faults.test.ts"
+
+const include = isFaults ? [faults] : isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"]
+const reporters = isLong || isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */
 const built = (name: string) => fileURLToPath(new URL(`dist/${name}.js`, import.meta.url))
@@ -38,15 +48,17 @@ export default defineConfig({
   },
   test: {
     server: { deps: { external: [/\/dist\/\w+\.js$/] } },
-    include: isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"],
-    exclude: isLong ? [] : ["test/long/**"],
+    include,
+    exclude: isLong || isFaults ? [] : ["test/long/**", faults],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
-    reporters: ["default", "./test/support/CountsReporter.ts"],
+    reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],
     sequence: { sequencer: SlowFirst },
     pool: "forks",
     // Most tests wait for PostgreSQL, processes and sockets, so more workers than cores keep the machine busy.
     poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--max-semi-space-size=64"] } },
+    // Fault cases mostly wait for timeouts and restarts.
+    maxConcurrency: Number(process.env.FAULTS_AT_ONCE ?? 6),
     silent: "passed-only",
     testTimeout: 60_000,
     hookTimeout: 60_000

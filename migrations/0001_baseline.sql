@@ -4,13 +4,14 @@
 -- search_path set to the schema of DATABASE_SCHEMA, so no name here carries a schema.
 --
 --   jobs        job, lease, batch
+--   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL functions complete_deferred() and signal()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL function enqueue()
 --   schedules   schedule
 --   operators   operation, job_undo, saved_view, audit
 --   cluster     pod, leader, share
 --   limits      rate_limit
---   measures    job_bucket, pod_sample, database_sample
+--   measures    job_bucket, queue_wait, pod_sample, database_sample
 --   uploads     upload_content, upload_chunk, upload, upload_workspace
 --   gateway     bot_session, bot_guess, bot_dead_letter
 --   access      workspace_token, session, idempotency
@@ -27,7 +28,7 @@
 
 -- A job, from enqueue until retention deletes it. Its states:
 --
---   pending --claim--> running --finalize--> done | dead | pending again (retry, snooze, rescue)
+--   pending --claim--> running --finalize--> done | dead | pending again (retry, snooze, rescue, suspension)
 --
 -- Claiming a job changes its row but no index entry. PostgreSQL then writes the new row version on the same page and
 -- touches no index (a HOT update), which makes a claim a third cheaper. It does so only if no index mentions a changed
@@ -63,6 +64,10 @@ create table job (
   crash_count smallint not null default 0,
   -- How often the job died; part of the id of its follow-up, so that each death has one.
   death_count smallint not null default 0,
+  -- Null: a plain job. -1: a plain job whose end another row counts (table workflow_child). From 0: a workflow execution,
+  -- whose id is its dedupe key. Incremented by every wake-up and by every end of a run; a suspension states the value it
+  -- saw and is due at once if it has changed, so no wake-up is lost. 0 means that no run has ended yet.
+  woken int,
   status text not null default 'pending',
   queue text not null,
   kind text not null,
@@ -89,7 +94,8 @@ create table job (
     case status
       when 'pending' then lease is null and pod_id is null and heartbeat_at is null
         and finished_at is null and dead_reason is null
-      when 'done' then lease is null and pod_id is null and heartbeat_at is null
+      -- A done job keeps the pod that ran it. The other ended jobs have it in their history.
+      when 'done' then lease is null and heartbeat_at is null
         and finished_at is not null and dead_reason is null
       when 'running' then lease is not null and pod_id is not null and heartbeat_at is not null
         and started_at is not null and finished_at is null and dead_reason is null
@@ -144,6 +150,9 @@ create index job_waiting on job (id) where finished_at is null and (run_at > cre
 -- Dead jobs of one queue, newest first. Used by the list, the groups by error and the counts of a queue.
 create index job_dead on job (queue, id) where dead_reason <> 'cancelled';
 
+-- Dead jobs by time of death. Used by the list of dead jobs, which shows the latest deaths first.
+create index job_dead_finished on job (finished_at, id) where dead_reason <> 'cancelled';
+
 -- Dead jobs of all queues, newest first. Used by the list and the groups by error.
 create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
 
@@ -151,6 +160,9 @@ create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
 -- from dead jobs.
 create index job_cancelled on job (queue, id) where dead_reason = 'cancelled';
 create index job_cancelled_newest on job (id) where dead_reason = 'cancelled';
+
+-- Workflow executions, newest first. Used by their list.
+create index job_execution on job (id) where woken >= 0;
 
 -- A claim and the jobs it took. The claim inserts the row, the finalize of its last job deletes it. The reaper finds
 -- the jobs of lost pods here, and the list of running jobs its ids.
@@ -201,6 +213,159 @@ create index batch_open on batch (id) where closed_at is null;
 
 -- Closed batches by age. Used by cleanup.
 create index batch_closed on batch (closed_at) where closed_at is not null;
+
+----------------------------------------------------------------------------------------------------------- workflows
+
+-- A workflow execution is a job with `woken` from 0. It runs its function from the start whenever it is claimed; results
+-- recorded here are not computed again. Rows of these tables are deleted with the job. There are no foreign keys: a key
+-- to job would make every deletion of a plain job look here.
+
+-- The journal of an execution: a result that was given to its code, in the order of `sequence`. Inserted only by the
+-- holder of the job's lease (the insert locks the job FOR KEY SHARE and compares the lease), never updated.
+create table workflow_step (
+  job_id uuid not null,
+  started_at timestamptz not null,
+  ended_at timestamptz not null,
+  -- A failed attempt that is retried: when.
+  retry_at timestamptz,
+  sequence int not null,
+  attempt smallint not null,
+  -- What recorded it: run, transaction, sleep, signal, children, patch or undo.
+  kind text not null,
+  outcome text not null,
+  name text not null,
+  -- The result or the error, in the form of the library that wrote it.
+  exit jsonb not null,
+
+  constraint workflow_step_pkey primary key (job_id, name, attempt),
+  constraint workflow_step_outcome_known check (outcome in ('done', 'failed', 'retrying')),
+  constraint workflow_step_retry_is_dated check ((outcome = 'retrying') = (retry_at is not null))
+);
+
+-- What executions wait for: a signal, the end of a sleep or of a retry delay, the end of children, other code. The
+-- suspension inserts or locks the rows it waits for, and a completion does the same, so that one of them sees the other.
+-- A signal may come before its execution starts.
+create table workflow_deferred (
+  -- The dedupe key of the execution's job.
+  execution text not null,
+  kind text not null,
+  name text not null,
+  created_at timestamptz not null,
+  -- The end of a sleep, or the timeout of a signal.
+  due_at timestamptz,
+  completed_at timestamptz,
+  -- Children that have not ended.
+  remaining int,
+  -- Whether the execution is suspended on it.
+  waiting boolean not null default false,
+  -- Completed before its execution existed.
+  early boolean not null default false,
+  exit jsonb,
+
+  constraint workflow_deferred_pkey primary key (execution, kind, name),
+  constraint workflow_deferred_kind_known check (kind in ('signal', 'sleep', 'retry', 'children', 'changed'))
+) with (fillfactor = 70);
+
+-- Used by the purge: signals to executions that were never started.
+create index workflow_deferred_early on workflow_deferred (created_at) where early;
+
+-- A job that an execution started. The end of the job decrements `remaining` of the parent's workflow_deferred row with
+-- the kind `children` and this name; at 0 the parent wakes up once.
+create table workflow_child (
+  -- The execution that started it.
+  parent text not null,
+  name text not null,
+  position int not null,
+  child uuid not null,
+  -- Created by this parent: cancelling the parent cancels it.
+  owned boolean not null,
+  -- Set when the parent was told, or at once if the parent does not wait.
+  ended_at timestamptz,
+
+  constraint workflow_child_pkey primary key (parent, name, position)
+);
+
+-- Used when a job ends that others count, and to show the parents of an execution.
+create index workflow_child_child on workflow_child (child);
+
+-- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
+-- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.
+-- A function because the second statement needs a newer snapshot than the first: an execution that starts and suspends
+-- while the first waits for its row must be woken.
+create function complete_deferred(executions text[], kinds text[], names text[], exits jsonb, now_ms float8)
+returns table (place int, outcome text, job_id uuid, queue text, priority smallint, run_at float8)
+language plpgsql
+set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  now_ timestamptz := to_timestamp(now_ms / 1000);
+  -- Places whose row this call completed.
+  fresh int[];
+begin
+  with given as (
+    select distinct on (g.execution, g.kind, g.name) g.* from rows from (unnest(executions), unnest(kinds), unnest(names),
+      jsonb_array_elements(exits)) with ordinality as g(execution, kind, name, exit, place)
+    order by g.execution, g.kind, g.name, g.place
+  ), stored as (
+    insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early)
+    select g.execution, g.kind, g.name, now_, now_, g.exit, not exists (
+      select from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken >= 0)
+    from given g
+    on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit
+      where d.completed_at is null
+    returning d.execution, d.kind, d.name
+  )
+  select array_agg(g.place::int) into fresh
+  from given g join stored s on s.execution = g.execution and s.kind = g.kind and s.name = g.name;
+
+  return query
+    with locked as (
+      select j.id from job j
+      where j.dedupe_key = any(executions) and j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
+        -- An execution that has never run reads its waits when it does.
+        and (j.woken > 0 or j.lease is not null)
+      order by j.id for no key update
+    ), woke as (
+      update job j set woken = j.woken + 1,
+        run_at = case when j.lease is null then least(j.run_at, now_) else j.run_at end
+      from locked where j.id = locked.id
+      returning j.id, j.dedupe_key, j.queue, j.priority, j.run_at
+    )
+    select g.place::int, case when g.place = any(fresh) then 'completed' else 'repeated' end,
+      w.id, w.queue, w.priority, floor(extract(epoch from w.run_at) * 1000)::float8
+    from unnest(executions) with ordinality as g(execution, place) left join woke w on w.dedupe_key = g.execution
+    order by 1;
+end
+$$;
+
+-- Sends a signal to a workflow execution, in the caller's transaction; for programs without the client. Returns
+-- `completed`, or `repeated` if the signal has a value already. Pods are notified when the transaction commits.
+create function signal(execution text, name text, value jsonb default 'null') returns text
+language plpgsql
+set search_path from current
+as $$
+declare
+  answer record;
+begin
+  if coalesce(length(signal.execution), 0) not between 1 and 512 then
+    raise exception 'execution must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if coalesce(length(signal.name), 0) not between 1 and 512 then
+    raise exception 'name must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if octet_length(signal.value::text) > 65536 then
+    raise exception 'value is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
+      hint = 'Send the key under which you store it.';
+  end if;
+  select * into answer from complete_deferred(array[signal.execution], array['signal'], array[signal.name],
+    jsonb_build_array(signal.value), floor(extract(epoch from clock_timestamp()) * 1000)::float8);
+  if answer.queue is not null then
+    perform pg_notify(current_schema || '_work', answer.queue);
+  end if;
+  return answer.outcome;
+end
+$$;
 
 -------------------------------------------------------------------------------------------------------------- queues
 
@@ -478,7 +643,8 @@ begin
     select q.depth_cap into cap from queue q where q.name = target;
     if cap is not null then
       if cap <= (select count(*) from (
-        select from job j where j.queue = target and j.finished_at is null and j.lease is null limit cap) w
+        select from job j where j.queue = target and j.finished_at is null and j.lease is null
+          and (j.woken is null or j.run_at <= now_) limit cap) w
       ) then
         raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
           using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
@@ -538,7 +704,8 @@ begin
     group by 1, 2
   loop
     if given.cap - given.newcomers < (select count(*) from (
-      select from job j where j.queue = given.queue and j.finished_at is null and j.lease is null limit given.cap) w)
+      select from job j where j.queue = given.queue and j.finished_at is null and j.lease is null
+        and (j.woken is null or j.run_at <= now_) limit given.cap) w)
     then
       return query select 0, null::uuid, 'queue_full', given.queue || ' ' || given.cap;
       return;
@@ -565,7 +732,7 @@ begin
     select g.*, to_timestamp(g.run_at / 1000) as starts, to_timestamp(g.dedupe_until / 1000) as held_until
     from jsonb_to_recordset(request->'jobs') as g(place int, id uuid, queue text, kind text, version int, payload jsonb,
       priority smallint, run_at float8, max_attempts smallint, key text, dedupe_key text, dedupe_scope text,
-      dedupe_until float8, replace boolean, on_dead jsonb, meta jsonb, own_id boolean)
+      dedupe_until float8, replace boolean, on_dead jsonb, meta jsonb, own_id boolean, woken int)
     where g.dedupe_key is not null or g.own_id
     order by g.dedupe_key nulls first, g.place
   loop
@@ -573,10 +740,10 @@ begin
     -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
     for try in 1..10 loop
       insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-        dedupe_until, on_dead, meta, created_at, updated_at)
+        dedupe_until, on_dead, meta, woken, created_at, updated_at)
       values (given.id, given.queue, given.kind, given.version, coalesce(given.payload, 'null'), given.priority, given.starts,
         given.max_attempts, given.key, given.dedupe_key, given.dedupe_scope, given.held_until, given.on_dead, given.meta,
-        now_, now_)
+        given.woken, now_, now_)
       on conflict do nothing;
       if found then
         return query select given.place, given.id, 'enqueued', null::text;
@@ -772,6 +939,8 @@ create table pod (
   draining boolean not null,
   started_at timestamptz not null,
   heartbeat_at timestamptz not null,
+  -- How far the database's clock is ahead of the pod's, in seconds.
+  clock_offset float8,
   -- The PostgreSQL server that wrote the last beat: its address and start.
   server text,
 
@@ -861,6 +1030,7 @@ create table job_bucket (
   completed int not null,
   retried int not null,
   dead int not null,
+  cancelled int not null,
   rescued int not null,
   -- Latencies in milliseconds: `processing` from start to end of a run, `total` from due to end. The bytes are a
   -- histogram; concatenating those of several rows merges them.
@@ -878,6 +1048,20 @@ create table job_bucket (
   -- Rows of open buckets are updated every few seconds, in place where the page has room.
   fillfactor = 75,
   autovacuum_vacuum_scale_factor = 0.05
+);
+
+-- What kept the due jobs of a queue from starting, as the leader saw it every few seconds. Written only when it changes.
+create table queue_wait (
+  queue text not null,
+  since timestamptz not null,
+  -- Null while it lasts.
+  until timestamptz,
+  reason text not null,
+
+  constraint queue_wait_pkey primary key (queue, since),
+  constraint queue_wait_reason_known check (
+    reason in ('paused', 'no_pod', 'cooling_down', 'rate_limited', 'key_busy', 'waiting_for_slot')
+  )
 );
 
 -- The resources a pod used in a minute.

@@ -1,9 +1,10 @@
 // Takes screenshots of Mission Control with the demo. `npm run pictures` updates the README's pictures in
-// docs/pictures. `npm run pictures -- --all FOLDER` takes every page, light and dark, wide and narrow, into another
-// folder. `--only PATTERN`, such as `schedules|dark-narrow`, limits it to matching names.
+// docs/pictures, and puts every page, in both themes and three widths, into `pictures/`, which git ignores. There,
+// `sheet-light-1280-1.png` and the like show all pages of one theme and width in a row. `--only PATTERN`, such as
+// `schedules|dark-390`, takes just the matching pages, and leaves the README's pictures alone.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import { setTimeout as rest } from "node:timers/promises"
@@ -14,16 +15,23 @@ import { findChromium, launchOptions } from "./chromium.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const { values: options } = parseArgs({
-  options: { all: { type: "string" }, into: { type: "string" }, only: { type: "string" } }
+  options: { into: { type: "string" }, only: { type: "string" } }
 })
 
-const wide = { width: 1440, height: 900 }
-const narrow = { width: 390, height: 844 }
+const sizes = {
+  1280: { width: 1280, height: 800 },
+  1920: { width: 1920, height: 1080 },
+  390: { width: 390, height: 844 }
+}
+
+/** Pages per contact sheet, and their width in it. */
+const sheets = { 1280: { most: 8, columns: 4 }, 1920: { most: 8, columns: 4 }, 390: { most: 14, columns: 7 } }
+const sheetWidth = 2_000
 
 /** Milliseconds until every part of the demo has some activity. */
 const warmUp = 20_000
 /** Milliseconds until a page has loaded its data and drawn its charts. */
-const settling = 1_500
+const settling = 1_000
 
 const startDemo = async () => {
   const child = spawn(process.execPath, [join(root, "dist", "nightshift.js"), "demo", "--port", "0"], {
@@ -70,6 +78,9 @@ const stretch = async (page) => {
   await page.setViewportSize({ width, height: Math.min(height, 4_000) })
 }
 
+/** Files of the current theme and width, for the contact sheet. */
+const taken = []
+
 const wanted = (file) => options.only === undefined || new RegExp(options.only).test(basename(file))
 
 const take = async (page, hash, file, { open, whole = true } = {}) => {
@@ -79,15 +90,17 @@ const take = async (page, hash, file, { open, whole = true } = {}) => {
   }, hash)
   await page.getByRole("heading", { level: 1 }).waitFor()
   await page.waitForTimeout(settling)
+  await page.waitForFunction(() => !document.body.innerText.includes("Loading"))
   if (open !== undefined) {
     await open(page)
     await page.waitForTimeout(settling)
   }
   const usual = page.viewportSize()
   const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-  if (whole) await stretch(page)
+  if (whole && (await page.locator("dialog").count()) === 0) await stretch(page)
   mkdirSync(dirname(file), { recursive: true })
   await page.screenshot({ path: file })
+  taken.push(file)
   await page.setViewportSize(usual)
   console.log(tooWide > 0 ? `${file}  the page is ${tooWide} px wider than its window` : file)
 }
@@ -103,12 +116,21 @@ const exhaustedJob = async ({ origin, token }) => {
 
 /** Views that need a click: the page and how to open it. */
 const opened = {
-  "overview-menu": ["#/overview", (page) => page.getByRole("button", { name: "Menu" }).click(), "narrow"],
+  "overview-menu": ["#/overview", (page) => page.getByRole("button", { name: "Menu" }).click(), "390"],
   "jobs-filters": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "More filters")],
   "jobs-save-view": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "Save view")],
   "jobs-none": ["#/jobs?kind=nobody_knows", () => {}],
-  "queues-settings": ["#/queues", (page) => press(page, "Settings")],
-  "queues-charts": ["#/queues", (page) => press(page, "Charts")],
+  "jobs-columns": ["#/jobs?state=done&sort=duration", (page) => page.getByText("Columns", { exact: true }).click()],
+  "jobs-enqueue": [
+    "#/jobs",
+    async (page) => {
+      await press(page, "Enqueue")
+      await page.getByRole("dialog").getByLabel("Kind", { exact: true }).fill("charge_card")
+      await page.waitForTimeout(settling)
+      await page.getByRole("dialog").getByLabel("Payload").fill('{\n  "order": 7,\n  "cents": "12"\n}')
+    }
+  ],
+  "queue-settings": ["#/queues/billing", (page) => press(page, "Settings")],
   "schedules-runs": ["#/schedules", (page) => press(page, "Next runs").then(() => press(page, "History"))],
   "schedules-edit": ["#/schedules", (page) => press(page, "Edit")],
   "schedules-new": ["#/schedules", (page) => press(page, "New schedule")],
@@ -139,17 +161,39 @@ const actOnce = async ({ origin, token }) => {
   await change({ paused: false })
 }
 
+/** Shows the pages taken since the last sheet side by side, a few per sheet. */
+const takeSheets = async (browser, folder, name, { columns, most }) => {
+  const page = await browser.newPage({ viewport: { width: sheetWidth, height: 1_000 } })
+  for (let first = 0; first < taken.length; first += most) {
+    const cells = taken.slice(first, first + most).map((file) => {
+      const image = readFileSync(file).toString("base64")
+      return `<figure><figcaption>${basename(file)}</figcaption><img src="data:image/png;base64,${image}"></figure>`
+    })
+    await page.setContent(`<style>
+      body { display: grid; grid-template-columns: repeat(${columns}, 1fr); gap: 12px; margin: 12px; font: 13px sans-serif; background: #888 }
+      figure { margin: 0 } img { width: 100%; max-height: 1400px; object-fit: cover; object-position: top }
+    </style>${cells.join("")}`)
+    const file = join(folder, `sheet-${name}-${first / most + 1}.png`)
+    await page.screenshot({ path: file, fullPage: true })
+    console.log(file)
+  }
+  await page.close()
+}
+
 const takeAll = async (browser, demo, folder) => {
   const job = await exhaustedJob(demo)
   await actOnce(demo)
   for (const colours of ["light", "dark"]) {
-    for (const [size, viewport] of Object.entries({ wide, narrow })) {
+    for (const [size, viewport] of Object.entries(sizes)) {
+      taken.length = 0
       const fileOf = (name) => join(folder, `${name}-${colours}-${size}.png`)
       const page = await visit(browser, demo.link, colours, viewport)
-      const places = await page.locator("nav a.place").evaluateAll((links) => links.map((link) => link.hash))
-      for (const hash of [...places, job, "#/nowhere"]) {
-        await take(page, hash, fileOf(hash === job ? "job" : hash.replace(/\W+/g, "")))
-      }
+      const places = await page.locator("nav a.place").evaluateAll((links) => links.flatMap((link) => link.hash || []))
+      const pods = await page.evaluate(() => fetch("../api/v1/pods").then((response) => response.json()))
+      const more = { job, kind: "#/kinds/charge_card", queue: "#/queues/billing", pod: `#/pods/${pods.pods[0].id}` }
+      for (const hash of places) await take(page, hash, fileOf(hash.replace(/\W+/g, "")))
+      for (const [name, hash] of Object.entries(more)) await take(page, hash, fileOf(name))
+      await take(page, "#/nowhere", fileOf("nowhere"))
       for (const [name, [hash, open, only = size]] of Object.entries(opened)) {
         if (only !== size || !wanted(fileOf(name))) continue
         await take(page, hash, fileOf(name), { open })
@@ -161,6 +205,7 @@ const takeAll = async (browser, demo, folder) => {
       await page.reload()
       await take(page, "#/overview", fileOf("login"))
       await page.context().close()
+      await takeSheets(browser, folder, `${colours}-${size}`, sheets[size])
     }
   }
 }
@@ -181,8 +226,8 @@ try {
   const { browser, stop } = await startBrowser()
   try {
     await rest(warmUp)
-    if (options.all === undefined) await takeFew(browser, demo, resolve(options.into ?? join(root, "docs", "pictures")))
-    else await takeAll(browser, demo, resolve(options.all))
+    if (options.only === undefined) await takeFew(browser, demo, join(root, "docs", "pictures"))
+    await takeAll(browser, demo, resolve(options.into ?? join(root, "pictures")))
   } finally {
     await stop()
   }

@@ -28,6 +28,7 @@ export { DatabaseHealth } from "./measures/DatabaseHealth.js"
 export type { Measures } from "./measures/Measures.js"
 export { MinuteBuckets } from "./measures/MinuteBuckets.js"
 export { PodSamples } from "./measures/PodSamples.js"
+export { QueueWaits } from "./measures/QueueWaits.js"
 export { JobAdmin } from "./queue/admin/JobAdmin.js"
 export { Operations } from "./queue/admin/Operations.js"
 export { Batches } from "./queue/batch/Batches.js"
@@ -48,6 +49,14 @@ export {
 export { InvalidRoute, Routes } from "./queue/settings/Routes.js"
 export { Transactions } from "./queue/Transactions.js"
 export { Wakeups } from "./queue/Wakeups.js"
+export {
+  ChildNotLinked,
+  ExecutionNotFound,
+  InvalidStep,
+  LeaseLost,
+  StepNotFound
+} from "./queue/workflow/WorkflowErrors.js"
+export { Workflows } from "./queue/workflow/Workflows.js"
 export * as Schedule from "./schedule/Schedule.js"
 export { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./schedule/ScheduleErrors.js"
 export { Schedules } from "./schedule/Schedules.js"

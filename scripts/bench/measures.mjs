@@ -3,25 +3,35 @@ import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { median, quantile } from "./statistics.mjs"
 import { browse, keepDoors, openDoors } from "./tabs.mjs"
+import { carry, inbox } from "./uploads.mjs"
 import { knock, receive } from "./webhooks.mjs"
 
 const batchSize = 1000
+const cpuSeconds = (since) => {
+  const { system, user } = process.cpuUsage(since)
+  return (system + user) / 1e6
+}
 const megabytes = () => process.memoryUsage.rss() / 1024 / 1024
 
-/** Enqueues batches of 1000 in sequence. Creating the payloads is not timed. */
-const load = async (instance, { inHours = 0, jobs, keys = 0, stock = 0 }) => {
+/** Enqueues batches of 1000 in sequence, each into the next queue. Creating the payloads is not timed. */
+const load = async (instance, { inHours = 0, jobs, keys = 0, queues = 1, stock = 0 }) => {
   if (stock > 0) await instance.stock(stock)
   let seconds = 0
-  for (let first = 0; first < jobs; first += batchSize) {
-    const payloads = payloadsFrom(first, Math.min(batchSize, jobs - first))
+  let cpu = 0
+  const size = Math.min(batchSize, Math.ceil(jobs / queues))
+  for (let first = 0; first < jobs; first += size) {
+    const payloads = payloadsFrom(first, Math.min(size, jobs - first))
     const options = {}
+    if (queues > 1) options.queue = (first / size) % queues
     if (keys > 0) options.keys = payloads.map(({ n }) => `key-${keyOf(n, keys)}`)
     if (inHours > 0) options.runAt = new Date(Date.now() + inHours * 3_600_000)
     const begun = performance.now()
+    const spent = process.cpuUsage()
     await instance.enqueueBulk(payloads, options)
     seconds += (performance.now() - begun) / 1000
+    cpu += cpuSeconds(spent)
   }
-  return { jobs, seconds, value: jobs / seconds }
+  return { jobs, seconds, cpu, value: jobs / seconds }
 }
 
 /** Concurrent callers as promises, for systems without `enqueueFrom`. */
@@ -47,16 +57,17 @@ const single = async (instance, { callers, jobs }) => {
 }
 
 /** Inserts finished jobs that are past their retention. */
-const age = async (instance, { jobs }) => {
+const age = async (instance, { jobs, kept = 0 }) => {
   await instance.age(jobs)
+  if (kept > 0) await instance.age(kept, 0)
   return {}
 }
 
-const verify = async (instance, { aged, jobs, keptBefore, started }) => {
+const verify = async (instance, { aged, jobs, keptBefore, started, stored }) => {
   if (started !== jobs) throw new Error(`${started} handlers started for ${jobs} jobs`)
   const kept = await instance.kept()
   if (aged > 0) {
-    if (kept >= jobs + aged) throw new Error("nothing was purged meanwhile")
+    if (kept >= jobs + aged + stored) throw new Error("nothing was purged meanwhile")
     return
   }
   const expected = jobs + keptBefore
@@ -65,19 +76,25 @@ const verify = async (instance, { aged, jobs, keptBefore, started }) => {
 
 /**
  * Drains the loaded jobs. Timed from the start of the first handler, which excludes boot time, until every due job is
- * finalized. A run that reaches the limit is rated by the handlers it started.
+ * finalized. A run that reaches the limit is rated by the handlers it started, and so is one that stops at `enough`.
  */
-const drain = async (instance, { aged = 0, doors = false, jobs, keys = 0, limit }, parent) => {
+const drain = async (instance, params, parent) => {
+  const { aged = 0, doors = false, jobs, keys = 0, limit, queues = 1, stored = 0 } = params
+  const { enough = jobs } = params
   let started = 0
   let overlaps = 0
   let begun
+  let spent
   let allStarted
   const everyStart = new Promise((done) => {
     allStarted = done
   })
   const count = () => {
-    if (started === 0) begun = performance.now()
-    if (++started === jobs) allStarted()
+    if (started === 0) {
+      begun = performance.now()
+      spent = process.cpuUsage()
+    }
+    if (++started === enough) allStarted()
   }
   const busy = new Set()
   const countKeyed = async ({ n }) => {
@@ -97,17 +114,18 @@ const drain = async (instance, { aged = 0, doors = false, jobs, keys = 0, limit 
   const opened = performance.now()
   const inTime = sleep(limit * 1000, "late")
   if (doors) await openDoors(instance, count, parent)
-  else await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues: 1 })
+  else await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues })
   const late = (await Promise.race([everyStart, inTime])) === "late"
-  while (!late && (await instance.unfinished())) await sleep(1)
+  while (!late && enough === jobs && (await instance.unfinished(queues))) await sleep(1)
   const ended = performance.now()
+  const cpu = cpuSeconds(spent)
   clearInterval(sampling)
   if (doors) await keepDoors(parent)
 
-  if (!late) await verify(instance, { aged, jobs, keptBefore, started })
+  if (!late && enough === jobs) await verify(instance, { aged, jobs, keptBefore, started, stored })
   if (started === 0) throw new Error(`no handler started within ${limit} s`)
   const seconds = (ended - begun) / 1000
-  return { jobs: started, seconds, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
+  return { jobs: started, seconds, cpu, value: started / seconds, rss, overlaps, late, boot: (begun - opened) / 1000 }
 }
 
 const latencies = (nanoseconds) => {
@@ -171,9 +189,28 @@ const produce = async (instance, { samples, warming }) => {
   return {}
 }
 
-/** Serves empty queues until killed. */
-const idle = async (instance, { queues }, { say }) => {
-  await instance.work({ onJob: () => {}, keyed: false, queues })
+/** Lists the newest finished jobs, the first page of Mission Control. */
+const list = async (instance, { samples }) => {
+  const taken = []
+  for (let n = 0; n < samples; n++) {
+    const begun = performance.now()
+    await instance.list()
+    taken.push(performance.now() - begun)
+  }
+  return { list: median(taken) }
+}
+
+/** Resumes the queue that other processes drain, and rates them by the times in the table. */
+const watch = async (instance, { jobs }) => {
+  await instance.resume()
+  while (await instance.unfinished()) await sleep(20)
+  const seconds = await instance.span()
+  return { jobs, seconds, value: jobs / seconds }
+}
+
+/** Serves queues until killed. */
+const idle = async (instance, { paused, queues }, { say }) => {
+  await instance.work({ onJob: () => {}, keyed: false, paused, queues })
   await say({ ready: true })
   return new Promise(() => {})
 }
@@ -228,7 +265,11 @@ export const measures = {
   latency,
   listen,
   produce,
+  list,
+  watch,
   idle,
+  inbox,
+  carry,
   receive,
   knock,
   browse,

@@ -1,6 +1,6 @@
 // Options of `npm run bench`.
 import { parseArgs } from "node:util"
-import { rowIds, rows, titleOf } from "./rows.mjs"
+import { rowIds, rows, titleOf, usualRowIds } from "./rows.mjs"
 import { systemIds } from "./systems.mjs"
 
 const help = `npm run bench [-- options]: Nightshift beside its peers, on one PostgreSQL, in one sitting
@@ -11,6 +11,7 @@ const help = `npm run bench [-- options]: Nightshift beside its peers, on one Po
   --rows a,b      rows, as below
   --limit S       seconds after which one drain is stopped and rated by what it got done [180]
   --json FILE     also write everything measured as JSON
+  --charts FOLDER also draw growth, scaling and cost as SVG
   --help          this text
 
 Rows:
@@ -25,8 +26,8 @@ const positive = (name, text) => {
   return value
 }
 
-const chosen = (name, text, known) => {
-  if (text === undefined) return known
+const chosen = (name, text, known, usual = known) => {
+  if (text === undefined) return usual
   const wanted = text.split(",").filter((each) => each !== "")
   const unknown = wanted.filter((each) => !known.includes(each))
   if (unknown.length > 0)
@@ -45,6 +46,7 @@ export const readOptions = (args) => {
       rows: { type: "string" },
       limit: { type: "string", default: "180" },
       json: { type: "string" },
+      charts: { type: "string" },
       help: { type: "boolean", default: false }
     }
   })
@@ -57,7 +59,8 @@ export const readOptions = (args) => {
     rounds: positive("rounds", values.rounds),
     limit: positive("limit", values.limit),
     systems: chosen("only", values.only, systemIds),
-    rows: chosen("rows", values.rows, rowIds),
+    rows: chosen("rows", values.rows, rowIds, usualRowIds),
+    charts: values.charts,
     json: values.json
   }
 }

@@ -16,6 +16,8 @@ export const searches = new Set([
   "jobs, by dedupe key",
   "jobs, by error text",
   "jobs, by error text that is not there",
+  "jobs, done, by duration",
+  "kind, slowest runs",
   "dead, one group"
 ])
 
@@ -42,6 +44,13 @@ export const requestsOf = async (get) => {
     "jobs, running": jobs({ state: "running" }),
     "jobs, retrying": jobs({ state: "retrying" }),
     "jobs, of tomorrow": jobs({ state: "scheduled" }),
+    "scheduled, by due time": jobs({ state: "scheduled", sort: "due", order: "asc" }),
+    "dead, by time of death": jobs({ state: "dead", sort: "finished" }),
+    "jobs, done, by duration": jobs({ state: "done", sort: "duration" }),
+    "kind, slowest runs": jobs({ kind: "kind-3", state: "done", sort: "duration" }),
+    "kind, durations": `metrics/durations${rangeOf(1_800)}&kind=kind-3`,
+    "pods, running jobs": `jobs${query({ state: "running", sort: "when", order: "asc", limit: 200 })}`,
+    kinds: "kinds",
     "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),
     "jobs, of one kind": jobs({ kind: "kind-3" }),
     "jobs, of a kind that is not there": jobs({ kind: "nobody" }),
@@ -55,6 +64,7 @@ export const requestsOf = async (get) => {
     "dead, one group": jobs(group.filter),
     "saved views": "views",
     job: `jobs/${buried.id}`,
+    "job, why it waited": `jobs/${buried.id}/waits`,
     "job, why it waits": `jobs/${scheduled.id}/why`,
     schedules: "schedules?limit=1000",
     "schedule, being written": `expressions${query({ cron: "0 3 * * 1-5", timezone: "Europe/Berlin", count: 3 })}`,

@@ -31,7 +31,7 @@ const settings = {
 }
 
 // Stops PostgreSQL when its stdin closes, even if this process was killed.
-const supervisor =
+export const supervisor =
   'exec 3<&0; "$@" </dev/null 3<&- & server=$!; (cat <&3 >/dev/null; kill -INT $server 2>/dev/null) & wait $server'
 
 export const freePort = () =>
@@ -49,7 +49,7 @@ const binaries = async () => {
 }
 
 // Creates the links that the package's install script would create; `npm ci --ignore-scripts` skips it.
-const linkLibraries = (native) => {
+export const linkLibraries = (native) => {
   const inside = (path) => join(native, path.replace(/^native\//, ""))
   for (const { source, target } of JSON.parse(readFileSync(join(native, "pg-symlinks.json"), "utf8"))) {
     const link = inside(target)
@@ -79,10 +79,10 @@ const enterable = (path) => {
 }
 
 // PostgreSQL refuses to run as root, so it runs as another user, who needs access to its files.
-const settleIn = (base, native) => {
+export const settleIn = (base, native) => {
   if (process.getuid?.() !== 0) return { native, account: {} }
   const account = accountOf("postgres") ?? accountOf("nobody")
-  if (account === undefined) throw new Error("When run as root, the benchmark needs a user named postgres or nobody")
+  if (account === undefined) throw new Error("When run as root, PostgreSQL needs a user named postgres or nobody")
   chmodSync(base, 0o755)
   if (enterable(join(native, "bin"))) return { native, account }
   const copy = join(base, "native")
@@ -90,15 +90,15 @@ const settleIn = (base, native) => {
   return { native: copy, account }
 }
 
-const makeFolder = (path, account) => {
+export const makeFolder = (path, account) => {
   mkdirSync(path, { mode: 0o700 })
   if (account.uid !== undefined) chownSync(path, account.uid, account.gid)
   return path
 }
 
-const untilReady = async (server, log) => {
+export const untilReady = async (server, log) => {
   for (let waited = 0; waited < 30_000; waited += 10) {
-    if (readFileSync(log, "utf8").includes("ready to accept connections")) return
+    if (readFileSync(log, "utf8").match(/ready to accept (read.only )?connections/)) return
     if (server.exitCode !== null) break
     await sleep(10)
   }

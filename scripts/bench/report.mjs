@@ -23,6 +23,10 @@ const cells = {
   ms: (results, row, system) =>
     `${figure(results, row, system).toFixed(2)} / ${figure(results, row, system, "p95").toFixed(2)} ms`,
   statements: (results, row, system) => `${figure(results, row, system).toFixed(1)}/s`,
+  "MB/s": (results, row, system) =>
+    `${compact(figure(results, row, system))} / ${compact(figure(results, row, system, "out"))} MB/s`,
+  cost: (results, row, system) =>
+    `${figure(results, row, system).toFixed(0)} s, ${(figure(results, row, system, "wal") / 1e9).toFixed(2)} GB WAL`,
   MB: (results, row, system) =>
     `${figure(results, row, system).toFixed(0)} MB ${(100 * figure(results, row, system, "growth")).toFixed(0)}%`
 }

@@ -1,4 +1,6 @@
 // The measurements, their systems and their steps. Counts are multiples of --jobs; the bars apply to --jobs 30000.
+import { rmSync } from "node:fs"
+import { growthRows } from "./growth.mjs"
 import { share, times } from "./scale.mjs"
 import { serveOf } from "./serving.mjs"
 
@@ -22,6 +24,41 @@ const drainOf = (factor, { pinned = false, settled = true } = {}) => {
     if (settled) await bench.settle()
     if (pinned) await bench.pin()
     return bench.drain({ jobs: total })
+  }
+}
+
+const perMillion = (amount, jobs) => (amount * 1e6) / jobs
+
+/**
+ * CPU seconds and WAL bytes of a million jobs, from enqueue to the end. The client's CPU excludes boot. The vacuum and
+ * checkpoint between loading and draining are not counted.
+ */
+const measureCost = async (bench, { jobs }) => {
+  const total = times(5)(jobs)
+  await bench.child("load", { prepare: true, jobs: 1 })
+  const empty = await bench.used()
+  const loaded = await bench.child("load", { jobs: total })
+  const full = await bench.used()
+  await bench.settle()
+  const before = await bench.used()
+  const drained = await bench.drain({ jobs: total + 1 })
+  const after = await bench.used()
+  const client = perMillion(loaded.cpu + drained.cpu, total)
+  const server = perMillion(full.cpu - empty.cpu + after.cpu - before.cpu, total)
+  const wal = perMillion(full.wal - empty.wal + after.wal - before.wal, total)
+  return { value: client + server, client, server, wal, rate: drained.value }
+}
+
+/** 8 MiB per file over 4 connections. */
+const measureUploads = async (bench, { jobs }) => {
+  const receiver = bench.start("inbox", { prepare: true })
+  const door = await receiver.ready
+  try {
+    const files = Math.max(2, Math.round(48 * share(jobs)))
+    return await bench.child("carry", { ...door, outside: true, connections: 4, files, size: 8 * 1024 * 1024 })
+  } finally {
+    await receiver.end()
+    if (door.folder !== undefined) rmSync(door.folder, { recursive: true, force: true })
   }
 }
 
@@ -212,13 +249,31 @@ export const rows = [
     measure: measureIdle
   },
   {
+    id: "uploads",
+    title: "files of 8 MiB, 4 connections, MB/s in / out",
+    unit: "MB/s",
+    systems: ["nightshift", "bare-disk"],
+    measure: measureUploads
+  },
+  {
+    id: "cost",
+    title: "CPU and WAL of a million jobs, enqueue to end",
+    unit: "cost",
+    systems: ["nightshift", "graphile-batched", "pg-boss"],
+    measure: measureCost
+  },
+  {
     id: "memory",
     title: "RSS at full speed, peak and growth",
     unit: "MB",
     systems: ["nightshift", "graphile-batched"],
     once: true,
     measure: measureMemory
-  }
+  },
+  ...growthRows
 ]
 
 export const rowIds = rows.map(({ id }) => id)
+
+/** Rows of a run that names none. */
+export const usualRowIds = rows.filter(({ onlyByName }) => onlyByName !== true).map(({ id }) => id)

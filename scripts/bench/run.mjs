@@ -4,6 +4,7 @@ import { cpus, totalmem } from "node:os"
 import { dirname, resolve } from "node:path"
 import pg from "pg"
 import { barsFrom } from "./bars.mjs"
+import { drawCharts } from "./charts.mjs"
 import { readOptions } from "./options.mjs"
 import { installPeers, peerVersions } from "./peers.mjs"
 import { startPostgres } from "./postgres.mjs"
@@ -138,6 +139,9 @@ const main = async () => {
     const results = await measureAll({ options, rows, stores: stores.urls, systems })
     const names = systems.map(({ id, title }) => ({ id, title }))
     console.log(`\n${printTables({ jobs: options.jobs, results, rows, systems: names })}`)
+    if (options.charts !== undefined) {
+      for (const file of drawCharts(results, options.charts)) console.log(`\nDrawn in ${file}`)
+    }
     if (options.json === undefined) return
     const { jobs, limit, rounds } = options
     const versions = peers ? peerVersions() : {}

@@ -6,16 +6,21 @@
 //   unavailable   a function: why it cannot run here, or undefined
 //   prepare(url)  creates the schema in a fresh database, before any instance is opened
 //   open(url)     an instance, in a separate process:
-//     enqueueBulk(payloads, options)   stores one batch; options: keys (one per payload), runAt (a Date)
+//     enqueueBulk(payloads, options)   stores one batch; options: keys (one per payload), runAt (a Date),
+//                                      queue (its index)
 //     enqueue(payload)                 stores one job; resolves when it is durable
 //     enqueueFrom(callers, next)       many callers, each enqueuing what next() returns until undefined, in
 //                                      sequence; default: promises around enqueue
 //     work(options)                    starts working; options: onJob(payload) called when a handler starts and
 //                                      awaited if it returns a promise, keyed (one job of a key at a time),
-//                                      queues (number of queues the pod serves). Returns stop()
-//     unfinished()                     whether a due job is not yet finalized in the store
+//                                      queues (number of queues the pod serves), paused (until resume()).
+//                                      Returns stop()
+//     unfinished(queues)               whether a due job of these queues [1] is not yet finalized in the store
 //     kept()                           finished jobs still stored, or undefined if completed jobs are deleted
-//     age(count)                       inserts finished jobs past their retention
+//     age(count, days)                 inserts jobs that finished this many days ago [30, past their retention]
+//     list()                           lists the newest 50 finished jobs
+//     span()                           seconds from the first start to the last end in the store
+//     inbox()                          starts an upload endpoint; returns its port, path, contentPath and headers
 //     stock(count)                     inserts jobs of every state, in queues that no pod serves
 //     serve({ onJob })                 works inside its HTTP service, on a queue that is paused until resume();
 //                                      returns the port and an access token
@@ -34,7 +39,8 @@ export const systemIds = [
   "bullmq-postgres",
   "bullmq-redis",
   "sql-limit",
-  "bare-http"
+  "bare-http",
+  "bare-disk"
 ]
 
 /** Loads a system by its id. */

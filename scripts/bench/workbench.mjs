@@ -1,6 +1,7 @@
 // Runs one measurement of one system with a fresh database, its processes and the server's statistics.
 import { setTimeout as sleep } from "node:timers/promises"
 import pg from "pg"
+import { serverCpu } from "./cpu.mjs"
 import { startChild } from "./processes.mjs"
 
 // Timeout of boot, load and verification in seconds; generous, because other programs may use the machine.
@@ -62,6 +63,22 @@ const openDatabase = async (serverUrl, database) => {
       )
       return rows[0].longest ?? undefined
     },
+    // What the server has used so far: CPU seconds, if it runs on this machine, and bytes of WAL.
+    used: async () => {
+      const query = "select pg_backend_pid() as pid, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 as wal"
+      const { pid, wal } = (await admin.query(query)).rows[0]
+      return { cpu: serverCpu(pid), wal }
+    },
+    /** The server's time per row of a statement, in microseconds. */
+    timePerRow: async (like) => {
+      await admin.query("create extension if not exists pg_stat_statements")
+      const { rows } = await admin.query(
+        `select sum(total_exec_time) * 1000 / nullif(sum(rows), 0) as each
+         from pg_stat_statements join pg_database on pg_database.oid = dbid where datname = $1 and query ilike $2`,
+        [database, like]
+      )
+      return rows[0].each ?? undefined
+    },
     trackStatements: () =>
       admin.query(`alter database ${database} set pg_stat_statements.track = 'top'`).catch(() => {}),
     statements: countStatements,
@@ -99,9 +116,12 @@ export const measureOnce = async ({ id, limit, row, scale, stores, system }) => 
   const child = (measure, params) => start(measure, params).result
   try {
     if (row.tracked) await store.trackStatements()
-    const { longestStatement, pin, settle, statements } = store
+    const { longestStatement, pin, settle, statements, timePerRow, used } = store
     const drain = (params) => child("drain", params)
-    return await row.measure({ start, child, drain, settle, pin, statements, longestStatement }, scale)
+    return await row.measure(
+      { start, child, drain, settle, pin, statements, longestStatement, timePerRow, used },
+      scale
+    )
   } finally {
     await Promise.allSettled(children.map(({ end }) => end()))
     await store.close()

@@ -17,6 +17,7 @@ const commands = {
   enqueue: () => import("./jobs/EnqueueCommand.js"),
   jobs: () => import("./jobs/JobsCommand.js"),
   batches: () => import("./jobs/BatchesCommand.js"),
+  workflows: () => import("./workflows/WorkflowsCommand.js"),
   queues: () => import("./queues/QueuesCommand.js"),
   schedules: () => import("./schedules/SchedulesCommand.js"),
   uploads: () => import("./uploads/UploadsCommand.js"),
@@ -24,7 +25,8 @@ const commands = {
   migrate: () => import("./MigrateCommand.js"),
   doctor: () => import("./DoctorCommand.js"),
   config: () => import("./ConfigCommand.js"),
-  simulate: () => import("./simulate/SimulateCommand.js")
+  simulate: () => import("./simulate/SimulateCommand.js"),
+  chaos: () => import("./chaos/ChaosCommand.js")
 }
 
 /** Loads only the named command, or all of them for --help, completions and suggestions for a misspelled name. */

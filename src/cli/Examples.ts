@@ -27,6 +27,13 @@ const more: ReadonlyArray<Example> = [
   ["nightshift batches list", "list batches and their progress"],
   ["nightshift batches show <id>", "show a batch and its progress"],
   ["nightshift jobs cancel --batch <id>", "cancel the jobs of a batch"],
+  ["nightshift workflows list --status waiting", "list executions that wait for a signal or children"],
+  ["nightshift workflows show order/A-17", "show its steps, waits and children"],
+  [`nightshift workflows start order A-17 --payload '{"id":"A-17"}'`, "start an execution, once per key"],
+  [`nightshift workflows signal order/A-17 approval --value '{"by":"ada"}'`, "send a signal"],
+  ["nightshift workflows cancel order/A-17", "undo its steps and end it"],
+  ["nightshift workflows retry order/A-17", "continue from the failed step"],
+  ["nightshift workflows fork order/A-17 charge", "start a new execution from this step"],
   ["nightshift uploads tokens create --workspace acme", "create a token and print it once"],
   ["nightshift uploads tokens list --workspace acme", "list tokens"],
   ["nightshift uploads tokens revoke <id> --workspace acme", "revoke a token"],
@@ -57,6 +64,9 @@ const more: ReadonlyArray<Example> = [
   ["nightshift simulate --runs 10000", "run 10,000 simulations"],
   ["nightshift simulate --seed 42 --trace", "print every step of one simulation"],
   ["nightshift simulate --seed 42 --json", "print JSON"],
+  ["nightshift chaos --url http://127.0.0.1:8787 --allow pause,cancel", "inject faults by the HTTP API"],
+  ["nightshift chaos --url http://127.0.0.1:8787 --allow connections,locks --json", "inject faults by the database"],
+  ["nightshift chaos --url http://127.0.0.1:8787 --allow sigkill --pid <pid>", "kill a pod on this machine"],
   ["nightshift jobs requeue --kind receipt --text ECONNREFUSED", "requeue all jobs with the same error"]
 ]
 

@@ -30,6 +30,7 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -61,6 +62,7 @@ export type QueueServices =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Transactions
   | Schedules

@@ -20,12 +20,13 @@ import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
-export type Ports = Queue | Queues | JobAdmin | JobSearch | Batches | Schedules | Kinds | Transactions
+export type Ports = Queue | Queues | JobAdmin | JobSearch | Workflows | Batches | Schedules | Kinds | Transactions
 
 /** Where log lines go, as `console` takes them. */
 export interface LogSink {
@@ -64,17 +65,12 @@ export const logging = (log: LogSink | false | undefined) => {
   return log === false ? Logger.remove(Logger.defaultLogger) : Logger.replace(Logger.defaultLogger, sinkLogger(log))
 }
 
-interface Waiting {
-  readonly job: NewJob
-  readonly settle: (exit: Exit.Exit<Answer, unknown>) => void
-}
-
 /** Runs Effects of a shift as promises. */
 export interface Engine<R> {
   readonly clock: Clock.Clock
   /** Runs an effect. Rejects with an error of the client. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
-  /** Stores one job, batched with all others of the same tick. */
+  /** Stores one job, batched with others. */
   readonly store: (job: NewJob) => Promise<Answer>
   readonly close: () => Promise<void>
 }
@@ -90,8 +86,9 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
   const [clock, context] = built.value
   const queue = Context.get(context as Context.Context<Queue>, Queue)
   let closed: Promise<void> | undefined
-  let waiting: Array<Waiting> = []
-  const underWay = new Set<Promise<void>>()
+  const submit = await runtime.runPromise(queue.submitter)
+  let underWay = 0
+  let whenStored = () => {}
 
   const run = async <A, E2>(effect: Effect.Effect<A, E2, R | Queue>, signal?: AbortSignal): Promise<A> => {
     if (closed !== undefined) throw new ClosedError()
@@ -101,34 +98,22 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
     throw fromCause(exit.cause)
   }
 
-  // One fiber for all calls of a tick: a fiber per call costs more than the batcher.
-  const flush = () => {
-    const all = waiting
-    waiting = []
-    const stored = runtime.runPromiseExit(queue.enqueueEach(all.map(({ job }) => job))).then((exit) => {
-      underWay.delete(stored)
-      for (const [place, { settle }] of all.entries()) {
-        const own = Exit.isSuccess(exit) ? exit.value[place] : Exit.failCause(exit.cause)
-        settle(own ?? Exit.die(new Error("the queue gave no answer")))
-      }
-    })
-    underWay.add(stored)
-  }
-
   const store = async (job: NewJob): Promise<Answer> => {
     if (closed !== undefined) throw new ClosedError()
-    const exit = await new Promise<Exit.Exit<Answer, unknown>>((settle) => {
-      waiting.push({ job, settle })
-      if (waiting.length === 1) queueMicrotask(flush)
-    })
+    underWay += 1
+    const exit = await new Promise<Exit.Exit<Answer, unknown>>((answer) => submit(job, answer))
+    underWay -= 1
+    if (underWay === 0) whenStored()
     if (Exit.isSuccess(exit)) return exit.value
     throw fromCause(exit.cause)
   }
 
   // Finish enqueues that are in flight before closing the connections.
   const end = async () => {
-    await Promise.resolve()
-    await Promise.all(underWay)
+    await new Promise<void>((done) => {
+      whenStored = done
+      if (underWay === 0) done()
+    })
     await runtime.dispose()
   }
   return { clock, run, store, close: () => (closed ??= end()) }

@@ -77,7 +77,7 @@ export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknow
   followUp(payload: In): FollowUp
 }
 
-const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
+export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
   if (typeof backoff === "object" && "base" in backoff) return Backoff.exponential(backoff)
   return Array.isArray(backoff)
     ? Backoff.stepwise(...(backoff as [DurationInput, ...ReadonlyArray<DurationInput>]))

@@ -8,6 +8,7 @@ import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
+import { Workflows } from "../queue/workflow/Workflows.js"
 import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
@@ -16,13 +17,9 @@ import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
+import { opened, type ResultOptions, type WorkflowAdmin } from "./workflow/Executions.js"
 
-export interface ResultOptions {
-  /** How long to wait. [until the job is done or dead] */
-  readonly timeout?: DurationInput
-  /** Stops waiting when it is aborted. */
-  readonly signal?: AbortSignal
-}
+export type { ResultOptions } from "./workflow/Executions.js"
 
 /** The queue, for programs that use promises. */
 export interface Shift {
@@ -48,6 +45,8 @@ export interface Shift {
   readonly batches: BatchAdmin.BatchAdmin
   /** Recurring jobs. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
+  /** Executions of workflows. The methods of a workflow call these. */
+  readonly workflows: WorkflowAdmin
   /** Stops the workers of this shift, then closes its connections. */
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
@@ -139,7 +138,33 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     return (read === undefined ? job.result : read.value) as Result
   }
 
+  const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>
+    run(Effect.flatMap(Workflows, use))
+
+  const workflows: WorkflowAdmin = {
+    start: async (target, payload, execution, { tx, ...options }) => {
+      const [ready] = await newJobs(target, [payload], options)
+      if (ready === undefined) throw fromCause(Cause.die(new Error("a job was not made")))
+      const starting = { ...ready, link: "execution", dedupe: { key: execution, scope: "retained" } } as const
+      const answer = tx === undefined ? await engine.store(starting) : (await storeAll([starting], tx))[0]
+      if (answer === undefined) throw fromCause(Cause.die(new Error("the queue gave no answer")))
+      const outcome = answer._tag === "Enqueued" ? "started" : "existing"
+      return { id: Enqueue.enqueuedOf<never>(answer).id, execution, outcome }
+    },
+    signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
+    cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
+    retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
+    fork: async (execution, step, as) => (await inWorkflows((port) => port.fork(execution, step, { as }))).execution,
+    show: (execution) => inWorkflows((port) => port.show(execution))
+  }
+  const leave = opened({ workflows, result })
+  const closing = async () => {
+    leave()
+    await close()
+  }
+
   return {
+    workflows,
     enqueue,
     enqueueMany: async (job, payloads, { tx, ...options } = {}) =>
       (await storeAll(await newJobs(job, payloads, options), tx)).map((answer) => Enqueue.enqueuedOf(answer)),
@@ -150,7 +175,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
-    close,
-    [Symbol.asyncDispose]: close
+    close: closing,
+    [Symbol.asyncDispose]: closing
   }
 }

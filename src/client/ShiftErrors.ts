@@ -154,6 +154,42 @@ export class InvalidResultError extends ShiftError {
   }
 }
 
+/** A step of a workflow failed in its last attempt. `message` is that of the error it threw. */
+export class StepFailedError extends ShiftError {
+  override readonly name = "StepFailedError"
+  constructor(
+    readonly step: string,
+    /** The name of the error that the step threw. */
+    readonly errorName: string,
+    message: string
+  ) {
+    super("STEP_FAILED", message)
+  }
+}
+
+/** Children of a workflow failed. All of them have ended. */
+export class ChildrenFailedError extends ShiftError {
+  override readonly name = "ChildrenFailedError"
+  constructor(
+    readonly step: string,
+    readonly failures: ReadonlyArray<{ readonly position: number; readonly error: string }>,
+    message: string
+  ) {
+    super("CHILDREN_FAILED", message)
+  }
+}
+
+/** There is no execution with this key, or its retention is over. */
+export class ExecutionNotFoundError extends ShiftError {
+  override readonly name = "ExecutionNotFoundError"
+  constructor(
+    readonly execution: string,
+    message: string
+  ) {
+    super("EXECUTION_NOT_FOUND", message)
+  }
+}
+
 /** The schedule is invalid. Nothing was written. */
 export class InvalidScheduleError extends ShiftError {
   override readonly name = "InvalidScheduleError"
@@ -277,6 +313,8 @@ interface Fields {
   readonly holder: string
   readonly name: string
   readonly job: string
+  readonly execution: string
+  readonly step: string
   readonly error: unknown
   readonly sqlState: string | undefined
 }
@@ -287,6 +325,9 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   JobIdTaken: ({ id }, message) => new JobIdTakenError(id, message),
   QueueFull: ({ cap, queue }, message) => new QueueFullError(queue, cap, message),
   JobNotFound: ({ id }, message) => new JobNotFoundError(id, message),
+  ExecutionNotFound: ({ execution }, message) => new ExecutionNotFoundError(execution, message),
+  StepNotFound: ({ step }, message) => new InvalidOptionError(step, message),
+  InvalidStep: ({ step }, message) => new InvalidOptionError(step, message),
   JobNotInState: ({ allowed, id, state }, message) => new JobStateError(id, state, allowed, message),
   DedupeKeyHeld: ({ holder, id }, message) => new DedupeKeyHeldError(id, holder, message),
   QueueNotFound: ({ name }, message) => new QueueNotFoundError(name, message),

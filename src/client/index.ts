@@ -34,9 +34,11 @@ export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {
   BatchError,
+  ChildrenFailedError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
+  ExecutionNotFoundError,
   InvalidJobError,
   InvalidOptionError,
   InvalidPayloadError,
@@ -53,10 +55,14 @@ export {
   ScheduleNotFoundError,
   ShiftError,
   StartError,
+  StepFailedError,
   TransactionError
 } from "./ShiftErrors.js"
 export type { Issue, StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
+export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"
+export type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./workflow/Step.js"
+export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
 
 // `await using` needs this symbol. The first releases of Node 20 do not have it.
 if (Symbol.asyncDispose === undefined) {

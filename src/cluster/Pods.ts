@@ -29,6 +29,8 @@ export interface PodState {
   readonly slots: ReadonlyArray<QueueSlots>
   /** The pod is stopping and claims no new jobs. */
   readonly draining: boolean
+  /** How far the database's clock is ahead of the pod's, in seconds; absent if it is not measured. */
+  readonly clockOffset?: number | undefined
 }
 
 export interface StoredPod extends PodFacts, PodState {
@@ -44,6 +46,9 @@ export interface Orders {
   /** Number of live pods that serve each of its queues, including this one. */
   readonly companions: ReadonlyMap<string, number>
 }
+
+/** A pod without a label is shown by the end of its id, which is random; the start is the same for pods of one day. */
+export const shortPod = (id: string): string => id.slice(-8)
 
 /** Signal topic for pods that start, drain or stop. */
 export const podsTopic = "pods"

@@ -23,6 +23,7 @@ interface PodRow {
   readonly heartbeat_at: number
   readonly beat: string
   readonly server: string | null
+  readonly clock_offset: number | null
 }
 
 interface OrderRow {
@@ -47,10 +48,11 @@ const toPod = (row: PodRow): StoredPod => ({
   draining: row.draining,
   startedAt: row.started_at,
   heartbeatAt: row.heartbeat_at,
-  server: row.server ?? undefined
+  server: row.server ?? undefined,
+  clockOffset: row.clock_offset ?? undefined
 })
 
-const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining, server,
+const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining, server, clock_offset,
     ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
     ${micros("heartbeat_at")}::text as beat`
 
@@ -60,7 +62,7 @@ const statementsOf = (schema: string) => ({
   with hurry as materialized (
     select set_config('synchronous_commit', 'off', true)
   ), beaten as (
-    update ${schema}.pod set heartbeat_at = ${instant("$2")}, slots = $3::jsonb, draining = $4,
+    update ${schema}.pod set heartbeat_at = ${instant("$2")}, slots = $3::jsonb, draining = $4, clock_offset = $7,
       server = ${ServerIdentity.expression}
     from hurry where id = $1 returning id
   )
@@ -72,8 +74,8 @@ const statementsOf = (schema: string) => ({
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
-    started_at, server)
-  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")},
+    started_at, clock_offset, server)
+  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13,
     ${ServerIdentity.expression})
   on conflict (id) do nothing`,
 
@@ -146,7 +148,8 @@ const make = Effect.gen(function* () {
         facts.host.name,
         facts.host.pid,
         facts.host.node,
-        facts.startedAt
+        facts.startedAt,
+        state.clockOffset ?? null
       ])
     )
 
@@ -163,7 +166,8 @@ const make = Effect.gen(function* () {
               JSON.stringify(state.slots),
               state.draining,
               quiet,
-              facts.queues
+              facts.queues,
+              state.clockOffset ?? null
             ])
           )
           // The first heartbeat, or the first one after another pod removed this pod as dead.

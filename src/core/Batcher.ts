@@ -4,7 +4,8 @@ import { Cause, Effect, Exit, FiberId, type Scope } from "effect"
 // adds no delay and a busy one batches automatically. Each lane is one fiber that flushes; waiting items are held in a
 // plain array because thousands per second pass through and a fiber for each would be too expensive. A second lane
 // starts a flush only when the waiting weight is at least the weight in flight: this keeps batches large and still
-// overlaps round trips.
+// overlaps round trips. With `gather`, a flush also waits while each turn of the event loop brings more items: a process
+// that is busy receiving stores more of them at once, and an idle one waits for the end of the current turn only.
 
 export interface BatcherOptions<Item, Answer, E, R> {
   /** The weight one item adds to a batch. [1] */
@@ -13,6 +14,8 @@ export interface BatcherOptions<Item, Answer, E, R> {
   readonly maxWeight: number
   /** Maximum number of concurrent flushes. With one lane, flushes run in order. [1] */
   readonly lanes?: number
+  /** Calls back after the current turn of the event loop. With it, a flush collects the items of several turns. */
+  readonly gather?: (turnEnded: () => void) => void
   /** Maximum weight of waiting items. When it is reached, `submit` waits for room. */
   readonly capacity: number
   /** Processes a batch and returns one exit per item, in the order of the items. */
@@ -47,6 +50,9 @@ interface Entry<Item, Answer, E> {
   readonly number: number
   readonly answer: (exit: Exit.Exit<Answer, E>) => void
 }
+
+/** Maximum number of turns for which a flush collects items. */
+const mostTurns = 4
 
 /** A flush in progress: the number of its first entry and its total weight. */
 interface Flight {
@@ -124,18 +130,34 @@ export const make = <Item, Answer, E, R>(
     const idle: Array<() => void> = []
     let forDrained: Array<{ readonly number: number; readonly tell: () => void }> = []
     const weightOf = options.weight ?? (() => 1)
+    let gathering: { readonly turns: number; readonly number: number } | undefined
 
     const handOver = (item: Item, answer: (exit: Exit.Exit<Answer, E>) => void) => {
       numbered += 1
       const entry = { item, weight: weightOf(item), number: numbered, answer }
       line.join(entry)
-      wake()
+      if (options.gather === undefined) wake()
+      else if (gathering === undefined) {
+        gathering = { turns: 1, number: numbered }
+        options.gather(turnEnded)
+      }
       return entry
+    }
+
+    /** Goes on gathering if the turn brought items. */
+    const turnEnded = () => {
+      if (gathering !== undefined && gathering.number < numbered && gathering.turns < mostTurns) {
+        gathering = { turns: gathering.turns + 1, number: numbered }
+        options.gather?.(turnEnded)
+      } else {
+        gathering = undefined
+        wake()
+      }
     }
 
     /** Whether to start another flush: items are waiting, and their weight is at least the weight in flight. */
     const isReady = () => {
-      if (line.size() === 0) return false
+      if (line.size() === 0 || gathering !== undefined) return false
       let underWay = 0
       for (const { weight } of flights) underWay += weight
       return line.weight() >= underWay

@@ -88,6 +88,8 @@ export interface StoredJob {
   readonly deadReason: DeadReason | undefined
   readonly meta: unknown
   readonly batch: BatchId | undefined
+  /** The id of the workflow execution, if the job is one. */
+  readonly execution: string | undefined
 }
 
 /** Derives the displayed state from the stored status. */

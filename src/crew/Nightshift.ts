@@ -47,6 +47,7 @@ import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedules } from "../schedule/Schedules.js"
@@ -72,7 +73,17 @@ export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()
   }
 }
 
-type QueuePorts = Queue | Queues | JobAdmin | JobSearch | Operations | Batches | Kinds | Routes | Transactions
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | Operations
+  | Batches
+  | Workflows
+  | Kinds
+  | Routes
+  | Transactions
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** The services that programs and handlers can use. `SqlClient` uses the current transaction. */

@@ -1,14 +1,15 @@
 import { Duration, Effect, Schema } from "effect"
-import { Pods, type StoredPod } from "../cluster/Pods.js"
+import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
 import type { JobId } from "../core/Ids.js"
 import * as Outcome from "../core/Outcome.js"
 import type { DeadReason, StoredJob } from "../core/StoredJob.js"
+import { never } from "../core/Suspension.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { LimitState } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import type { SearchTooSlow } from "../queue/search/JobSearch.js"
-import { JobDiagnosis, type Standing } from "../queue/why/JobDiagnosis.js"
+import { JobDiagnosis, type OpenWait, type Standing } from "../queue/why/JobDiagnosis.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 
 // Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
@@ -19,6 +20,10 @@ export const Reason = Schema.Literal(
   "paused",
   "not_due",
   "retrying",
+  "sleeping",
+  "waiting_for_signal",
+  "waiting_for_child",
+  "changed",
   "cooling_down",
   "rate_limited",
   "no_pod",
@@ -71,7 +76,7 @@ const ofDead = (job: StoredJob): Why =>
 
 const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   const pod = pods.find(({ id }) => id === job.pod)
-  const name = pod?.label ?? job.pod ?? "unknown"
+  const name = pod?.label ?? (job.pod === undefined ? "unknown" : shortPod(job.pod))
   if (pod === undefined) {
     const until = (job.heartbeatAt ?? job.updatedAt) + Duration.toMillis(staleAfter)
     const next = job.cancelRequestedAt === undefined ? "is returned to the queue" : "is cancelled as requested"
@@ -105,7 +110,32 @@ const ofLimit = (scope: string, limit: LimitState | undefined, until: number): W
   )
 }
 
-const ofLater = ({ limit, standing: { job } }: Facts): Why => {
+/** What a suspended execution waits for. The first that an operator can do something about is named. */
+const ofWaits = ({ job, waits }: Standing): Why | undefined => {
+  const find = (kind: OpenWait["kind"]) => waits.find((wait) => wait.kind === kind)
+  const until = job.runAt < never ? job.runAt : undefined
+  const changed = find("changed")
+  if (changed !== undefined) {
+    const next = "Deploy code that follows the journal, or fork the execution."
+    return why("changed", `Its code no longer follows its journal at step "${changed.name}". ${next}`, until)
+  }
+  const children = find("children")
+  if (children !== undefined) {
+    const open = children.remaining === undefined ? "" : ` ${children.remaining} of them have not ended.`
+    return why("waiting_for_child", `Its step "${children.name}" waits for children.${open}`, until)
+  }
+  const signal = find("signal")
+  if (signal !== undefined) return why("waiting_for_signal", `It waits for the signal "${signal.name}".`, until)
+  const [first] = waits
+  if (first === undefined) return undefined
+  const what = first.kind === "retry" ? `the retry of step "${first.name}"` : `the end of "${first.name}"`
+  return why("sleeping", `It sleeps until ${what}.`, until)
+}
+
+const ofLater = ({ limit, standing }: Facts): Why => {
+  const { job } = standing
+  const waiting = ofWaits(standing)
+  if (waiting !== undefined) return waiting
   const end = lastEnd(job)
   const scope = limitOf(job)
   if (scope !== undefined) return ofLimit(scope, limit, job.runAt)

@@ -8,11 +8,25 @@ const readUrl = (text: string) => {
   return fault === undefined ? Either.right(text) : Either.left(fault)
 }
 
-/** An identifier that needs no quoting, so it can be inserted into SQL and typed in psql as is. */
+/** Words that PostgreSQL accepts as a name only in quotes, from pg_get_keywords(). */
+const reserved = new Set(
+  `all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation
+  column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+  current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze
+  from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like limit
+  localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references
+  returning right select session_user similar some symmetric system_user table tablesample then to trailing true union
+  unique user using variadic verbose when where window with`.split(/\s+/)
+)
+
+/**
+ * An identifier that needs no quoting, so it can be inserted into SQL and typed in psql as is. Channels for
+ * notifications are named after the schema; the longest suffix has 7 characters, and names may have 63.
+ */
 const readSchema = (text: string) =>
-  /^[a-z_][a-z0-9_]{0,62}$/.test(text) && !text.startsWith("pg_")
+  /^[a-z_][a-z0-9_]{0,55}$/.test(text) && !text.startsWith("pg_") && !reserved.has(text)
     ? Either.right(text)
-    : Either.left("a lower-case identifier of at most 63 letters, digits and _")
+    : Either.left("a lower-case identifier of at most 56 letters, digits and _, and no reserved word of SQL")
 
 export const settings = {
   url: Setting.secret(

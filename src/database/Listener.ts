@@ -17,6 +17,7 @@ import pg from "pg"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
+import * as Startup from "./Startup.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
 // every subscribed channel and is reopened when it breaks. Notifications sent while it was down are lost, so after
@@ -53,11 +54,21 @@ const askDeafAgainAfter = Duration.minutes(5)
 
 type Hearers = Map<string, Set<Queue.Queue<Heard>>>
 
-/** Connects to the first server that accepts the connection. Closing the Scope closes it. */
-const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
-  Effect.firstSuccessOf(serversOf(Redacted.value(url)).urls.map((each) => connectTo(each, config)))
+/**
+ * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
+ * Closing the Scope closes the connection.
+ */
+const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) => {
+  const { needsWrites, urls } = serversOf(Redacted.value(url))
+  return Effect.firstSuccessOf(urls.map((each) => connectTo(each, config, needsWrites)))
+}
 
-const connectTo = (connectionString: string, config: typeof DatabaseConfig.Service) =>
+const isReadOnly = async (client: pg.Client) => {
+  const { rows } = await client.query("select pg_catalog.current_setting('transaction_read_only') as value")
+  return rows[0]?.value === "on"
+}
+
+const connectTo = (connectionString: string, config: typeof DatabaseConfig.Service, needsWrites: boolean) =>
   Effect.acquireRelease(
     Effect.tryPromise(async () => {
       const client = new pg.Client({
@@ -70,6 +81,10 @@ const connectTo = (connectionString: string, config: typeof DatabaseConfig.Servi
       // The connection may break before a listener is attached, and an unhandled `error` event ends the process.
       client.on("error", () => {})
       await client.connect()
+      if (needsWrites && (await isReadOnly(client).catch(() => true))) {
+        ServerConnection.destroySocket(client)
+        throw new Error("the server is read-only or does not answer")
+      }
       return client
     }),
     (client) =>
@@ -79,11 +94,10 @@ const connectTo = (connectionString: string, config: typeof DatabaseConfig.Servi
       )
   )
 
-/** Whether there is a pooler in between. A pooler reports its own process id at login. */
 const isPooled = (client: pg.Client) =>
   Effect.map(
     Effect.tryPromise(() => client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid")),
-    ({ rows }) => rows[0]?.pid !== (client as pg.Client & { readonly processID: number }).processID
+    ({ rows }) => Startup.isPooled(client, rows[0]?.pid ?? 0)
   )
 
 /**
@@ -159,7 +173,11 @@ const listenOnce = (
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
       yield* Effect.forEach([...hearers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
-      yield* Effect.raceFirst(Deferred.await(broken), Effect.repeat(probe(client), Schedule.spaced(probeEvery)))
+      // Replaced like the connections of the pools: the address may lead to another server by then.
+      const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
+      const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
+      const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
+      yield* Effect.raceFirst(Deferred.await(broken), Effect.raceFirst(probed, replaced))
     })
   )
 

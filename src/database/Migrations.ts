@@ -118,15 +118,26 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
       const files = yield* Effect.cached(readAll(directory))
       const table = sql(`${schema}.migration`)
 
-      const applied = mapErrors(
-        Effect.gen(function* () {
-          const found = yield* sql<{
-            there: boolean
-          }>`select to_regclass(${`${schema}.migration`}) is not null as there`
-          if (found[0]?.there !== true) return []
-          return yield* sql<AppliedRow>`select number, name, checksum, oldest_code from ${table} order by number`
+      // Citus can distribute the tables of a schema to its workers. It then rejects claims, which write several tables in
+      // one statement.
+      const refuseDistributed = Effect.gen(function* () {
+        const found = yield* sql`
+          select from pg_catalog.pg_dist_schema where schemaid = to_regnamespace(${schema})::oid`
+        if (found.length === 0) return
+        return yield* new MigrationRefused({
+          detail: `Citus distributes schema ${schema}, and its planner does not support Nightshift's statements`,
+          todo: `Stop all Nightshift processes and run "select citus_schema_undistribute('${schema}')".`
         })
-      )
+      })
+
+      const applied = Effect.gen(function* () {
+        const [found] = yield* sql<{ there: boolean; citus: boolean }>`
+          select to_regclass(${`${schema}.migration`}) is not null as there,
+            to_regclass('pg_catalog.pg_dist_schema') is not null as citus`
+        if (found?.citus === true) yield* refuseDistributed
+        if (found?.there !== true) return []
+        return yield* sql<AppliedRow>`select number, name, checksum, oldest_code from ${table} order by number`
+      }).pipe(mapErrors)
 
       const state = Effect.gen(function* () {
         return yield* compare(yield* files, yield* applied, schema, code)
@@ -156,9 +167,18 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
           return refusal(detail, sqlState)
         })
 
+      // On a Citus node, schema and tables stay on this node as plain PostgreSQL tables, whatever its settings say about new
+      // schemas. Other servers accept and ignore the names.
+      const keepLocal = Effect.forEach(
+        ["citus.enable_schema_based_sharding", "citus.enable_ddl_propagation"],
+        (name) => sql`select set_config(${name}, 'off', true)`,
+        { discard: true }
+      )
+
       // `create schema if not exists` requires the CREATE privilege even if the schema exists, so check for it first.
       // Two sessions that create the same name at once still conflict; the loser retries.
       const prepare = Effect.gen(function* () {
+        yield* keepLocal
         const [row] = yield* sql<{ there: boolean }>`select to_regnamespace(${schema}) is not null as there`
         if (row?.there !== true) yield* sql.unsafe(`create schema if not exists ${schema}`)
         yield* sql.unsafe(
@@ -172,6 +192,7 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
            )`
         )
       }).pipe(
+        transaction,
         mapErrors,
         Effect.retry({
           while: (error) => !isRefusal(error),
@@ -207,6 +228,7 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
           Effect.gen(function* () {
             // A migration may take longer than the normal statement timeout.
             yield* sql`set local statement_timeout = 0`
+            yield* keepLocal
             yield* sql`lock table ${table} in share row exclusive mode`
             yield* sql`select set_config('search_path', ${schema}, true)`
             const { pending } = yield* state

@@ -26,6 +26,8 @@ export interface ServerConnection extends pg.Client {
   idle: boolean
   /** Whether the connection leads to an old server and must be closed on release. Set by the pool's owner. */
   outdated: boolean
+  /** Whether a pooler is in between, which may lose names of prepared statements. Set when the connection is checked. */
+  pooled: boolean
   /** Whether the transaction set its own `statement_timeout`, so that the time limit of its statements is unknown. */
   readonly hasOwnTimeout: boolean
   /** Closes the connection without waiting for the server. Pending statements fail with this error. */
@@ -61,6 +63,7 @@ export const classOf = ({
     answeredAt = performance.now()
     idle = false
     outdated = false
+    pooled = false
     hasOwnTimeout = false
     private underWay = 0
 
@@ -87,10 +90,11 @@ export const classOf = ({
         const callback = rest.at(-1)
         const text = textOf(query)
         if (typeof callback !== "function" || text === undefined) return plain(query, ...rest)
-        const name = names.of(text)
+        const alone = this.getTransactionStatus() === "I"
+        // A lost name inside a transaction would abort it, so a pooler must not see one there.
+        const name = this.pooled && !alone ? undefined : names.of(text)
         const named =
           name === undefined ? query : typeof query === "string" ? { name, text } : { ...Object(query), name }
-        const alone = this.getTransactionStatus() === "I"
         const sent = performance.now()
         this.sent(text, sent)
         return plain(named, ...rest.slice(0, -1), (...answer: ReadonlyArray<unknown>) => {

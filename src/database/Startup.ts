@@ -8,8 +8,18 @@ import { serversOf } from "./DatabaseUrl.js"
 // A pooler may reject startup options (PgBouncer before 1.20 does); connections are then opened without them and use
 // the server's defaults.
 
-/** For all connections: NULL elements in array parameters are parsed as NULL. */
-const forAll = { array_nulls: "on" }
+/**
+ * For all connections: NULL elements in array parameters are parsed as NULL, and numbers are read with all digits. The
+ * server notices within 90 seconds that this machine or the network is gone, and drops the transaction and its locks;
+ * the default of operating systems is two hours.
+ */
+const forAll = {
+  array_nulls: "on",
+  extra_float_digits: "1",
+  tcp_keepalives_idle: "60",
+  tcp_keepalives_interval: "10",
+  tcp_keepalives_count: "3"
+}
 /** For Nightshift's connections only; the program chooses the settings of its own sessions. */
 const forOurs = { ...forAll, default_transaction_isolation: "read committed", standard_conforming_strings: "on" }
 
@@ -28,12 +38,18 @@ const refusesParameters = (error: unknown) =>
 interface Introduction {
   readonly server: string
   readonly read_only: boolean
+  readonly pid: number
 }
 
 const introduction = `
   select pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port(),
       pg_catalog.pg_postmaster_start_time()) as server,
-    pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`
+    pg_catalog.current_setting('transaction_read_only') = 'on' as read_only,
+    pg_catalog.pg_backend_pid() as pid`
+
+/** Whether there is a pooler in between: a pooler reports its own process id at login. */
+export const isPooled = (client: pg.ClientBase, backend: number): boolean =>
+  backend !== (client as pg.ClientBase & { readonly processID: number }).processID
 
 export interface Startup {
   /** Options for the next connection. */
@@ -59,15 +75,19 @@ export const make = (
   let tells = true
   let server: string | undefined
 
+  // Handlers may work between their statements; Nightshift does not.
+  const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
+  const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
+
   const options = (connectionString: string, purpose: "ours" | "program") => {
     const given = new URL(connectionString)
-    const own = given.searchParams.get("options")
+    const wanted = given.searchParams.get("options")
     given.searchParams.delete("options")
-    const ours = optionsText(purpose === "ours" ? forOurs : forAll)
+    const settings = optionsText(purpose === "ours" ? own : forAll)
     if (!tells) return { connectionString }
     return {
       connectionString: given.href,
-      options: own === null ? ours : `${own} ${ours}`,
+      options: wanted === null ? settings : `${wanted} ${settings}`,
       statement_timeout: Duration.toMillis(config.statementTimeout)
     }
   }
@@ -82,6 +102,7 @@ export const make = (
       const { rows } = await client.query<Introduction>(introduction)
       const [found] = rows
       if (found === undefined) return undefined
+      Object.assign(client, { pooled: isPooled(client, found.pid) })
       if (needsWrites && found.read_only) {
         index += 1
         return new Error(`the server at ${new URL(urls[(index - 1) % urls.length] ?? "").host} is read-only`)

@@ -15,6 +15,12 @@ export const hot = (text: string): string => {
   return text
 }
 
+/**
+ * An array parameter whose length the planner does not see. If it does, a plan for a short array looks cheaper than the
+ * prepared plan, and PostgreSQL plans the statement again at every call, which costs more than running it for one job.
+ */
+export const opaque = (array: string): string => `(select ${array})`
+
 /** duplicate_prepared_statement, invalid_sql_statement_name */
 const lostNames = new Set(["42P05", "26000"])
 

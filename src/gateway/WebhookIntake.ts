@@ -1,4 +1,4 @@
-import { Cache, Context, type Data, Duration, Effect, Exit, Layer, Option, Schema } from "effect"
+import { Cache, Context, type Data, Duration, Effect, Exit, Fiber, Layer, Option, Runtime, Schema } from "effect"
 import type { JobId } from "../core/Ids.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -6,7 +6,7 @@ import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { EnqueueError } from "../queue/Job.js"
 import type { UnknownKind } from "../queue/JobErrors.js"
 import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
-import { type Enqueued, Queue } from "../queue/Queue.js"
+import { type Enqueued, Queue, type Submit } from "../queue/Queue.js"
 import { AuthSessions } from "./auth/AuthSessions.js"
 import type { Bot, Source } from "./Bots.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
@@ -50,21 +50,18 @@ export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerF
 
 export type WebhookIntakeError = HandlerFailed | UnknownKind | EnqueueError
 
-/** Receives the result of the item at an index. */
-export type Report = (place: number, exit: Exit.Exit<Received, WebhookIntakeError>) => void
+/** Receives the result, once. */
+export type Report = (exit: Exit.Exit<Received, WebhookIntakeError>) => void
 
-/** Takes authenticated updates and deliveries. */
+/** Takes authenticated updates and deliveries. Plain functions: a fiber for each would cost more than storing it. */
 export class WebhookIntake extends Context.Tag("nightshift/gateway/WebhookIntake")<
   WebhookIntake,
   {
-    /**
-     * Handles updates that arrived together, independently of each other, and reports each result as soon as it is
-     * known. A job reported as stored is durable.
-     */
-    readonly receive: (bot: Bot, updates: ReadonlyArray<Update>, report: Report) => Effect.Effect<void>
+    /** Handles an update, and reports the result as soon as it is known. A job reported as stored is durable. */
+    readonly receive: (bot: Bot, update: Update, report: Report) => void
 
     /** Enqueues one job per delivery id of a source. */
-    readonly deliver: (source: Source, deliveries: ReadonlyArray<SourceDelivery>, report: Report) => Effect.Effect<void>
+    readonly deliver: (source: Source, delivery: SourceDelivery, report: Report) => void
   }
 >() {
   static readonly layer: Layer.Layer<WebhookIntake, never, Queue | Kinds | AuthSessions | GatewayConfig> =
@@ -88,7 +85,7 @@ const inResponse = (update: Update, reply: Reply.Reply | undefined): string | un
 }
 
 interface Stores {
-  readonly store: typeof Queue.Service.enqueueEach
+  readonly submit: Submit
   readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
 }
 
@@ -98,142 +95,115 @@ const receivedOf = ({ _tag, id }: Enqueued): Received =>
 const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>
   Exit.isFailure(exit) && exit.cause._tag === "Fail" && exit.cause.error._tag === "InvalidJob"
 
-/** Handles items concurrently and reports each result. */
-const each = <A>(
-  items: ReadonlyArray<A>,
-  report: Report,
-  take: (item: A) => Effect.Effect<Received, WebhookIntakeError>
-): Effect.Effect<void> =>
-  Effect.forEach(
-    items,
-    (item, place) => Effect.map(Effect.exit(Effect.suspend(() => take(item))), (exit) => report(place, exit)),
-    { concurrency: "unbounded", discard: true }
+/** How long a kind is remembered: a deploy may register it again. Unknown kinds are not remembered. */
+const kindMillis = Duration.toMillis("30 seconds")
+
+/**
+ * Runs a sync bot's handler. By default a failure is acknowledged with an apology, so a poison update does not block its
+ * chat.
+ */
+const answer = (bot: Bot, update: Update): Effect.Effect<Received, HandlerFailed> =>
+  Effect.suspend(() => bot.handle({ bot, update, job: undefined })).pipe(
+    // Respond to Telegram in time even if the handler ignores interruption.
+    Effect.disconnect,
+    Effect.timeoutFail({
+      duration: syncTimeout,
+      onTimeout: () => new Error(`the handler did not finish within ${Duration.format(syncTimeout)}`)
+    }),
+    Effect.map((reply): Received => Received.Answered({ body: inResponse(update, reply) })),
+    Effect.catchAllCause((cause) =>
+      Effect.zipRight(
+        Effect.annotateLogs(Effect.logWarning("a bot's handler failed", cause), {
+          bot: bot.slug,
+          update: update.update_id
+        }),
+        bot.onError === "redeliver"
+          ? new HandlerFailed({ bot: bot.slug })
+          : Effect.succeed(Received.Apologized({ body: inResponse(update, apology) }))
+      )
+    )
   )
 
-const make = ({
-  kindOf,
-  store
-}: Stores): Effect.Effect<typeof WebhookIntake.Service, never, AuthSessions | GatewayConfig> =>
+const make = ({ kindOf, submit }: Stores) =>
   Effect.gen(function* () {
     const sessions = yield* AuthSessions
     const { allowedUsers } = yield* GatewayConfig
+    const clock = yield* Effect.clock
+    const fork = Runtime.runFork(yield* Effect.runtime<never>())
+    const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
+    yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
 
-    const storeOne = (job: NewJob) =>
-      Effect.flatMap(store([job]), ([exit]) => Exit.map(exit ?? Exit.die("a job has no result"), receivedOf))
+    /** For what needs a fiber: handlers of sync bots, and lookups in the database. */
+    const run = <A, E>(effect: Effect.Effect<A, E>, then: (exit: Exit.Exit<A, E>) => void) => {
+      const fiber = fork(effect)
+      running.add(fiber)
+      fiber.addObserver((exit) => {
+        running.delete(fiber)
+        then(exit)
+      })
+    }
 
-    const enqueue = (bot: Bot, update: Update) =>
-      storeOne(botJob(bot.slug, update)).pipe(
+    const store = (job: NewJob, report: Report) => submit(job, (exit) => report(Exit.map(exit, receivedOf)))
+
+    const storeUpdate = (bot: Bot, update: Update, report: Report) =>
+      submit(botJob(bot.slug, update), (exit) => {
         // Text that PostgreSQL cannot store would fail on every redelivery and block its chat for a day, so replace it.
-        Effect.catchTag("InvalidJob", () => storeOne(botJob(bot.slug, storableUpdate(update))))
-      )
-
-    /** The hot path: thousands of updates per second. */
-    const enqueueAll = (bot: Bot, updates: ReadonlyArray<Update>, report: Report) =>
-      Effect.flatMap(Effect.exit(store(updates.map((update) => botJob(bot.slug, update)))), (exits) => {
-        if (Exit.isFailure(exits)) return each(updates, report, () => Effect.failCause(exits.cause))
-        const refused: Array<number> = []
-        for (const [place, exit] of exits.value.entries()) {
-          if (isInvalid(exit)) refused.push(place)
-          else report(place, Exit.map(exit, receivedOf))
-        }
-        if (refused.length === 0) return Effect.void
-        const again = refused.flatMap((place) => updates[place] ?? [])
-        return each(
-          again,
-          (index, exit) => report(refused[index] ?? 0, exit),
-          (update) => enqueue(bot, update)
-        )
+        if (isInvalid(exit)) store(botJob(bot.slug, storableUpdate(update)), report)
+        else report(Exit.map(exit, receivedOf))
       })
 
-    /**
-     * Runs a sync bot's handler. By default a failure is acknowledged with an apology, so a poison update does not
-     * block its chat.
-     */
-    const answer = (bot: Bot, update: Update) =>
-      bot.handle({ bot, update, job: undefined }).pipe(
-        // Respond to Telegram in time even if the handler ignores interruption.
-        Effect.disconnect,
-        Effect.timeoutFail({
-          duration: syncTimeout,
-          onTimeout: () => new Error(`the handler did not finish within ${Duration.format(syncTimeout)}`)
-        }),
-        Effect.map((reply): Received => Received.Answered({ body: inResponse(update, reply) })),
-        Effect.catchAllCause((cause) =>
-          Effect.zipRight(
-            Effect.annotateLogs(Effect.logWarning("a bot's handler failed", cause), {
-              bot: bot.slug,
-              update: update.update_id
-            }),
-            bot.onError === "redeliver"
-              ? new HandlerFailed({ bot: bot.slug })
-              : Effect.succeed(Received.Apologized({ body: inResponse(update, apology) }))
-          )
-        )
-      )
+    const admit = (bot: Bot, update: Update, report: Report) =>
+      bot.async ? storeUpdate(bot, update, report) : run(answer(bot, update), report)
 
-    const admitted = (bot: Bot, update: Update): Effect.Effect<Received, WebhookIntakeError> =>
-      bot.async ? enqueue(bot, update) : answer(bot, update)
+    const known = new Map<string, { readonly kind: RegisteredKind; readonly until: number }>()
 
-    const receiveOne = (bot: Bot, update: Update): Effect.Effect<Received, WebhookIntakeError> => {
-      const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined
-      if (allowedUsers !== undefined && (user === undefined || !allowedUsers.has(user))) {
-        return Effect.succeed(Received.Dropped())
-      }
-      if (!bot.requireAuth) return admitted(bot, update)
-      const prompted = Received.Prompted({ body: inResponse(update, prompt) })
-      if (user === undefined) return Effect.succeed(prompted)
-      return Effect.flatMap(sessions.find(user), (session) =>
-        Option.isSome(session) ? admitted(bot, update) : Effect.succeed(prompted)
-      )
+    const withKind = (name: string, report: Report, use: (kind: RegisteredKind) => void) => {
+      const now = clock.unsafeCurrentTimeMillis()
+      const found = known.get(name)
+      if (found !== undefined && now < found.until) return use(found.kind)
+      run(kindOf(name), (exit) => {
+        if (Exit.isFailure(exit)) return report(Exit.failCause(exit.cause))
+        known.set(name, { kind: exit.value, until: now + kindMillis })
+        use(exit.value)
+      })
     }
 
-    const receiveTaken = (bot: Bot, updates: ReadonlyArray<Update>, report: Report) =>
-      bot.async && !bot.requireAuth && allowedUsers === undefined
-        ? enqueueAll(bot, updates, report)
-        : each(updates, report, (update) => receiveOne(bot, update))
-
-    return {
-      deliver: (source, deliveries, report) =>
-        each(deliveries, report, (delivery) =>
-          Effect.flatMap(kindOf(source.kind), (kind) => storeOne(sourceJob(source.name, kind, delivery)))
-        ),
-      receive: (bot, updates, report) => {
-        if (updates.every(bot.takes)) return receiveTaken(bot, updates, report)
-        const taken: Array<number> = []
-        for (const [place, update] of updates.entries()) {
-          if (bot.takes(update)) taken.push(place)
-          else report(place, Exit.succeed(Received.Ignored()))
+    return WebhookIntake.of({
+      deliver: (source, delivery, report) =>
+        withKind(source.kind, report, (kind) => store(sourceJob(source.name, kind, delivery), report)),
+      receive: (bot, update, report) => {
+        if (!bot.takes(update)) return report(Exit.succeed(Received.Ignored()))
+        const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined
+        if (allowedUsers !== undefined && (user === undefined || !allowedUsers.has(user))) {
+          return report(Exit.succeed(Received.Dropped()))
         }
-        const rest = taken.flatMap((place) => updates[place] ?? [])
-        return rest.length === 0
-          ? Effect.void
-          : receiveTaken(bot, rest, (index, exit) => report(taken[index] ?? 0, exit))
+        if (!bot.requireAuth) return admit(bot, update, report)
+        const prompted = Exit.succeed(Received.Prompted({ body: inResponse(update, prompt) }))
+        if (user === undefined) return report(prompted)
+        run(sessions.find(user), (exit) => {
+          if (Exit.isFailure(exit)) report(Exit.failCause(exit.cause))
+          else if (Option.isSome(exit.value)) admit(bot, update, report)
+          else report(prompted)
+        })
       }
-    }
+    })
   })
 
-/** Cached for 30 seconds, because a deploy may register a kind again. Unknown kinds are not cached. */
-const kindCache = Effect.flatMap(Kinds, (kinds) =>
-  Cache.makeWith({
-    capacity: 256,
-    lookup: kinds.find,
-    timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.seconds(30) : Duration.zero)
-  })
-)
-
-const withDatabase = Layer.effect(
+const withDatabase = Layer.scoped(
   WebhookIntake,
   Effect.gen(function* () {
-    const queue = yield* Queue
-    const kinds = yield* kindCache
-    return yield* make({ store: queue.enqueueEach, kindOf: (name) => kinds.get(name) })
+    const { submitter } = yield* Queue
+    const kinds = yield* Kinds
+    // Deliveries that ask for a kind at the same time share one query.
+    const asked = yield* Cache.make({ capacity: 256, lookup: kinds.find, timeToLive: Duration.zero })
+    return yield* make({ submit: yield* submitter, kindOf: (name) => asked.get(name) })
   })
 )
 
-const withoutDatabase = Layer.effect(
+const withoutDatabase = Layer.scoped(
   WebhookIntake,
   make({
-    store: () => Effect.dieMessage("an async bot needs a database"),
+    submit: (_, stored) => stored(Exit.die("an async bot needs a database")),
     kindOf: () => Effect.dieMessage("a source needs a database")
   })
 )

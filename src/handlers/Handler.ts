@@ -94,7 +94,7 @@ const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
 }
 
 /** The job as passed to a promise handler. */
-export interface PromiseJobContext extends Omit<JobContext, "progress"> {
+export interface PromiseJobContext extends Omit<JobContext, "progress" | "execution"> {
   /** Aborted when the job is cancelled, times out or loses its lease, or the process stops. */
   readonly signal: AbortSignal
   readonly progress: (value: unknown) => Promise<void>

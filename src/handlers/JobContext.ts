@@ -2,6 +2,7 @@ import type { Effect } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { ClaimedExecution } from "../queue/Queue.js"
 
 /** The job as passed to its handler. */
 export interface JobContext {
@@ -13,6 +14,8 @@ export interface JobContext {
   readonly attempt: number
   readonly maxAttempts: number
   readonly meta: unknown
+  /** Set if the job is a workflow execution. */
+  readonly execution?: ClaimedExecution | undefined
   /** Stores a JSON value that describes the job's progress, shown in Mission Control and the API. */
   readonly progress: (value: unknown) => Effect.Effect<void, InvalidJob | DatabaseError>
 }

@@ -3,6 +3,7 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import * as AuditContract from "./access/AuditContract.js"
 import * as SessionContract from "./access/SessionContract.js"
 import * as TokensContract from "./access/TokensContract.js"
+import * as KindsContract from "./admin/KindsContract.js"
 import * as LimitsContract from "./admin/LimitsContract.js"
 import * as MetricsContract from "./admin/MetricsContract.js"
 import * as PodsContract from "./admin/PodsContract.js"
@@ -18,6 +19,7 @@ import * as ViewsContract from "./jobs/ViewsContract.js"
 import * as EventsContract from "./live/EventsContract.js"
 import * as OpenApiTidy from "./OpenApiTidy.js"
 import * as UploadsContract from "./uploads/UploadsContract.js"
+import * as WorkflowsContract from "./workflows/WorkflowsContract.js"
 
 /** The HTTP API's contract: requests and responses of every route. */
 export const Api = HttpApi.make("nightshift")
@@ -27,7 +29,9 @@ export const Api = HttpApi.make("nightshift")
   .add(GroupsContract.group)
   .add(ViewsContract.group)
   .add(QueuesContract.group)
+  .add(KindsContract.group)
   .add(SchedulesContract.group)
+  .add(WorkflowsContract.group)
   .add(PodsContract.group)
   .add(LimitsContract.group)
   .add(MetricsContract.group)

@@ -28,6 +28,7 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
 import { Api } from "./Api.js"
@@ -39,6 +40,7 @@ import { Caller } from "./access/Caller.js"
 import * as SessionRoutes from "./access/SessionRoutes.js"
 import * as Throttle from "./access/Throttle.js"
 import * as TokensRoutes from "./access/TokensRoutes.js"
+import * as KindsRoutes from "./admin/KindsRoutes.js"
 import * as LimitsRoutes from "./admin/LimitsRoutes.js"
 import * as MetricsRoutes from "./admin/MetricsRoutes.js"
 import * as PodsRoutes from "./admin/PodsRoutes.js"
@@ -60,6 +62,7 @@ import * as Problem from "./Problem.js"
 import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
+import * as WorkflowsRoutes from "./workflows/WorkflowsRoutes.js"
 
 /** Everything under `/api`. Authenticates the caller before it parses the request. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
@@ -84,6 +87,7 @@ type QueuePorts =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
@@ -99,9 +103,11 @@ const contract = HttpApiBuilder.api(Api).pipe(
     JobsRoutes.layer,
     BulkRoutes.layer,
     BatchesRoutes.layer,
+    WorkflowsRoutes.layer,
     GroupsRoutes.layer,
     ViewsRoutes.layer,
     QueuesRoutes.layer,
+    KindsRoutes.layer,
     SchedulesRoutes.layer,
     LimitsRoutes.layer,
     PodsRoutes.layer,

@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { Leadership } from "../cluster/Leadership.js"
-import { Pods } from "../cluster/Pods.js"
+import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import { unservedAmong } from "../crew/loops/Rebalancer.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -12,9 +12,25 @@ export interface Warning {
   /** A stable code for programs. */
   readonly code: string
   readonly message: string
+  /** What it is about: the name of a queue or the id of a pod. */
+  readonly subject?: string
 }
 
-/** The live pods, and warnings about queues that no pod serves. */
+/** Seconds. With a larger offset, the logs of a pod are hard to match with job times; `doctor` warns as well. */
+const noticeable = 1
+
+const offClock = ({ clockOffset = 0, id, label }: StoredPod): ReadonlyArray<Warning> =>
+  Math.abs(clockOffset) < noticeable
+    ? []
+    : [
+        {
+          code: "clock_offset",
+          message: `The clock of pod ${label ?? shortPod(id)} is ${Math.abs(clockOffset).toFixed(1)} s ${clockOffset > 0 ? "behind" : "ahead of"} the database's. Enable NTP on its machine.`,
+          subject: id
+        }
+      ]
+
+/** The live pods, and warnings about queues that no pod serves and about clocks that are off. */
 export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOverview")<
   ClusterOverview,
   {
@@ -39,10 +55,14 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
           const now = yield* Clock.currentTimeMillis
           return {
             pods: live.map((pod) => podView(pod, leader, now)),
-            warnings: unserved.map((name) => ({
-              code: "unserved_queue",
-              message: `Queue ${name} has due jobs, but no live pod serves it.`
-            }))
+            warnings: [
+              ...unserved.map((name) => ({
+                code: "unserved_queue",
+                message: `Queue ${name} has due jobs, but no live pod serves it.`,
+                subject: name
+              })),
+              ...live.flatMap(offClock)
+            ]
           }
         })
       }

@@ -26,6 +26,7 @@ import type {
 } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/settings/QueueSettings.js"
+import type { ExecutionNotFound, InvalidStep, StepNotFound } from "../queue/workflow/WorkflowErrors.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
@@ -102,6 +103,9 @@ export type Foreseen =
   | BatchNotFound
   | BatchClosed
   | InvalidBatch
+  | ExecutionNotFound
+  | StepNotFound
+  | InvalidStep
   | IdempotencyKeyReused
   | IdempotencyKeyBusy
   | DatabaseError
@@ -130,6 +134,8 @@ const tooLarge = (
 }
 
 const retryAfter = { "retry-after": "1" }
+/** SQLSTATE of a character that has no equivalent in the database's encoding. */
+const untranslatable = "22P05"
 
 /** Maps each error to its response. */
 const answerOf = Match.typeTags<Foreseen, Answer>()({
@@ -154,11 +160,15 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   JobNotFound: plain(404),
   UnknownScope: (error) => ({ status: 404, message: `Rate limit "${error.scope.slice(0, 64)}" does not exist.` }),
   QueueNotFound: plain(404),
+  KindNotFound: plain(404),
   ScheduleNotFound: plain(404),
   OperationNotFound: plain(404),
   BatchNotFound: plain(404),
   InvalidBatch: (error) => ({ status: 400, message: error.message, field: error.field }),
   BatchClosed: plain(409),
+  ExecutionNotFound: plain(404),
+  StepNotFound: plain(404, { field: "step" }),
+  InvalidStep: plain(400),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),
   UndoRefused: plain(409),
@@ -218,11 +228,14 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
     message: "The request conflicts with existing data. See the server log for details.",
     logged: true
   }),
-  DatabaseFault: () => ({
-    status: 500,
-    message: "The database rejected a statement. See the log for details.",
-    logged: true
-  })
+  DatabaseFault: ({ sqlState }) =>
+    sqlState === untranslatable
+      ? {
+          status: 400,
+          message:
+            "The request has a character that the database cannot store. Remove it, or use a database with the encoding UTF8."
+        }
+      : { status: 500, message: "The database rejected a statement. See the log for details.", logged: true }
 })
 
 /** Converts an error to its response. */

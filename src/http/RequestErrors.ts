@@ -51,6 +51,13 @@ export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooM
   }
 }
 
+/** No pod has registered this kind. */
+export class KindNotFound extends Schema.TaggedError<KindNotFound>()("KindNotFound", { kind: Schema.String }) {
+  override get message(): string {
+    return `No pod has registered the kind "${this.kind}".`
+  }
+}
+
 /** The request timed out on the server. */
 export class AnswerTooLate extends Schema.TaggedError<AnswerTooLate>()("AnswerTooLate", {
   seconds: Schema.Number
@@ -110,6 +117,7 @@ export class DatabaseOff extends Schema.TaggedError<DatabaseOff>()("DatabaseOff"
 }
 
 export type RequestError =
+  | KindNotFound
   | BadRequest
   | BodyTooLarge
   | ContentTypeRefused

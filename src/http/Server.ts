@@ -19,6 +19,7 @@ import * as HealthRoutes from "./HealthRoutes.js"
 import { prefix as hooksPrefix, WebhookEndpoint } from "./hooks/WebhookEndpoint.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
+import { RequestTurns, type Start } from "./RequestTurns.js"
 import { ServerConfig } from "./ServerConfig.js"
 import { UploadsApp, prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
 
@@ -147,17 +148,19 @@ const appWith = ({ api, ui, uploads }: Apps) =>
 
 /** Webhooks bypass the platform's router, which would take most of their time. */
 const dispatch = (server: Http.Server, hooks: typeof WebhookEndpoint.Service, others: Http.RequestListener) => {
+  const turns = new RequestTurns()
   const isHook = ({ url }: Http.IncomingMessage) => url?.startsWith(hooksPrefix) === true
-  server.on("request", (request, response) => {
+  const start: Start = (request, response) => {
     if (isHook(request)) hooks.take(request, response)
     else others(request, response)
-  })
+  }
   // `Expect: 100-continue`: webhooks and uploads send 100 themselves, once they know that they will read the body.
-  server.on("checkContinue", (request, response) => {
-    if (isHook(request)) return hooks.take(request, response)
-    if (request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
-    others(request, response)
-  })
+  const startExpecting: Start = (request, response) => {
+    if (!isHook(request) && request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
+    start(request, response)
+  }
+  server.on("request", (request, response) => turns.take(request, response, start))
+  server.on("checkContinue", (request, response) => turns.take(request, response, startExpecting))
 }
 
 /** Serves API, uploads, webhooks, pages and health routes on one port. */

@@ -14,6 +14,7 @@ import {
   throughputOf
 } from "./MinuteBuckets.js"
 import { mostPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
+import { mostWaits, type QueueWait, QueueWaits } from "./QueueWaits.js"
 import * as TimeGrid from "./TimeGrid.js"
 
 const well: DatabaseFacts = {
@@ -79,6 +80,7 @@ const plus = (a: JobCounts, b: JobCounts): JobCounts => ({
   completed: a.completed + b.completed,
   retried: a.retried + b.retried,
   dead: a.dead + b.dead,
+  cancelled: a.cancelled + b.cancelled,
   rescued: a.rescued + b.rescued
 })
 
@@ -93,7 +95,7 @@ const byDeathsThenWork = (a: KindTotals, b: KindTotals) =>
   b.dead - a.dead || b.started - a.started || (`${a.queue} ${a.kind}` < `${b.queue} ${b.kind}` ? -1 : 1)
 
 const matches =
-  ({ kind, queue }: SeriesRequest) =>
+  ({ kind, queue }: Pick<SeriesRequest, "kind" | "queue">) =>
   (count: BucketCount) =>
     (queue === undefined || count.queue === queue) && (kind === undefined || count.kind === kind)
 
@@ -122,6 +124,11 @@ export const minuteBuckets: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBucket
         return TimeGrid.fill(grid, found, () => []).map((counts, index) =>
           kindPoint(grid.from + index * grid.width, counts)
         )
+      }),
+    durations: (request) =>
+      Effect.sync(() => {
+        const found = within(TimeGrid.outline(request)).filter(matches(request))
+        return Histogram.of(...found.map(({ processing }) => processing))
       }),
     throughput: ({ width, ...range }) =>
       Effect.map(TimeGrid.of(range, width), (grid) =>
@@ -203,4 +210,35 @@ const podSamples: Layer.Layer<PodSamples> = Layer.sync(PodSamples, () => {
   }
 })
 
-export const layer: Layer.Layer<Measures> = inOrder(minuteBuckets, podSamples, databaseHealth)
+export const queueWaits: Layer.Layer<QueueWaits> = Layer.sync(QueueWaits, () => {
+  let rows: ReadonlyArray<QueueWait> = []
+  return {
+    open: Effect.sync(() => rows.filter(({ until }) => until === undefined)),
+    change: (changes) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const names = new Set(changes.map(({ queue }) => queue))
+        const ended = rows.map((row) =>
+          row.until === undefined && names.has(row.queue) ? { ...row, until: now } : row
+        )
+        const begun = changes.flatMap(({ queue, reason }) =>
+          reason === undefined ? [] : [{ queue, reason, since: now, until: undefined }]
+        )
+        rows = [...ended, ...begun]
+      }),
+    during: (queue, { from, to }) =>
+      Effect.sync(() =>
+        rows
+          .filter((row) => row.queue === queue && row.since < to && (row.until === undefined || row.until > from))
+          .slice(-mostWaits)
+      ),
+    purge: (olderThan) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const kept = rows.filter(({ until = now }) => until >= now - Duration.toMillis(olderThan))
+        const count = rows.length - kept.length
+        rows = kept
+        return count
+      })
+  }
+})
+
+export const layer: Layer.Layer<Measures> = inOrder(minuteBuckets, queueWaits, podSamples, databaseHealth)

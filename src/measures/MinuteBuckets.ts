@@ -2,7 +2,7 @@ import { Context, type Duration, type Effect, Schema } from "effect"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BucketCount, JobCounts } from "../telemetry/BucketCount.js"
-import type { Summary } from "../telemetry/Histogram.js"
+import type { Histogram, Summary } from "../telemetry/Histogram.js"
 import type { Range, TooManyPoints } from "./TimeGrid.js"
 import * as TimeGrid from "./TimeGrid.js"
 
@@ -72,6 +72,11 @@ export class MinuteBuckets extends Context.Tag("nightshift/measures/MinuteBucket
     readonly series: (
       request: SeriesRequest
     ) => Effect.Effect<ReadonlyArray<SeriesPoint>, TooManyPoints | TooMuchToMerge | DatabaseError>
+
+    /** The durations of attempts in a range, merged from all pods. Rounds ranges as `totals` does. */
+    readonly durations: (
+      request: Omit<SeriesRequest, "width">
+    ) => Effect.Effect<Histogram, TooMuchToMerge | DatabaseError>
 
     /** Returns done and dead counts of all queues that have any, by name, without latencies. */
     readonly throughput: (

@@ -55,6 +55,9 @@ const statementsOf = (schema: string) => ({
   select ${bucketStart("start", "$6")} as at, ${sums}, ${SketchBytes.merged("processing")}, ${SketchBytes.merged("total")}
   from ${schema}.job_bucket where ${wanted} group by 1`,
 
+  durations: `
+  select ${SketchBytes.merged("processing")} from ${schema}.job_bucket where ${wanted}`,
+
   throughput: `
   select queue, ${bucketStart("start", "$6")} as at, sum(completed)::float8 as completed, sum(dead)::float8 as dead
   from ${schema}.job_bucket where ${wanted} and (completed > 0 or dead > 0) group by 1, 2 order by 1`,
@@ -80,6 +83,7 @@ const countsOf = (row: JobCounts): JobCounts => ({
   completed: row.completed,
   retried: row.retried,
   dead: row.dead,
+  cancelled: row.cancelled,
   rescued: row.rescued
 })
 
@@ -105,7 +109,14 @@ const make = Effect.gen(function* () {
   const statements = named("bucket", statementsOf(schema))
   const reading = within(database, readLimit)
 
-  /** Returns rows by bucket, or fails if there are too many to merge. */
+  /** Fails if there are too many rows to merge. */
+  const checkSize = (wanted: ReadonlyArray<unknown>) =>
+    Effect.gen(function* () {
+      const [size] = yield* sql.unsafe<{ readonly rows: number }>(statements.size, wanted)
+      if ((size?.rows ?? 0) > mostMerged) return yield* new TooMuchToMerge()
+    })
+
+  /** Returns rows by bucket. */
   const readMerged = <Row extends object>(
     statement: string,
     grid: TimeGrid.Grid,
@@ -114,8 +125,7 @@ const make = Effect.gen(function* () {
   ) =>
     Effect.gen(function* () {
       const wanted = [grid.from, grid.to, grid.grain, queue, kind]
-      const [size] = yield* sql.unsafe<{ readonly rows: number }>(statements.size, wanted)
-      if ((size?.rows ?? 0) > mostMerged) return yield* new TooMuchToMerge()
+      yield* checkSize(wanted)
       return yield* sql.unsafe<Row>(statement, [...wanted, grid.width])
     })
 
@@ -136,6 +146,20 @@ const make = Effect.gen(function* () {
         const rows = yield* reading(readMerged<SeriesRow>(statements.series, grid, queue ?? null, kind ?? null))
         return TimeGrid.fill(grid, new Map(rows.map((row) => [row.at, pointOf(row)])), emptyPoint)
       }),
+    durations: ({ kind, queue, ...range }) => {
+      const { from, grain, to } = TimeGrid.outline(range)
+      const wanted = [from, to, grain, queue ?? null, kind ?? null]
+      return reading(
+        Effect.zipRight(
+          checkSize(wanted),
+          Effect.map(sql.unsafe<SeriesRow>(statements.durations, wanted), ([row]) =>
+            Histogram.of(
+              SketchBytes.decode(row?.processing ?? null, row?.processing_sum ?? null, row?.processing_max ?? null)
+            )
+          )
+        )
+      )
+    },
     throughput: ({ width, ...range }) =>
       Effect.gen(function* () {
         const grid = yield* TimeGrid.of(range, width)

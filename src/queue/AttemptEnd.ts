@@ -2,6 +2,7 @@ import type { Data } from "effect"
 import type { JobId, Lease } from "../core/Ids.js"
 import { storableText } from "../core/Storable.js"
 import { type DeadReason, limits } from "../core/StoredJob.js"
+import type { Wait } from "../core/Suspension.js"
 import * as Tagged from "../core/Tagged.js"
 
 /** The result of an attempt, decided by the pod that ran it and fenced by its lease. */
@@ -15,6 +16,13 @@ export interface AttemptEnd {
    */
   readonly queue?: string | undefined
   readonly key?: string | undefined
+  /** Whether the job is an execution, or others count its end (see `ClaimedJob.linked`). */
+  readonly linked?: boolean | undefined
+  /**
+   * What `finalize` was given in a transaction whose COMMIT got no answer. If it was committed after all, it is the end
+   * of this attempt.
+   */
+  readonly unanswered?: ReadonlyArray<AttemptEnd> | undefined
   /**
    * Called after the end is written, with the job's new status and, if it died, the reason. Not called if the lease was
    * lost.
@@ -60,8 +68,19 @@ export type End = Data.TaggedEnum<{
     /** Outcome recorded in the history, if it differs from the reason. */
     readonly remember?: string | undefined
   }
+  /**
+   * An execution waits. Gives the attempt back and adds no history entry. Due at `runAt`, or at once if the execution was
+   * woken since the run read `woken`, or one of its waits is already complete. A requested cancellation does not end it:
+   * the next run undoes its steps.
+   */
+  Suspended: {
+    readonly runAt: number
+    readonly woken: number
+    readonly waits: ReadonlyArray<Wait>
+    readonly error: string | undefined
+  }
 }>
-export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true })
+export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true, Suspended: true })
 
 /** Returns the part of an error message that is stored: truncated, without characters that PostgreSQL rejects. */
 export const errorText = (text: string): string => storableText(text, limits.errorCharacters)

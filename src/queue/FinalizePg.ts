@@ -2,18 +2,28 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { DeadReason } from "../core/StoredJob.js"
+import { never } from "../core/Suspension.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
-import { type AttemptEnd, type Became, errorText } from "./AttemptEnd.js"
-import type { HeldLeases } from "./claim/HeldLeases.js"
+import { type AttemptEnd, type Became, type End, errorText } from "./AttemptEnd.js"
+import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import * as SqlArrays from "./SqlArrays.js"
+import * as CountedEnds from "./workflow/CountedEnds.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
+type Ended = Exclude<End, { readonly _tag: "Suspended" }>
+
+const isEnded = (end: AttemptEnd): end is AttemptEnd & { readonly end: Ended } => end.end._tag !== "Suspended"
+
+const isSuspended = (
+  end: AttemptEnd
+): end is AttemptEnd & { readonly end: Extract<End, { readonly _tag: "Suspended" }> } => !isEnded(end)
+
 /** Converts one end into the columns of the finalize statement. */
-const columnsOf = ({ end }: AttemptEnd) => {
+const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
   switch (end._tag) {
     case "Done":
       return {
@@ -61,12 +71,16 @@ type WrittenRow =
   | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & WrittenEnd)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
 
-const isPlainDone = ({ end }: AttemptEnd) => end._tag === "Done" && end.result === undefined
+const noLeases: EndedLeases = { leases: [], witnesses: [] }
+
+const isPlainDone = ({ end, linked }: AttemptEnd) => end._tag === "Done" && end.result === undefined && linked !== true
 
 /** Callbacks for finalized attempts. */
 export interface FinalizeListeners {
   /** These queues have pending jobs again: retries or follow-ups. */
   readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+  /** Executions of these queues woke up, or wait for an instant that this process may be the first to know. */
+  readonly onWoken: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
   /** Called before attempts are written that also pause their queue or key. */
   readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
   /** Called after the ends are written. In a transaction they take effect when the caller commits. */
@@ -74,8 +88,8 @@ export interface FinalizeListeners {
 }
 
 /**
- * Finalizes attempts in PostgreSQL. Jobs that are done without a result, the common case, use a narrow statement; all
- * others use a wider one.
+ * Finalizes attempts in PostgreSQL. Jobs that are done without a result, the common case, use a narrow statement; others
+ * use a wider one. Executions, and jobs whose end they count, use it in a transaction that also wakes those that wait.
  */
 export const make = (
   database: typeof Database.Service,
@@ -84,19 +98,25 @@ export const make = (
   tally: typeof Tally.Service,
   listeners: FinalizeListeners
 ): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
-  const { direct, sql } = database
+  const { direct, sql, transaction } = database
+  const counted = CountedEnds.make(database)
 
   const finish = (ends: ReadonlyArray<AttemptEnd>, now: number, inTransaction: boolean) =>
     Effect.gen(function* () {
       const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
       const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
-      const over = SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver())
-      const all = (yield* direct.count(statements.finish, [ids, held, now, over])) === ends.length
+      const over = inTransaction ? noLeases : leases.takeOver()
+      const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
+      const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing])) === ends.length
       const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
       const movedOn = new Set(rows.map(({ id }) => id))
       for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
       return [...movedOn]
     })
+
+  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
+  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
+  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
 
   /** Returns the jobs that an earlier try of the same batch has already written. */
   const writtenEarlier = (ends: ReadonlyArray<AttemptEnd>, now: number) =>
@@ -107,9 +127,15 @@ export const make = (
       ])
     )
 
-  const writeEnds = (ends: ReadonlyArray<AttemptEnd>, now: number, isSecondTry: boolean, inTransaction: boolean) =>
+  const writeEnds = (
+    ends: ReadonlyArray<AttemptEnd & { readonly end: Ended }>,
+    now: number,
+    isSecondTry: boolean,
+    inTransaction: boolean
+  ) =>
     Effect.gen(function* () {
       const columns = ends.map(columnsOf)
+      const over = inTransaction ? noLeases : leases.takeOver()
       const rows = yield* mapErrors(
         sql.unsafe<WrittenRow>(statements.finalize, [
           SqlArrays.ofPlain(ends.map(({ id }) => id)),
@@ -122,8 +148,9 @@ export const make = (
           SqlArrays.ofTexts(columns.map(({ reason }) => reason)),
           SqlArrays.ofTexts(columns.map(({ result }) => result)),
           now,
-          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver()),
-          SqlArrays.ofNumbers(columns.map(({ patience }) => patience))
+          SqlArrays.ofPlain(over.leases),
+          SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
+          SqlArrays.ofPlain(over.witnesses)
         ])
       )
       const became = new Map<JobId, WrittenEnd>()
@@ -133,6 +160,11 @@ export const make = (
       }
       if (isSecondTry && became.size < ends.length) {
         for (const row of yield* writtenEarlier(ends, now)) became.set(row.id, row)
+      }
+      for (const end of ends) {
+        const committing = end.unanswered === undefined ? undefined : firstTries.get(end.unanswered)
+        if (committing === undefined || became.has(end.id)) continue
+        for (const row of yield* writtenEarlier([end], committing)) became.set(row.id, row)
       }
       const movedOn = ends.flatMap((end) => {
         const written = became.get(end.id)
@@ -145,9 +177,66 @@ export const make = (
       return movedOn
     })
 
-  // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
-  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
-  const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
+  const writeLinked = (
+    ends: ReadonlyArray<AttemptEnd & { readonly end: Ended }>,
+    now: number,
+    isSecondTry: boolean,
+    inTransaction: boolean
+  ) =>
+    Effect.gen(function* () {
+      const written: Array<() => void> = []
+      const told = ends.map((end) => ({
+        ...end,
+        written: (...what: Parameters<NonNullable<AttemptEnd["written"]>>) =>
+          void written.push(() => end.written?.(...what))
+      }))
+      const [movedOn, queues] = yield* transaction(
+        Effect.all([
+          writeEnds(told, now, isSecondTry, true),
+          counted.count(
+            ends.map(({ id }) => id),
+            now
+          )
+        ])
+      )
+      // Counted after the commit.
+      for (const call of written) call()
+      if (queues.length > 0) yield* listeners.onWoken(new Set(queues), inTransaction)
+      return movedOn
+    })
+
+  const suspend = (
+    ends: ReadonlyArray<AttemptEnd & { readonly end: Extract<End, { readonly _tag: "Suspended" }> }>,
+    now: number,
+    isSecondTry: boolean,
+    inTransaction: boolean
+  ) =>
+    Effect.gen(function* () {
+      const waits = ends.flatMap(({ end, id }) => end.waits.map((wait) => ({ ...wait, id })))
+      const rows = yield* mapErrors(
+        sql.unsafe<{ id: JobId; queue: string; run_at: number }>(statements.suspend, [
+          SqlArrays.ofPlain(ends.map(({ id }) => id)),
+          SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
+          SqlArrays.ofPlain(ends.map(({ end }) => end.woken)),
+          SqlArrays.ofPlain(ends.map(({ end }) => end.runAt)),
+          now,
+          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver().leases),
+          SqlArrays.ofTexts(ends.map(({ end }) => kept(end.error))),
+          SqlArrays.ofPlain(waits.map(({ id }) => id)),
+          SqlArrays.ofPlain(waits.map(({ kind }) => kind)),
+          SqlArrays.ofTexts(waits.map(({ name }) => name)),
+          SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt))
+        ])
+      )
+      const suspended = new Set(rows.map(({ id }) => id))
+      if (isSecondTry && suspended.size < ends.length) {
+        for (const row of yield* writtenEarlier(ends, now)) suspended.add(row.id)
+      }
+      const timed = new Set(rows.filter(({ run_at }) => run_at < never).map(({ queue }) => queue))
+      if (timed.size > 0) yield* listeners.onWoken(timed, inTransaction)
+      for (const end of ends) if (suspended.has(end.id)) end.written?.("pending", now)
+      return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
+    })
 
   return (ends) =>
     Effect.gen(function* () {
@@ -157,16 +246,24 @@ export const make = (
       // In a caller's transaction the ends take effect only at commit, which is not observable here.
       const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
       const plain = ends.filter(isPlainDone)
-      const others = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
+      const isSecondTry = firstTry !== undefined
+      const rest = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
+      const others = rest.filter((end) => end.linked !== true).filter(isEnded)
+      const linked = rest.filter((end) => end.linked === true).filter(isEnded)
+      const waiting = rest.filter(isSuspended)
       const movedOn = plain.length === 0 ? [] : yield* finish(plain, now, inTransaction)
       if (others.length > 0) {
         // Pause first: otherwise one of these jobs could be claimed again in between.
         const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
         if (cooling.length > 0) yield* listeners.onCooling(cooling)
-        movedOn.push(...(yield* writeEnds(others, now, firstTry !== undefined, inTransaction)))
+        movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
       }
-      if (inTransaction) leases.forget(ends)
-      else leases.ended(ends)
+      if (linked.length > 0) movedOn.push(...(yield* writeLinked(linked, now, isSecondTry, inTransaction)))
+      if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
+      // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
+      const lost = new Set(movedOn)
+      leases.forget(inTransaction ? ends : ends.filter(({ id }) => lost.has(id)))
+      for (const written of [plain, others, linked, waiting]) leases.ended(written)
       yield* listeners.onEnded(ends, inTransaction)
       return movedOn
     })

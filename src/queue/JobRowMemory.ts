@@ -36,6 +36,8 @@ export interface JobRow {
   readonly dedupe: { readonly key: string; readonly scope: DedupeScope; readonly until: number | undefined } | undefined
   /** Set while the job is running, absent otherwise. */
   readonly run: { readonly lease: Lease; readonly pod: PodId; readonly heartbeatAt: number } | undefined
+  /** The pod that ran a done job. */
+  readonly ranOn: PodId | undefined
   readonly startedAt: number | undefined
   readonly createdAt: number
   readonly updatedAt: number
@@ -51,6 +53,8 @@ export interface JobRow {
   readonly deadReason: DeadReason | undefined
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
+  /** Undefined for plain jobs, -1 for plain jobs whose end others count, from 0 for executions. */
+  readonly woken: number | undefined
 }
 
 export const blank = {
@@ -59,6 +63,7 @@ export const blank = {
   crashCount: 0,
   deathCount: 0,
   run: undefined,
+  ranOn: undefined,
   startedAt: undefined,
   finishedAt: undefined,
   unknownSince: undefined,
@@ -77,13 +82,14 @@ const crashesToPoison = 5
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 export const toStored = (row: JobRow, now: number): StoredJob => {
-  const { deathCount: _, unknownSince: __, dedupe, run, ...shared } = row
+  const { deathCount: _, unknownSince: __, woken, dedupe, ranOn, run, ...shared } = row
   return {
     ...shared,
     state: stateOf(row, now),
     payload: parsed(row.payload),
     dedupe: dedupe === undefined ? undefined : { key: dedupe.key, scope: dedupe.scope },
-    pod: run?.pod,
+    pod: run?.pod ?? ranOn,
+    execution: woken !== undefined && woken >= 0 ? dedupe?.key : undefined,
     heartbeatAt: run?.heartbeatAt,
     onDead: parsed(row.onDead) as FollowUp | undefined,
     result: parsed(row.result),
@@ -116,10 +122,17 @@ const remember = (row: JobRow, outcome: string | undefined, message: string | un
 
 const spent = (row: JobRow, counted: boolean) => (counted ? row.attempt : Math.max(0, row.attempt - 1))
 
+export const isExecution = ({ woken }: JobRow): boolean => woken !== undefined && woken >= 0
+
+/** Counts an ended run of an execution. */
+const nextWoken = (row: JobRow) => (row.woken !== undefined && row.woken >= 0 ? row.woken + 1 : row.woken)
+
 export const finish = (row: JobRow, result: string | undefined, now: number): JobRow => ({
   ...row,
+  woken: nextWoken(row),
   status: "done",
   run: undefined,
+  ranOn: row.run?.pod,
   result,
   lastError: undefined,
   finishedAt: now,
@@ -140,6 +153,7 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
     ...row,
     status: "dead",
     run: undefined,
+    woken: nextWoken(row),
     deadReason: death.reason,
     deathCount: row.deathCount + 1,
     attempt: spent(row, death.counted),
@@ -151,7 +165,7 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
 }
 
 export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again" }>, now: number): JobRow => {
-  if (row.cancelRequestedAt !== undefined) return die(row, { ...end, reason: "cancelled" }, now)
+  if (row.cancelRequestedAt !== undefined && !isExecution(row)) return die(row, { ...end, reason: "cancelled" }, now)
   const { patience } = end
   if (patience !== undefined && row.unknownSince !== undefined && now - row.unknownSince >= patience) {
     return die(row, { ...end, reason: "unknown_kind", remember: "unknown_kind" }, now)
@@ -162,6 +176,7 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
     unknownSince: patience === undefined ? undefined : (row.unknownSince ?? now),
     status: "pending",
     run: undefined,
+    woken: nextWoken(row),
     runAt: end.runAt,
     attempt: spent(row, end.counted),
     // A job returned unstarted has no new error, so it keeps its previous one.
@@ -171,18 +186,42 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
   }
 }
 
+/** Returns an execution to the queue until one of its waits ends. `isDue` says that one has already. */
+export const suspend = (
+  row: JobRow,
+  end: Extract<End, { readonly _tag: "Suspended" }>,
+  isDue: boolean,
+  now: number
+): JobRow => ({
+  ...row,
+  status: "pending",
+  run: undefined,
+  // Key order treats a job that has not started as one that holds back no other.
+  startedAt: undefined,
+  unknownSince: undefined,
+  woken: nextWoken(row),
+  runAt: isDue || (row.woken ?? 0) > end.woken ? now : end.runAt,
+  attempt: spent(row, false),
+  lastError: end.error === undefined ? undefined : errorText(end.error),
+  updatedAt: now
+})
+
 /** Returns a job to the queue after its pod stopped sending heartbeats. */
 export const rescue = (row: JobRow, now: number): JobRow => {
   const crashCount = row.crashCount + 1
   const lastError = `pod ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
   const crashed = { ...row, crashCount, lastError }
   const end = { counted: false, error: undefined, remember: "crashed" }
-  if (row.cancelRequestedAt !== undefined) return die(crashed, { ...end, reason: "cancelled" }, now)
-  if (crashed.crashCount >= crashesToPoison) return die(crashed, { ...end, reason: "poison" }, now)
+  const isPoison = crashed.crashCount >= crashesToPoison
+  if (row.cancelRequestedAt !== undefined && (isPoison || !isExecution(row))) {
+    return die(crashed, { ...end, reason: "cancelled" }, now)
+  }
+  if (isPoison) return die(crashed, { ...end, reason: "poison" }, now)
   return {
     ...crashed,
     status: "pending",
     run: undefined,
+    woken: nextWoken(row),
     runAt: Math.min(row.runAt, now),
     attempt: spent(row, false),
     history: remember(row, "crashed", undefined, now),
@@ -214,6 +253,7 @@ export const followUp = (dead: JobRow, now: number): JobRow | undefined => {
     createdAt: now,
     updatedAt: now,
     onDead: undefined,
+    woken: undefined,
     meta: JSON.stringify({ follows: dead.id, deadReason: dead.deadReason, error: dead.lastError ?? null })
   }
 }

@@ -1,7 +1,8 @@
 import { limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { hot } from "../database/Statements.js"
+import { hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
+import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
 // it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.
@@ -36,9 +37,15 @@ const followUps = (schema: string, ended: string, now: string) => `
   on conflict do nothing
   returning queue, kind`
 
+/** A cancelled execution ends only when it has undone its steps. All other jobs end when they are cancelled. */
+const isPlain = "coalesce(j.woken, -1) < 0"
+
+/** Null and -1 stay: those jobs are no executions. */
+const nextWoken = "case when j.woken >= 0 then j.woken + 1 else j.woken end"
+
 /** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
 const endState = `case when e.verb = 'done' then 'done'
-        when j.cancel_requested_at is not null then 'cancelled'
+        when j.cancel_requested_at is not null and (${isPlain} or e.verb = 'dead') then 'cancelled'
         when e.verb = 'dead' then e.reason
         when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
         else 'pending' end`
@@ -50,11 +57,15 @@ const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not nul
 
 /**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
+ * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses all of them.
  */
-const closed = (schema: string, leases: string) => `closed as (
-    delete from ${schema}.lease l where l.id = any(${leases}::uuid[])
-      and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
+const closed = (schema: string, leases: string, witnesses: string) => `closed as (
+    delete from ${schema}.lease l where l.id = any(${opaque(leases)}::uuid[])
+      and not exists (select from ${schema}.job j where j.id = any(${opaque(witnesses)}::uuid[]) and j.lease = l.id)
   )`
+
+/** Whether a job whose pod ended dies. */
+const isLast = `(j.cancel_requested_at is not null and ${isPlain} or j.crash_count + 1 >= $4)`
 
 /**
  * A crash is not a failed attempt: the attempt is given back and the crash counted, until the job is quarantined as
@@ -64,12 +75,12 @@ const recover = (schema: string, stuck: string) => `
   with ${stuck}, ended as (
     update ${schema}.job j
     set
-      status = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 'dead' else 'pending' end,
-      dead_reason = case when j.cancel_requested_at is not null then 'cancelled'
+      status = case when ${isLast} then 'dead' else 'pending' end,
+      dead_reason = case when j.cancel_requested_at is not null and ${isLast} then 'cancelled'
         when j.crash_count + 1 >= $4 then 'poison' end,
-      death_count = j.death_count
-        + (case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then 1 else 0 end),
-      finished_at = case when j.cancel_requested_at is not null or j.crash_count + 1 >= $4 then ${instant("$2")} end,
+      death_count = j.death_count + (case when ${isLast} then 1 else 0 end),
+      finished_at = case when ${isLast} then ${instant("$2")} end,
+      woken = ${nextWoken},
       crash_count = j.crash_count + 1,
       attempt = j.attempt - 1,
       history = ${appendHistory("'crashed'", "null::text", "$2")},
@@ -77,13 +88,15 @@ const recover = (schema: string, stuck: string) => `
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
-    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
+    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.woken
   ), followed as (${followUps(schema, "ended", "$2")})
-  select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count from ended group by 1, 2, 3
-  union all select queue, kind, 'follow-up', count(*)::int from followed group by 1, 2`
+  select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count,
+    array_agg(id) filter (where status = 'dead' and woken is not null) as linked
+  from ended group by 1, 2, 3
+  union all select queue, kind, 'follow-up', count(*)::int, null from followed group by 1, 2`
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
-const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id"
+const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken"
 
 /** Payloads arrive as one JSON array: the client escapes nothing and the server parses it once. */
 const plainSource = `rows from (
@@ -94,9 +107,10 @@ const plainSource = `rows from (
 const fullSource = plainSource.replace(
   ") as i(id, queue, kind, version, payload, priority, run_at, max_attempts)",
   `, unnest($10::text[]), unnest($11::text[]), unnest($12::text[]), unnest($13::float8[]),
-    jsonb_array_elements($14::jsonb), jsonb_array_elements($15::jsonb), unnest($17::uuid[])
+    jsonb_array_elements($14::jsonb), jsonb_array_elements($15::jsonb), unnest($17::uuid[]),
+    unnest($18::int[])
   ) as i(id, queue, kind, version, payload, priority, run_at, max_attempts,
-    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id)`
+    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken)`
 )
 
 const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
@@ -104,7 +118,7 @@ const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${
 
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
   j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, j.result, j.progress, j.last_error,
-  j.history, j.dead_reason, j.meta, j.batch_id, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
+  j.history, j.dead_reason, j.meta, j.batch_id, j.woken, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
   ${millis("j.updated_at")} as updated_at, ${millis("j.started_at")} as started_at,
   ${millis("j.heartbeat_at")} as heartbeat_at, ${millis("j.finished_at")} as finished_at,
   ${millis("j.cancel_requested_at")} as cancel_requested_at`
@@ -132,12 +146,14 @@ export const make = (schema: string) => ({
   insertFull: hot(`
   -- Another open transaction that holds a key must not stall the whole batch: the lock wait is bounded, and the caller
   -- then retries the jobs one by one. The setting is local to this statement's transaction.
+  -- As in the uniform insert, the NOTIFY is part of the statement.
   with lock_wait as materialized (
-    select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true)
+    select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true),
+      case when $19::text is not null then pg_notify($19, ($2::text[])[1])::text end
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
-    nullif(i.on_dead, 'null'), nullif(i.meta, 'null'), i.batch_id
+    nullif(i.on_dead, 'null'), nullif(i.meta, 'null'), i.batch_id, i.woken
   from lock_wait, ${fullSource}
   on conflict do nothing
   returning id`),
@@ -184,11 +200,11 @@ export const make = (schema: string) => ({
 
   /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
-  with ${closed(schema, "$4")}
+  with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
   update ${schema}.job j
-  set status = 'done', lease = null, pod_id = null, heartbeat_at = null, last_error = null,
+  set status = 'done', lease = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
-  from unnest($1::uuid[], $2::uuid[]) as e(id, lease)
+  from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) as e(id, lease)
   where j.id = e.id and j.lease = e.lease`),
 
   /** Returns the jobs that did not end at this time: their lease was lost. */
@@ -204,7 +220,7 @@ export const make = (schema: string) => ({
 
   /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
-  with ${closed(schema, "$11")}, e as (
+  with ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[])
       as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience)
@@ -219,10 +235,12 @@ export const make = (schema: string) => ({
       unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
       run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
       attempt = j.attempt - (case when e.counted then 0 else 1 end),
+      woken = ${nextWoken},
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
       history = case when ${remember} is null then j.history else ${appendHistory(remember, "e.error", "$10")} end,
-      lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$10")}
+      lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
+      updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
@@ -266,7 +284,7 @@ export const make = (schema: string) => ({
     ) first
     where step.priority is not null
   ) as run_at, ${queueColumns}
-  from unnest($1::text[], $2::float8[]) as line(queue, since)
+  from unnest(${opaque("$1::text[]")}, ${opaque("$2::float8[]")}) as line(queue, since)
   left join ${schema}.queue on name = line.queue`),
 
   /** Queues with pending jobs. Each step skips all jobs of one queue. */
@@ -321,13 +339,15 @@ export const make = (schema: string) => ({
 
   /** Deletes jobs of one retention class that finished in a time range. */
   purge: hot(`
-  with old as (
-    select id from ${schema}.job
+  with old as materialized (
+    select id, woken, dedupe_key from ${schema}.job
     where finished_at >= ${instant("$2")} and finished_at < ${instant("$3")} and status = $1
       and (queue = any($4::text[])) = $5::boolean
     order by finished_at limit $6::int for update skip locked
-  )
-  delete from ${schema}.job j using old where j.id = old.id`)
+  ), ${WorkflowSql.forgotten(schema, "old")}
+  delete from ${schema}.job j using old where j.id = old.id`),
+
+  ...WorkflowSql.make(schema)
 })
 
 export type JobSql = ReturnType<typeof make>

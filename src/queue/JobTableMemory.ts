@@ -30,11 +30,13 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     /** Calls the listener after every step that changed a row. Returns a function that unsubscribes. */
     readonly onChange: (listener: () => void) => () => void
     readonly onRow: (listener: RowListener) => void
+    /** Registers the undo of a change that this step made in another table. */
+    readonly undoWith: (undo: () => void) => void
   }
 >() {}
 
 /** `before` is undefined for a new row, `after` for a deleted one. */
-export type RowListener = (before: JobRow | undefined, after: JobRow | undefined) => void
+export type RowListener = (before: JobRow | undefined, after: JobRow | undefined, now: number) => void
 
 const claimOrder = (left: JobRow, right: JobRow): number => {
   if (left.priority !== right.priority) return left.priority - right.priority
@@ -114,15 +116,17 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     const { forget, put: store, ...reads } = makeRows()
     const listeners = new Set<() => void>()
     const rowListeners: Array<RowListener> = []
-    let written: Array<readonly [before: JobRow | undefined, after: JobRow | undefined]> = []
+    /** Undo functions of the current step. */
+    let written: Array<() => void> = []
     const woken = new Set<string>()
     let changes = 0
+    let stepAt = 0
     let announced = 0
 
     const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
-      written.push([before, after])
-      for (const listener of rowListeners) listener(before, after)
+      written.push(() => takeBack(before, after))
+      for (const listener of rowListeners) listener(before, after, stepAt)
     }
 
     const put = (row: JobRow) => {
@@ -147,11 +151,12 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     /** Runs the change and registers its undo with the surrounding transaction. */
     const done = <A>(act: (now: number) => A, now: number): Effect.Effect<A> => {
       written = []
+      stepAt = now
       const answer = act(now)
-      const rows = written
-      if (rows.length === 0) return Effect.succeed(answer)
+      const undos = written
+      if (undos.length === 0) return Effect.succeed(answer)
       const undo = () => {
-        for (const [before, after] of rows.toReversed()) takeBack(before, after)
+        for (const each of undos.toReversed()) each()
       }
       return Effect.as(Undo.remember(undo), answer)
     }
@@ -188,7 +193,11 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         listeners.add(listener)
         return () => void listeners.delete(listener)
       },
-      onRow: (listener) => void rowListeners.push(listener)
+      onRow: (listener) => void rowListeners.push(listener),
+      undoWith: (undo) => {
+        changes += 1
+        written.push(undo)
+      }
     }
   })
 )

@@ -89,12 +89,24 @@ export const make = (
       }
     })
 
+  /** Deletes signals to executions that were never started, once they are as old as done jobs may become. */
+  const purgeEarlySignals = <E>(usual: Duration.Duration, fence: Effect.Effect<void, E> | undefined) =>
+    Effect.gen(function* () {
+      const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(usual)
+      for (;;) {
+        const look = mapErrors(sql.unsafe<{ seen: number }>(statements.purgeEarly, [until, batch]))
+        const [row] = yield* retrying(fenced(look, fence))
+        if ((row?.seen ?? 0) < batch) return
+      }
+    })
+
   return (usual, fence) =>
     Effect.gen(function* () {
       const all = classesOf(yield* queues.all, usual)
       const purged = { done: 0, dead: 0 }
       for (const group of all) purged[group.status] += yield* purgeClass(group, all, fence)
       yield* purgeTurns(fence)
+      yield* purgeEarlySignals(usual, fence)
       return purged
     })
 }

@@ -22,6 +22,9 @@ export type RunStatement = (
   parameter: string
 ) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
 
+/** Enqueues a job and calls `answer` once, when the job is durable or rejected. */
+export type Submit = (job: NewJob, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => void
+
 /** Errors of `enqueueInside`. */
 export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed
 
@@ -29,6 +32,22 @@ export interface ClaimRequest {
   readonly queue: string
   readonly pod: PodId
   readonly limit: number
+}
+
+/** The workflow execution behind a claimed job. */
+export interface ClaimedExecution {
+  /** The execution's id, which is the job's dedupe key. */
+  readonly id: string
+  /** Counts wake-ups and ended runs. At 0 the execution has no journal yet. */
+  readonly woken: number
+  /** Cancellation was requested: this run undoes the steps that are done. */
+  readonly cancelled: boolean
+  /** Whether a pod ended while it ran this execution. */
+  readonly crashed: boolean
+  /** The version of the workflow that started it. */
+  readonly version: number
+  /** The job and its lease, which fence every write of the run. */
+  readonly run: HeldJob
 }
 
 export interface ClaimedJob {
@@ -44,6 +63,10 @@ export interface ClaimedJob {
   readonly maxAttempts: number
   readonly crashCount: number
   readonly meta: unknown
+  /** Set if the job is a workflow execution. */
+  readonly execution?: ClaimedExecution | undefined
+  /** Whether the end of the job is counted elsewhere: it is an execution or a child of one. */
+  readonly linked?: boolean | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number
   readonly runAt: number
@@ -90,12 +113,10 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
 
     /**
-     * Enqueues each job independently, in one call: each is stored or rejected on its own, results are in the same
-     * order. For endpoints where many requests arrive at once.
+     * Returns a function that enqueues single jobs without a fiber for each, for endpoints that receive thousands per
+     * second. Jobs are stored or rejected independently, and never in the caller's transaction.
      */
-    readonly enqueueEach: (
-      jobs: ReadonlyArray<NewJob>
-    ) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>, DatabaseError>
+    readonly submitter: Effect.Effect<Submit>
 
     /**
      * Stores 1 to 1000 jobs, all or none, with one statement in a transaction that another library holds. A rejected job

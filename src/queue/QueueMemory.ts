@@ -14,10 +14,10 @@ import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
-import { oneByOne } from "./enqueue/OneByOne.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import { submitter } from "./enqueue/Submitter.js"
 import { QueueFull } from "./JobErrors.js"
-import { begin, die, finish, type JobRow, rescue, tryAgain } from "./JobRowMemory.js"
+import { begin, die, finish, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { type Kinds, layerMemory } from "./Kinds.js"
@@ -42,9 +42,13 @@ import * as Routes from "./settings/Routes.js"
 import type { Wakeups } from "./Wakeups.js"
 import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
+import type { Workflows } from "./workflow/Workflows.js"
+import * as WorkflowsMemory from "./workflow/WorkflowsMemory.js"
+import { WorkflowTable } from "./workflow/WorkflowTableMemory.js"
 
 type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueuesMemory.QueueTable.Service
+type WorkflowTables = typeof WorkflowTable.Service
 
 const claimAll = (
   table: Table,
@@ -71,6 +75,18 @@ const claimAll = (
       maxAttempts: row.maxAttempts,
       crashCount: row.crashCount,
       meta: row.meta === undefined ? undefined : JSON.parse(row.meta),
+      execution:
+        row.dedupe === undefined || row.woken === undefined || row.woken < 0
+          ? undefined
+          : {
+              id: row.dedupe.key,
+              woken: row.woken,
+              cancelled: row.cancelRequestedAt !== undefined,
+              crashed: row.crashCount > 0,
+              version: row.version,
+              run: { id: row.id, lease }
+            },
+      linked: row.woken !== undefined,
       createdAt: row.createdAt,
       runAt: row.runAt,
       startedAt: now
@@ -83,7 +99,7 @@ const heldBy = (table: Table, { id, lease }: HeldJob): JobRow | undefined => {
   return row?.run?.lease === lease ? row : undefined
 }
 
-const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
+const afterwards = (workflows: WorkflowTables, row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
   switch (end._tag) {
     case "Done":
       return finish(row, end.result, now)
@@ -93,6 +109,8 @@ const afterwards = (row: JobRow, { end }: AttemptEnd, now: number): JobRow => {
       const reason = row.cancelRequestedAt === undefined ? end.reason : "cancelled"
       return die(row, { ...end, reason, remember: end.remember ?? reason }, now)
     }
+    case "Suspended":
+      return suspend(row, end, workflows.suspend(row.dedupe?.key ?? "", end.waits, now), now)
   }
 }
 
@@ -102,22 +120,24 @@ const releaseAfter = (table: Table, row: JobRow, now: number) =>
 const finalizeAll = (
   table: Table,
   queues: QueueTables,
+  workflows: WorkflowTables,
   ends: ReadonlyArray<AttemptEnd>,
   now: number,
-  isSecondTry: boolean
+  firstTries: WeakMap<ReadonlyArray<AttemptEnd>, number>
 ) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
     if (row === undefined) {
       const before = table.get(end.id)
-      if (!isSecondTry || before?.updatedAt !== now || before.status === "running") return [end.id]
+      const tries = [ends, end.unanswered ?? []].map((each) => firstTries.get(each))
+      if (before === undefined || !tries.includes(before.updatedAt) || before.status === "running") return [end.id]
       end.written?.(before.status, now, before.deadReason)
       return []
     }
     ended(queues, row, end, now)
     // Jobs that wait for this key may now be claimable.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
-    const after = afterwards(row, end, now)
+    const after = afterwards(workflows, row, end, now)
     releaseAfter(table, after, now)
     if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
     return []
@@ -164,12 +184,18 @@ const purgeAll = (table: Table, queues: ReadonlyArray<QueueSettings>, usual: Dur
   return purged
 }
 
-/** Returns an error for the first queue that would exceed its depth cap. */
-const fullQueue = (table: Table, queues: typeof Queues.Service, jobs: ReadonlyArray<NewJob>): QueueFull | undefined => {
+/** Returns an error for the first queue that would exceed its depth cap. Sleeping executions do not count. */
+const fullQueue = (
+  table: Table,
+  queues: typeof Queues.Service,
+  jobs: ReadonlyArray<NewJob>,
+  now: number
+): QueueFull | undefined => {
   for (const queue of new Set(jobs.map((job) => job.queue))) {
     const cap = queues.known(queue)?.depthCap
     const coming = jobs.filter((job) => job.queue === queue).length
-    if (cap !== undefined && table.pending(queue).length + coming > cap) return new QueueFull({ queue, cap })
+    const waiting = () => table.pending(queue).filter(({ runAt, woken }) => woken === undefined || runAt <= now)
+    if (cap !== undefined && waiting().length + coming > cap) return new QueueFull({ queue, cap })
   }
   return undefined
 }
@@ -179,22 +205,23 @@ const enqueuing = (
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined
-): Pick<typeof Queue.Service, "enqueue" | "enqueueEach" | "enqueueInside"> => {
+): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatten(
       table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
-        const full = fullQueue(table, queues, newcomers(table, jobs, now))
+        const full = fullQueue(table, queues, newcomers(table, jobs, now), now)
         return full === undefined ? enqueueAll(table, jobs, now) : Either.left(full)
       })
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // There is no database in which a caller could hold a transaction: the jobs are stored at once.
-  return { enqueue, enqueueEach: oneByOne(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
+  return { enqueue, submitter: submitter(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
 }
 
 const make = (
   table: Table,
   tables: QueueTables,
+  workflows: WorkflowTables,
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined,
@@ -207,8 +234,9 @@ const make = (
     table.step((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
+      const movedOn = finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTries)
       firstTries.set(ends, firstTry ?? now)
-      return finalizeAll(table, tables, ends, firstTry ?? now, firstTry !== undefined)
+      return movedOn
     }),
   heartbeat: (held) =>
     table.step((now) => {
@@ -244,7 +272,10 @@ const make = (
     }),
   purge: (usual, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
-      table.step((now) => purgeAll(table, settings, usual, now))
+      table.step((now) => {
+        workflows.purgeEarly(now - Duration.toMillis(usual))
+        return purgeAll(table, settings, usual, now)
+      })
     )
 })
 
@@ -254,6 +285,7 @@ const queue = Layer.effect(
     return make(
       yield* JobTableMemory.JobTable,
       yield* QueuesMemory.QueueTable,
+      yield* WorkflowTable,
       yield* Queues,
       yield* Routes.Routes,
       yield* Tracing
@@ -270,6 +302,7 @@ type Services =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes.Routes
   | Signals
@@ -282,6 +315,7 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   Signals.layerLocal,
   JobTableMemory.layer,
   QueuesMemory.table,
+  WorkflowTable.layer,
   QueuesMemory.layer,
   JobsMemory.layer,
   JobDiagnosisMemory.layer,
@@ -290,5 +324,6 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   JobAdminMemory.layer,
   OperationsMemory.layer,
   queue,
-  BatchesMemory.layer
+  BatchesMemory.layer,
+  WorkflowsMemory.layer
 )

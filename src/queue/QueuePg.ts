@@ -22,9 +22,9 @@ import { HeldLeases } from "./claim/HeldLeases.js"
 import * as NextDuePg from "./claim/NextDuePg.js"
 import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
-import { oneByOne } from "./enqueue/OneByOne.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import { submitter } from "./enqueue/Submitter.js"
 import * as FinalizePg from "./FinalizePg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
 import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
@@ -49,6 +49,9 @@ import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
 import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisPg from "./why/JobDiagnosisPg.js"
+import * as CountedEnds from "./workflow/CountedEnds.js"
+import type { Workflows } from "./workflow/Workflows.js"
+import * as WorkflowsPg from "./workflow/WorkflowsPg.js"
 
 /** Rows per maintenance statement: large enough to be efficient, small enough to be short. */
 const maintenanceBatch = 5_000
@@ -58,6 +61,16 @@ const thoroughEvery = Duration.toMillis("1 hour")
 
 /** A job with this many crashes is quarantined. */
 const poisonAt = 5
+
+/** Jobs of a queue and kind that were recovered, and what happened to them. */
+interface RecoveredRow {
+  readonly queue: string
+  readonly kind: string
+  readonly fate: string
+  readonly count: number
+  /** Dead ones whose end others may wait for. */
+  readonly linked: ReadonlyArray<JobId> | null
+}
 
 type SignOfLife = readonly [Lease, string | null]
 
@@ -84,6 +97,7 @@ const make = Effect.gen(function* () {
   const tracer = yield* Tracing
   const { schema, sql } = database
   const statements = named("job", JobSql.make(schema))
+  const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
   const claims = ClaimPg.make(database, known, ids, leases)
   notifier.onHint(claims.stir)
@@ -105,7 +119,7 @@ const make = Effect.gen(function* () {
       from = to
     }
   }
-  const { enqueue, enqueueEach } = yield* EnqueuePg.make({
+  const { enqueue, submit } = yield* EnqueuePg.make({
     database,
     statements,
     ids,
@@ -118,7 +132,7 @@ const make = Effect.gen(function* () {
   })
 
   // With a tracer, each enqueue pays for a span per job.
-  const traced = SendSpan.around(tracer, enqueue)
+  const traced = Routes.apply(routes, SendSpan.around(tracer, enqueue))
 
   /** Jobs were returned to the queue, possibly before the claim cursor's position. */
   const putBack = (queues: ReadonlySet<string>) =>
@@ -129,6 +143,8 @@ const make = Effect.gen(function* () {
 
   const finalize = FinalizePg.make(database, statements, leases, tally, {
     onPending: putBack,
+    // Their start times are not before any cursor's position.
+    onWoken: notifier.stored,
     ...CoolingPg.make(database, known, wakeups, claims)
   })
 
@@ -161,15 +177,21 @@ const make = Effect.gen(function* () {
   const recoverBatch = (quiet: ReadonlyArray<SignOfLife>) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* mapErrors(
-        sql.unsafe<{ queue: string; kind: string; fate: string; count: number }>(statements.recoverQuiet, [
-          SqlArrays.ofPlain(quiet.map(([lease]) => lease)),
-          now,
-          maintenanceBatch,
-          poisonAt,
-          // A lease without running jobs has no heartbeat to compare.
-          SqlArrays.ofPlain(quiet.map(([, beat]) => beat ?? 0))
-        ])
+      const [rows, woken] = yield* database.transaction(
+        Effect.gen(function* () {
+          const recovered = yield* mapErrors(
+            sql.unsafe<RecoveredRow>(statements.recoverQuiet, [
+              SqlArrays.ofPlain(quiet.map(([lease]) => lease)),
+              now,
+              maintenanceBatch,
+              poisonAt,
+              // A lease without running jobs has no heartbeat to compare.
+              SqlArrays.ofPlain(quiet.map(([, beat]) => beat ?? 0))
+            ])
+          )
+          const ended = recovered.flatMap(({ linked }) => linked ?? [])
+          return [recovered, yield* counted.count(ended, now)] as const
+        })
       )
       for (const { count, fate, kind, queue } of rows) {
         const counters = tally.of(queue, kind)
@@ -179,7 +201,7 @@ const make = Effect.gen(function* () {
       }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
-      yield* putBack(new Set(rows.map(({ queue }) => queue)))
+      yield* putBack(new Set([...rows.map(({ queue }) => queue), ...woken]))
       return recovered
     }).pipe(retrying)
 
@@ -228,8 +250,8 @@ const make = Effect.gen(function* () {
     })
 
   return Queue.of({
-    enqueue: Routes.apply(routes, traced),
-    enqueueEach: Routes.apply(routes, tracer === undefined ? enqueueEach : oneByOne(traced, "unbounded")),
+    enqueue: traced,
+    submitter: submitter(traced, tracer === undefined ? submit : undefined),
     enqueueInside: (run, jobs) =>
       Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),
@@ -254,6 +276,7 @@ export const layer: Layer.Layer<
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes.Routes
   | Transactions
@@ -262,11 +285,10 @@ export const layer: Layer.Layer<
   | DirectHandoff,
   never,
   Database | Listener
-> = Layer.mergeAll(
-  Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)),
-  JobAdminPg.layer,
-  OperationsPg.layer
-).pipe(
+> = WorkflowsPg.layer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)), JobAdminPg.layer, OperationsPg.layer)
+  ),
   Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(
     Layer.mergeAll(

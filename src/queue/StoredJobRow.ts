@@ -34,6 +34,7 @@ export interface StoredJobRow {
   readonly dead_reason: DeadReason | null
   readonly meta: unknown
   readonly batch_id: BatchId | null
+  readonly woken: number | null
   readonly run_at: number
   readonly created_at: number
   readonly updated_at: number
@@ -84,6 +85,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     history: row.history === null ? [] : decodeHistory(row.history),
     deadReason,
     meta: row.meta ?? undefined,
-    batch: row.batch_id ?? undefined
+    batch: row.batch_id ?? undefined,
+    execution: (row.woken ?? -1) < 0 ? undefined : (row.dedupe_key ?? undefined)
   }
 }

@@ -21,11 +21,21 @@ export interface JobCounts {
   /** Attempts that ended in a retry. */
   readonly retried: number
   readonly dead: number
+  /** Jobs that an operator or their handler cancelled; not counted as dead. */
+  readonly cancelled: number
   /** Jobs recovered from pods that stopped sending heartbeats. */
   readonly rescued: number
 }
 
-export const noCounts: JobCounts = { enqueued: 0, started: 0, completed: 0, retried: 0, dead: 0, rescued: 0 }
+export const noCounts: JobCounts = {
+  enqueued: 0,
+  started: 0,
+  completed: 0,
+  retried: 0,
+  dead: 0,
+  cancelled: 0,
+  rescued: 0
+}
 
 /** Counts of one process for one kind in one queue and bucket: the running total, not a delta. */
 export interface BucketCount extends JobCounts {
@@ -46,6 +56,7 @@ export class RunningCounts {
   completed = 0
   retried = 0
   dead = 0
+  cancelled = 0
   rescued = 0
   readonly processing = new Histogram()
   readonly total = new Histogram()
@@ -56,6 +67,7 @@ export class RunningCounts {
     this.completed += other.completed
     this.retried += other.retried
     this.dead += other.dead
+    this.cancelled += other.cancelled
     this.rescued += other.rescued
     this.processing.add(other.processing.sketch())
     this.total.add(other.total.sketch())
@@ -67,6 +79,7 @@ export class RunningCounts {
     this.completed = 0
     this.retried = 0
     this.dead = 0
+    this.cancelled = 0
     this.rescued = 0
     this.processing.clear()
     this.total.clear()
@@ -80,6 +93,7 @@ export class RunningCounts {
       completed: this.completed + (other?.completed ?? 0),
       retried: this.retried + (other?.retried ?? 0),
       dead: this.dead + (other?.dead ?? 0),
+      cancelled: this.cancelled + (other?.cancelled ?? 0),
       rescued: this.rescued + (other?.rescued ?? 0),
       processing: this.processing.sketch(other?.processing),
       total: this.total.sketch(other?.total)

@@ -4,6 +4,8 @@
 
 const perOctave = 8
 const octaves = 40
+/** Buckets per bin of a drawn histogram. */
+const perBin = 4
 const lowest = 0.01
 const highest = lowest * 2 ** octaves
 const scale = perOctave / Math.LN2
@@ -96,6 +98,16 @@ export class Histogram {
       p99: this.quantile(0.99),
       max: this.quantile(1)
     }
+  }
+
+  /** Non-empty bins of half an octave, in order: above `from`, up to `to`. */
+  bins(): ReadonlyArray<{ readonly from: number; readonly to: number; readonly count: number }> {
+    const edge = (bin: number) => (bin < 0 ? 0 : lowest * 2 ** ((bin * perBin) / perOctave))
+    return Array.from({ length: Math.ceil(size / perBin) + 1 }, (_, bin) => {
+      const last = bin * perBin
+      const count = this.counts.subarray(Math.max(0, last - perBin + 1), last + 1).reduce((sum, n) => sum + n, 0)
+      return { from: edge(bin - 1), to: edge(bin), count }
+    }).filter(({ count }) => count > 0)
   }
 
   sketch(other?: Histogram): Sketch {

@@ -100,7 +100,9 @@ export class KindTally {
   }
 
   died(count: number, reason: DeadReason, now: number): void {
-    this.at(now).dead += count
+    const counts = this.at(now)
+    if (reason === "cancelled") counts.cancelled += count
+    else counts.dead += count
     const known = this.deadSeries.get(reason)
     const series = known ?? this.metrics.series(specs.dead, { queue: this.queue, kind: this.kind, reason })
     if (known === undefined) this.deadSeries.set(reason, series)

@@ -3,7 +3,8 @@ import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
 import { MinuteBuckets } from "../measures/MinuteBuckets.js"
-import { Queue } from "../queue/Queue.js"
+import { Queue, type Submit } from "../queue/Queue.js"
+import { Workflows } from "../queue/workflow/Workflows.js"
 import { Schedules } from "../schedule/Schedules.js"
 
 /**
@@ -11,9 +12,9 @@ import { Schedules } from "../schedule/Schedules.js"
  * results.
  */
 export const make = (
-  context: Context.Context<Queue | Pods | Leadership | Schedules | MinuteBuckets>
+  context: Context.Context<Queue | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
-  readonly layer: Layer.Layer<Queue | Pods | Leadership | Schedules | MinuteBuckets>
+  readonly layer: Layer.Layer<Queue | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
   /**
    * Disconnects the pod, removes its pod row and releases its leadership. Its jobs stay running until they are
    * recovered.
@@ -21,6 +22,7 @@ export const make = (
   readonly disconnect: (pod: PodId) => Effect.Effect<void>
 } => {
   const queue = Context.get(context, Queue)
+  const workflows = Context.get(context, Workflows)
   const pods = Context.get(context, Pods)
   const leadership = Context.get(context, Leadership)
   const schedules = Context.get(context, Schedules)
@@ -47,7 +49,13 @@ export const make = (
         enqueue: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueue(jobs))),
         enqueueInside: (run, jobs) =>
           Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueInside(run, jobs))),
-        enqueueEach: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueEach(jobs))),
+        submitter: Effect.map(
+          queue.submitter,
+          (submit): Submit =>
+            (job, answer) => {
+              if (!disconnected) submit(job, answer)
+            }
+        ),
         claim: (request) => unless([], queue.claim(request)),
         finalize: (ends) => unless([], queue.finalize(ends)),
         heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
@@ -56,6 +64,14 @@ export const make = (
         pendingQueues: unless([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
         purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
+      }),
+      // A killed run never learns what became of its calls.
+      Layer.succeed(Workflows, {
+        ...workflows,
+        load: (run) => Effect.suspend(() => (disconnected ? Effect.never : workflows.load(run))),
+        record: (run, step) => Effect.suspend(() => (disconnected ? Effect.never : workflows.record(run, step))),
+        startChildren: (run, name, children, options) =>
+          Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
       }),
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin) =>

@@ -6,6 +6,7 @@ import type { Shares } from "../cluster/Shares.js"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { never } from "../core/Suspension.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
@@ -37,6 +38,7 @@ import { type DeclaredRoutes, decide, type Routes } from "../queue/settings/Rout
 import { Transactions } from "../queue/Transactions.js"
 import * as Wakeups from "../queue/Wakeups.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
@@ -120,6 +122,7 @@ type Ports =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes
   | RateLimits
@@ -292,6 +295,8 @@ const layerOn = <R>(
         // Ignore jobs that are already due: they wait for a slot, which becomes free only as time passes.
         const starts = [...due.values()].filter((instant) => instant > now)
         const isBusy = jobs.some(({ status }) => status === "running")
+        if (!isBusy && starts.length > 0 && Math.min(...starts) >= never)
+          return yield* Effect.dieMessage("TestShift cannot drain: the remaining workflow executions wait for a signal")
         if (!isBusy && due.size > 0 && starts.length === due.size) return Math.min(...starts)
         if (!isBusy && due.size === 0)
           return yield* Effect.dieMessage("TestShift cannot drain: the remaining jobs wait in a paused queue")

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Console, Effect, Redacted } from "effect"
+import pg from "pg"
 import * as Cli from "../../src/cli/Cli.js"
 import { TelegramEmulator } from "../../src/testing/index.js"
 import * as Nightshift from "../support/Nightshift.js"
@@ -131,10 +132,26 @@ describe("every command", () => {
         })
         expect(yield* json("batches list")).toMatchObject({ batches: [{ id: batch, total: 1 }] })
         expect(yield* json("batches show", batch)).toMatchObject({ id: batch, counts: { unfinished: 1 } })
+        const execution = "noop_echo/A-17"
+        const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved")
+        expect(started).toMatchObject({ execution, outcome: "started" })
+        expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, status: "pending" }] })
+        expect(yield* json("workflows signal", execution, "go")).toMatchObject({ outcome: "completed" })
+        yield* Effect.promise(async () => {
+          const client = new pg.Client({ connectionString: env.DATABASE_URL })
+          await client.connect()
+          await client.query(`insert into nightshift.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit,
+            started_at, ended_at) values ('${started.id}', 'pay', 1, 1, 'run', 'done', '{}', now(), now())`)
+          await client.end()
+        })
+        expect(yield* json("workflows show", execution)).toMatchObject({ id: started.id, steps: [{ name: "pay" }] })
+        expect(yield* json("workflows fork", execution, "pay", "--as", "B")).toMatchObject({ execution: "B" })
+        expect(yield* json("workflows cancel", execution, "--now")).toEqual({ execution, cancelled: 1 })
+        expect(yield* json("workflows retry", execution)).toMatchObject({ status: "pending" })
         expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
         expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
         expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })
-        expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }] })
+        expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }, {}] })
         expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
         yield* json("schedules next", "nightly")
         for (const act of ["trigger", "disable", "enable"]) {
@@ -157,6 +174,8 @@ describe("every command", () => {
         expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
         expect(yield* json("doctor")).toMatchObject({ ok: true })
         yield* json("simulate", "--runs", "1")
+        const brief = ["--url", url, "--allow", "cancel", "--each", "200ms", "--yes"]
+        expect(yield* json("chaos", ...brief)).toMatchObject({ ok: true, faults: [{ fault: "cancel" }] })
         expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
         expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
 

@@ -7,6 +7,7 @@ interface Options {
   readonly capacity?: number
   readonly weight?: (item: string) => number
   readonly lanes?: number
+  readonly gather?: (turnEnded: () => void) => void
 }
 
 /** A batcher whose flushes start at once and end when the test says so; the item "bad" fails the whole flush. */
@@ -90,6 +91,36 @@ describe("Batcher", () => {
       yield* Effect.all([open(2), open(3)])
       expect(yield* Fiber.joinAll(fibers)).toEqual(["a!", "b!", "c!", "d!", "e!", "f!"])
       yield* batcher.drained
+    })
+  )
+
+  it.scoped("collects the items of several turns of the event loop while each brings more, four at most", () =>
+    Effect.gen(function* () {
+      const turns: Array<() => void> = []
+      const endTurn = Effect.zipRight(
+        Effect.sync(() => {
+          for (const ended of turns.splice(0)) ended()
+        }),
+        quiet
+      )
+      const { batcher, batches, open } = yield* held({ gather: (ended) => turns.push(ended) })
+      const fibers = [...(yield* submitted(batcher, "a"))]
+      expect(batches).toEqual([])
+      yield* endTurn
+      expect(batches).toEqual([["a"]])
+      fibers.push(...(yield* submitted(batcher, "b", "c")))
+      yield* endTurn
+      // A lane that becomes free waits for the rest, too.
+      yield* Effect.zipLeft(open(0), quiet)
+      for (const item of ["d", "e", "f"]) {
+        expect(batches).toHaveLength(1)
+        fibers.push(...(yield* submitted(batcher, item)))
+        yield* endTurn
+      }
+      expect(batches).toEqual([["a"], ["b", "c", "d", "e", "f"]])
+      expect(turns).toEqual([])
+      yield* open(1)
+      expect(yield* Fiber.joinAll(fibers)).toHaveLength(6)
     })
   )
 

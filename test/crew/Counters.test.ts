@@ -67,6 +67,7 @@ const sum = (all: ReadonlyArray<JobCounts>): JobCounts =>
       completed: total.completed + each.completed,
       retried: total.retried + each.retried,
       dead: total.dead + each.dead,
+      cancelled: total.cancelled + each.cancelled,
       rescued: total.rescued + each.rescued
     }),
     noCounts
@@ -94,12 +95,13 @@ describe("the counters of a pod", () => {
         yield* Effect.forEach(script, (acts, place) => Scripted.enqueue({ acts }, { dedupe: `${place % 5}` }))
         yield* shift.drain
         const jobs = yield* shift.jobs
-        const ended = (status: string) => jobs.filter((job) => job.status === status).length
+        const ended = (state: string) => jobs.filter((job) => job.state === state).length
         expect(yield* counted).toEqual({
           enqueued: jobs.length,
           started: runs(),
           completed: ended("done"),
           dead: ended("dead"),
+          cancelled: ended("cancelled"),
           retried: runs() - jobs.length,
           rescued: 0
         })
@@ -118,11 +120,11 @@ describe("the counters of a pod", () => {
       const [cancelled] = yield* queue.enqueue([{ ...job, payload: { acts: [] }, runAt: 3_600_000 }])
       if (cancelled !== undefined) yield* jobAdmin.cancel(cancelled.id)
       yield* shift.drain
-      expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 1, completed: 1, dead: 2 })
+      expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 1, completed: 1, dead: 1, cancelled: 1 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
 
-  it.effect("count a job that is cancelled while it runs as one death", () =>
+  it.effect("count a job that is cancelled while it runs once, and not as dead", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const jobAdmin = yield* JobAdmin
@@ -132,7 +134,7 @@ describe("the counters of a pod", () => {
       yield* shift.drain
       const ended = yield* Effect.forEach(ids, shift.job)
       expect(ended.map(({ status }) => status)).toEqual(["dead", "dead"])
-      expect(yield* counted).toEqual({ ...noCounts, enqueued: 2, started: 2, dead: 2 })
+      expect(yield* counted).toEqual({ ...noCounts, enqueued: 2, started: 2, cancelled: 2 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
 

@@ -9,6 +9,7 @@ import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
+import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const Once = Job.make("once", { payload: Schema.Struct({}), maxAttempts: 1, timeout: "30 seconds" })
@@ -22,11 +23,18 @@ const house = (connectTimeout: string) =>
         new Map([
           ["DATABASE_HANDLER_POOL", "4"],
           ["DATABASE_CONNECT_TIMEOUT", connectTimeout],
-          ["QUEUE_POLL", "100ms"]
+          ["QUEUE_POLL", "100ms"],
+          ["QUEUE_HEARTBEAT", "200ms"]
         ])
       )
     )
   )
+
+const counted = Effect.gen(function* () {
+  const { sql } = yield* Database
+  return yield* sql`select sum(completed)::int as completed, sum(retried)::int as retried
+    from nightshift.job_bucket where minutes = 1`
+})
 
 /** Runs these handlers until no job is left, and returns how the jobs ended. */
 const outcomes = <A, E, R>(
@@ -68,6 +76,45 @@ describe("a transactional handler with one attempt", () => {
         { kind: "once", status: "done", attempt: 1, count: 1 }
       ])
       expect(runs).toBe(2)
+    }).pipe(Effect.provide(house("10s")))
+  )
+
+  it.scopedLive("is counted as completed when its transaction was committed and only the reply was lost", () =>
+    Effect.gen(function* () {
+      const proxy = yield* ShapingProxy.make(yield* DatabaseUrl)
+      let runs = 0
+      const handler = Handler.transactional(Once, () => {
+        runs += 1
+        return proxy.shape({ losesReplyTo: "COMMIT" })
+      })
+      const meanwhile = Effect.gen(function* () {
+        yield* Once.enqueue({})
+        const other = yield* TestDatabase.connection
+        yield* Effect.repeat(
+          Effect.promise(() => other.query("select from nightshift.job where status = 'done'")),
+          { until: ({ rowCount }) => rowCount === 1, schedule: Schedule.spaced("10 millis") }
+        )
+        yield* proxy.shape({})
+      })
+      const through = DatabaseUrl.layerOf(proxy.url)
+      expect(yield* Effect.provide(outcomes([handler], meanwhile), through)).toEqual([
+        { kind: "once", status: "done", attempt: 1, count: 1 }
+      ])
+      expect(runs).toBe(1)
+      expect(yield* counted).toEqual([{ completed: 1, retried: 0 }])
+    }).pipe(Effect.provide(house("10s")))
+  )
+
+  it.scopedLive("is counted as completed when a heartbeat finds the job done before the reply to COMMIT arrives", () =>
+    Effect.gen(function* () {
+      const proxy = yield* ShapingProxy.make(yield* DatabaseUrl)
+      const handler = Handler.transactional(Once, () =>
+        proxy.shape({ delaysReplyTo: { text: "COMMIT", millis: 1_000 } })
+      )
+      expect(yield* Effect.provide(outcomes([handler], Once.enqueue({})), DatabaseUrl.layerOf(proxy.url))).toEqual([
+        { kind: "once", status: "done", attempt: 1, count: 1 }
+      ])
+      expect(yield* counted).toEqual([{ completed: 1, retried: 0 }])
     }).pipe(Effect.provide(house("10s")))
   )
 

@@ -41,7 +41,8 @@ const job: StoredJob = {
   history: [],
   deadReason: undefined,
   meta: undefined,
-  batch: undefined
+  batch: undefined,
+  execution: undefined
 }
 
 const standing: Standing = {
@@ -53,6 +54,7 @@ const standing: Standing = {
   keyCoolingUntil: undefined,
   rated: undefined,
   held: undefined,
+  waits: [],
   ahead: { count: 0, exact: true },
   keyed: false
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Layer, Queue, type Scope } from "effect"
+import { ConfigProvider, Effect, Layer, Queue, type Scope } from "effect"
 import type pg from "pg"
 import * as Listener from "../../src/database/Listener.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -68,5 +68,26 @@ describe("Listener", () => {
         yield* notify(client, "jobs", "again")
         expect(yield* untilTag(jobs, "Notified")).toEqual(Notified({ payload: "again" }))
       }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive(
+    "replaces its connection after DATABASE_MAX_LIFETIME, because the address may lead to another server",
+    () =>
+      Effect.gen(function* () {
+        const jobs = yield* hear("jobs")
+        const client = yield* TestDatabase.connection
+        const backend = Effect.promise(async () => {
+          const { rows } = await client.query(
+            "select pid from pg_stat_activity where datname = current_database() and application_name = 'nightshift listener'"
+          )
+          return rows[0]?.pid
+        })
+        const before = yield* backend
+        yield* untilTag(jobs, "Resumed")
+        expect(yield* backend).not.toBe(before)
+      }).pipe(
+        Effect.provide(layer),
+        Effect.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_MAX_LIFETIME", "1s"]]))))
+      )
   )
 })

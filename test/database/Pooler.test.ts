@@ -66,6 +66,26 @@ describe("behind a pooler in transaction mode without prepared statements", () =
     )
   )
 
+  it.scopedLive("the first transactions succeed, although a name that is lost inside one would abort it", () =>
+    Effect.gen(function* () {
+      const url = yield* PoolingProxy.open(yield* TestDatabase.empty, { backends: 2 })
+      const doubled = hot("select $1::int * 2 as doubled, 'first' as what")
+      yield* Effect.gen(function* () {
+        const { sql, transaction } = yield* Database
+        const results = yield* Effect.forEach(
+          [1, 2, 3, 4, 5, 6],
+          (n) => transaction(sql.unsafe<{ doubled: number }>(doubled, [n])),
+          { concurrency: 3 }
+        )
+        expect(results.flat().map((row) => row.doubled)).toEqual([2, 4, 6, 8, 10, 12])
+      }).pipe(
+        Effect.provide(
+          Layer.provide(Database.layer, [DatabaseUrl.layerOf(url), Layer.provide(DatabaseConfig.layer, settings({}))])
+        )
+      )
+    }).pipe(Effect.provide(logged))
+  )
+
   it.scopedLive("startup parameters that the pooler rejects are omitted", () =>
     Effect.gen(function* () {
       for (const ignored of [[], ["statement_timeout", "options"]]) {

@@ -1,6 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
+import { JobId } from "../../src/core/Ids.js"
 import * as Catalogue from "../../src/database/Catalogue.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
@@ -8,6 +9,7 @@ import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as PoolingProxy from "../support/PoolingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -16,6 +18,7 @@ const odd = [
   "intervalstyle to iso_8601",
   "standard_conforming_strings to off",
   "default_transaction_isolation to serializable",
+  "extra_float_digits to -15",
   "search_path to public, pg_catalog"
 ]
 
@@ -62,8 +65,24 @@ describe("unusual settings of the role or the database", () => {
           { kind: "keyed", key: "k", recent: true },
           { kind: "plain", key: null, recent: true }
         ])
+        // Instants are read as floating-point numbers, which some settings round.
+        const [plain] = yield* sql<{ id: string }>`select id from nightshift.job where kind = 'plain'`
+        const { createdAt } = yield* Effect.flatMap(JobSearch, (search) => search.get(JobId.make(plain?.id ?? "")))
+        expect(Math.abs(createdAt - Date.now())).toBeLessThan(60_000)
         expect(yield* sql`show transaction_isolation`).toEqual([{ transaction_isolation: "read committed" }])
       }).pipe(Effect.provide(on(url)))
+    })
+  )
+
+  it.scopedLive("leave the server's keepalive short, so that it soon drops the transaction of a lost machine", () =>
+    Effect.gen(function* () {
+      const show = Effect.flatMap(Database, ({ sql }) =>
+        Effect.all([sql`show tcp_keepalives_idle`, sql`show idle_in_transaction_session_timeout`])
+      )
+      expect(yield* Effect.provide(show, on(yield* oddDatabase))).toEqual([
+        [{ tcp_keepalives_idle: "60" }],
+        [{ idle_in_transaction_session_timeout: "35s" }]
+      ])
     })
   )
 

@@ -1,5 +1,5 @@
 import { describe, expect, it, layer } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Fiber, Layer, Schedule } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
@@ -133,6 +133,19 @@ layer(TestDatabase.layerEmpty, { excludeTestServices: true })("Transaction", (it
       yield* Fiber.interrupt(fiber)
       expect(yield* rows(database)).toEqual([])
       expect((yield* database.poolUse).busy).toBe(0)
+    })
+  )
+
+  it.scoped("returns its connection when it is interrupted while it waits for one", () =>
+    Effect.gen(function* () {
+      const { poolUse, sql, transaction } = yield* Database
+      for (let turn = 0; turn < 12; turn += 1) {
+        const waiting = yield* Effect.fork(transaction(sql`select 1`))
+        yield* Effect.yieldNow()
+        yield* Fiber.interrupt(waiting)
+      }
+      expect(yield* transaction(sql`select 1 as one`)).toEqual([{ one: 1 }])
+      yield* Effect.repeat(poolUse, { until: ({ busy }) => busy === 0, schedule: Schedule.spaced("10 millis") })
     })
   )
 })

@@ -2,8 +2,7 @@ import { gzipSync } from "node:zlib"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
 import { DatabaseFault, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
-import { Queue } from "../../src/queue/Queue.js"
+import { Queue, type Submit } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
@@ -257,7 +256,7 @@ describe("without the database", () => {
       Queue,
       Effect.map(Queue, (queue) => ({
         ...queue,
-        enqueueEach: (jobs: ReadonlyArray<NewJob>) => Effect.succeed(jobs.map(() => Exit.fail(error)))
+        submitter: Effect.succeed<Submit>((_, answer) => answer(Exit.fail(error)))
       }))
     ).pipe(Layer.provideMerge(memory))
 

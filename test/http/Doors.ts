@@ -44,6 +44,7 @@ import type { Routes } from "../../src/queue/settings/Routes.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import type { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
+import type { Workflows } from "../../src/queue/workflow/Workflows.js"
 import type { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
@@ -131,7 +132,7 @@ type Config = typeof ServerConfig.Service
 type Access = typeof AccessConfig.Service
 export type Configs = Partial<Config & Access>
 
-type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Kinds | Routes | Transactions
+type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Workflows | Kinds | Routes | Transactions
 type JobPorts = JobActs | JobSearch | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits
 export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency | SavedViews

@@ -7,7 +7,7 @@ import { BodyReader, type NoBody } from "../../src/http/hooks/HookBody.js"
 const reading = (reader: BodyReader, hook = "ci", address = "192.0.2.1") => {
   const stream = new PassThrough()
   const result = new Promise<Buffer | NoBody>((resolve) => {
-    reader.read(stream as unknown as IncomingMessage, { hook, address }, resolve)
+    reader.read(stream as unknown as IncomingMessage, { hook, address: () => address }, resolve)
   })
   return { stream, result }
 }

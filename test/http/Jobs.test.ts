@@ -72,6 +72,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         progress: null,
         key: null,
         dedupe,
+        batch: null,
         pod: null,
         meta: null
       })
@@ -145,7 +146,12 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
       expect(yield* found("?deadReason=poison,rejected")).toEqual([dead])
       expect(yield* found("?dedupe=no-such-key")).toEqual([])
       expect(yield* found(`?shape=${encodeURIComponent("no <b>such</b> address")}`)).toEqual([dead])
-      expect(yield* list("?queue=nobody")).toEqual({ jobs: [], next: null, total: { count: 0, exact: true } })
+      expect(yield* list("?queue=nobody")).toEqual({
+        jobs: [],
+        next: null,
+        total: { count: 0, exact: true },
+        sortedAmong: null
+      })
     }).pipe(Effect.provide(layer()))
   )
 })

@@ -45,6 +45,28 @@ const record = (count: (of: (kind: string) => KindTally) => void) =>
     yield* buckets.record((yield* aPod).id, 1, tally.take())
   }).pipe(Effect.provide(Metrics.layer))
 
+describe.each(backends)("on %s, GET /api/v1/metrics/durations", (_, layer) => {
+  it.scopedLive("shows how long attempts of a kind took, in bins of half an octave", () =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      yield* record((of) => {
+        for (const millis of [9, 10, 10, 1_000]) of("greet").ran(millis, millis, now)
+        of("other").ran(5_000, 5_000, now)
+      })
+      const { bins, processing } = (yield* get("durations?kind=greet")) as {
+        readonly bins: ReadonlyArray<{ readonly from: number; readonly to: number; readonly count: number }>
+        readonly processing: unknown
+      }
+      expect(processing).toMatchObject({ count: 4, max: 1 })
+      expect(bins.map(({ count }) => count)).toEqual([3, 1])
+      for (const { from, to } of bins) expect(to / from).toBeCloseTo(Math.SQRT2)
+      expect(bins[0]?.from).toBeLessThan(0.009)
+      expect(bins[0]?.to).toBeGreaterThanOrEqual(0.01)
+      expect(yield* get("durations?kind=nothing")).toMatchObject({ bins: [], processing: { count: 0, p50: null } })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
 describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
   it.scopedLive("shows the counts of two pods in buckets of the requested width, latencies in seconds", () =>
     Effect.gen(function* () {
@@ -77,6 +99,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/series", (_, layer) => {
             completed: 1,
             retried: 1,
             dead: 2,
+            cancelled: 0,
             rescued: 1,
             processing: { count: 4, sum: 5.06, p50: expect.closeTo(0.02, 2), p95: 5, p99: 5, max: 5 },
             total: { count: 4, sum: 27.04, p50: 9, p95: 9, p99: 9, max: 9 }

@@ -30,7 +30,7 @@ const twoPods = Effect.gen(function* () {
     { queue: "mail", wanted: 4, have: 4, busy: 3 },
     { queue: "push", wanted: 2, have: 1, busy: 1 }
   ]
-  yield* pods.beat(leader, { slots, draining: false }, lease)
+  yield* pods.beat(leader, { slots, draining: false, clockOffset: -2.34 }, lease)
   yield* pods.beat(leaving, { slots: [], draining: true }, lease)
   yield* leadership.campaign(leader.id, lease)
   return { leader, leaving, slots }
@@ -64,6 +64,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
             host: { name: "here", pid: 17, node: "v20.0.0" },
             startedAt: new Date(leader.startedAt).toISOString(),
             heartbeatAgeSeconds: expect.any(Number),
+            clockOffsetSeconds: -2.3,
             server: where === "memory" ? null : expect.stringMatching(/^\S+ since 20\S+Z$/),
             draining: false,
             leader: true

@@ -32,7 +32,57 @@ const nameIt = async (page: Page, title: string, name: string) => {
 
 const actsOn = (page: Page) => page.locator(".head .side button")
 
+/** The order in which the rows show these words. */
+const orderOf = async (page: Page, words: ReadonlyArray<string>) => {
+  const rows = await page.locator("table.jobs tbody tr").allInnerTexts()
+  return rows.flatMap((row) => words.filter((word) => row.includes(word))).join(" ")
+}
+
+/** Waits until the rows show these words in this order. */
+const ordered = async (page: Page, words: string) => {
+  for (let tries = 0; tries < 200 && (await orderOf(page, words.split(" "))) !== words; tries += 1)
+    await page.waitForTimeout(20)
+  expect(await orderOf(page, words.split(" "))).toBe(words)
+}
+
 export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, true>): void => {
+  it.scoped("lists scheduled jobs by due time, sorts by a column, and remembers columns", () =>
+    Effect.gen(function* () {
+      const { bury, enqueue, enter } = yield* ControlRoom
+      yield* bury("crow-d")
+      const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
+      for (const [kind, hours] of [
+        ["crow-b", 3],
+        ["crow-c", 1],
+        ["crow-a", 2]
+      ] as const)
+        yield* enqueue({ kind, queue: "nest", payload: {}, runAt: inHours(hours) })
+      const page = yield* enter("scheduled?queue=nest")
+      yield* step(async () => {
+        await ordered(page, "crow-c crow-a crow-b")
+        await page.getByRole("columnheader", { name: "Due" }).and(page.locator("[aria-sort=ascending]")).waitFor()
+        await button(page, "Kind").click()
+        await ordered(page, "crow-a crow-b crow-c")
+        await button(page, "Kind").click()
+        await ordered(page, "crow-c crow-b crow-a")
+        // The address holds the order, and Back undoes it.
+        await page.reload()
+        await ordered(page, "crow-c crow-b crow-a")
+        await page.goBack()
+        await ordered(page, "crow-a crow-b crow-c")
+        await page.getByText("Columns", { exact: true }).click()
+        await page.getByRole("checkbox", { name: "Priority" }).check()
+        await page.reload()
+        await page.getByRole("columnheader", { name: "Priority" }).waitFor()
+        // Another list has its own columns.
+        await page.getByRole("link", { name: "Dead", exact: true }).click()
+        await heading(page, "Dead")
+        await page.getByRole("columnheader", { name: "Ended" }).waitFor()
+        expect(await page.getByRole("columnheader", { name: "Priority" }).count()).toBe(0)
+      })
+    })
+  )
+
   it.scoped("saves filters under a name that everyone finds, and deletes it", () =>
     Effect.gen(function* () {
       const { api, enqueue, enter } = yield* ControlRoom

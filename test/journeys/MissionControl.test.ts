@@ -2,7 +2,7 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
-import { ControlRoom, tokens } from "./fixtures/ControlRoom.js"
+import { ControlRoom, queueRow, tokens } from "./fixtures/ControlRoom.js"
 import { jobListStories } from "./JobListStories.js"
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
@@ -75,7 +75,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { enqueue, enter, url } = yield* ControlRoom
         const page = yield* enter("queues")
         yield* step(async () => {
-          await region(page, "default").getByRole("button", { name: "Pause" }).click()
+          await queueRow(page, "default").getByRole("button", { name: "Pause" }).click()
           await said(page, "default paused")
         })
         const id = yield* enqueue()
@@ -84,10 +84,29 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await button(page, "Cancel").waitFor()
           await said(page, 'Queue "default" is paused')
           await page.getByRole("link", { name: "Queues", exact: true }).click()
-          await region(page, "default").getByRole("button", { name: "Resume" }).click()
+          await queueRow(page, "default").getByRole("button", { name: "Resume" }).click()
           await page.goto(`${url}/ui/#/jobs/${id}`)
           await button(page, "Requeue").waitFor()
           await said(page, "It is done.")
+        })
+      })
+    )
+
+    it.scoped("sees what runs in the slots of a pod, and gets there from the job", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ payload: { sleep_ms: 60_000 } })
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(async () => {
+          const details = region(page, "Details")
+          const name = await details.locator('a[href*="/pods/"]').innerText()
+          // One name everywhere: in the details, in the reason and on the page of the pod.
+          await page.getByRole("status").getByRole("link", { name }).click()
+          const runs = region(page, name).getByRole("row", { name: /noop_echo/ })
+          await runs.getByText(/^\d+(\.\d)? (ms|s)$/).waitFor()
+          await runs.getByRole("link", { name: "noop_echo" }).click()
+          await button(page, "Cancel").click()
+          await page.locator(".head .state.cancelled").waitFor()
         })
       })
     )
@@ -212,7 +231,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* enqueue({ payload: { message: "done" } })
         yield* enqueue({ payload: { fail: "on purpose" }, maxAttempts: 1 })
         const page = yield* enter("queues")
-        const card = region(page, "default")
+        const card = queueRow(page, "default")
         // The chart takes the space that was reserved before it had data.
         const line = card.locator("svg.spark")
         const place = step(async () => {
@@ -228,7 +247,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         for (const shape of ["done", "dead"]) {
           expect(yield* step(() => line.locator(`path.${shape}`).getAttribute("d"))).toMatch(/^M\d/)
         }
-        const idle = region(page, "bot-helper").getByRole("img", {
+        const idle = queueRow(page, "bot-helper").getByRole("img", {
           name: "No jobs finished in the last hour"
         })
         yield* step(() => idle.waitFor())

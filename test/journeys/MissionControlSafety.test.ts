@@ -2,7 +2,7 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
-import { ControlRoom } from "./fixtures/ControlRoom.js"
+import { ControlRoom, queueRow } from "./fixtures/ControlRoom.js"
 
 // Acts that go wrong in a hurry, and the way back from them.
 
@@ -101,7 +101,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const dead = yield* exhausted("boom 17")
         yield* step(async () => {
           await page.evaluate(`location.hash = "#/queues"`)
-          const card = page.getByRole("region", { name: "default" })
+          const card = queueRow(page, "default")
           // Pause, so that the requeued job stays as the act left it; its button does not answer a double click.
           await card.getByRole("button", { name: "Pause" }).dblclick()
           await card.getByRole("button", { name: "Resume" }).waitFor()
@@ -119,7 +119,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         expect(yield* jobOf(dead)).toEqual(failed)
         yield* step(async () => {
           await page.evaluate(`location.hash = "#/queues"`)
-          const card = page.getByRole("region", { name: "default" })
+          const card = queueRow(page, "default")
           await card.getByRole("button", { name: "Resume" }).click()
           await undo(page).click()
           await card.getByRole("button", { name: "Resume" }).waitFor()
@@ -265,9 +265,14 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await button(page, "Enqueue").click()
           const dialog = page.getByRole("dialog", { name: "Enqueue a job" })
           await dialog.getByLabel("Kind").fill("noop_echo")
-          await dialog.getByLabel("Payload").fill('{"message":')
-          await dialog.getByRole("button", { name: "Enqueue" }).click()
-          await dialog.getByText("The payload is not valid JSON").waitFor()
+          const payload = dialog.getByLabel("Payload")
+          await payload.fill('{"message":')
+          await dialog.getByText("The payload is not valid JSON").first().waitFor()
+          // A message says what is wrong and where, and a wrong value is found by it.
+          await payload.fill('{\n  "message": "a",\n  "sleep_ms": "soon"\n}')
+          await dialog.getByRole("status").getByText("sleep_ms must be").waitFor()
+          await dialog.getByRole("button", { name: "Line 3" }).click()
+          await page.waitForFunction(`getSelection().toString() === '"soon"'`)
           await dialog.getByLabel("Payload").fill('{"message":"by hand"}')
           await dialog.getByLabel("Start after").fill("soon")
           await dialog.getByRole("button", { name: "Enqueue" }).click()

@@ -66,6 +66,8 @@ export const claimLaws = (law: Law): void => {
       expect(run).toEqual({
         id,
         lease: run.lease,
+        execution: undefined,
+        linked: false,
         queue: line.name,
         kind: "greet",
         version: 3,

@@ -62,7 +62,7 @@ export const depthLaws = (law: Law): void => {
         { _tag: "Enqueued", id },
         { _tag: "Deduplicated", id: held.id }
       ])
-      const exits = yield* line.queue.enqueueEach([again, line.job(), replacing])
+      const exits = yield* line.submit([again, line.job(), replacing])
       const tags = exits.map((exit) => Exit.match(exit, { onSuccess: ({ _tag }) => _tag, onFailure: String }))
       expect(tags).toMatchObject(["Deduplicated", expect.stringContaining("QueueFull"), "Deduplicated"])
       expect(yield* Effect.flip(line.queue.enqueue([own, line.job()]))).toMatchObject({ _tag: "QueueFull" })

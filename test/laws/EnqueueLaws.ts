@@ -145,13 +145,24 @@ export const enqueueLaws = (law: Law): void => {
       const dedupe = { key: `${line.name}-once`, scope: "active" } as const
       const own = yield* line.newId
       const good = [line.job({ payload: 1 }), line.job({ payload: "\u0000" }), line.job({ payload: 3, dedupe })]
-      const exits = yield* line.queue.enqueueEach([...good, line.job({ payload: 4, dedupe })])
+      const exits = yield* line.submit([...good, line.job({ payload: 4, dedupe })])
       const tags = exits.map((exit) => Exit.match(exit, { onSuccess: ({ _tag }) => _tag, onFailure: String }))
       expect(tags).toMatchObject(["Enqueued", expect.stringContaining("InvalidJob"), "Enqueued", "Deduplicated"])
-      const [single] = yield* line.queue.enqueueEach([line.job({ id: own, payload: 5 })])
+      const [single] = yield* line.submit([line.job({ id: own, payload: 5 })])
       expect(single).toEqual(Exit.succeed({ _tag: "Enqueued", id: own }))
-      expect(yield* line.queue.enqueueEach([])).toEqual([])
       expect((yield* line.all()).map(({ payload }) => payload).toSorted()).toEqual([1, 3, 5])
+    })
+  )
+
+  law("goes on storing submitted jobs when a program throws as it takes a result", (line) =>
+    Effect.gen(function* () {
+      const submit = yield* line.queue.submitter
+      submit(line.job({ payload: 1 }), () => {
+        throw new Error("thrown by the test")
+      })
+      expect(yield* line.submit([line.job({ payload: 2 })])).toMatchObject([{ _tag: "Success" }])
+      expect(yield* line.submit([line.job({ payload: 3 })])).toMatchObject([{ _tag: "Success" }])
+      expect((yield* line.all()).map(({ payload }) => payload).toSorted()).toEqual([1, 2, 3])
     })
   )
 

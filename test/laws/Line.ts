@@ -1,5 +1,5 @@
 import type { Vitest } from "@effect/vitest"
-import { Clock, Duration, Effect } from "effect"
+import { Clock, Duration, Effect, type Exit } from "effect"
 import { type JobId, makeGenerator, type PodId } from "../../src/core/Ids.js"
 import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
@@ -8,12 +8,13 @@ import { Operations } from "../../src/queue/admin/Operations.js"
 import { Batches } from "../../src/queue/batch/Batches.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { Kinds } from "../../src/queue/Kinds.js"
-import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { type ClaimedJob, type Enqueued, type EnqueueError, type HeldJob, Queue } from "../../src/queue/Queue.js"
 import { JobOverview } from "../../src/queue/search/JobOverview.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
 import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 
 export type Ports =
   | Queue
@@ -24,6 +25,7 @@ export type Ports =
   | JobDiagnosis
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes
 
@@ -40,6 +42,7 @@ export interface Line {
   readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
   readonly batches: typeof Batches.Service
+  readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
   readonly advance: Advance
@@ -51,6 +54,8 @@ export interface Line {
   readonly job: (more?: Partial<NewJob>) => NewJob
   /** Stores one job and returns its id. */
   readonly put: (more?: Partial<NewJob>) => Effect.Effect<JobId, unknown>
+  /** Submits the jobs one by one, together, and returns their results in order. */
+  readonly submit: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>>
   /** Claims a second later: a claimer may take that long to find a job that was returned behind its cursor. */
   readonly claim: (limit?: number) => Effect.Effect<ReadonlyArray<ClaimedJob>, unknown>
   readonly claimOne: Effect.Effect<ClaimedJob, unknown>
@@ -87,6 +92,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const standing = yield* JobDiagnosis
     const operations = yield* Operations
     const batches = yield* Batches
+    const workflows = yield* Workflows
     const kinds = yield* Kinds
     const routes = yield* Routes
     const ids = yield* makeGenerator
@@ -105,6 +111,17 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       Effect.flatMap(queue.enqueue([job(more)]), ([answer]) =>
         answer?._tag === "Enqueued" ? Effect.succeed(answer.id) : Effect.dieMessage(`not stored: ${answer?._tag}`)
       )
+    const submit: Line["submit"] = (jobs) =>
+      Effect.flatMap(queue.submitter, (hand) =>
+        Effect.all(
+          jobs.map((each) =>
+            Effect.async<Exit.Exit<Enqueued, EnqueueError>>((resume) =>
+              hand(each, (exit) => resume(Effect.succeed(exit)))
+            )
+          ),
+          { concurrency: "unbounded" }
+        )
+      )
     const claim: Line["claim"] = (limit = 10) =>
       Effect.zipRight(advance("1 second"), queue.claim({ queue: name, pod, limit }))
     const claimOne = Effect.flatMap(claim(), ([only, ...others]) =>
@@ -121,6 +138,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       standing,
       operations,
       batches,
+      workflows,
       kinds,
       routes,
       advance,
@@ -130,6 +148,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       newId: Effect.map(now, ids.job),
       job,
       put,
+      submit,
       claim,
       claimOne,
       run: (more) => Effect.zipRight(put(more), claimOne),

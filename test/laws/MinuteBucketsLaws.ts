@@ -75,6 +75,7 @@ const laws = (law: Law) => {
       teller.of().completed(at)
       teller.of().retried(at)
       teller.of().died(2, "rejected", at)
+      teller.of().died(1, "cancelled", at)
       teller.of().rescued(3, at)
       for (const millis of [5, 10, 20]) teller.of().ran(millis, millis + 30, at)
       yield* teller.flush
@@ -87,6 +88,7 @@ const laws = (law: Law) => {
         completed: 1,
         retried: 1,
         dead: 2,
+        cancelled: 1,
         rescued: 3,
         processing: summaryOf(5, 10, 20),
         total: summaryOf(35, 40, 50)

@@ -1,6 +1,7 @@
 import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
 import { batchLaws } from "./BatchLaws.js"
+import { childrenLaws } from "./ChildrenLaws.js"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
@@ -22,6 +23,7 @@ import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { undoLaws } from "./UndoLaws.js"
+import { workflowLaws } from "./WorkflowLaws.js"
 
 const chapters = {
   enqueue: enqueueLaws,
@@ -44,6 +46,8 @@ const chapters = {
   "limits and order by key": keyLaws,
   retention: retentionLaws,
   depth: depthLaws,
+  workflows: workflowLaws,
+  "children of workflows": childrenLaws,
   standing: standingLaws
 }
 

@@ -12,12 +12,13 @@ const counted = (line: Line, kind = "greet", queue = line.name) =>
     const minutes = tally.take().filter(({ grain }) => grain === 1)
     const found = minutes.filter((count) => count.queue === queue && count.kind === kind)
     return found.reduce(
-      (sum, { completed, dead, enqueued, rescued, retried, started }) => ({
+      (sum, { cancelled, completed, dead, enqueued, rescued, retried, started }) => ({
         enqueued: sum.enqueued + enqueued,
         started: sum.started + started,
         completed: sum.completed + completed,
         retried: sum.retried + retried,
         dead: sum.dead + dead,
+        cancelled: sum.cancelled + cancelled,
         rescued: sum.rescued + rescued
       }),
       noCounts
@@ -113,16 +114,16 @@ const laws = (law: Law) => {
       const unwanted = yield* line.run()
       yield* line.jobAdmin.cancel(unwanted.id)
       yield* line.crash(unwanted)
-      expect(yield* counted(line)).toMatchObject({ dead: 1, rescued: 0 })
+      expect(yield* counted(line)).toMatchObject({ dead: 0, cancelled: 1, rescued: 0 })
     })
   )
 
-  law("a cancelled waiting job is counted as dead, once", (line) =>
+  law("a cancelled waiting job is counted once, and not as dead", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put()
       yield* line.jobAdmin.cancel(id)
       yield* line.jobAdmin.cancel(id)
-      expect(yield* counted(line)).toEqual({ ...noCounts, enqueued: 1, dead: 1 })
+      expect(yield* counted(line)).toEqual({ ...noCounts, enqueued: 1, cancelled: 1 })
       const { id: running } = yield* line.run()
       yield* nextMinute(line)
       yield* counted(line)

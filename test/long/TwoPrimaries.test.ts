@@ -1,7 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Queue, Redacted } from "effect"
 import pg from "pg"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
+import * as Listener from "../../src/database/Listener.js"
 import * as Nightshift from "../support/Nightshift.js"
 
 /** Starts a server with the same role and password as the other one. */
@@ -42,5 +45,27 @@ describe("nightshift doctor with two servers", () => {
         expect(yield* Nightshift.call(["doctor"], { cwd, env })).toMatchObject({ code: 0 })
       }),
     60_000
+  )
+})
+
+describe("notifications with two servers", () => {
+  it.scopedLive(
+    "are received from the server that accepts writes, even if a read-only one is named first",
+    () =>
+      Effect.gen(function* () {
+        const [standby, primary] = [yield* server, yield* server]
+        yield* standby.run("alter system set default_transaction_read_only = on")
+        yield* standby.run("select pg_reload_conf()")
+        const url = `postgres://shared:secret@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/postgres`
+        yield* Effect.gen(function* () {
+          const heard = yield* Effect.flatMap(Listener.Listener, (listener) => listener.hear("jobs"))
+          expect((yield* Queue.take(heard))._tag).toBe("Resumed")
+          yield* primary.run("select pg_notify('jobs', 'mail')")
+          expect(yield* Queue.take(heard)).toEqual(Listener.Heard.Notified({ payload: "mail" }))
+        }).pipe(
+          Effect.provide(Layer.provide(Listener.layer, [DatabaseUrl.layerOf(Redacted.make(url)), DatabaseConfig.layer]))
+        )
+      }),
+    20_000
   )
 })

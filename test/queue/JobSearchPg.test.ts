@@ -6,6 +6,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { BoundedQuery } from "../../src/queue/search/BoundedQuery.js"
 import { type JobFilter, JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
+import type { JobSort } from "../../src/queue/search/JobSort.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
@@ -79,19 +80,28 @@ describe("lists on PostgreSQL", () => {
             union all select 'nightshift.job'::regclass) as places`,
         ([row]) => row?.rows ?? 0
       )
-      const mostRead: ReadonlyArray<readonly [JobFilter, number]> = [
+      const mostRead: ReadonlyArray<readonly [JobFilter, number, JobSort?]> = [
         [{ state: "scheduled" }, 1_000],
         [{ state: "retrying" }, 1_000],
         [{ state: "dead" }, 1_000],
         [{ state: "dead", queue: "calm" }, 1_000],
-        [{ text: "no answer" }, 5_000]
+        [{ text: "no answer" }, 5_000],
+        // Orders that an index has.
+        [{ state: "scheduled" }, 1_000, { by: "due", descending: false }],
+        [{ state: "pending" }, 1_000, { by: "due", descending: true }],
+        [{ state: "dead" }, 1_000, { by: "finished", descending: true }],
+        [{ state: ["dead", "done"] }, 3_000, { by: "finished", descending: false }],
+        // Others sort a bounded number of the newest jobs.
+        [{ state: "pending" }, 45_000, { by: "priority", descending: true }]
       ]
-      for (const [filter, most] of mostRead) {
+      for (const [filter, most, sort] of mostRead) {
         // On one connection, because the counters are per connection.
-        const [before, found, after] = yield* transaction(Effect.all([read, list(filter, { limit: 50 }), read]))
+        const [before, found, after] = yield* transaction(Effect.all([read, list(filter, { limit: 50, sort }), read]))
         expect(found.jobs, JSON.stringify(filter)).toHaveLength(50)
         expect(after - before, JSON.stringify(filter)).toBeLessThan(most)
-        expect((yield* total(filter, 3_000)).exact).toBe(true)
+        const isBounded = sort?.by === "priority"
+        expect(found.sortedAmong).toBe(isBounded ? 10_000 : undefined)
+        if (filter.state !== "pending") expect((yield* total(filter, 3_000)).exact).toBe(true)
       }
     }).pipe(Effect.provide(layer))
   )

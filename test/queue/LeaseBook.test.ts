@@ -12,8 +12,25 @@ describe("the leases of a process", () => {
       for (const { id, lease } of runs) book.took(lease, [id])
       book.ended(runs)
       const taken = [book.takeOver(), book.takeOver(), book.takeOver(), book.takeOver()]
-      expect(taken.map(({ length }) => length)).toEqual([500, 500, 50, 0])
-      expect(taken.flat()).toEqual(runs.map(({ lease }) => lease))
+      expect(taken.map(({ leases }) => leases.length)).toEqual([500, 500, 50, 0])
+      expect(taken.flatMap(({ leases }) => leases)).toEqual(runs.map(({ lease }) => lease))
+    })
+  )
+
+  it.effect("name one job of each statement that ended jobs of the lease", () =>
+    Effect.gen(function* () {
+      const ids = yield* makeGenerator
+      const book = new HeldLeases()
+      const lease = ids.lease(1)
+      const runs = Array.from({ length: 6 }, () => ({ id: ids.job(1), lease }))
+      book.took(
+        lease,
+        runs.map(({ id }) => id)
+      )
+      book.ended(runs.slice(0, 3))
+      expect(book.takeOver()).toEqual({ leases: [], witnesses: [] })
+      book.ended(runs.slice(3))
+      expect(book.takeOver()).toEqual({ leases: [lease], witnesses: [runs[0]?.id, runs[3]?.id] })
     })
   )
 })

@@ -109,6 +109,25 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
+  it.scoped("stay if one of the statements that ended their jobs was rolled back", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql } = yield* Database
+      const runs = yield* taken("half-undone", 4)
+      const [other] = yield* taken("half-undone-other", 1)
+      if (!other) return yield* Effect.dieMessage("one was stored")
+      const [kept, lost] = [runs.slice(0, 2), runs.slice(2)]
+      yield* queue.finalize(kept.map((run) => ({ ...run, end: done })))
+      const lostIds = lost.map(({ id }) => id)
+      yield* sql`create table before_half as select * from nightshift.job where ${sql.in("id", lostIds)}`
+      yield* queue.finalize(lost.map((run) => ({ ...run, end: done })))
+      yield* sql`delete from nightshift.job where ${sql.in("id", lostIds)}`
+      yield* sql`insert into nightshift.job select * from before_half`
+      yield* queue.finalize([{ ...other, end: done }])
+      expect(yield* rowsOf(runs[0]?.lease)).toHaveLength(1)
+    })
+  )
+
   it.scoped("are deleted with ends that have results, too", () =>
     Effect.gen(function* () {
       const queue = yield* Queue

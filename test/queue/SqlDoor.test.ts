@@ -12,6 +12,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
@@ -238,6 +239,28 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       expect(yield* add("cap-1")).toEqual([first])
       yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(first?.id ?? ("" as JobId)))
       expect(yield* add("cap-3")).toHaveLength(1)
+    })
+  )
+
+  it.scoped("sends a signal to an execution, which wakes up when the transaction commits", () =>
+    Effect.gen(function* () {
+      const { sql, transaction } = yield* Database
+      const workflows = yield* Workflows
+      const execution = "letter/signalled"
+      const signal = (value: string) =>
+        Effect.map(
+          mapErrors(
+            sql<{ outcome: string }>`select nightshift.signal(${execution}, 'stamp', ${value}::jsonb) as outcome`
+          ),
+          ([row]) => row?.outcome
+        )
+      yield* workflows.start({ kind: "letter", version: 1, queue: "post", payload: {}, maxAttempts: 3, execution })
+      yield* Effect.either(transaction(Effect.zipRight(signal('"lost"'), Effect.fail("rolled back"))))
+      expect(yield* signal('"sent"')).toBe("completed")
+      expect(yield* signal('"again"')).toBe("repeated")
+      expect((yield* workflows.show(execution)).deferreds).toMatchObject([{ name: "stamp", exit: "sent" }])
+      const refused = yield* Effect.flip(mapErrors(sql`select nightshift.signal('', 'stamp')`))
+      expect(refused.message).toContain("execution must be 1 to 512 characters long")
     })
   )
 })

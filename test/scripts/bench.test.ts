@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -19,9 +19,9 @@ describe("the benchmark", () => {
           const file = join(yield* Nightshift.folder, "results.json")
           const args = [
             "--only",
-            "nightshift,sql-limit",
+            "nightshift,sql-limit,bare-disk",
             "--rows",
-            "enqueue,drain,tabs",
+            "enqueue,drain,tabs,uploads,cost,growth-10k,pods-2,queues-100,many-keys-1m",
             "--jobs",
             "200",
             "--rounds",
@@ -32,7 +32,9 @@ describe("the benchmark", () => {
               join(Nightshift.root, "scripts/bench/run.mjs"),
               ...args,
               "--json",
-              file
+              file,
+              "--charts",
+              dirname(file)
             ])
           )
           expect(stdout).not.toContain("failed")
@@ -40,6 +42,8 @@ describe("the benchmark", () => {
           expect(stdout).toMatch(/round 1 +tabs +nightshift +[\d.]+ .*slowest page/)
           const { results } = JSON.parse(readFileSync(file, "utf8"))
           expect(results.tabs.nightshift).toMatchObject([{ refusals: [], tabs: 5 }])
+          expect(readFileSync(join(dirname(file), "speed-growth.svg"), "utf8")).toContain("jobs/s")
+          expect(readFileSync(join(dirname(file), "speed-scaling.svg"), "utf8")).toContain("Queues")
         }),
       180_000
     )

@@ -1,10 +1,11 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
 import { Effect, Redacted, type Scope } from "effect"
 
-/** Listens on a free loopback port until the Scope closes, and returns the target's url through it. */
-const listen = (
+/** Listens on loopback until the Scope closes, on a free port unless one is given; returns the target's url through it. */
+export const listen = (
   target: Redacted.Redacted,
-  onConnection: (client: Socket, server: Socket) => void
+  onConnection: (client: Socket, server: Socket) => void,
+  at: { readonly host: string; readonly port: number } = { host: "127.0.0.1", port: 0 }
 ): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
   Effect.gen(function* () {
     const url = new URL(Redacted.value(target))
@@ -20,7 +21,7 @@ const listen = (
             end.on("close", () => sockets.delete(end))
           }
           onConnection(client, server)
-        }).listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
+        }).listen(at.port, at.host, () => resume(Effect.succeed(listening)))
       }),
       (listening) =>
         Effect.sync(() => {
@@ -28,7 +29,7 @@ const listen = (
           listening.close()
         })
     )
-    url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    url.host = `${at.host}:${(proxy.address() as AddressInfo).port}`
     return Redacted.make(url.href)
   })
 
@@ -53,23 +54,34 @@ export const open = (target: Redacted.Redacted, word: string, times = Number.POS
 /** A middlebox that can drop connections silently: it stops forwarding and closes none. */
 export interface Stalling {
   readonly url: Redacted.Redacted
-  /** `replies`: the client's messages still arrive. New connections work, unless `new` is set. */
-  readonly stall: (options?: { readonly replies?: boolean; readonly new?: boolean }) => Effect.Effect<void>
+  /**
+   * `replies`: the client's messages still arrive. `requests`: the server's messages still arrive. New connections work,
+   * unless `new` is set.
+   */
+  readonly stall: (options?: {
+    readonly replies?: boolean
+    readonly requests?: boolean
+    readonly new?: boolean
+  }) => Effect.Effect<void>
   /** New connections work again; stalled ones stay lost. */
   readonly heal: Effect.Effect<void>
+  /** Closes the server's ends of stalled connections, as its TCP keepalive does after a while. */
+  readonly expire: Effect.Effect<void>
 }
 
 export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const state = { generation: 0, replies: false, new: false }
+    const state = { generation: 0, replies: false, requests: false, new: false }
+    const ends = new Map<Socket, () => boolean>()
     const url = yield* listen(target, (client, server) => {
       const born = state.generation
       const isStalled = () => born < state.generation || state.new
+      ends.set(server, isStalled)
       client.on("data", (bytes) => {
         if (!isStalled() || state.replies) server.write(bytes)
       })
       server.on("data", (bytes) => {
-        if (!isStalled()) client.write(bytes)
+        if (!isStalled() || state.requests) client.write(bytes)
       })
       client.on("close", () => isStalled() || server.destroy())
       server.on("close", () => isStalled() || client.destroy())
@@ -80,10 +92,14 @@ export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, nev
         Effect.sync(() => {
           state.generation += 1
           state.replies = options.replies ?? false
+          state.requests = options.requests ?? false
           state.new = options.new ?? false
         }),
       heal: Effect.sync(() => {
         state.new = false
+      }),
+      expire: Effect.sync(() => {
+        for (const [server, isStalled] of ends) if (isStalled()) server.destroy()
       })
     }
   })

@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto"
-import { Effect, Layer, Redacted, type Scope } from "effect"
+import { Effect, Layer, Option, Redacted, type Scope } from "effect"
 import pg from "pg"
 import { inject } from "vitest"
+import { createDatabase, dropDatabase } from "../../scripts/matrix/citus.mjs"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { Migrations } from "../../src/database/Migrations.js"
 
 const administer = (statement: string) =>
   Effect.promise(async () => {
@@ -21,30 +23,65 @@ const administer = (statement: string) =>
 // the WAL. PostgreSQL 14 does not have this option.
 const strategy = process.env.TEST_DATABASE_URL === undefined ? "strategy file_copy" : ""
 
+/** URLs of the workers, if TEST_DATABASE_URL is the coordinator of a Citus cluster. */
+const workers = (process.env.TEST_CITUS_WORKERS ?? "").split(",").filter((url) => url !== "")
+const isCitus = workers.length > 0
+
+const createOn = (name: string, template: string) =>
+  isCitus
+    ? Effect.promise(() => createDatabase(inject("serverUrl"), workers, name))
+    : administer(`create database ${name} template ${template} ${strategy}`)
+
+const drop = (name: string) =>
+  isCitus
+    ? Effect.promise(() => dropDatabase(inject("serverUrl"), workers, name))
+    : administer(`drop database if exists ${name} with (force)`)
+
+/** Host and port of a pooler in front of the server. */
+const pooler = process.env.TEST_POOLER
+
 /** Creates a database on the run's server, dropped with the Scope even while clients are connected. */
 const create = (template: string): Effect.Effect<Redacted.Redacted, never, Scope.Scope> =>
   Effect.gen(function* () {
     const name = `nightshift_test_${randomBytes(6).toString("hex")}`
-    yield* Effect.acquireRelease(administer(`create database ${name} template ${template} ${strategy}`), () =>
-      administer(`drop database if exists ${name} with (force)`)
-    )
+    yield* Effect.acquireRelease(createOn(name, template), () => drop(name))
     const url = new URL(inject("serverUrl"))
     url.pathname = `/${name}`
+    url.host = pooler ?? url.host
     return Redacted.make(url.href)
   })
+
+/** Applies the migrations to an empty database. */
+const migrate = (url: Redacted.Redacted) =>
+  Effect.flatMap(Migrations, (migrations) => migrations.migrate).pipe(
+    Effect.provide(Layer.provide(Migrations.layer, over(Effect.succeed(url)))),
+    Effect.orDie
+  )
 
 /** A database without Nightshift's tables. */
 export const empty: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = create("template1")
 
-/** A database with the current schema. */
+/** A database with the current schema. One with Citus cannot be cloned. */
 export const migrated: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.suspend(() =>
-  create(inject("templateDatabase"))
+  isCitus ? Effect.tap(empty, migrate) : create(inject("templateDatabase"))
 )
+
+/** Behind a pooler, notifications arrive on a direct connection. */
+const configOf = (url: Redacted.Redacted) => {
+  if (pooler === undefined) return DatabaseConfig.layer
+  const direct = new URL(Redacted.value(url))
+  direct.host = new URL(inject("serverUrl")).host
+  return Layer.effect(
+    DatabaseConfig,
+    Effect.map(DatabaseConfig, (config) => ({ ...config, listenUrl: Option.some(Redacted.make(direct.href)) }))
+  ).pipe(Layer.provide(DatabaseConfig.layer))
+}
 
 const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
   Database.layer.pipe(
-    Layer.provideMerge(Layer.unwrapScoped(Effect.map(url, DatabaseUrl.layerOf))),
-    Layer.provideMerge(DatabaseConfig.layer),
+    Layer.provideMerge(
+      Layer.unwrapScoped(Effect.map(url, (made) => Layer.merge(DatabaseUrl.layerOf(made), configOf(made))))
+    ),
     Layer.orDie
   )
 

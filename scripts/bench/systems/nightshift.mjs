@@ -8,7 +8,8 @@ import * as stock from "./nightshift-stock.mjs"
 
 const face = new URL("../../../dist/index.js", import.meta.url)
 
-const queueNames = (queues) => Array.from({ length: queues }, (_, index) => (index === 0 ? "default" : `line-${index}`))
+const nameOf = (index) => (index === 0 ? "default" : `line-${index}`)
+const queueNames = (queues) => Array.from({ length: queues }, (_, index) => nameOf(index))
 
 const app = new URL("./nightshift-app.mjs", import.meta.url)
 
@@ -55,7 +56,7 @@ const serve = async (url, args = []) => {
 
 const open = async (url) => {
   const { DateTime, Effect, Redacted } = await import("effect")
-  const { Nightshift, Queues } = await import(face)
+  const { JobSearch, Nightshift, Queues } = await import(face)
   const { handlers, kind, whenJob } = await import(app)
   const databaseUrl = Redacted.make(url)
   const pool = new pg.Pool({ connectionString: url, max: 1 })
@@ -67,22 +68,20 @@ const open = async (url) => {
     Effect.gen(function* () {
       const settings = yield* Queues
       yield* settings.declare(queues)
-      for (const queue of queues) yield* settings.change(queue, { maxWorkers: 64 })
+      const maxWorkers = Math.ceil(64 / queues.length)
+      yield* Effect.forEach(queues, (queue) => settings.change(queue, { maxWorkers }), { concurrency: 8 })
       if (keyed) yield* settings.change("default", { perKey: { concurrency: 1, order: "serial" } })
     })
   let pod
   const service = () => pod ?? client
 
   return {
-    enqueueBulk: async (payloads, { keys, runAt }) => {
-      const options = runAt === undefined ? {} : { runAt: DateTime.unsafeMake(runAt) }
-      const { run } = service()
-      if (keys === undefined) return run(kind.enqueueAll(payloads, options))
-      return run(
-        Effect.forEach(payloads, (payload, index) => kind.enqueue(payload, { key: keys[index] }), {
-          concurrency: "unbounded"
-        })
-      )
+    enqueueBulk: async (payloads, { keys, queue, runAt }) => {
+      const options = {}
+      if (runAt !== undefined) options.runAt = DateTime.unsafeMake(runAt)
+      if (queue !== undefined) options.queue = nameOf(queue)
+      if (keys !== undefined) options.key = (payload) => keys[payload.n - payloads[0].n]
+      return service().run(kind.enqueueAll(payloads, options))
     },
     enqueue: (payload) => service().run(kind.enqueue(payload)),
     enqueueFrom: (callers, next) => {
@@ -91,8 +90,9 @@ const open = async (url) => {
       })
       return service().run(Effect.replicateEffect(caller, callers, { concurrency: "unbounded", discard: true }))
     },
-    work: async ({ keyed, onJob, queues }) => {
+    work: async ({ keyed, onJob, paused = false, queues }) => {
       await client.run(widen(queueNames(queues), keyed))
+      if (paused) await client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { paused })))
       whenJob(onJob)
       const started = await start(Nightshift.layer({ handlers, queues: queueNames(queues), databaseUrl }))
       pod = started
@@ -101,25 +101,31 @@ const open = async (url) => {
         await started.close()
       }
     },
-    age: (count) =>
+    age: (count, days = 30) =>
       pool.query(
         `insert into nightshift.job (id, kind, version, queue, payload, status, priority, run_at, attempt, max_attempts,
            created_at, updated_at, started_at, finished_at)
          select gen_random_uuid(), 'noop', 1, 'default', '{"n":0}', 'done', 0, old, 1, 5, old, old, old, old
-         from (select now() - interval '30 days' - n * interval '1 second' as old from generate_series(1, $1) as n) as past`,
-        [count]
+         from (select now() - make_interval(days => $2) - n * make_interval(secs => $3) as old
+           from generate_series(1, $1) as n) as past`,
+        [count, days, days === 0 ? 0.01 : 1]
       ),
+    list: () => client.run(Effect.flatMap(JobSearch, (search) => search.list({ state: "done" }, { limit: 50 }))),
+    span: async () => {
+      const query = `select extract(epoch from max(finished_at) - min(started_at))::float8 as seconds from nightshift.job`
+      return (await pool.query(query)).rows[0].seconds
+    },
     stock: async (count) => {
       await pool.query(stock.jobs, [count])
       await pool.query(stock.minutes, [count])
       await pool.query(stock.schedule)
     },
-    unfinished: async () => {
+    unfinished: async (queues = 1) => {
       // Uses the claim index, which also covers running jobs. A query by status would scan the whole table during the
       // measurement.
-      const query = `select exists (select from nightshift.job where queue = 'default' and priority = 0
+      const query = `select exists (select from nightshift.job where queue = any($2) and priority = 0
         and finished_at is null and run_at <= $1) as some`
-      return (await pool.query(query, [new Date()])).rows[0].some
+      return (await pool.query(query, [new Date(), queueNames(queues)])).rows[0].some
     },
     serve: async ({ onJob }) => {
       await client.run(widen(queueNames(1), false))
@@ -133,6 +139,14 @@ const open = async (url) => {
       path: "/hooks/telegram/bench",
       headers: { "x-telegram-bot-api-secret-token": "bench" }
     }),
+    inbox: async () => {
+      const port = await serve(url)
+      const tokens = `http://127.0.0.1:${port}/api/v1/workspaces/bench/tokens`
+      const made = await fetch(tokens, { method: "POST", headers: { authorization: `Bearer ${adminToken}` } })
+      const { token } = await made.json()
+      const headers = { authorization: `Bearer ${token}` }
+      return { port, path: "/uploads/bench", contentPath: "/uploads/bench/{id}/content", headers }
+    },
     received: async () =>
       Number((await pool.query("select count(*) from nightshift.job where kind = 'telegram.bench'")).rows[0].count),
     kept: async () =>

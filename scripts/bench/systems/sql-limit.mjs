@@ -106,12 +106,14 @@ const claimer = (client) => {
   }
 }
 
-const end = async (client, jobs) => {
+// Also deletes the lease of the batch before, whose end is committed.
+const end = async (client, jobs, before) => {
   const values = [
     array(jobs.map(({ id }) => id)),
     array(jobs.map(({ lease }) => lease)),
     Date.now(),
-    array([...new Set(jobs.map(({ lease }) => lease))])
+    array(before.map(({ lease }) => lease)),
+    array(before.map(({ id }) => id))
   ]
   const { rowCount } = await client.query({ name: "finish", text: finish, values })
   if (rowCount !== jobs.length) throw new Error(`${jobs.length - rowCount} leases were lost`)
@@ -121,12 +123,14 @@ const end = async (client, jobs) => {
 const workOff = async (claiming, finalizing, onJob) => {
   const next = claimer(claiming)
   let ending = Promise.resolve()
+  let before = []
   for (;;) {
     const jobs = await next()
     if (jobs.length === 0) break
     for (const { payload } of jobs) onJob(payload)
     await ending
-    ending = end(finalizing, jobs)
+    ending = end(finalizing, jobs, before)
+    before = jobs.slice(0, 1)
   }
   await ending
 }

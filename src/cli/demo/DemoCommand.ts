@@ -21,10 +21,10 @@ import type { App } from "../App.js"
 import * as Environment from "../Environment.js"
 import { UsageError } from "../Failure.js"
 import { pagesLink } from "../Serve.js"
+import * as ServiceClient from "../ServiceClient.js"
 import * as ServiceLayer from "../ServiceLayer.js"
 import * as Settings from "../Settings.js"
 import * as DemoBots from "./DemoBots.js"
-import * as DemoClient from "./DemoClient.js"
 import * as DemoFiles from "./DemoFiles.js"
 import * as DemoFinishedJobs from "./DemoFinishedJobs.js"
 import { handlers } from "./DemoHandlers.js"
@@ -80,12 +80,12 @@ const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
 )
 
 /** Runs all demo activity until the Scope closes. */
-const runActivity = (pace: DemoTraffic.Pace, doors: DemoClient.DemoClient) =>
+const runActivity = (pace: DemoTraffic.Pace, service: ServiceClient.ServiceClient) =>
   Effect.gen(function* () {
-    yield* DemoSetup.setUpQueues(doors)
+    yield* DemoSetup.setUpQueues(service)
     yield* DemoTraffic.start(pace)
-    yield* DemoBots.start(doors.url, pace)
-    yield* DemoFiles.start(doors, pace)
+    yield* DemoBots.start(service.url, pace)
+    yield* DemoFiles.start(service, pace)
     yield* DemoSetup.startSecondPod
   })
 
@@ -96,7 +96,7 @@ const served = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     const { url } = yield* Server.Server
     const lifecycle = yield* Lifecycle
     yield* Console.log(greeting(url, token, yield* DatabaseUrl))
-    yield* runActivity(pace, DemoClient.make(url, token))
+    yield* runActivity(pace, ServiceClient.make(url, token))
     yield* lifecycle.collapsed
   })
 

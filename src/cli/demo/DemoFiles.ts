@@ -1,5 +1,5 @@
 import { Effect, Predicate, Random, type Scope } from "effect"
-import type { Asked, DemoClient, DoorClosed } from "./DemoClient.js"
+import type { Asked, RequestFailed, ServiceClient } from "../ServiceClient.js"
 import { keep, type Pace, pick } from "./DemoTraffic.js"
 
 // Uploads files for two workspaces and pulls them. A third workspace has files that no puller fetches: see
@@ -7,22 +7,22 @@ import { keep, type Pace, pick } from "./DemoTraffic.js"
 
 const names = ["invoice.pdf", "photo.jpg", "scan.tiff", "orders.csv", "notes.txt", "setup.exe"] as const
 
-const tokenFor = (doors: DemoClient, workspace: string) =>
+const tokenFor = (service: ServiceClient, workspace: string) =>
   Effect.map(
-    doors.ask("POST", `/api/v1/workspaces/${workspace}/tokens`, {
+    service.ask("POST", `/api/v1/workspaces/${workspace}/tokens`, {
       body: { label: "the demo's puller" },
       reason: `${workspace} fetches its files`
     }),
     (answer) => (Predicate.hasProperty(answer, "token") ? String(answer.token) : "")
   )
 
-const bring = (doors: DemoClient, workspace: string, token: string) =>
+const bring = (service: ServiceClient, workspace: string, token: string) =>
   Effect.gen(function* () {
     const name = yield* pick(names)
     const size = yield* Random.nextIntBetween(200, 60_000)
     const form = new FormData()
     form.append("files", new Blob([new Uint8Array(size).fill(size % 251)]), name)
-    yield* doors.ask("POST", `/uploads/${workspace}`, { form, token })
+    yield* service.ask("POST", `/uploads/${workspace}`, { form, token })
   })
 
 const idsIn = (listing: unknown): ReadonlyArray<string> => {
@@ -33,24 +33,34 @@ const idsIn = (listing: unknown): ReadonlyArray<string> => {
 }
 
 /** Pulls waiting files and acknowledges most of them, so that some stay unacknowledged. */
-const fetchAll = (doors: DemoClient, workspace: string, token: string): Effect.Effect<void, DoorClosed> =>
+const fetchAll = (service: ServiceClient, workspace: string, token: string): Effect.Effect<void, RequestFailed> =>
   Effect.gen(function* () {
     const asked: Asked = { token }
-    for (const id of idsIn(yield* doors.ask("GET", `/uploads/${workspace}`, asked))) {
-      yield* doors.ask("GET", `/uploads/${workspace}/${id}/content`, asked)
+    for (const id of idsIn(yield* service.ask("GET", `/uploads/${workspace}`, asked))) {
+      yield* service.ask("GET", `/uploads/${workspace}/${id}/content`, asked)
       const hesitates = (yield* Random.nextIntBetween(0, 4)) === 0
-      if (!hesitates) yield* doors.ask("POST", `/uploads/${workspace}/${id}/ack`, asked)
+      if (!hesitates) yield* service.ask("POST", `/uploads/${workspace}/${id}/ack`, asked)
     }
   })
 
 /** Uploads and pulls files until the Scope closes. */
-export const start = (doors: DemoClient, pace: Pace): Effect.Effect<void, DoorClosed, Scope.Scope> =>
+export const start = (service: ServiceClient, pace: Pace): Effect.Effect<void, RequestFailed, Scope.Scope> =>
   Effect.gen(function* () {
     for (const workspace of ["acme", "globex"]) {
-      const token = yield* tokenFor(doors, workspace)
-      const arrivals = { name: `files of ${workspace}`, first: 5, perSecond: 0.2, act: bring(doors, workspace, token) }
+      const token = yield* tokenFor(service, workspace)
+      const arrivals = {
+        name: `files of ${workspace}`,
+        first: 5,
+        perSecond: 0.2,
+        act: bring(service, workspace, token)
+      }
       // Pullers poll at a fixed rate, independent of --rate.
-      const puller = { name: `${workspace}'s puller`, first: 1, perSecond: 0.1, act: fetchAll(doors, workspace, token) }
+      const puller = {
+        name: `${workspace}'s puller`,
+        first: 1,
+        perSecond: 0.1,
+        act: fetchAll(service, workspace, token)
+      }
       yield* keep(arrivals, pace)
       yield* keep(puller, { ...pace, rate: 1 })
     }

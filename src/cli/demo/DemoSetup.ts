@@ -1,7 +1,7 @@
 import { ConfigProvider, Effect, Layer, type Scope } from "effect"
 import * as Nightshift from "../../crew/Nightshift.js"
 import { DatabaseUrl } from "../../database/DatabaseUrl.js"
-import type { DemoClient, DoorClosed } from "./DemoClient.js"
+import type { RequestFailed, ServiceClient } from "../ServiceClient.js"
 import { handlers } from "./DemoHandlers.js"
 
 // Operator actions that set up the demo. They go through the API so that they appear in the audit log.
@@ -24,20 +24,20 @@ const queueSettings = [
   { queue: "prices", reason: "server returns 429 under load", body: { backoff: { enabled: true, base: 8, max: 60 } } }
 ]
 
-export const setUpQueues = (doors: DemoClient): Effect.Effect<void, DoorClosed> =>
+export const setUpQueues = (service: ServiceClient): Effect.Effect<void, RequestFailed> =>
   Effect.gen(function* () {
     for (const { body, queue, reason } of queueSettings) {
-      yield* doors.ask("PATCH", `/api/v1/queues/${queue}`, { body, reason })
+      yield* service.ask("PATCH", `/api/v1/queues/${queue}`, { body, reason })
     }
-    yield* doors.ask("PATCH", "/api/v1/limits/map_tiles", {
+    yield* service.ask("PATCH", "/api/v1/limits/map_tiles", {
       body: { capacity: 300 },
       reason: "expected peak at month end"
     })
-    yield* doors.ask("POST", "/api/v1/schedules", {
+    yield* service.ask("POST", "/api/v1/schedules", {
       body: { name: "spring_sale", kind: "build_report", payload: { name: "sale" }, cron: "0 9 20 3 *" },
       reason: "requested by marketing"
     })
-    yield* doors.ask("POST", "/api/v1/schedules/stock_report/trigger", { reason: "test run" })
+    yield* service.ask("POST", "/api/v1/schedules/stock_report/trigger", { reason: "test run" })
   })
 
 /** The second pod has no HTTP server, no bots and fewer queues than the first. */

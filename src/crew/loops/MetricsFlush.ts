@@ -2,8 +2,10 @@ import { Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
 import { after, backingOff } from "../../core/LoopSchedule.js"
 import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
+import type { Measures } from "../../measures/Measures.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { PodSamples } from "../../measures/PodSamples.js"
+import { QueueWaits } from "../../measures/QueueWaits.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { repeatCounted } from "../LoopRunner.js"
@@ -62,16 +64,17 @@ export const make: Effect.Effect<typeof Tally.Service, never, MinuteBuckets | Me
 export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(Tally, make)
 
 /** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
-export const purge: Effect.Effect<CleanupStep, never, MinuteBuckets | PodSamples | DatabaseHealth | MetricsConfig> =
-  Effect.gen(function* () {
-    const buckets = yield* MinuteBuckets
-    const pods = yield* PodSamples
-    const health = yield* DatabaseHealth
-    const { retention } = yield* MetricsConfig
-    const purge = Effect.all({
-      buckets: buckets.purge(retention),
-      podSamples: pods.purge(retention),
-      databaseSamples: health.purge(retention)
-    })
-    return { name: "metrics", run: () => purge }
+export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> = Effect.gen(function* () {
+  const buckets = yield* MinuteBuckets
+  const waits = yield* QueueWaits
+  const pods = yield* PodSamples
+  const health = yield* DatabaseHealth
+  const { retention } = yield* MetricsConfig
+  const purge = Effect.all({
+    buckets: buckets.purge(retention),
+    waits: waits.purge(retention),
+    podSamples: pods.purge(retention),
+    databaseSamples: health.purge(retention)
   })
+  return { name: "metrics", run: () => purge }
+})

@@ -1,9 +1,10 @@
-import { Context, Duration, Effect, Layer, Schedule, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Option, Schedule, type Scope } from "effect"
 import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { DatabaseTime } from "../../database/DatabaseClock.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
@@ -67,6 +68,8 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
     const { heartbeat } = yield* CrewConfig
     const facts = { ...(yield* Pod), ...serves }
     const delays = yield* (yield* EventLoop.own).watch
+    // Absent in memory, where all pods share one clock.
+    const time = yield* Effect.serviceOption(DatabaseTime)
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
     let orders: Orders = { shares: new Map(), companions: new Map() }
@@ -77,7 +80,8 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
 
     const beat = Effect.gen(function* () {
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
-      const said = yield* pods.beat(facts, { slots, draining }, lease)
+      const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
+      const said = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
       if (!isSame(said, orders)) {
         orders = said
         for (const listener of listeners) listener()

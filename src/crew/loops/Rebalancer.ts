@@ -6,12 +6,15 @@ import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import type { QueueWaits } from "../../measures/QueueWaits.js"
 import { Queue } from "../../queue/Queue.js"
+import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { Leader, type LeaderLoop } from "./Leader.js"
+import * as WaitLog from "./WaitLog.js"
 
 /** Returns the names of queues that have due jobs but no pod among these that serves them. */
 export const unservedAmong = (
@@ -32,11 +35,11 @@ const unserved = MetricSpec.gauge(
   "Queues with due jobs that no live process serves. Reported by the leader."
 )
 
-/** Assigns every queue's slots to the live pods that serve it and reports queues that no pod serves. */
+/** Assigns every queue's slots to the live pods that serve it, and records why due jobs wait. */
 export const make: Effect.Effect<
   LeaderLoop,
   never,
-  Pods | Shares | Queues | Queue | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
+  Pods | Shares | Queues | Queue | JobSearch | QueueWaits | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
 > = Effect.gen(function* () {
   const pods = yield* Pods
   const shares = yield* Shares
@@ -76,6 +79,7 @@ export const make: Effect.Effect<
   const latch = makeLatch()
   yield* signals.hear(podsTopic, latch.open)
   yield* signals.hear(settingsTopic, latch.open)
+  const waits = yield* WaitLog.make
   const loop = (term: Term): Loop => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",
@@ -89,7 +93,8 @@ export const make: Effect.Effect<
         run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
           Effect.provide(context)
         )
-      }
+      },
+      waits()
     ]
   })
   return loop

@@ -20,24 +20,29 @@ class CountedEnd implements AttemptEnd {
   readonly lease: Lease
   readonly queue: string
   readonly key: string | undefined
+  readonly linked: boolean | undefined
   private counted = false
 
   constructor(
     private readonly job: ClaimedJob,
     readonly end: End,
     private readonly span: Span | undefined,
-    private readonly tally: KindTally
+    private readonly tally: KindTally,
+    readonly unanswered?: ReadonlyArray<AttemptEnd>
   ) {
     this.id = job.id
     this.lease = job.lease
     this.queue = job.queue
     this.key = job.key
+    this.linked = job.linked
   }
 
   written(became: Became, now: number, reason?: DeadReason): void {
     if (this.counted) return
     this.counted = true
     const { end, span, tally } = this
+    // Waiting is neither a result nor a retry.
+    if (end._tag === "Suspended") return
     if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
     if (became === "done") tally.completed(now)
     else if (became === "dead") tally.died(1, reason ?? (end._tag === "Dead" ? end.reason : "cancelled"), now)
@@ -60,8 +65,13 @@ export const make = (tally: typeof Tally.Service, queue: string) => {
   return {
     began: (job: ClaimedJob, now: number): void => of(job.kind).started(Math.max(0, now - job.runAt), now),
 
-    ended: (job: ClaimedJob, end: End, began: number, over: number): AttemptEnd =>
-      new CountedEnd(job, end, { began, over }, of(job.kind)),
+    ended: (
+      job: ClaimedJob,
+      end: End,
+      began: number,
+      over: number,
+      unanswered?: ReadonlyArray<AttemptEnd>
+    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), unanswered),
 
     /** The result of a job that was claimed and never started. */
     unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind))

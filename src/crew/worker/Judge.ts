@@ -3,6 +3,7 @@ import * as Backoff from "../../core/Backoff.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
+import * as Suspension from "../../core/Suspension.js"
 import { End } from "../../queue/AttemptEnd.js"
 import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
@@ -118,6 +119,14 @@ const done = (result: unknown): End => {
   return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })
 }
 
+const suspended = (suspension: Suspension.Suspension): End =>
+  End.Suspended({
+    runAt: Suspension.runAtOf(suspension),
+    woken: suspension.woken,
+    waits: suspension.waits,
+    error: suspension.error
+  })
+
 /** A handler that finished without being interrupted. */
 export const ofExit = (
   job: ClaimedJob,
@@ -126,7 +135,8 @@ export const ofExit = (
   at: Circumstances
 ): End => {
   if (Exit.isSuccess(exit)) {
-    return Outcome.isOutcome(exit.value) ? ofOutcome(job, kind, exit.value, at) : done(exit.value)
+    if (Outcome.isOutcome(exit.value)) return ofOutcome(job, kind, exit.value, at)
+    return Suspension.isSuspension(exit.value) ? suspended(exit.value) : done(exit.value)
   }
   const failure = Cause.failureOption(exit.cause)
   // Code deep inside a handler can end the attempt by failing with or throwing an outcome. Done is excluded: a failure
@@ -149,7 +159,10 @@ export const ofStop = (
     case "lost":
       return undefined
     case "cancelled":
-      return End.Dead({ reason: "cancelled", counted: true, error: undefined })
+      // An execution runs again at once, to undo its steps.
+      return job.execution === undefined
+        ? End.Dead({ reason: "cancelled", counted: true, error: undefined })
+        : End.Suspended({ runAt: at.now, woken: -1, waits: [], error: undefined })
     case "shutdown":
       return again(Duration.zero, at, { counted: false, remember: "interrupted by shutdown" })
     case "timeout": {

@@ -3,8 +3,9 @@ import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/StoredJob.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
+import { AfterCommit } from "../../database/Transaction.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
@@ -143,9 +144,21 @@ const runTransactional = <R>(
   const { job, kind } = run
   let begun = false
   let ended: End | undefined
+  let finalized: ReadonlyArray<AttemptEnd> | undefined
+  let isCompleted = false
+  const complete = (end: End) => {
+    if (isCompleted) return
+    isCompleted = true
+    slot.run = undefined
+    const { now } = at(context)
+    context.metrics.ended(job, end, run.began, now).written?.("done", now)
+    // The key is free only after the commit.
+    if (job.key !== undefined) context.onFreed()
+  }
   const whole = Effect.gen(function* () {
     begun = true
     ended = undefined
+    finalized = undefined
     const exit = yield* Effect.exit(attempt)
     const conflict = DatabaseFailure.contentionIn(exit)
     if (conflict !== undefined) return yield* conflict
@@ -155,40 +168,48 @@ const runTransactional = <R>(
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
-    const movedOn = yield* context.queue.finalize([
-      { id: job.id, lease: job.lease, end, queue: job.queue, key: job.key }
-    ])
-    return movedOn.length === 0 ? end : yield* new LeaseLost()
+    const { id, key, lease, linked, queue } = job
+    finalized = [{ id, lease, end, queue, key, linked }]
+    const movedOn = yield* context.queue.finalize(finalized)
+    if (movedOn.length > 0) return yield* new LeaseLost()
+    // A heartbeat may find the job done and interrupt this fiber before it reads the reply to COMMIT.
+    const afterCommit = yield* Effect.serviceOption(AfterCommit)
+    if (Option.isSome(afterCommit)) afterCommit.value.push(() => complete(end))
+    return end
   })
   const patient = DatabaseFailure.retrying(context.transactions.runHandler(whole), {
     begun: () => begun,
     timeoutMillis: timeoutMillis(kind)
   })
   return Effect.flatMap(Effect.exit(patient), (exit) => {
+    if (Exit.isSuccess(exit)) return Effect.sync(() => complete(exit.value))
     slot.run = undefined
-    if (Exit.isSuccess(exit)) {
-      const { now } = at(context)
-      context.metrics.ended(job, exit.value, run.began, now).written?.("done", now)
-      // The key is free only after the commit.
-      if (job.key !== undefined) context.onFreed()
-      return Effect.void
-    }
     const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
     if (failure instanceof LeaseLost) return Effect.void
     const otherwise = failure instanceof EndedOtherwise ? failure.end : ended
     const back = DatabaseFailure.isOurs(failure)
       ? DatabaseFailure.giveBack(job, failure, begun, at(context))
       : undefined
-    return conclude(context, run, otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(context)))
+    const isUnanswered = failure instanceof DatabaseUnavailable && !failure.nothingWritten
+    return conclude(
+      context,
+      run,
+      otherwise ?? back ?? Judge.ofExit(job, kind, exit, at(context)),
+      isUnanswered ? finalized : undefined
+    )
   })
 }
 
 /** Passes the result of a run to the finalizer. */
-export const conclude = <R>(context: SlotContext<R>, run: Run, end: End): Effect.Effect<void> =>
-  write(
-    context,
-    context.metrics.ended(run.job, masked(context, run.job, end), run.began, context.clock.unsafeCurrentTimeMillis())
-  )
+export const conclude = <R>(
+  context: SlotContext<R>,
+  run: Run,
+  end: End,
+  unanswered?: ReadonlyArray<AttemptEnd>
+): Effect.Effect<void> => {
+  const over = context.clock.unsafeCurrentTimeMillis()
+  return write(context, context.metrics.ended(run.job, masked(context, run.job, end), run.began, over, unanswered))
+}
 
 /** Passes the result of an unstarted job to the finalizer. */
 export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
@@ -240,6 +261,9 @@ class RunningJob<R> implements JobContext {
   }
   get meta() {
     return this.job.meta
+  }
+  get execution() {
+    return this.job.execution
   }
 
   progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {

@@ -36,7 +36,8 @@ const within = <A>(effect: Effect.Effect<A>, duration: Duration.DurationInput) =
   Effect.timeoutOption(Effect.interruptible(effect), duration)
 
 /** Records in the job's history that the handler did not stop and was abandoned. */
-const asAbandoned = (end: End): End => (end._tag === "Done" ? end : { ...end, remember: "abandoned" })
+const asAbandoned = (end: End): End =>
+  end._tag === "Done" || end._tag === "Suspended" ? end : { ...end, remember: "abandoned" }
 
 /** Compares the lease too, because a lost job may have been claimed by this pod again under a newer lease. */
 export const isSameRun = (a: HeldJob, b: HeldJob): boolean => a.id === b.id && a.lease === b.lease

@@ -51,7 +51,7 @@ const Page = ({ route }: { readonly route: Route }) => {
     case "overview":
       return <Overview />
     case "queues":
-      return id === undefined ? <Queues /> : <QueuePage key={id} name={id} />
+      return id === undefined ? <Queues route={route} /> : <QueuePage key={id} name={id} />
     case "kinds":
       return id === undefined ? <NotFound /> : <Kind key={id} kind={id} />
     case "jobs":
@@ -65,7 +65,7 @@ const Page = ({ route }: { readonly route: Route }) => {
     case "schedules":
       return <Schedules />
     case "pods":
-      return <Pods />
+      return <Pods key={id} id={id} />
     case "bots":
       return <Bots route={route} />
     case "uploads":

@@ -1,10 +1,12 @@
 import { useState } from "preact/hooks"
 import * as JobFilter from "./JobFilter"
 import { useNews, type Warning } from "./Live"
+import { podName } from "./PodNames"
+import { runningPath } from "./pages/Pods"
 import { span } from "./parts/Time"
 import { nowAndThen, useResource } from "./Resource"
 import { to } from "./Route"
-import { brief, type DatabaseHealth, type Queue, type UploadsOverview } from "./Views"
+import { brief, type DatabaseHealth, type Job, type JobPage, type Pod, type Queue, type UploadsOverview } from "./Views"
 
 // What needs an operator now, most urgent first. Each line links to the page that fixes it.
 
@@ -22,13 +24,34 @@ interface Group {
   readonly filter: Readonly<Record<string, unknown>>
 }
 
+/** Milliseconds. The pod of a job that started later may be missing only because it is new. */
+const settled = 15_000
+
 /** A kind counts as failing if a job of it died this recently, in milliseconds. */
 const recently = 3_600_000
 
-const pages: Readonly<Record<string, string>> = { unserved_queue: "pods", database: "database" }
+const pageOf = ({ code, subject }: Warning): string => {
+  if (code === "unserved_queue" && subject !== undefined) return to(`queues/${encodeURIComponent(subject)}`)
+  if (code === "clock_offset" && subject !== undefined) return to(`pods/${subject}`)
+  return to(code === "database" ? "database" : "pods")
+}
 
 const ofWarnings = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Item> =>
-  warnings.map(({ code, message }) => ({ text: message, href: to(pages[code] ?? "overview") }))
+  warnings.map((warning) => ({ text: warning.message, href: pageOf(warning) }))
+
+/** Jobs that run on pods without a heartbeat. */
+const ofLostPods = (pods: ReadonlyArray<Pod>, running: ReadonlyArray<Job>): ReadonlyArray<Item> => {
+  const live = new Set(pods.map(({ id }) => id))
+  const lost = new Map<string, number>()
+  for (const { pod, startedAt } of running) {
+    const isSettled = startedAt !== null && Date.now() - Date.parse(startedAt) > settled
+    if (isSettled && pod !== null && !live.has(pod)) lost.set(pod, (lost.get(pod) ?? 0) + 1)
+  }
+  return [...lost].map(([pod, count]) => ({
+    text: `Pod ${podName(pod)} sends no heartbeat, and ${count} ${count === 1 ? "job runs" : "jobs run"} on it.`,
+    href: to(`pods/${pod}`)
+  }))
+}
 
 const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
   queues.flatMap(({ counts, limits: { depthCap }, name, paused }) => {
@@ -38,12 +61,17 @@ const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
         ? [
             {
               text: `Queue ${name} is full: ${brief(waiting)} jobs wait, its limit is ${brief(depthCap)}.`,
-              href: to("queues")
+              href: to(`queues/${encodeURIComponent(name)}`)
             }
           ]
         : []),
       ...(paused && counts.pending > 0
-        ? [{ text: `Queue ${name} is paused, and ${brief(counts.pending)} of its jobs are due.`, href: to("queues") }]
+        ? [
+            {
+              text: `Queue ${name} is paused, and ${brief(counts.pending)} of its jobs are due.`,
+              href: to(`queues/${encodeURIComponent(name)}`)
+            }
+          ]
         : [])
     ]
   })
@@ -66,23 +94,30 @@ const ofUploads = ({ stuck }: UploadsOverview): ReadonlyArray<Item> =>
     href: to("uploads")
   }))
 
-const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Item> =>
-  now.blockers.map(({ name, seconds, what }) => ({
+/** Seconds. Every transaction blocks vacuum for a moment. */
+const longBlock = 60
+
+const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Item> => {
+  const blockers = now.blockers.filter(({ seconds }) => seconds === null || seconds >= longBlock)
+  return blockers.map(({ name, seconds, what }) => ({
     text: `Vacuum is blocked by ${what.replaceAll("_", " ")} ${name}${seconds === null ? "" : `, for ${span(seconds)}`}.`,
     href: to("database")
   }))
+}
 
 const remembered = "attention"
 
 /** Lists what needs attention. The first line is always there, so that a new warning does not move the charts. */
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
-  const { offline, warnings } = useNews()
+  const { offline, pods, warnings } = useNews()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
   const groups = useResource<{ groups: ReadonlyArray<Group> }>("jobs/groups", { every: nowAndThen })
   const uploads = useResource<UploadsOverview>("uploads", { every: nowAndThen })
   const database = useResource<DatabaseHealth>("metrics/database", { every: nowAndThen })
+  const running = useResource<JobPage>(runningPath(), { every: 10_000 })
   const items = [
     ...ofWarnings(warnings ?? []),
+    ...(pods === undefined || running.data === undefined ? [] : ofLostPods(pods, running.data.jobs)),
     ...ofQueues(queues ?? []),
     ...ofGroups(groups.data?.groups ?? [], Date.now()),
     ...(uploads.data === undefined ? [] : ofUploads(uploads.data)),

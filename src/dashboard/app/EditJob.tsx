@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
+import { PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
@@ -33,10 +34,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
   return (
     <Dialog title={`Edit ${job.kind}`} onClose={onClose}>
       <SaveForm label={`Edit ${job.kind}`} save={save} onCancel={onClose}>
-        <label class="field">
-          Payload
-          <textarea spellcheck={false} value={payload} onInput={(event) => setPayload(event.currentTarget.value)} />
-        </label>
+        <PayloadEditor kind={job.kind} value={payload} onChange={setPayload} />
         <ForceOption force={force} onChange={setForce} />
         <label class="field">
           Priority (lower runs first)

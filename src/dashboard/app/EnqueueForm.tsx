@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { secondsOf } from "./Durations"
+import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
@@ -31,7 +32,6 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
   const [fields, setFields] = useState<Fields>({ ...empty, kind })
   const [force, setForce] = useState(false)
   const { data } = useResource<{ pods: ReadonlyArray<Pod> }>("pods")
-  const kinds = [...new Set((data?.pods ?? []).flatMap((pod) => pod.kinds))].sort()
   const queues = [...new Set((data?.pods ?? []).flatMap((pod) => pod.queues))].sort()
 
   const save = async () => {
@@ -58,19 +58,13 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
     <Dialog title="Enqueue a job" onClose={onClose}>
       <SaveForm label="Enqueue a job" name="Enqueue" save={save} onCancel={onClose}>
         {text("kind", "Kind", "send_receipt", { required: true, list: "served-kinds" })}
-        <datalist id="served-kinds">
-          {kinds.map((name) => (
-            <option key={name} value={name} />
-          ))}
-        </datalist>
-        <label class="field">
-          Payload
-          <textarea
-            spellcheck={false}
-            value={fields.payload}
-            onInput={(event) => setFields({ ...fields, payload: event.currentTarget.value })}
-          />
-        </label>
+        <KindSuggestions id="served-kinds" />
+        <PayloadEditor
+          fills
+          kind={fields.kind}
+          value={fields.payload}
+          onChange={(payload) => setFields((now) => ({ ...now, payload }))}
+        />
         <div class="fields">
           {text("queue", "Queue", "of the kind", { list: "served-queues" })}
           {text("delay", "Start after", "now, or 30s, 5m, 2d")}

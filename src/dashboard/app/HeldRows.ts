@@ -25,20 +25,31 @@ export interface HeldRows {
 
 const asIs = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))
 
-/** Updates rows in place. Older jobs are appended: they move nothing. */
-const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>): ReadonlyArray<Row> => {
+/** Updates rows in place. Jobs that follow the last row are appended: they move nothing. */
+const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>, hasMore: boolean): ReadonlyArray<Row> => {
   const byId = new Map(fresh.map((job) => [job.id, job]))
   const shown = new Set(rows.map(({ job }) => job.id))
-  const last = rows.at(-1)?.job.id ?? ""
-  const kept = rows.map((row): Row => {
+  const lastShown = rows.reduce(
+    (last, { job }) =>
+      Math.max(
+        last,
+        fresh.findIndex(({ id }) => id === job.id)
+      ),
+    -1
+  )
+  const lastKept = rows.findLastIndex(({ job }) => byId.has(job.id))
+  const kept = rows.map((row, place): Row => {
     const job = byId.get(row.job.id)
-    return job === undefined ? { job: row.job, gone: true } : { job, gone: false }
+    if (job !== undefined) return { job, gone: false }
+    // New jobs push the last rows to the next page, where they are still in the list.
+    return { job: row.job, gone: row.gone || place < lastKept || !hasMore }
   })
-  return [...kept, ...asIs(fresh.filter(({ id }) => !shown.has(id) && id < last))]
+  const isNext = ({ id }: Job, place: number) => lastShown >= 0 && place > lastShown && !shown.has(id)
+  return [...kept, ...asIs(fresh.filter(isNext))]
 }
 
-/** Holds the rows of one list, named by `of`. */
-export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined): HeldRows => {
+/** Holds the rows of one list, named by `of`. `hasMore`: whether there are more jobs after these. */
+export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined, hasMore: boolean): HeldRows => {
   const held = useRef<Held>({ of: "", rows: [] })
   const [asked, setAsked] = useState(0)
   const adopting = useRef(0)
@@ -46,7 +57,7 @@ export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined): 
     const isOther = held.current.of !== of
     const isEmpty = held.current.rows.every(({ gone }) => gone)
     if (isOther || isEmpty || adopting.current !== asked) held.current = { of, rows: asIs(fresh) }
-    else held.current = { of, rows: merged(held.current.rows, fresh) }
+    else held.current = { of, rows: merged(held.current.rows, fresh, hasMore) }
   }
   useEffect(() => {
     adopting.current = asked

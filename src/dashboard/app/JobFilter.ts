@@ -6,7 +6,7 @@ import { type Route, to } from "./Route"
 // saved views.
 
 const many = ["queue", "kind", "state", "deadReason"] as const
-const single = ["search", "text", "payload", "dedupe", "shape", "within", "since", "until"] as const
+const single = ["search", "text", "payload", "dedupe", "pod", "shape", "within", "since", "until"] as const
 export type Field = (typeof many)[number] | (typeof single)[number]
 
 /** The values of each field that is set. */
@@ -78,8 +78,15 @@ const anchored = ({ within, ...filter }: JobFilter): JobFilter => {
 }
 
 /** Returns the API query for a page of these jobs. */
-export const query = (filter: JobFilter, page: { readonly limit: number; readonly cursor: string | null }): string =>
-  Api.query({ ...anchored(filter), ...page })
+export const query = (
+  filter: JobFilter,
+  page: {
+    readonly limit: number
+    readonly cursor: string | null
+    readonly sort: string
+    readonly order: "asc" | "desc"
+  }
+): string => Api.query({ ...anchored(filter), ...page })
 
 /** Converts to JSON. Throws if the payload is not valid JSON. */
 const json = (filter: JobFilter): Readonly<Record<string, unknown>> =>
@@ -116,6 +123,7 @@ const names: Readonly<Record<Field, string>> = {
   text: "error contains",
   payload: "payload contains",
   dedupe: "dedupe key",
+  pod: "pod",
   shape: "error like",
   within: "enqueued in the last",
   since: "enqueued from",
@@ -124,6 +132,7 @@ const names: Readonly<Record<Field, string>> = {
 
 const valueText = (field: Field, value: string) => {
   if (field === "within") return span(Number(value))
+  if (field === "pod") return value.slice(-8)
   const at = new Date(value)
   return (field === "since" || field === "until") && !Number.isNaN(at.getTime()) ? instantText(at) : value
 }

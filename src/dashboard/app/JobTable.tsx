@@ -1,35 +1,54 @@
 import type { Row } from "./HeldRows"
+import { type Column, usualColumns } from "./JobColumns"
 import { Empty } from "./parts/Notice"
-import { ProgressBar, readProgress } from "./parts/Progress"
-import { StateBadge } from "./parts/StateBadge"
-import { Age } from "./parts/Time"
-import { to } from "./Route"
+import { type Order, SortHeader } from "./parts/SortHeader"
 import type { Job } from "./Views"
 
-/** Time shown in the list: finished, started or due. */
-const lastOf = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
-
-/** The progress of a running job, the error of a failed one, or the payload. */
-const Rest = ({ job }: { readonly job: Job }) => {
-  const progress = job.state === "running" ? readProgress(job.progress) : undefined
-  if (progress !== undefined) return <ProgressBar of={progress} />
-  return <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
-}
-
-export const JobTable = (props: {
-  readonly rows: ReadonlyArray<Row>
+/** What a list adds to its rows: a cursor, checkboxes and headings that sort. */
+interface Handling {
   readonly chosen: ReadonlySet<string>
   /** The id of the job that keys act on. */
   readonly cursor: string | undefined
   readonly onToggle: ((id: string) => void) | undefined
-  readonly onToggleAll?: (isChosen: boolean) => void
+  readonly onToggleAll: (isChosen: boolean) => void
+  readonly order: Order
+  readonly onSort: (column: Column) => void
+}
+
+const Headings = ({ columns, handling }: { columns: ReadonlyArray<Column>; handling: Handling | undefined }) => (
+  <>
+    {columns.map((column) =>
+      handling === undefined || column.sort === undefined ? (
+        <th key={column.id} class={column.class}>
+          {column.label}
+        </th>
+      ) : (
+        <SortHeader
+          key={column.id}
+          by={column.sort}
+          class={column.class}
+          order={handling.order}
+          onSort={() => handling.onSort(column)}
+        >
+          {column.label}
+        </SortHeader>
+      )
+    )}
+  </>
+)
+
+export const JobTable = (props: {
+  readonly rows: ReadonlyArray<Row>
+  readonly columns?: ReadonlyArray<Column>
+  readonly handling?: Handling
   readonly empty: string
 }) => {
-  const { chosen, cursor, onToggle, rows } = props
+  const { columns = usualColumns(), handling, rows } = props
+  const { chosen, cursor, onToggle, onToggleAll } = handling ?? {}
   if (rows.length === 0) return <Empty>{props.empty}</Empty>
   return (
     <div class="table-wrap">
-      <table class="stacked jobs">
+      <table class={onToggle === undefined ? "stacked jobs plain" : "stacked jobs"}>
         <thead>
           <tr>
             {onToggle === undefined ? null : (
@@ -37,17 +56,12 @@ export const JobTable = (props: {
                 <input
                   type="checkbox"
                   aria-label="Select all jobs on this page"
-                  checked={rows.every(({ gone, job }) => gone || chosen.has(job.id))}
-                  onChange={(event) => props.onToggleAll?.(event.currentTarget.checked)}
+                  checked={rows.every(({ gone, job }) => gone || chosen?.has(job.id))}
+                  onChange={(event) => onToggleAll?.(event.currentTarget.checked)}
                 />
               </th>
             )}
-            <th>State</th>
-            <th>Kind</th>
-            <th>Queue</th>
-            <th class="number">Attempt</th>
-            <th>When</th>
-            <th>Error or payload</th>
+            <Headings columns={columns} handling={handling} />
           </tr>
         </thead>
         <tbody>
@@ -56,36 +70,23 @@ export const JobTable = (props: {
               key={job.id}
               class={`${job.id === cursor ? "cursor" : ""} ${gone ? "gone" : ""}`}
               title={gone ? "No longer in this list" : undefined}
-              aria-selected={chosen.has(job.id)}
+              aria-selected={chosen?.has(job.id) ?? false}
             >
               {onToggle === undefined ? null : (
                 <td class="pick">
                   <input
                     type="checkbox"
                     aria-label={`Select job ${job.id}`}
-                    checked={chosen.has(job.id)}
+                    checked={chosen?.has(job.id) ?? false}
                     onChange={() => onToggle(job.id)}
                   />
                 </td>
               )}
-              <td class="what">
-                <StateBadge state={job.state} />
-              </td>
-              <td class="name">
-                <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
-              </td>
-              <td class="queue" title={job.queue}>
-                {job.queue}
-              </td>
-              <td class="number attempt">
-                {job.attempt}/{job.maxAttempts}
-              </td>
-              <td class="when">
-                <Age at={lastOf(job)} />
-              </td>
-              <td class="rest">
-                <Rest job={job} />
-              </td>
+              {columns.map(({ cell, class: of, id }) => (
+                <td key={id} class={of}>
+                  {cell(job)}
+                </td>
+              ))}
             </tr>
           ))}
         </tbody>
@@ -93,3 +94,6 @@ export const JobTable = (props: {
     </div>
   )
 }
+
+/** Jobs as rows that do not move. */
+export const asRows = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))

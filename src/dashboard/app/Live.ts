@@ -1,5 +1,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { address, get, whenReached } from "./Api"
+import { rememberPods } from "./PodNames"
+import type { Pod } from "./Views"
 
 // One event stream for the whole page. The browser reconnects after a broken connection, but not after an error
 // response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
@@ -16,6 +18,8 @@ export interface QueueNews {
 export interface Warning {
   readonly code: string
   readonly message: string
+  /** The name of a queue or the id of a pod. */
+  readonly subject?: string
 }
 
 export interface News {
@@ -27,6 +31,8 @@ export interface News {
   /** Incremented at every event, so that dependent resources reload. */
   readonly pulse: number
   readonly queues: ReadonlyArray<QueueNews> | undefined
+  /** The live pods; undefined until the first event. */
+  readonly pods: ReadonlyArray<Pod> | undefined
   /** Current warnings; undefined until the first event. */
   readonly warnings: ReadonlyArray<Warning> | undefined
 }
@@ -37,6 +43,7 @@ let news: News = {
   heardAt: Date.now(),
   pulse: 0,
   queues: undefined,
+  pods: undefined,
   warnings: undefined
 }
 const listeners = new Set<() => void>()
@@ -81,6 +88,7 @@ interface Told {
   /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
   readonly queues?: ReadonlyArray<QueueNews>
   readonly changed?: ReadonlyArray<QueueNews>
+  readonly pods?: ReadonlyArray<Pod>
   readonly warnings?: ReadonlyArray<Warning>
 }
 
@@ -93,14 +101,16 @@ const parsed = (event: MessageEvent<string>): Told => {
 }
 
 const hear = (event: MessageEvent<string>) => {
-  const { changed, queues = changed, warnings } = parsed(event)
+  const { changed, pods, queues = changed, warnings } = parsed(event)
   reached()
+  if (pods !== undefined) rememberPods(pods)
   tell({
     link: "live",
     offline: false,
     heardAt: Date.now(),
     pulse: news.pulse + 1,
     ...(queues === undefined ? {} : { queues: merged(news.queues ?? [], queues) }),
+    ...(pods === undefined ? {} : { pods }),
     ...(warnings === undefined ? {} : { warnings })
   })
 }

@@ -1,43 +1,71 @@
 import * as Api from "./Api"
+import { PodLink } from "./PodLink"
 import { Age, measured, span, useTick } from "./parts/Time"
+import { type Phase, Timeline } from "./parts/Timeline"
 import { useResource } from "./Resource"
-import type { Job, Latency, Series } from "./Views"
+import type { Job, JobWaits, Latency, Series } from "./Views"
 
-// The life of a job as bars on one time axis: waiting, every attempt, and the backoff between attempts.
+// The life of a job on one time axis: waiting and why, every attempt, and the backoff between attempts.
 
-interface Phase {
-  readonly name: string
-  /** CSS class that gives the colour. */
-  readonly colour: string
-  /** Epoch milliseconds. */
-  readonly from: number
-  readonly to: number
-  readonly detail?: string | undefined
-  readonly message?: string | null
+type Wait = JobWaits["waits"][number]
+
+const reasons: Readonly<Record<Wait["reason"], string>> = {
+  paused: "queue paused",
+  no_pod: "no pod served the queue",
+  cooling_down: "queue cooling down",
+  rate_limited: "rate limit reached",
+  key_busy: "key or slot busy",
+  waiting_for_slot: "no free slot"
 }
 
-const wait = (name: string, from: number, to: number): ReadonlyArray<Phase> =>
-  to > from ? [{ name, colour: "scheduled", from, to }] : []
+/** A rest shorter than this, in milliseconds, is the time between two looks of the leader, not a phase. */
+const blink = 6_000
+
+/** Waiting as one phase, or split by the reasons that were recorded for the queue in that time. */
+const waited = (name: string, from: number, to: number, waits: ReadonlyArray<Wait>): ReadonlyArray<Phase> => {
+  if (to <= from) return []
+  const known = waits.flatMap((wait): ReadonlyArray<Phase> => {
+    const [since, until] = [Date.parse(wait.since), wait.until === null ? to : Date.parse(wait.until)]
+    // The first look comes a few seconds after the wait began.
+    const begun = Math.max(from, since - from < 2 * blink ? from : since)
+    const ended = Math.min(to, to - until < blink ? to : until)
+    const colour = wait.reason === "waiting_for_slot" || wait.reason === "key_busy" ? "scheduled" : "retrying"
+    return ended > begun ? [{ name: reasons[wait.reason], colour, from: begun, to: ended }] : []
+  })
+  const phases: Array<Phase> = []
+  let at = from
+  for (const phase of known) {
+    if (phase.from - at >= blink) phases.push({ name, colour: "scheduled", from: at, to: phase.from })
+    phases.push({ ...phase, from: Math.max(at, phase.from - at < blink ? at : phase.from) })
+    at = phase.to
+  }
+  if (phases.length === 0 || to - at >= blink) phases.push({ name, colour: "scheduled", from: at, to })
+  return phases.filter((phase) => phase.to > phase.from)
+}
 
 /** Waiting before the first attempt: until due, then for a slot. A retry overwrites the start time. */
-const firstWait = (job: Job, until: number): ReadonlyArray<Phase> => {
+const firstWait = (job: Job, until: number, waits: ReadonlyArray<Wait>): ReadonlyArray<Phase> => {
   const created = Date.parse(job.createdAt)
   const due = job.errors.length > 0 ? created : Math.max(created, Date.parse(job.runAt))
   const planned = Math.min(due, Math.max(until, job.state === "scheduled" ? due : until))
-  return [...wait("not due", created, planned), ...wait("waiting to start", planned, until)]
+  return [...waited("not due", created, planned, []), ...waited("waiting to start", planned, until, waits)]
 }
 
 const outcomeColour = (outcome: string) => (outcome === "snoozed" || outcome === "throttled" ? "retrying" : "dead")
 
 /** The phases in order. */
-export const phasesOf = (job: Job, now: number): ReadonlyArray<Phase> => {
+export const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): ReadonlyArray<Phase> => {
   const attempts = job.errors.map(
     (error): Phase => ({
       name: `attempt ${error.attempt} ${error.outcome.replaceAll("_", " ")}`,
       colour: outcomeColour(error.outcome),
       from: Date.parse(error.startedAt),
       to: Date.parse(error.endedAt),
-      detail: `on ${error.pod.slice(-8)}`,
+      detail: (
+        <>
+          on <PodLink id={error.pod} />
+        </>
+      ),
       message: error.message
     })
   )
@@ -49,44 +77,33 @@ export const phasesOf = (job: Job, now: number): ReadonlyArray<Phase> => {
       colour: job.state,
       from: started,
       to: job.finishedAt === null ? now : Date.parse(job.finishedAt),
-      detail: job.pod === null ? undefined : `on ${job.pod.slice(-8)}`
+      detail:
+        job.pod === null ? undefined : (
+          <>
+            on <PodLink id={job.pod} />
+          </>
+        )
     })
   }
   const ended = job.finishedAt === null ? undefined : Date.parse(job.finishedAt)
   const first = attempts[0]
   const between = attempts.flatMap((attempt, place) => {
     const before = attempts[place - 1]
-    return [...(before === undefined ? [] : wait("backoff", before.to, attempt.from)), attempt]
+    return [...(before === undefined ? [] : waited("backoff", before.to, attempt.from, [])), attempt]
   })
   const last = attempts.at(-1)
   const isWaiting = job.state === "scheduled" || job.state === "retrying" || job.state === "pending"
-  const next = Math.max(now, Date.parse(job.runAt))
+  const due = Date.parse(job.runAt)
   return [
-    ...firstWait(job, first?.from ?? ended ?? (job.state === "scheduled" ? Date.parse(job.runAt) : now)),
+    ...firstWait(job, first?.from ?? ended ?? (job.state === "scheduled" ? due : now), waits),
     ...between,
-    ...(isWaiting && last !== undefined ? wait("backoff", last.to, next) : [])
+    ...(isWaiting && last !== undefined
+      ? [
+          ...waited("backoff", last.to, Math.max(last.to, due), []),
+          ...waited("waiting to start", Math.max(last.to, due), now, waits)
+        ]
+      : [])
   ]
-}
-
-const width = 1_000
-
-const Bar = ({ ends, of, start }: { readonly of: Phase; readonly start: number; readonly ends: number }) => {
-  const scale = width / Math.max(1, ends - start)
-  const label = `${of.name}: ${measured((of.to - of.from) / 1000)}`
-  const x = Math.min(width - 4, (of.from - start) * scale)
-  return (
-    <svg
-      class={`phase ${of.colour}`}
-      role="img"
-      aria-label={label}
-      viewBox={`0 0 ${width} 10`}
-      preserveAspectRatio="none"
-    >
-      <title>{label}</title>
-      {/* A short attempt stays visible. */}
-      <rect x={x} width={Math.max(4, Math.min(width - x, (of.to - of.from) * scale))} y="0" height="10" />
-    </svg>
-  )
 }
 
 /** The last attempt against the usual duration of the kind. */
@@ -111,7 +128,11 @@ const Usual = ({ job, latest }: { readonly job: Job; readonly latest: Phase | un
 /** The run of a job, drawn to scale. */
 export const RunTimeline = ({ job }: { readonly job: Job }) => {
   const tick = useTick()
-  const phases = phasesOf(job, tick)
+  const recorded = useResource<JobWaits>(`jobs/${job.id}/waits`, {
+    pulse: job.state,
+    ...(job.finishedAt === null ? { every: 5_000 } : {})
+  })
+  const phases = phasesOf(job, tick, recorded.data?.waits)
   const start = Date.parse(job.createdAt)
   const ends = Math.max(...phases.map(({ to }) => to), start + 1)
   const latest = phases.findLast(({ name }) => name.startsWith("attempt"))
@@ -120,19 +141,7 @@ export const RunTimeline = ({ job }: { readonly job: Job }) => {
       <p class="small quiet">
         Created <Age at={job.createdAt} />; the axis covers {span((ends - start) / 1000)}.
       </p>
-      <ol class="phases">
-        {phases.map((phase) => (
-          <li key={`${phase.from} ${phase.name}`}>
-            <span class="what">
-              <strong>{phase.name}</strong>{" "}
-              {phase.detail === undefined ? null : <span class="quiet small">{phase.detail}</span>}
-            </span>
-            <Bar of={phase} start={start} ends={ends} />
-            <span class="took">{measured((phase.to - phase.from) / 1000)}</span>
-            {phase.message === undefined || phase.message === null ? null : <pre class="text">{phase.message}</pre>}
-          </li>
-        ))}
-      </ol>
+      <Timeline phases={phases} start={start} ends={ends} />
       {job.finishedAt === null ? null : (
         <p>
           <strong>{job.state}</strong>{" "}

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
+import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
 import { inZone } from "./parts/Time"
@@ -86,7 +87,8 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
         ) : null}
         <label class="field">
           Kind
-          <input name="kind" required value={fields.kind} onInput={set("kind")} />
+          <input name="kind" required list="schedule-kinds" value={fields.kind} onInput={set("kind")} />
+          <KindSuggestions id="schedule-kinds" />
         </label>
         <label class="field">
           Expression
@@ -133,10 +135,12 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
         ) : null}
       </div>
       <Reading cron={fields.cron} timezone={fields.timezone} />
-      <label class="field">
-        Payload
-        <textarea name="payload" spellcheck={false} value={fields.payload} onInput={set("payload")} />
-      </label>
+      <PayloadEditor
+        fills={schedule === undefined}
+        kind={fields.kind}
+        value={fields.payload}
+        onChange={(payload) => setFields((now) => ({ ...now, payload }))}
+      />
       <ForceOption force={force} onChange={setForce} />
     </SaveForm>
   )

@@ -1,12 +1,13 @@
 import type { HistoryView } from "../../http/admin/HistoryView.js"
+import type { KindsView, KindView } from "../../http/admin/KindsContract.js"
 import type { LimitView } from "../../http/admin/LimitsContract.js"
-import type { DatabaseView, PodsView, QueuesView, SeriesView } from "../../http/admin/MetricsContract.js"
+import type { DatabaseView, DurationsView, PodsView, QueuesView, SeriesView } from "../../http/admin/MetricsContract.js"
 import type { PodView } from "../../http/admin/PodsContract.js"
 import type { QueueView } from "../../http/admin/QueueView.js"
 import type { ScheduleView } from "../../http/admin/ScheduleView.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsContract.js"
 import type { Total as TotalView } from "../../http/Contract.js"
-import type { ActedJob as ActedJobView, JobsPage } from "../../http/jobs/JobsContract.js"
+import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsContract.js"
 import type { JobView } from "../../http/jobs/JobView.js"
 import type { View } from "../../http/jobs/ViewsContract.js"
 import type { WhyView } from "../../http/jobs/WhyView.js"
@@ -22,6 +23,10 @@ export type SavedView = typeof View.Encoded
 export type Why = typeof WhyView.Encoded
 export type Queue = typeof QueueView.Encoded
 export type QueueSeries = typeof QueuesView.Encoded
+export type JobWaits = typeof WaitsView.Encoded
+export type Kinds = typeof KindsView.Encoded
+export type Kind = typeof KindView.Encoded
+export type Durations = typeof DurationsView.Encoded
 export type Series = typeof SeriesView.Encoded
 export type Latency = Series["points"][number]["total"]
 export type Schedule = typeof ScheduleView.Encoded

@@ -1,4 +1,6 @@
 import { useEffect } from "preact/hooks"
+import { PodLink } from "./PodLink"
+import { podName } from "./PodNames"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -12,8 +14,18 @@ const untilWords: Readonly<Record<string, string>> = { not_due: "starts", retryi
 
 const idPattern = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/
 
-/** A text with its job ids as links. `split` puts the ids at odd indexes. */
-const Detail = ({ text }: { readonly text: string }) => {
+/** A text with its job ids and the pod's name as links. `split` puts the ids at odd indexes. */
+const Detail = ({ pod, text }: { readonly text: string; readonly pod: string | null }) => {
+  // The server names a pod that is gone by its id.
+  const name = pod === null ? undefined : [podName(pod), pod.slice(-8)].find((each) => text.includes(`pod ${each}`))
+  const [before, after] = name === undefined ? [] : text.split(`pod ${name}`)
+  if (pod !== null && before !== undefined && after !== undefined)
+    return (
+      <>
+        {before}pod <PodLink id={pod} />
+        {after}
+      </>
+    )
   const parts = text.split(idPattern)
   return (
     <>
@@ -31,7 +43,13 @@ const Detail = ({ text }: { readonly text: string }) => {
 }
 
 /** Explains why a job is in its state. Reloads on events, every few seconds, and when `until` is reached. */
-export const WhyCard = ({ path, state, pulse }: { path: string; state: string; pulse: number }) => {
+export const WhyCard = (props: {
+  readonly path: string
+  readonly state: string
+  readonly pod: string | null
+  readonly pulse: number
+}) => {
+  const { path, pod, pulse, state } = props
   const { data, reload } = useResource<Why>(`${path}/why`, { pulse: `${pulse} ${state}`, every: 5_000 })
   const until = data?.until
   useEffect(() => {
@@ -54,7 +72,7 @@ export const WhyCard = ({ path, state, pulse }: { path: string; state: string; p
         </span>
       )}
       <p>
-        <Detail text={data.detail} />
+        <Detail text={data.detail} pod={pod} />
       </p>
     </div>
   )

@@ -32,6 +32,14 @@ export const SeriesQuery = Schema.Struct({
   ...range
 }).annotations(WireText.strict)
 
+/** Query parameters of `GET /api/v1/metrics/durations`. */
+export const DurationsQuery = Schema.Struct({
+  queue: WireText.optional(WireText.Text),
+  kind: WireText.optional(WireText.Text),
+  since: range.since,
+  until: range.until
+}).annotations(WireText.strict)
+
 /** Query parameters of the other metrics routes. */
 export const RangeQuery = Schema.Struct(range).annotations(WireText.strict)
 export type RangeQuery = typeof RangeQuery.Type
@@ -57,12 +65,22 @@ export const SeriesView = Schema.Struct({
       completed: Schema.Number,
       retried: Schema.Number,
       dead: Schema.Number,
+      cancelled: Schema.Number.annotations({ description: "Cancelled jobs, which `dead` does not include." }),
       rescued: Schema.Number,
       processing: Latency,
       total: Latency
     })
   )
 }).annotations({ identifier: "MetricSeries" })
+
+export const DurationsView = Schema.Struct({
+  since: Moment,
+  until: Moment,
+  processing: Latency,
+  bins: Schema.Array(Schema.Struct({ from: Schema.Number, to: Schema.Number, count: Schema.Number })).annotations({
+    description: "Attempts by duration in seconds, above `from` and up to `to`; empty bins are omitted."
+  })
+}).annotations({ identifier: "Durations" })
 
 export const QueuesView = Schema.Struct({
   ...covered,
@@ -131,6 +149,13 @@ export const group = HttpApiGroup.make("metrics")
       .addSuccess(SeriesView)
       .addError(problem(400))
       .annotateContext(about("Job counts and latencies per bucket, including empty buckets."))
+  )
+  .add(
+    HttpApiEndpoint.get("durations", "/metrics/durations")
+      .setUrlParams(DurationsQuery)
+      .addSuccess(DurationsView)
+      .addError(problem(400))
+      .annotateContext(about("How long attempts took in a range, as a histogram."))
   )
   .add(
     HttpApiEndpoint.get("queues", "/metrics/queues")

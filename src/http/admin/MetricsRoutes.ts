@@ -95,6 +95,19 @@ export const layer: Layer.Layer<
           return { ...covered(range), points: points.map(pointOf) }
         }).pipe(Problem.answered)
       )
+      .handle("durations", ({ urlParams: { kind, queue, ...query } }) =>
+        Effect.gen(function* () {
+          const { from, to } = yield* rangeOf(query)
+          const found = yield* buckets.durations({ from, to, kind, queue })
+          const bins = found.bins().map(({ count, from, to }) => ({ from: from / 1000, to: to / 1000, count }))
+          return {
+            since: Instant.format(from),
+            until: Instant.format(to),
+            processing: latency(found.summary()),
+            bins
+          }
+        }).pipe(Problem.answered)
+      )
       .handle("queues", () =>
         Effect.map(throughput.read, ({ at, queues, ...range }) => ({
           ...covered(range),

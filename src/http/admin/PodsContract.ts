@@ -21,6 +21,9 @@ export const PodView = Schema.Struct({
   host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
   startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
   heartbeatAgeSeconds: Schema.Number,
+  clockOffsetSeconds: Schema.NullOr(Schema.Number).annotations({
+    description: "How far the database's clock is ahead of the pod's; null until it is measured."
+  }),
   server: Schema.NullOr(Schema.String).annotations({
     description: "The PostgreSQL server that wrote its last heartbeat: address and start."
   }),
@@ -40,6 +43,8 @@ export const podView = (pod: StoredPod, leader: Option.Option<Leader>, now: numb
   host: pod.host,
   startedAt: Instant.format(pod.startedAt),
   heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
+  // Rounded, so that live streams do not report every change.
+  clockOffsetSeconds: pod.clockOffset === undefined ? null : Math.round(pod.clockOffset * 10) / 10,
   server: pod.server ?? null,
   draining: pod.draining,
   leader: Option.exists(leader, (held) => held.pod === pod.id)

@@ -28,7 +28,8 @@ export type NoBody = "TooLarge" | "TooMuch" | "TooSlow" | "Gone"
 /** The bot or source of a body, and the client address. */
 export interface Sender {
   readonly hook: string
-  readonly address: string
+  /** A function, because only a full memory needs it, and finding it costs as much as parsing a small body. */
+  readonly address: () => string
 }
 
 interface Reading {
@@ -116,7 +117,7 @@ export class BodyReader {
     if (this.held <= mostHeld) return
     while (this.held > mostHeld - mostHeld / 8) {
       const ofHook = heaviest(this.readings, ({ hook }) => hook)
-      const [first, ...others] = heaviest(ofHook, ({ address }) => address)
+      const [first, ...others] = heaviest(ofHook, ({ address }) => address())
       if (first === undefined) return
       others.reduce((silent, next) => (next.lastDataAt < silent.lastDataAt ? next : silent), first).stop("TooMuch")
     }

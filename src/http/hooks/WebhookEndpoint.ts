@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
-import { Cause, Context, Effect, Exit, Fiber, Layer, Runtime, Schedule } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Runtime, Schedule } from "effect"
 import { repeatLoop, single } from "../../core/Loop.js"
 import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
 import { isAmongShort } from "../../gateway/ConstantTime.js"
 import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
-import type { SourceDelivery } from "../../gateway/DeliveryJob.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
-import { isUpdate, type Update } from "../../gateway/telegram/TelegramUpdate.js"
-import { type Received, type Report, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
+import { isUpdate } from "../../gateway/telegram/TelegramUpdate.js"
+import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -26,29 +25,6 @@ import {
   unknownHook
 } from "./HookAnswers.js"
 import { BodyReader, mostBytes, parse } from "./HookBody.js"
-
-/**
- * Batches the items that arrive in one turn of the event loop, which share one fiber and one database round trip. Adds
- * no delay: a batch never waits for later items.
- */
-export class TickBatch<Target, A> {
-  private waiting = new Map<Target, Array<A>>()
-
-  constructor(private readonly release: (target: Target, arrived: ReadonlyArray<A>) => void) {}
-
-  add(target: Target, arrived: A): void {
-    if (this.waiting.size === 0) setImmediate(this.flush)
-    const others = this.waiting.get(target)
-    if (others === undefined) this.waiting.set(target, [arrived])
-    else others.push(arrived)
-  }
-
-  private readonly flush = (): void => {
-    const waiting = this.waiting
-    this.waiting = new Map()
-    for (const [target, arrived] of waiting) this.release(target, arrived)
-  }
-}
 
 const requests = MetricSpec.counter("webhook_requests_total", "Webhooks by bot or source and outcome.", [
   "bot",
@@ -87,25 +63,12 @@ export class WebhookEndpoint extends Context.Tag("nightshift/http/WebhookEndpoin
   > = Layer.suspend(() => Layer.scoped(WebhookEndpoint, make))
 }
 
-/** The target of a request: its name in metrics, and its recent deliveries. */
+/** The target of a request: its name in metrics, its recent deliveries, and its counters by outcome. */
 interface Hook {
   readonly name: string
   readonly book: DeliveryBook | undefined
+  readonly counters: Map<string, Series>
 }
-
-const noHook: Hook = { name: "", book: undefined }
-
-/** An authenticated delivery and its response. */
-interface Arrived<A> {
-  readonly item: A
-  /** The sender's id of the delivery. */
-  readonly id: string
-  readonly hook: Hook
-  readonly response: ServerResponse
-}
-
-/** Handles a batch of deliveries. */
-type Work<A> = (items: ReadonlyArray<A>, report: Report) => Effect.Effect<void>
 
 const pathOf = ({ url = "" }: IncomingMessage) => {
   const query = url.indexOf("?")
@@ -128,15 +91,20 @@ const make = Effect.gen(function* () {
   const clock = yield* Effect.clock
   const now = () => clock.unsafeCurrentTimeMillis()
   const fork = Runtime.runFork(yield* Effect.runtime<never>())
-  const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
-  yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
   // Separate memory limits: senders authenticated by a header do not compete with senders that are verified only after
   // the body is read.
   const readers = { known: new BodyReader(now), unknown: new BodyReader(now) }
   const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
   const answers = new HookAnswers(now)
-  const counted = new Map<string, Series>()
+  const noHook: Hook = { name: "", book: undefined, counters: new Map() }
+  const hooks = new WeakMap<Bot | Source, Hook>()
   let quietUntil = 0
+
+  const hookOf = (target: Bot | Source, name: string, path: string): Hook => {
+    const known = hooks.get(target) ?? { name, book: deliveries.book(path), counters: new Map() }
+    hooks.set(target, known)
+    return known
+  }
 
   const sweep = Effect.sync(() => {
     readers.known.sweep()
@@ -151,10 +119,9 @@ const make = Effect.gen(function* () {
   })
   yield* Effect.forkScoped(repeatLoop(loop))
 
-  const count = ({ book, name }: Hook, outcome: string) => {
-    const key = `${name} ${outcome}`
-    const known = counted.get(key) ?? metrics.series(requests, { bot: name, outcome })
-    counted.set(key, known)
+  const count = ({ book, counters, name }: Hook, outcome: string) => {
+    const known = counters.get(outcome) ?? metrics.series(requests, { bot: name, outcome })
+    counters.set(outcome, known)
     known.add(1)
     book?.count(outcome, now())
   }
@@ -177,7 +144,8 @@ const make = Effect.gen(function* () {
     fork(Effect.annotateLogs(Effect.logError("could not handle a webhook", cause), { bot: name }))
   }
 
-  const answer = ({ hook, id, response }: Arrived<unknown>, exit: Exit.Exit<Received, WebhookIntakeError>) => {
+  /** Responds to a delivery when its result is known. `id` is the sender's. */
+  const answer = (hook: Hook, response: ServerResponse, id: string, exit: Exit.Exit<Received, WebhookIntakeError>) => {
     if (Exit.isSuccess(exit)) {
       const outcome = outcomes[exit.value._tag]
       count(hook, outcome)
@@ -190,30 +158,6 @@ const make = Effect.gen(function* () {
       hook.book?.note(id, refused.outcome, undefined, now())
     }
   }
-
-  /** Runs a batch and responds to each delivery when its result is known. */
-  const respondAfter = <A>(waiting: ReadonlyArray<Arrived<A>>, work: Work<A>) => {
-    const open = new Set(waiting.keys())
-    const report: Report = (place, exit) => {
-      const arrived = waiting[place]
-      if (arrived !== undefined && open.delete(place)) answer(arrived, exit)
-    }
-    const items = waiting.map(({ item }) => item)
-    const fiber = fork(Effect.suspend(() => work(items, report)))
-    running.add(fiber)
-    fiber.addObserver((exit) => {
-      running.delete(fiber)
-      if (Exit.isSuccess(exit)) return
-      for (const place of open) report(place, Exit.failCause(exit.cause))
-    })
-  }
-
-  const arrivedUpdates = new TickBatch<Bot, Arrived<Update>>((bot, waiting) =>
-    respondAfter(waiting, (items, report) => intake.receive(bot, items, report))
-  )
-  const arrivedDeliveries = new TickBatch<Source, Arrived<SourceDelivery>>((source, waiting) =>
-    respondAfter(waiting, (items, report) => intake.deliver(source, items, report))
-  )
 
   /** Checks the headers, then reads the complete body. */
   const read = (
@@ -229,15 +173,15 @@ const make = Effect.gen(function* () {
       return turnAway(hook, request, response, bodyRefused.TooLarge)
     }
     if (request.headers.expect !== undefined) response.writeContinue()
-    const address = addressOf(request.socket.remoteAddress, forwardedFor(request))
-    reader.read(request, { hook: hook.name, address: ClientAddress.group(address) }, (body) => {
+    const address = () => ClientAddress.group(addressOf(request.socket.remoteAddress, forwardedFor(request)))
+    reader.read(request, { hook: hook.name, address }, (body) => {
       if (typeof body === "string") turnAway(hook, request, response, bodyRefused[body])
       else whole(body)
     })
   }
 
   const takeUpdate = (bot: Bot, request: IncomingMessage, response: ServerResponse) => {
-    const hook = { name: bot.slug, book: deliveries.book(`telegram/${bot.slug}`) }
+    const hook = hookOf(bot, bot.slug, `telegram/${bot.slug}`)
     if (request.method !== "POST") return turnAway(hook, request, response, methodRefused)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
     if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
@@ -253,14 +197,15 @@ const make = Effect.gen(function* () {
         const message = "The body must be an update: an object with an integer update_id."
         return refuse(hook, response, invalidDelivery(message))
       }
-      arrivedUpdates.add(bot, { item: parsed.value, id: String(parsed.value.update_id), hook, response })
+      const id = String(parsed.value.update_id)
+      intake.receive(bot, parsed.value, (exit) => answer(hook, response, id, exit))
     })
   }
 
   const takeDelivery = (source: Source, request: IncomingMessage, response: ServerResponse) => {
     const { keys, name, style } = source
     const { headers } = request
-    const hook = { name, book: deliveries.book(name) }
+    const hook = hookOf(source, name, name)
     if (request.method !== "POST") return turnAway(hook, request, response, methodRefused)
     const early = SignedSources.preVerify(style, headers, now())
     if (early._tag === "Refused") return turnAway(hook, request, response, unauthorizedHook(early.reason))
@@ -279,7 +224,7 @@ const make = Effect.gen(function* () {
           )
         )
       }
-      arrivedDeliveries.add(source, { item: { id, event, body: parsed.value }, id, hook, response })
+      intake.deliver(source, { id, event, body: parsed.value }, (exit) => answer(hook, response, id, exit))
     })
   }
 

@@ -3,7 +3,9 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
-import { idPath, pageQuery, problem, Total } from "../Contract.js"
+import { WaitReason } from "../../measures/QueueWaits.js"
+import { SortField } from "../../queue/search/JobSort.js"
+import { idPath, Moment, pageQuery, problem, Total } from "../Contract.js"
 import { Instant } from "../Instant.js"
 import * as WireText from "../WireText.js"
 import { EnqueueRequest } from "./EnqueueRequest.js"
@@ -16,7 +18,23 @@ const Outcome = Schema.Struct({ id: JobId, outcome: Schema.Literal("enqueued", "
 export const Outcomes = Schema.Struct({ jobs: Schema.Array(Outcome) })
 
 /** Query parameters of `GET /api/v1/jobs`. */
-export const JobsQuery = Schema.Struct({ ...JobsFilter.query, ...pageQuery }).annotations(WireText.strict)
+export const JobsQuery = Schema.Struct({
+  ...JobsFilter.query,
+  sort: WireText.optional(
+    SortField.annotations({
+      ...WireText.said(`must be one of ${SortField.literals.join(", ")}`),
+      description:
+        "The column to sort by, `created` by default. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead and done jobs. Other orders cover the newest matching jobs; `sortedAmong` says so."
+    })
+  ),
+  order: WireText.optional(
+    Schema.Literal("asc", "desc").annotations({
+      ...WireText.said("must be asc or desc"),
+      description: "Descending by default."
+    })
+  ),
+  ...pageQuery
+}).annotations(WireText.strict)
 
 /** Body of `PATCH /api/v1/jobs/{id}`. */
 export const JobEdit = Schema.Struct({
@@ -39,8 +57,17 @@ export const JobEdit = Schema.Struct({
 export const JobsPage = Schema.Struct({
   jobs: Schema.Array(JobView),
   next: Schema.NullOr(Schema.String),
-  total: Total
+  total: Total,
+  sortedAmong: Schema.NullOr(Schema.Int).annotations({
+    description: "How many of the newest jobs the order covers; null if it covers all matching jobs."
+  })
 })
+
+export const WaitsView = Schema.Struct({
+  waits: Schema.Array(Schema.Struct({ reason: WaitReason, since: Moment, until: Schema.NullOr(Moment) })).annotations({
+    description: "Oldest first; `until` is null while a wait lasts."
+  })
+}).annotations({ identifier: "JobWaits" })
 
 /** A job after an action. */
 export const ActedJob = Schema.Struct({
@@ -99,7 +126,11 @@ export const group = HttpApiGroup.make("jobs")
       .setUrlParams(JobsQuery)
       .addSuccess(JobsPage)
       .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "List jobs, newest first." }))
+      .annotateContext(
+        OpenApi.annotations({
+          description: "List jobs, newest first or by `sort`. A cursor is valid only for the same sort and order."
+        })
+      )
   )
   .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView).addError(problem(404)))
   .add(
@@ -108,6 +139,18 @@ export const group = HttpApiGroup.make("jobs")
       .addSuccess(WhyView)
       .addError(problem(404))
       .annotateContext(OpenApi.annotations({ description: "Explain why a job is not running, or show its state." }))
+  )
+  .add(
+    HttpApiEndpoint.get("waits", "/jobs/:id/waits")
+      .setPath(idPath)
+      .addSuccess(WaitsView)
+      .addError(problem(404))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            "Why due jobs of this job's queue waited, from its enqueue until it ended. Recorded every few seconds, for waits of more than five seconds."
+        })
+      )
   )
   .add(
     HttpApiEndpoint.patch("edit", "/jobs/:id")

@@ -30,6 +30,7 @@ export const query = {
     })
   ),
   dedupe: text("The exact dedupe key."),
+  pod: text("The id of the pod that runs the job, or that completed it."),
   text: text("Text in the last error, case-insensitive."),
   search: text("Text in the id, the kind or the last error, or the whole dedupe key or key."),
   shape: text("Shape of the last error, as returned by groups."),
@@ -55,6 +56,7 @@ export const Body = Schema.Struct({
   until: WireText.optional(Instant.Instant),
   payload: WireText.optional(Schema.Unknown),
   dedupe: WireText.optional(WireText.Text),
+  pod: WireText.optional(WireText.Text),
   text: WireText.optional(WireText.Text),
   search: WireText.optional(WireText.Text),
   shape: WireText.optional(WireText.Text),

@@ -10,6 +10,7 @@ import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { explain } from "../../crew/Why.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
+import { QueueWaits } from "../../measures/QueueWaits.js"
 import { type JobActions, JobAdmin } from "../../queue/admin/JobAdmin.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
@@ -23,6 +24,7 @@ import * as Audited from "../access/Audited.js"
 import * as Caller from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { pageLimits } from "../Contract.js"
+import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as Views from "../Views.js"
@@ -45,12 +47,13 @@ const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
     return yield* new BadRequest({ message: "The body has nothing to change. Set payload, priority or runAt." })
   })
 
+type Ports = Queue | JobAdmin | JobSearch | Kinds | Transactions | QueueWaits
 type Explaining = JobDiagnosis | Pods | RateLimits | ClusterConfig
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
-  Queue | JobAdmin | JobSearch | ListCache | Kinds | Transactions | Audit | Idempotency | AccessConfig | Explaining
+  Ports | ListCache | Audit | Idempotency | AccessConfig | Explaining
 > = HttpApiBuilder.group(Api, "jobs", (handlers) =>
   Effect.gen(function* () {
     const jobAdmin = yield* JobAdmin
@@ -60,6 +63,7 @@ export const layer: Layer.Layer<
     const views = yield* Views.make
     const audited = yield* Audited.make
     const enqueue = yield* EnqueueEndpoint.make
+    const waits = yield* QueueWaits
     const ids = yield* makeGenerator
     const clusterOverview = yield* Effect.context<Explaining>()
 
@@ -128,11 +132,17 @@ export const layer: Layer.Layer<
 
     return handlers
       .handleRaw("enqueue", ({ request }) => enqueue(request))
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, order = "desc", sort, ...filter } }) =>
         Effect.gen(function* () {
           yield* views.mayAskFor(filter.payload)
-          const { jobs, next, total } = yield* lists.page(filter, { limit, cursor })
-          return { jobs: yield* Effect.forEach(jobs, views.job), next: next ?? null, total }
+          const by = { by: sort ?? "created", descending: order === "desc" }
+          const page = yield* lists.page(filter, { limit, cursor, sort: by })
+          return {
+            jobs: yield* Effect.forEach(page.jobs, views.job),
+            next: page.next ?? null,
+            total: page.total,
+            sortedAmong: page.sortedAmong ?? null
+          }
         }).pipe(Problem.answered)
       )
       .handle("get", ({ path }) =>
@@ -145,6 +155,21 @@ export const layer: Layer.Layer<
           Effect.provide(clusterOverview),
           Problem.answered
         )
+      )
+      .handle("waits", ({ path }) =>
+        Effect.gen(function* () {
+          const job = yield* Effect.flatMap(JobPath.read(path.id), search.get)
+          const now = yield* Clock.currentTimeMillis
+          const found = yield* waits.during(job.queue, { from: job.createdAt, to: job.finishedAt ?? now })
+          const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
+          return {
+            waits: found.map(({ reason, since, until }) => ({
+              reason,
+              since: Instant.format(since),
+              until: moment(until)
+            }))
+          }
+        }).pipe(Problem.answered)
       )
       .handleRaw("edit", ({ path, request }) =>
         Problem.answered(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))

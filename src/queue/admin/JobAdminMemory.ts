@@ -4,11 +4,13 @@ import { type State, type Status, type StoredJob, stateOf } from "../../core/Sto
 import { Signals } from "../../database/Signals.js"
 import { admit } from "../enqueue/NewJob.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
-import { blank, die, type JobRow, toStored } from "../JobRowMemory.js"
+import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
+import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
 
 type Table = typeof JobTable.Service
+type Workflows = typeof WorkflowTable.Service
 
 const states: Readonly<Record<Status, ReadonlyArray<State>>> = {
   pending: ["scheduled", "retrying", "pending"],
@@ -38,26 +40,37 @@ const stored = (table: Table, row: JobRow) => {
   return Either.right(row)
 }
 
-const cancelled = (table: Table, row: JobRow, now: number): JobRow => {
-  if (row.status === "pending") {
-    const dead = die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
-    table.putDead(dead, now)
+const cancelOne = (table: Table, workflows: Workflows, row: JobRow, now: number): JobRow => {
+  if (row.finishedAt !== undefined || row.cancelRequestedAt !== undefined) return row
+  const next = workflows.cancelled(row, now)
+  if (next.status === "dead") {
+    table.putDead(next, now)
     table.tally.of(row.queue, row.kind).died(1, "cancelled", now)
-    return dead
-  }
-  if (row.status === "dead" || row.cancelRequestedAt !== undefined) return row
-  const flagged = { ...row, cancelRequestedAt: now, updatedAt: now }
-  table.put(flagged)
-  return flagged
+  } else table.put(next)
+  return next
 }
 
-const requeued = (table: Table, row: JobRow, now: number): Either.Either<JobRow, DedupeKeyHeld> => {
+/** Cancels a job, and what an execution started and waits for. */
+const cancelled = (table: Table, workflows: Workflows, row: JobRow, now: number): JobRow => {
+  const next = cancelOne(table, workflows, row, now)
+  for (const child of workflows.below(row)) cancelOne(table, workflows, child, now)
+  return next
+}
+
+const requeued = (
+  table: Table,
+  workflows: Workflows,
+  row: JobRow,
+  now: number
+): Either.Either<JobRow, DedupeKeyHeld> => {
   const holder = row.dedupe === undefined ? undefined : table.holderOf(row.dedupe.key)
   if (holder !== undefined && holder.id !== row.id) {
     return Either.left(new DedupeKeyHeld({ id: row.id, holder: holder.id }))
   }
   const { deathCount, history } = row
-  return stored(table, { ...row, ...blank, deathCount, history, runAt: now, updatedAt: now })
+  workflows.forgetFailed(row)
+  const woken = isExecution(row) ? (row.woken ?? 0) + 1 : row.woken
+  return stored(table, { ...row, ...blank, deathCount, history, woken, runAt: now, updatedAt: now })
 }
 
 const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {
@@ -102,7 +115,7 @@ const restored = (
   return stored(table, row === undefined ? kept.before : { ...kept.before, updatedAt: now })
 }
 
-const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Service => {
+const make = (table: Table, workflows: Workflows, signals: typeof Signals.Service): typeof JobAdmin.Service => {
   const cancel = act(table, "cancel", ["pending", "running", "dead"])
   const requeue = act(table, "requeue", ["done", "dead"])
   const runNow = act(table, "run now", ["pending"])
@@ -119,6 +132,8 @@ const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Se
     if (kept === undefined) return change
     return (row: JobRow, now: number) =>
       Either.map(change(row, now), (changed) => {
+        // Without its journal a deleted execution would do its steps again.
+        if (deletes && row.woken !== undefined) return changed
         if (row.status === "running" || (!deletes && changed === row)) return changed
         const jobs = acts.get(kept) ?? new Map<JobId, Kept>()
         acts.set(kept, jobs.set(row.id, { before: row, after: deletes ? undefined : changed, at: now }))
@@ -130,14 +145,19 @@ const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Se
       Effect.tap(
         cancel(
           id,
-          keeping(kept, false, (row, now) => Either.right(cancelled(table, row, now)))
+          keeping(kept, false, (row, now) => Either.right(cancelled(table, workflows, row, now)))
         ),
-        ({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)
+        () => {
+          const row = table.get(id)
+          const all = row === undefined ? [] : [row, ...workflows.below(row)]
+          const running = all.filter(({ status }) => status === "running")
+          return Effect.forEach(running, (job) => signals.tell(cancelTopic, job.id), { discard: true })
+        }
       ),
     requeue: (id) =>
       requeue(
         id,
-        keeping(kept, false, (row, now) => requeued(table, row, now))
+        keeping(kept, false, (row, now) => requeued(table, workflows, row, now))
       ),
     // A job that is already due keeps its position in the queue.
     runNow: (id) =>
@@ -184,7 +204,9 @@ const make = (table: Table, signals: typeof Signals.Service): typeof JobAdmin.Se
   }
 }
 
-export const layer: Layer.Layer<JobAdmin, never, JobTable | Signals> = Layer.effect(
+export const layer: Layer.Layer<JobAdmin, never, JobTable | WorkflowTable | Signals> = Layer.effect(
   JobAdmin,
-  Effect.zipWith(JobTable, Signals, make)
+  Effect.gen(function* () {
+    return make(yield* JobTable, yield* WorkflowTable, yield* Signals)
+  })
 )

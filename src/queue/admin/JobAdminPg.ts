@@ -14,7 +14,10 @@ import { storedColumns } from "../JobSql.js"
 import { Notifier } from "../Notifier.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
+import * as CountedEnds from "../workflow/CountedEnds.js"
+import { cancelSet, forgetFailed, forgotten } from "../workflow/WorkflowSql.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { requeueSet } from "./OperationSql.js"
 import type { Action } from "./Operations.js"
 import * as UndoSql from "./UndoSql.js"
 
@@ -23,10 +26,10 @@ const forgetBatch = 1_000
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
 /** Locks the job if it is in an accepted status, changes it, and keeps it as it was under the act `$3`. */
-const acting = (schema: string, action: Action, condition: string, change: string) => `
+const acting = (schema: string, action: Action, condition: string, change: string, also?: string) => `
   with chosen as (select * from ${schema}.job where id = $1 and ${condition} for update),
   changed as (${change}),
-  kept as (${UndoSql.keep(schema, action)})
+  kept as (${UndoSql.keep(schema, action)})${also === undefined ? "" : `, ${also}`}
   select * from changed`
 
 const statementsOf = (schema: string) => ({
@@ -35,13 +38,7 @@ const statementsOf = (schema: string) => ({
     schema,
     "cancel",
     "status in ('pending', 'running')",
-    `update ${schema}.job j
-  set status = case when j.status = 'pending' then 'dead' else j.status end,
-    dead_reason = case when j.status = 'pending' then 'cancelled' else j.dead_reason end,
-    finished_at = case when j.status = 'pending' then ${instant("$2")} else j.finished_at end,
-    death_count = j.death_count + (case when j.status = 'pending' then 1 else 0 end),
-    cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
-    updated_at = ${instant("$2")}
+    `update ${schema}.job j set ${cancelSet(instant("$2"))}, updated_at = ${instant("$2")}
   from chosen where j.id = chosen.id
   returning ${storedColumns}`
   ),
@@ -50,12 +47,10 @@ const statementsOf = (schema: string) => ({
     schema,
     "requeue",
     "status in ('done', 'dead')",
-    `update ${schema}.job j
-  set status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
-    cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
-    run_at = ${instant("$2")}, updated_at = ${instant("$2")}
+    `update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
   from chosen where j.id = chosen.id
-  returning ${storedColumns}`
+  returning ${storedColumns}`,
+    forgetFailed(schema, "chosen")
   ),
 
   edit: `
@@ -80,7 +75,8 @@ const statementsOf = (schema: string) => ({
     schema,
     "delete",
     "status <> 'running'",
-    `delete from ${schema}.job j using chosen where j.id = chosen.id returning ${storedColumns}`
+    `delete from ${schema}.job j using chosen where j.id = chosen.id returning ${storedColumns}`,
+    forgotten(schema, "chosen")
   ),
 
   restore: UndoSql.restore(schema),
@@ -106,7 +102,9 @@ const faultOfEdit = (edit: JobEdit) => {
 }
 
 const make = Effect.gen(function* () {
-  const { schema, sql, transaction } = yield* Database
+  const database = yield* Database
+  const { schema, sql, transaction } = database
+  const counted = CountedEnds.make(database)
   const search = yield* JobSearch
   const notifier = yield* Notifier
   const tally = yield* Tally
@@ -139,6 +137,35 @@ const make = Effect.gen(function* () {
       Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
         notifier.stored(new Set([job.queue]), Option.isSome(outer))
       )
+    )
+
+  /** Wakes executions that waited for a cancelled or deleted job, in the transaction of the action. */
+  const countingEnd = <E>(act: Effect.Effect<StoredJob, E>) =>
+    transaction(
+      Effect.flatMap(act, (job) => Effect.map(counted.count([job.id], job.updatedAt), (queues) => ({ job, queues })))
+    ).pipe(
+      Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
+    )
+
+  /** Cancels what a cancelled execution started. Returns what runs and must be told. */
+  const cancelBelow = (job: StoredJob) =>
+    Effect.gen(function* () {
+      if (job.execution === undefined) return []
+      const now = yield* Clock.currentTimeMillis
+      const below = yield* counted.cancelBelow([job.id], now)
+      const dead = below.filter(({ status }) => status === "dead")
+      for (const { kind, queue } of dead) tally.of(queue, kind).died(1, "cancelled", now)
+      const woken = yield* counted.count(
+        dead.map(({ id }) => id),
+        now
+      )
+      yield* notify([...below.map(({ queue }) => queue), ...woken])
+      return below.filter(({ status }) => status === "running").map(({ id }) => id)
+    })
+
+  const notify = (queues: ReadonlyArray<string>) =>
+    Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
+      queues.length === 0 ? Effect.void : notifier.stored(new Set(queues), Option.isSome(outer))
     )
 
   const keyHolder = (id: JobId) =>
@@ -189,7 +216,15 @@ const make = Effect.gen(function* () {
 
   const actions = (kept: string | null): JobActions => ({
     cancel: (id) =>
-      act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
+      countingEnd(
+        act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
+          Effect.tap((job) =>
+            Effect.flatMap(cancelBelow(job), (running) =>
+              Effect.forEach(running, (child) => signals.tell(cancelTopic, child), { discard: true })
+            )
+          )
+        )
+      ).pipe(
         Effect.tap(({ finishedAt, kind, queue }) => {
           if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
         }),
@@ -212,7 +247,7 @@ const make = Effect.gen(function* () {
         telling
       ),
     runNow: (id) => telling(act("run now", waiting, id, statements.runNow, [kept])),
-    remove: (id) => act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept])
+    remove: (id) => countingEnd(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
   })
 
   return JobAdmin.of({

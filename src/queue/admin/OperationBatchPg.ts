@@ -6,6 +6,7 @@ import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, mapErrors } 
 import { fragments } from "../../database/SqlInstant.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { conditions } from "../search/JobConditions.js"
+import * as CountedEnds from "../workflow/CountedEnds.js"
 import { filterOf, type OperationRow } from "./OperationRow.js"
 import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
@@ -53,6 +54,8 @@ interface JobResult {
   readonly changed: boolean
   readonly queue: string | null
   readonly status: Status | null
+  /** Not null for executions and jobs whose end they count. */
+  readonly woken?: number | null
 }
 
 const isTaken = (error: DatabaseError) => error instanceof DatabaseConflict
@@ -73,6 +76,7 @@ export const make = (database: typeof Database.Service) => {
   const operations = sql(`${schema}.operation`)
   const undos = sql(`${schema}.job_undo`)
   const restoreStatement = UndoSql.restore(schema)
+  const counted = CountedEnds.make(database)
 
   const chooseNamed = (operation: OperationRow) =>
     Effect.map(
@@ -218,6 +222,21 @@ export const make = (database: typeof Database.Service) => {
       }
     })
 
+  /** What a cancel or delete of linked jobs means to others: children are cancelled, waiting executions wake. */
+  const follow = (action: Action, changed: ReadonlyArray<JobResult>, now: number) =>
+    Effect.gen(function* () {
+      const linked = changed.filter(({ woken }) => woken !== null && woken !== undefined)
+      if (linked.length === 0 || (action !== "cancel" && action !== "delete")) return { woken: [], stopped: [] }
+      const executions = linked.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
+      const below = action === "cancel" ? yield* counted.cancelBelow(executions, now) : []
+      const ended = [...linked.map(({ id }) => id), ...below.map(({ id }) => id)]
+      const woken = yield* counted.count(ended, now)
+      return {
+        woken: [...below.map(({ queue }) => queue), ...woken],
+        stopped: below.filter(({ status }) => status === "running").map(({ id }) => id)
+      }
+    })
+
   const run = (operation: OperationRow, action: Action, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
       const acting: Acting = { action, act: operation.undoable ? operation.id : null }
@@ -238,6 +257,7 @@ export const make = (database: typeof Database.Service) => {
       if (held.length > 0) results.push(...(yield* performHeld(acting, held, now)))
       const isHeld = new Set<JobId>(held)
       const changed = results.filter((result) => result.changed)
+      const linked = yield* follow(action, changed, now)
       const reasons = [
         ...results.filter((result) => !result.changed).map(() => "dedupe_key_held"),
         ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
@@ -246,8 +266,11 @@ export const make = (database: typeof Database.Service) => {
         done: changed.length,
         failed: 0,
         skipped: tally(reasons),
-        woken: new Set(changed.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : []))),
-        stopped: changed.filter(({ status }) => status === "running").map(({ id }) => id),
+        woken: new Set([
+          ...changed.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : [])),
+          ...linked.woken
+        ]),
+        stopped: [...changed.filter(({ status }) => status === "running").map(({ id }) => id), ...linked.stopped],
         reached,
         isLast
       }

@@ -1,4 +1,5 @@
 import { instant, millis } from "../../database/SqlInstant.js"
+import { cancelSet, forgetFailed, forgotten } from "../workflow/WorkflowSql.js"
 import type { Action } from "./Operations.js"
 import { keep } from "./UndoSql.js"
 
@@ -15,20 +16,26 @@ const acting = (
   condition: string,
   wait: boolean,
   change: string,
-  free = "select id from chosen"
+  free = "select id from chosen",
+  also?: string
 ) => `
   with chosen as (
     select * from ${schema}.job
     where id = any($1::uuid[]) and ${condition}
     order by id for update${wait ? "" : " skip locked"}
-  ), free as (${free}), changed as (${change}), kept as (${keep(schema, action)})
-  select chosen.id, changed.id is not null as changed, changed.queue, changed.status
+  ), free as (${free}), changed as (${change}), kept as (${keep(schema, action)})${also === undefined ? "" : `, ${also}`}
+  select chosen.id, changed.id is not null as changed, changed.queue, changed.status, chosen.woken
   from chosen left join changed on changed.id = chosen.id`
 
 const updating = (schema: string, set: string) => `
     update ${schema}.job j set ${set}, updated_at = ${now}
     from free where j.id = free.id
     returning j.id, j.queue, j.status`
+
+/** Changes of a requeued job. */
+export const requeueSet = (at: string): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null,
+    finished_at = null, started_at = null, pod_id = null, cancel_requested_at = null, unknown_since = null, result = null,
+    progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
 
 /** Of several jobs with the same key the newest gets it, unless another job holds it. */
 const withFreeKeys = (schema: string) => `
@@ -45,33 +52,16 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
   switch (action) {
     case "cancel":
       // A job cancelled before it started stores no follow-up.
-      return acting(
-        schema,
-        action,
-        "status in ('pending', 'running')",
-        wait,
-        updating(
-          schema,
-          `status = case when j.status = 'pending' then 'dead' else j.status end,
-      dead_reason = case when j.status = 'pending' then 'cancelled' else j.dead_reason end,
-      finished_at = case when j.status = 'pending' then ${now} else j.finished_at end,
-      death_count = j.death_count + (case when j.status = 'pending' then 1 else 0 end),
-      cancel_requested_at = coalesce(j.cancel_requested_at, ${now})`
-        )
-      )
+      return acting(schema, action, "status in ('pending', 'running')", wait, updating(schema, cancelSet(now)))
     case "requeue":
       return acting(
         schema,
         action,
         "status in ('done', 'dead')",
         wait,
-        updating(
-          schema,
-          `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, finished_at = null, started_at = null,
-      cancel_requested_at = null, unknown_since = null, result = null, progress = null, last_error = null,
-      run_at = ${now}`
-        ),
-        withFreeKeys(schema)
+        updating(schema, requeueSet(now)),
+        withFreeKeys(schema),
+        forgetFailed(schema, "chosen")
       )
     case "run-now":
       // A job that is already due keeps its position in the queue.
@@ -82,7 +72,9 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         action,
         "status <> 'running'",
         wait,
-        `delete from ${schema}.job j using free where j.id = free.id returning j.id, j.queue, j.status`
+        `delete from ${schema}.job j using free where j.id = free.id returning j.id, j.queue, j.status`,
+        undefined,
+        forgotten(schema, "chosen")
       )
   }
 }

@@ -16,6 +16,7 @@ const restored = [
   "death_count",
   "dead_reason",
   "started_at",
+  "pod_id",
   "finished_at",
   "cancel_requested_at",
   "unknown_since",
@@ -30,13 +31,14 @@ const keptRow = (action: Action, row: string) =>
 
 /**
  * Keeps the rows of `chosen` that appear in `changed`, under the act `$3`; none if it is null. A running job cannot be
- * restored: its handler has been asked to stop.
+ * restored: its handler has been asked to stop. A deleted execution cannot either: without its journal it would do its
+ * steps again.
  */
 export const keep = (schema: string, action: Action): string => `
     insert into ${schema}.job_undo (act, job_id, at, action, before)
     select $3::uuid, chosen.id, ${instant("$2")}, '${action}', ${keptRow(action, "chosen")}
     from chosen join changed on changed.id = chosen.id
-    where $3::uuid is not null and chosen.status <> 'running'
+    where $3::uuid is not null and chosen.status <> 'running'${action === "delete" ? " and chosen.woken is null" : ""}
     on conflict do nothing`
 
 /** The kept jobs of the act `$1` among the ids `$2`, with the time of the act as `acted_at`. */

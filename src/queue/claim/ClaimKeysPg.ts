@@ -118,7 +118,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         keyScan.last,
         SqlArrays.ofPlain(tries.keyless.slice(0, limit))
       ])) as unknown as Array<ClaimedRow>
-      rows.sort((a, b) => (a[12] ?? 0) - (b[12] ?? 0))
+      rows.sort((a, b) => (a[13] ?? 0) - (b[13] ?? 0))
       leases.took(
         lease,
         rows.map((row) => row[0])

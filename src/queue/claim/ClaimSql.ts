@@ -1,5 +1,5 @@
 import { instant } from "../../database/SqlInstant.js"
-import { hot } from "../../database/Statements.js"
+import { hot, opaque } from "../../database/Statements.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
 // from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one
@@ -103,7 +103,7 @@ const keyScan = (schema: string) => `, key_scan as materialized (
       -- Round-robin: keys after the last one served come first.
       row_number() over (order by k.key <= $7, k.key) as place
     from gate
-    cross join unnest($6::text[]) as k(key)
+    cross join unnest(${opaque("$6::text[]")}) as k(key)
     -- One lookup per key, then by ctid: otherwise the planner would read all key turns of the queue.
     left join lateral (
       select t.ctid as spot, t.turn, t.taken, t.cooling_until
@@ -146,7 +146,7 @@ const candidates = (schema: string) => `, candidate as (
     -- Jobs without a key have no limit and take turns with the keys.
     select j.id, j.priority, j.crash_count, 1, null, k.place
     from gate
-    cross join unnest($8::uuid[]) with ordinality as k(id, place)
+    cross join unnest(${opaque("$8::uuid[]")}) with ordinality as k(id, place)
     cross join lateral (${byId(schema, "k.id")}) j
     where gate.open and j.finished_at is null and j.lease is null and j.run_at <= ${instant("$2")}
   )`
@@ -208,7 +208,8 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   from taken cross join unnest(taken.spots) with ordinality as place(spot, number)
   where j.ctid = place.spot
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
-    ${millis("j.created_at")}, ${millis("j.run_at")}${keyed ? ", place.number::int" : ""}`
+    ${millis("j.created_at")}, ${millis("j.run_at")},
+    case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null) end${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */
 const insertClaimed = (schema: string) => `

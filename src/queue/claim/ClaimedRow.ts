@@ -15,9 +15,18 @@ export type ClaimedRow = readonly [
   priority: number,
   createdAt: number,
   runAt: number,
+  /** Null for plain jobs. */
+  linked: readonly [woken: number, execution: string, cancelled: boolean] | null,
   /** Round-robin position, only for claims by key. */
   place?: number
 ]
+
+const executionOf = (row: ClaimedRow, lease: Lease) => {
+  const linked = row[12]
+  if (linked === null || linked[0] < 0) return undefined
+  const [woken, id, cancelled] = linked
+  return { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run: { id: row[0], lease } }
+}
 
 export const toClaimed =
   (queue: string, lease: Lease, now: number) =>
@@ -33,6 +42,8 @@ export const toClaimed =
     maxAttempts: row[6],
     crashCount: row[7],
     meta: row[8] ?? undefined,
+    execution: executionOf(row, lease),
+    linked: row[12] !== null,
     createdAt: row[10],
     runAt: row[11],
     startedAt: now

@@ -1,10 +1,11 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import { instant } from "../../database/SqlInstant.js"
 import { QueueFull } from "../JobErrors.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 
-// Enforces a queue's depth cap. Counting waiting jobs at every enqueue would cost more than storing them, so a count is
+// Enforces a queue's depth cap. Sleeping executions do not count. Counting waiting jobs at every enqueue would cost more than storing them, so a count is
 // reused for one second, for as many jobs as it left room for. Jobs that other processes store in the meantime can
 // exceed the cap.
 
@@ -33,8 +34,9 @@ export const make = (database: typeof Database.Service, known: typeof KnownQueue
       mapErrors(
         sql.unsafe<{ waiting: number }>(
           `select count(*)::int as waiting from (
-            select from ${schema}.job where queue = $1 and finished_at is null and lease is null limit $2) counted`,
-          [queue, cap]
+            select from ${schema}.job where queue = $1 and finished_at is null and lease is null
+              and (woken is null or run_at <= ${instant("$3")}) limit $2) counted`,
+          [queue, cap, now]
         )
       ),
       ([row]) => {

@@ -47,7 +47,8 @@ export const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
   updatedAt: now,
   onDead: job.onDead ?? undefined,
   meta: job.meta ?? undefined,
-  batch: job.batch ?? undefined
+  batch: job.batch ?? undefined,
+  woken: job.woken ?? undefined
 })
 
 const isOver = ({ status }: JobRow) => status === "done" || status === "dead"

@@ -8,13 +8,13 @@ import { AfterCommit } from "../../database/Transaction.js"
 import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import { Enqueued, type EnqueueError, type Queue } from "../Queue.js"
+import { Enqueued, type Queue, type Submit } from "../Queue.js"
 import * as BulkInsert from "./BulkInsert.js"
 import type * as DepthCap from "./DepthCap.js"
 import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
-import { oneByOne } from "./OneByOne.js"
 import { batchWeight, hasExtras, type StampedJob, type StampedJobs, weightOf } from "./StampedJob.js"
 import * as StorePg from "./StorePg.js"
+import { onlyResult } from "./Submitter.js"
 
 // A request takes the first of these paths that applies:
 // 1. `inBulk`: many uniform jobs that cannot conflict, in one INSERT.
@@ -23,8 +23,7 @@ import * as StorePg from "./StorePg.js"
 //    requests too large for one statement, because a conflict may have to undo the rest.
 // 4. The batcher, which combines many callers into one INSERT. A batch that a free worker of this process can start is
 //    handed to it as it is stored.
-// `enqueueEach` reports on every job separately: it submits them to the batcher one at a time, or calls `enqueue` for
-// each where the batcher cannot be used.
+// `submit` passes a single job to the batcher without a fiber.
 
 type StoreError = StorePg.StoreError | QueueFull
 
@@ -50,9 +49,6 @@ const allNew = (jobs: StampedJobs): StorePg.Stored => ({
   standing: new Set()
 })
 
-const firstResult = ([first]: ReadonlyArray<Enqueued>): Exit.Exit<Enqueued> =>
-  first === undefined ? Exit.die(new Error("a job has no result")) : Exit.succeed(first)
-
 /** Called with the stored jobs. For uniform jobs the first in queue order is enough. */
 export type OnStored = (
   jobs: ReadonlyArray<Pick<StampedJob, "queue" | "priority" | "runAt" | "id" | "key">>,
@@ -64,7 +60,10 @@ export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: n
 
 type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StorePg.StoreError>
 
-type Enqueuing = Pick<typeof Queue.Service, "enqueue" | "enqueueEach">
+interface Enqueuing extends Pick<typeof Queue.Service, "enqueue"> {
+  /** Passes a job to the batcher. Returns false if it must take another path. */
+  readonly submit: (...job: Parameters<Submit>) => boolean
+}
 
 export interface EnqueueOptions {
   readonly database: typeof Database.Service
@@ -161,6 +160,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       weight: weightOf,
       maxWeight: batchWeight,
       lanes: 2,
+      gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
       alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, patience.alone)),
@@ -250,39 +250,16 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
 
-    /** Submits one job to the batcher. Returns a function that withdraws it. */
-    const hand = (job: NewJob, now: number, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => {
+    const submit: Enqueuing["submit"] = (job, answer) => {
+      if (job.routed === true || job.id !== undefined) return false
       const admitted = admit(job, 0)
-      if (Either.isRight(admitted)) {
-        return batcher.hand([stampOne(admitted.right, now)], (exit) => answer(Exit.flatMap(exit, firstResult)))
+      if (Either.isLeft(admitted)) answer(Exit.fail(admitted.left))
+      else {
+        const request = [stampOne(admitted.right, clock.unsafeCurrentTimeMillis())]
+        batcher.hand(request, (exit) => answer(Exit.flatMap(exit, onlyResult)))
       }
-      answer(Exit.fail(admitted.left))
-      return () => {}
+      return true
     }
 
-    const eachByBatcher = (jobs: ReadonlyArray<NewJob>) =>
-      Effect.async<ReadonlyArray<Exit.Exit<Enqueued, EnqueueError>>>((resume) => {
-        const exits: Array<Exit.Exit<Enqueued, EnqueueError>> = []
-        let open = jobs.length
-        const now = clock.unsafeCurrentTimeMillis()
-        const withdrawals = jobs.map((job, place) =>
-          hand(job, now, (exit) => {
-            exits[place] = exit
-            open -= 1
-            if (open === 0) resume(Effect.succeed(exits))
-          })
-        )
-        return Effect.sync(() => {
-          for (const withdraw of withdrawals) withdraw()
-        })
-      })
-
-    const enqueueEach: Enqueuing["enqueueEach"] = (jobs) =>
-      Effect.withFiberRuntime((fiber) => {
-        const isInside = Option.isSome(Context.getOption(fiber.currentContext, SqlClient.TransactionConnection))
-        const byBatcher = jobs.length > 0 && !isInside && jobs.every(({ id }) => id === undefined)
-        return byBatcher ? eachByBatcher(jobs) : oneByOne(enqueue)(jobs)
-      })
-
-    return { enqueue, enqueueEach }
+    return { enqueue, submit }
   })

@@ -33,6 +33,11 @@ export interface NewJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** The batch to which the job belongs. Set by `Batches`. */
   readonly batch?: BatchId | undefined
+  /**
+   * `execution`: a workflow execution, whose id is its dedupe key with the scope `retained`. `counted`: its end is counted
+   * by a row of workflow_child.
+   */
+  readonly link?: "execution" | "counted" | undefined
 }
 
 export interface Dedupe {
@@ -63,6 +68,7 @@ export interface AdmittedJob {
   readonly onDead: string | null
   readonly meta: string | null
   readonly batch: BatchId | null
+  readonly woken: number | null
 }
 
 export {
@@ -94,6 +100,12 @@ const faultOfWindow = ({ scope, window }: Partial<Dedupe> = {}): string | undefi
   }
 }
 
+/** An execution is found by its dedupe key as long as its row exists. */
+const faultOfExecution = (dedupe: Dedupe | undefined): string | undefined =>
+  dedupe?.scope === "retained" && dedupe.window === undefined && dedupe.replace !== true
+    ? undefined
+    : "of an execution must have a key, the scope `retained` and nothing else"
+
 /** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
@@ -106,6 +118,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
   at("dedupe.window", faultOfWindow(job.dedupe)) ??
+  at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**
@@ -145,7 +158,8 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,
     meta: meta.right,
-    batch: job.batch ?? null
+    batch: job.batch ?? null,
+    woken: job.link === undefined ? null : job.link === "execution" ? 0 : -1
   })
 }
 

@@ -23,7 +23,8 @@ const written = (job: AdmittedJob, place: number, ids: IdGenerator, now: number)
     dedupe_key: job.dedupeKey,
     dedupe_scope: job.dedupeScope,
     dedupe_until: job.dedupeWindow === undefined ? null : now + job.dedupeWindow,
-    replace: job.replace
+    replace: job.replace,
+    woken: job.woken
   }
   const { meta, onDead, payload } = job
   return `${JSON.stringify(fields).slice(0, -1)},"payload":${payload},"on_dead":${onDead},"meta":${meta}}`

@@ -19,7 +19,8 @@ export const hasExtras = (job: StampedJob) =>
   job.key !== null ||
   job.onDead !== null ||
   job.meta !== null ||
-  job.batch !== null
+  job.batch !== null ||
+  job.woken !== null
 
 /** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
 export const byDedupeKey = (a: StampedJob, b: StampedJob) => {
@@ -107,8 +108,8 @@ export const uniformParameters = (jobs: StampedJobs, now: number, channel: strin
   channel
 ]
 
-/** Parameters of the wide insert; `wait` is the lock timeout for a held key. */
-export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null) => [
+/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `channel` the NOTIFY channel, if any. */
+export const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, channel: string | null) => [
   ...plainParameters(jobs, now),
   SqlArrays.ofTexts(jobs.map(({ key }) => key)),
   SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
@@ -117,5 +118,7 @@ export const fullParameters = (jobs: StampedJobs, now: number, wait: string | nu
   jsonArray(jobs.map(({ onDead }) => onDead)),
   jsonArray(jobs.map(({ meta }) => meta)),
   wait,
-  SqlArrays.ofTexts(jobs.map(({ batch }) => batch))
+  SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
+  SqlArrays.ofNumbers(jobs.map(({ woken }) => woken)),
+  channel
 ]

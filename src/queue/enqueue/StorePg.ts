@@ -51,21 +51,27 @@ export const make = (
 ) => {
   const { direct, sql } = database
 
-  // In a caller's transaction the insert does not notify; `onStored` adds the NOTIFY to that transaction.
+  /**
+   * The channel that an insert notifies: of jobs of one queue only, and not in a caller's transaction, where `onStored`
+   * adds the NOTIFY.
+   */
+  const channelOf = (jobs: StampedJobs, now: number, wait: string | null) => {
+    const queue = jobs[0]?.queue ?? ""
+    return wait !== null && jobs.every((job) => job.queue === queue) ? hint(queue, now) : null
+  }
+
   const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
     isUniform(jobs)
-      ? direct.count(
-          statements.insertUniform,
-          uniformParameters(jobs, now, wait === null ? null : hint(jobs[0]?.queue ?? "", now))
-        )
+      ? direct.count(statements.insertUniform, uniformParameters(jobs, now, channelOf(jobs, now, wait)))
       : direct.count(statements.insertPlain, plainParameters(jobs, now))
 
   const insertFull = (jobs: StampedJobs, now: number, wait: string | null) =>
     Effect.map(
-      mapErrors(
-        sql.unsafe<{ id: JobId }>(statements.insertFull, fullParameters([...jobs].sort(byDedupeKey), now, wait))
+      direct.rows(
+        statements.insertFull,
+        fullParameters([...jobs].sort(byDedupeKey), now, wait, channelOf(jobs, now, wait))
       ),
-      (rows) => new Set(rows.map(({ id }) => id))
+      (rows) => new Set(rows.map(([id]) => id as JobId))
     )
 
   const findStanding = (jobs: StampedJobs, now: number) =>

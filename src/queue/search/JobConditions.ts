@@ -1,5 +1,6 @@
 import type { Fragment } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
+import { isId } from "../../core/Ids.js"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { fragments } from "../../database/SqlInstant.js"
@@ -70,6 +71,7 @@ export const conditions = (
   if (filter.since !== undefined) all.push(sql`j.created_at >= ${instant(filter.since)}`)
   if (filter.until !== undefined) all.push(sql`j.created_at < ${instant(filter.until)}`)
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
+  if (filter.pod !== undefined) all.push(isId(filter.pod) ? sql`j.pod_id = ${filter.pod}` : sql`false`)
   if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
   if (filter.text !== undefined) all.push(sql`position(lower(${filter.text}) in lower(j.last_error)) > 0`)
   if (filter.search !== undefined) {

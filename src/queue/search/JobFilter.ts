@@ -17,6 +17,8 @@ export const JobFilter = Schema.Struct({
   /** JSON that the payload contains (`@>`). */
   payload: Schema.optional(Schema.Unknown),
   dedupe: Schema.optional(Schema.String),
+  /** The id of the pod that runs the job, or that completed it. */
+  pod: Schema.optional(Schema.String),
   /** Text in the last error, case-insensitive. */
   text: Schema.optional(Schema.String),
   /**

@@ -39,6 +39,7 @@ export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   (filter.since === undefined || row.createdAt >= filter.since) &&
   (filter.until === undefined || row.createdAt < filter.until) &&
   (filter.dedupe === undefined || row.dedupe?.key === filter.dedupe) &&
+  (filter.pod === undefined || (row.run?.pod ?? row.ranOn) === filter.pod) &&
   (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
   (filter.search === undefined || isFound(row, filter.search)) &&
   (filter.shape === undefined || errorShape(row.lastError) === filter.shape) &&

@@ -5,6 +5,7 @@ import type { State, StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobNotFound } from "../JobErrors.js"
 import type { JobFilter } from "./JobFilter.js"
+import type { JobSort } from "./JobSort.js"
 
 export { BadCursor } from "../../core/BadCursor.js"
 export type { JobFilter } from "./JobFilter.js"
@@ -12,15 +13,19 @@ export type { JobFilter } from "./JobFilter.js"
 export interface PageRequest {
   readonly limit: number
   readonly cursor?: string | undefined
+  /** Newest first if absent. */
+  readonly sort?: JobSort | undefined
   /** Search only this many of the newest jobs. */
   readonly among?: number
 }
 
 export interface JobPage {
-  /** Newest first. */
+  /** In the requested order. */
   readonly jobs: ReadonlyArray<StoredJob>
   /** Cursor of the next page, if there is one. */
   readonly next: string | undefined
+  /** If the order covers only the newest jobs: how many of them. */
+  readonly sortedAmong?: number | undefined
 }
 
 export interface Total {
@@ -53,7 +58,7 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   {
     readonly get: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>
 
-    /** Returns at most `limit` jobs, newest first, starting after the cursor. */
+    /** Returns at most `limit` jobs, newest first or as sorted, starting after the cursor. */
     readonly list: (
       filter: JobFilter,
       page: PageRequest
@@ -68,6 +73,9 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
 
     /** Counts for all queues that have jobs, by name. Above about 10,000 jobs of a state, counts are approximate. */
     readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>
+
+    /** Queues with a waiting job that has been due since `before` or longer, whether or not they may start jobs. */
+    readonly overdue: (before: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
     /** Waits until the job is done or dead. */
     readonly await: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>

@@ -6,19 +6,20 @@ import { type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { JobFilter } from "./JobFilter.js"
 import { matches } from "./JobMatch.js"
-import { BadCursor, type JobPage, JobSearch, type QueueCounts } from "./JobSearch.js"
+import { BadCursor, type JobPage, JobSearch, type PageRequest, type QueueCounts } from "./JobSearch.js"
+import { compare, type IndirectSort, newestFirst, readCursor, valueOf, writeCursor } from "./JobSort.js"
 
 type Table = typeof JobTable.Service
 
 /** Ids increase with time. */
-const newestFirst = (left: JobRow, right: JobRow): number => (left.id < right.id ? 1 : -1)
+const byNewest = (left: JobRow, right: JobRow): number => (left.id < right.id ? 1 : -1)
 
 const found = (table: Table, filter: JobFilter, now: number) =>
   [...table.rows()].filter((row) => matches(row, filter, now))
 
 const newest = (table: Table, filter: JobFilter, now: number, among = Number.POSITIVE_INFINITY) =>
   [...table.rows()]
-    .sort(newestFirst)
+    .sort(byNewest)
     .slice(0, among)
     .filter((row) => matches(row, filter, now))
 
@@ -29,6 +30,29 @@ const pageOf = (rows: ReadonlyArray<JobRow>, limit: number, now: number): JobPag
     jobs: shown.map((row) => toStored(row, now)),
     next: last !== undefined && rows.length > limit ? last.id : undefined
   }
+}
+
+/** A page in an order other than by id. */
+const sortedPage = (
+  table: Table,
+  filter: JobFilter,
+  sort: IndirectSort,
+  { cursor, limit }: PageRequest,
+  now: number
+): Either.Either<JobPage, BadCursor> => {
+  const after = cursor === undefined ? undefined : readCursor(sort, cursor)
+  if (cursor !== undefined && after === undefined) return Either.left(new BadCursor({ cursor }))
+  const placed = found(table, filter, now)
+    .map((row) => ({ row, id: row.id, value: valueOf(row, sort.by, now) }))
+    .filter((place) => after === undefined || (compare(sort, after, place) < 0 && place.id <= after.newest))
+    .sort((a, b) => compare(sort, a, b))
+  const shown = placed.slice(0, limit)
+  const last = shown.at(-1)
+  const newest = after?.newest ?? placed.reduce((id, place) => (place.id > id ? place.id : id), "")
+  return Either.right({
+    jobs: shown.map(({ row }) => toStored(row, now)),
+    next: last !== undefined && placed.length > limit ? writeCursor(sort, { ...last, newest }) : undefined
+  })
 }
 
 const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): QueueCounts => {
@@ -78,12 +102,17 @@ const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound
 
 const make = (table: Table): typeof JobSearch.Service => ({
   get: (id) => Effect.flatten(table.step((now) => get(table, id, now))),
-  list: (filter, { among, cursor, limit }) =>
+  list: (filter, request) =>
     Effect.flatten(
       table.step((now) => {
+        const { among, cursor, limit, sort = newestFirst } = request
+        const { by, descending } = sort
+        if (by !== "created") return sortedPage(table, filter, { by, descending }, request, now)
         if (cursor !== undefined && !isId(cursor)) return Either.left(new BadCursor({ cursor }))
-        const rows = newest(table, filter, now, among).filter(({ id }) => cursor === undefined || id < cursor)
-        return Either.right(pageOf(rows, limit, now))
+        const rows = newest(table, filter, now, among)
+        const ordered = descending ? rows : rows.toReversed()
+        const isAfter = ({ id }: JobRow) => cursor === undefined || (descending ? id < cursor : id > cursor)
+        return Either.right(pageOf(ordered.filter(isAfter), limit, now))
       })
     ),
   total: (filter, cap) =>
@@ -92,6 +121,11 @@ const make = (table: Table): typeof JobSearch.Service => ({
       return { count: Math.min(length, cap), exact: length <= cap }
     }),
   counts: table.step((now) => allCounts(table, now)),
+  overdue: (before) =>
+    table.step(() => {
+      const late = [...table.rows()].filter(({ runAt, status }) => status === "pending" && runAt <= before)
+      return [...new Set(late.map(({ queue }) => queue))].sort()
+    }),
   await: (id) => awaitEnd(table, id)
 })
 

@@ -2,20 +2,52 @@ import { Clock, Effect, Layer } from "effect"
 import { isId } from "../../core/Ids.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
+import { named } from "../../database/Statements.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { BoundedQuery } from "./BoundedQuery.js"
 import * as CountsPg from "./CountsPg.js"
 import { conditions } from "./JobConditions.js"
-import type { JobFilter } from "./JobFilter.js"
-import { BadCursor, JobSearch } from "./JobSearch.js"
+import { choices, type JobFilter, statesOf } from "./JobFilter.js"
+import { BadCursor, JobSearch, type PageRequest } from "./JobSearch.js"
+import {
+  type IndirectSort,
+  mostSearched,
+  mostSorted,
+  newestFirst,
+  orderingOf,
+  readCursor,
+  writeCursor
+} from "./JobSort.js"
+import * as SortedListPg from "./SortedListPg.js"
 
 /** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
 const awaitEvery = "200 millis"
 
-const scans = ({ dedupe, kind, payload, search, shape, text }: JobFilter) =>
-  [dedupe, kind, payload, search, shape, text].some((field) => field !== undefined)
+/** Whether a filter may have to read all jobs. Running jobs are listed by their leases, and are few. */
+const scans = (filter: JobFilter) => {
+  const { dedupe, kind, payload, pod, search, shape, text } = filter
+  const isRunning = statesOf(filter)?.every((state) => state === "running") ?? false
+  return !isRunning && [dedupe, kind, payload, pod, search, shape, text].some((field) => field !== undefined)
+}
+
+const finished: ReadonlyArray<string> = ["done", "dead", "cancelled"]
+
+/** A row of a list with an order of its own. */
+type PlacedRow = StoredJobRow & {
+  readonly place: number | string | null
+  /** How many jobs were sorted, and how many searched for them; only if no index has the order. */
+  readonly looked?: number
+  readonly searched?: number
+  readonly newest?: string
+}
+
+/** The bound that the list has reached, if any. */
+const boundOf = ({ looked = 0, searched = 0 }: PlacedRow) => {
+  if (looked >= mostSorted) return mostSorted
+  return searched > mostSearched ? mostSearched : undefined
+}
 
 const make = Effect.gen(function* () {
   const database = yield* Database
@@ -23,6 +55,7 @@ const make = Effect.gen(function* () {
   const { schema, sql } = database
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
+  const { lateQueues } = named("search", { lateQueues: SortedListPg.lateQueues(schema) })
 
   /** Only retrying, dead and cancelled jobs have an error. Each has an index, so other jobs need not be read. */
   const failed = sql`(select * from ${table} where finished_at is null and last_error is not null
@@ -38,16 +71,52 @@ const make = Effect.gen(function* () {
       return rows[0] === undefined ? yield* new JobNotFound({ id }) : toStoredJob(rows[0], now)
     })
 
-  const list: typeof JobSearch.Service.list = (filter, { among, cursor, limit }) =>
+  const listSorted = (filter: JobFilter, sort: IndirectSort, { cursor, limit }: PageRequest) =>
+    Effect.gen(function* () {
+      const after = cursor === undefined ? undefined : readCursor(sort, cursor)
+      if (cursor !== undefined && after === undefined) return yield* new BadCursor({ cursor })
+      const now = yield* Clock.currentTimeMillis
+      const ordering = orderingOf(filter, sort)
+      const queues = choices(filter.queue)
+      const isFailed = filter.shape !== undefined || filter.text !== undefined
+      const parts = { sql, table, columns, conditions: conditions(database, filter, now), sort, after, limit, now }
+      const rows = yield* bounded(
+        sql<PlacedRow>`${SortedListPg.query(orderingOf(filter, sort), parts, {
+          queue: queues === undefined ? sql`true` : sql`j.queue = any(${[...queues]}::text[])`,
+          source: isFailed || !scans(filter) ? source(filter) : undefined,
+          onlyFinished: statesOf(filter)?.every((state) => finished.includes(state)) ?? false
+        })}`,
+        { scans: ordering === "sorted" || scans(filter) }
+      )
+      const page = rows.slice(0, limit)
+      const last = page.at(-1)
+      return {
+        jobs: page.map((row) => toStoredJob(row, now)),
+        next:
+          last !== undefined && rows.length > limit
+            ? writeCursor(sort, { value: last.place, id: last.id, newest: after?.newest ?? last.newest ?? last.id })
+            : undefined,
+        sortedAmong: last === undefined ? undefined : boundOf(last)
+      }
+    })
+
+  const list: typeof JobSearch.Service.list = (filter, request) => {
+    const { sort = newestFirst } = request
+    const { by, descending } = sort
+    return by === "created" ? listById(filter, descending, request) : listSorted(filter, { by, descending }, request)
+  }
+
+  const listById = (filter: JobFilter, descending: boolean, { among, cursor, limit }: PageRequest) =>
     Effect.gen(function* () {
       if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis
       // Ids increase with time, so the primary key returns the newest first, and a page continues after the cursor.
-      const after = cursor === undefined ? [] : [sql`j.id < ${cursor}`]
+      const after = cursor === undefined ? [] : [sql`j.id ${sql.literal(descending ? "<" : ">")} ${cursor}`]
       const jobs = among === undefined ? source(filter) : sql`(select * from ${table} order by id desc limit ${among})`
       const rows = yield* bounded(
         sql<StoredJobRow>`select ${columns} from ${jobs} j
-          where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id desc limit ${limit + 1}`,
+          where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id ${sql.literal(descending ? "desc" : "asc")}
+          limit ${limit + 1}`,
         { scans: among === undefined && scans(filter) }
       )
       const page = rows.slice(0, limit)
@@ -71,6 +140,9 @@ const make = Effect.gen(function* () {
       return { count: Math.min(count, cap), exact: count <= cap }
     })
 
+  const overdue: typeof JobSearch.Service.overdue = (before) =>
+    Effect.map(mapErrors(sql.unsafe<{ queue: string }>(lateQueues, [before])), (rows) => rows.map(({ queue }) => queue))
+
   const ended: typeof JobSearch.Service.await = (id) =>
     Effect.flatMap(get(id), (job) =>
       job.status === "done" || job.status === "dead"
@@ -78,7 +150,7 @@ const make = Effect.gen(function* () {
         : Effect.zipRight(Effect.sleep(awaitEvery), ended(id))
     )
 
-  return JobSearch.of({ get, list, total, counts: CountsPg.make(database, bounded), await: ended })
+  return JobSearch.of({ get, list, total, overdue, counts: CountsPg.make(database, bounded), await: ended })
 })
 
 export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery> = Layer.effect(JobSearch, make)

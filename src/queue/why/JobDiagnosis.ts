@@ -1,6 +1,7 @@
 import { Context, type Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
+import type { WaitKind } from "../../core/Suspension.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobNotFound } from "../JobErrors.js"
 import type { SearchTooSlow, Total } from "../search/JobSearch.js"
@@ -24,8 +25,19 @@ export interface Standing {
   readonly held: KeyHold | undefined
   /** Number of due jobs before it in the queue; 0 if the job is not due. */
   readonly ahead: Total
+  /** What a suspended execution waits for. */
+  readonly waits: ReadonlyArray<OpenWait>
   /** Whether keys take turns in this queue, so that the position is not the start order. */
   readonly keyed: boolean
+}
+
+/** A wait of a suspended execution. */
+export interface OpenWait {
+  readonly kind: WaitKind
+  readonly name: string
+  readonly dueAt: number | undefined
+  /** Children that have not ended. */
+  readonly remaining: number | undefined
 }
 
 export const mostAhead = 1_000
@@ -43,6 +55,7 @@ export interface Neighbours {
   readonly coolingUntil?: number | undefined
   readonly held?: KeyHold | undefined
   readonly ahead?: number
+  readonly waits?: ReadonlyArray<OpenWait>
 }
 
 const later = (instant: number | undefined, now: number): number | undefined =>
@@ -53,7 +66,7 @@ export const diagnosisOf = (
   job: StoredJob,
   row: QueueRow,
   now: number,
-  { ahead = 0, coolingUntil, held }: Neighbours = {}
+  { ahead = 0, coolingUntil, held, waits = [] }: Neighbours = {}
 ): Standing => {
   const until = later(row.throttledUntil, now)
   // Only the rate: pauses and cool-downs are reported separately.
@@ -67,6 +80,7 @@ export const diagnosisOf = (
     keyCoolingUntil: later(coolingUntil, now),
     rated: row.rate === undefined || opens === undefined ? undefined : { rate: row.rate, opensAt: opens },
     held,
+    waits,
     ahead: { count: Math.min(ahead, mostAhead), exact: ahead <= mostAhead },
     keyed: formOf(row, now).keyed
   }

@@ -1,15 +1,30 @@
 import { Effect, Either, Layer } from "effect"
+import { never } from "../../core/Suspension.js"
 import { JobNotFound } from "../JobErrors.js"
-import { type JobRow, toStored } from "../JobRowMemory.js"
+import { isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { fresh, type QueueRow } from "../settings/QueueRow.js"
 import { QueueTable } from "../settings/QueuesMemory.js"
+import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
 import { diagnosisOf, JobDiagnosis, type Neighbours } from "./JobDiagnosis.js"
 import { holdOf } from "./KeyHold.js"
 
 const byId = (left: JobRow, right: JobRow) => (left.id < right.id ? -1 : 1)
 
-const make = (table: typeof JobTable.Service, queues: typeof QueueTable.Service): typeof JobDiagnosis.Service => {
+const make = (
+  table: typeof JobTable.Service,
+  queues: typeof QueueTable.Service,
+  workflows: typeof WorkflowTable.Service
+): typeof JobDiagnosis.Service => {
+  const waitsOf = (job: JobRow) =>
+    job.status !== "pending" || !isExecution(job) || job.dedupe === undefined
+      ? []
+      : workflows
+          .deferredsOf(job.dedupe.key)
+          .filter(({ completedAt, waiting }) => waiting && completedAt === undefined)
+          .sort((a, b) => (a.dueAt ?? never) - (b.dueAt ?? never))
+          .map(({ dueAt, kind, name, remaining }) => ({ dueAt, kind, name, remaining }))
+
   const heldBy = ({ id, key, queue }: JobRow, { perKey }: QueueRow, now: number) => {
     if (key === undefined || perKey === undefined) return undefined
     const own = table.pending(queue).filter((job) => job.key === key)
@@ -26,7 +41,7 @@ const make = (table: typeof JobTable.Service, queues: typeof QueueTable.Service)
   }
 
   const neighboursOf = (job: JobRow, row: QueueRow, now: number): Neighbours => {
-    if (job.status !== "pending" || job.runAt > now) return {}
+    if (job.status !== "pending" || job.runAt > now) return { waits: waitsOf(job) }
     const line = table.pending(job.queue).filter(({ runAt }) => runAt <= now)
     return {
       coolingUntil: job.key === undefined ? undefined : queues.cooling.get(job.queue)?.get(job.key),
@@ -51,7 +66,9 @@ const make = (table: typeof JobTable.Service, queues: typeof QueueTable.Service)
   }
 }
 
-export const layer: Layer.Layer<JobDiagnosis, never, JobTable | QueueTable> = Layer.effect(
+export const layer: Layer.Layer<JobDiagnosis, never, JobTable | QueueTable | WorkflowTable> = Layer.effect(
   JobDiagnosis,
-  Effect.zipWith(JobTable, QueueTable, make)
+  Effect.gen(function* () {
+    return make(yield* JobTable, yield* QueueTable, yield* WorkflowTable)
+  })
 )

@@ -11,7 +11,7 @@ import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { fresh, type QueueRow } from "../settings/QueueRow.js"
 import { type QueueColumns, columns as queueColumns, toRow } from "../settings/QueueSql.js"
-import { diagnosisOf, JobDiagnosis, mostAhead } from "./JobDiagnosis.js"
+import { diagnosisOf, JobDiagnosis, mostAhead, type OpenWait } from "./JobDiagnosis.js"
 import { type BegunJob, holdOf } from "./KeyHold.js"
 
 type Row = StoredJobRow & Omit<QueueColumns, "name"> & { readonly name: string | null }
@@ -58,6 +58,10 @@ const statementsOf = (schema: string) => ({
   where t.queue = $1 and t.key = $2 and j.finished_at is null and j.started_at is not null
   order by j.id`,
 
+  waits: `
+  select d.kind, d.name, ${millis("d.due_at")} as due_at, d.remaining from ${schema}.workflow_deferred d
+  where d.execution = $1 and d.waiting and d.completed_at is null order by d.due_at, d.kind, d.name`,
+
   firstOfKey: `
   select j.id from ${schema}.job j
   where j.queue = $1 and j.key = $2 and ${waiting} and j.run_at <= ${instant("$3")} and j.id <> all($4::uuid[])
@@ -103,6 +107,22 @@ const make = Effect.gen(function* () {
       ([row]) => row?.count ?? 0
     )
 
+  const waitsOf = ({ execution, status }: StoredJob) =>
+    execution === undefined || status !== "pending"
+      ? Effect.succeed([])
+      : Effect.map(
+          mapErrors(
+            sql.unsafe<Omit<OpenWait, "dueAt" | "remaining"> & { due_at: number | null; remaining: number | null }>(
+              statements.waits,
+              [execution]
+            )
+          ),
+          (rows) =>
+            rows.map(({ due_at, remaining, ...row }): OpenWait => {
+              return { ...row, dueAt: due_at ?? undefined, remaining: remaining ?? undefined }
+            })
+        )
+
   return JobDiagnosis.of({
     of: (id) =>
       Effect.gen(function* () {
@@ -113,7 +133,9 @@ const make = Effect.gen(function* () {
             const found = yield* find(id, now)
             if (found === undefined) return undefined
             const { job, row } = found
-            if (job.status !== "pending" || job.runAt > now) return diagnosisOf(job, row, now)
+            if (job.status !== "pending" || job.runAt > now) {
+              return diagnosisOf(job, row, now, { waits: yield* waitsOf(job) })
+            }
             return diagnosisOf(job, row, now, { ...(yield* keyOf(job, row, now)), ahead: yield* aheadOf(job, now) })
           })
         )

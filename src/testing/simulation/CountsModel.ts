@@ -1,5 +1,5 @@
 import type { PodId } from "../../core/Ids.js"
-import type { Status } from "../../core/StoredJob.js"
+import type { DeadReason } from "../../core/StoredJob.js"
 import { type BucketCount, type JobCounts, noCounts } from "../../telemetry/BucketCount.js"
 
 type Name = keyof JobCounts
@@ -27,21 +27,21 @@ export class CountsModel {
     this.add(who, "started")
   }
 
-  ended(who: string, how: "done" | "dead" | "retried"): void {
-    this.add(who, how === "done" ? "completed" : how)
+  ended(who: string, how: "completed" | "dead" | "cancelled" | "retried"): void {
+    this.add(who, how)
   }
 
   stored(): void {
     this.shared = { ...this.shared, enqueued: this.shared.enqueued + 1 }
   }
 
-  recovered(became: Status): void {
-    const name = became === "pending" ? "rescued" : "dead"
+  recovered(reason: DeadReason | undefined): void {
+    const name = reason === undefined ? "rescued" : reason === "cancelled" ? "cancelled" : "dead"
     this.shared = { ...this.shared, [name]: this.shared[name] + 1 }
   }
 
   cancelled(): void {
-    this.shared = { ...this.shared, dead: this.shared.dead + 1 }
+    this.shared = { ...this.shared, cancelled: this.shared.cancelled + 1 }
   }
 
   /** Uses only the one-minute buckets; wider buckets hold the same counts. */

@@ -111,6 +111,8 @@ export class History {
   readonly delivered = new Map<string, JobId>()
   /** Uploads whose reply reached the client, and whether the client has acknowledged them. */
   readonly uploads = new Map<UploadId, "stored" | "acked">()
+  /** Steps of workflow executions whose record was answered, by job and name, and what was recorded. */
+  readonly recorded = new Map<string, string>()
   /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
   ending: Ending | undefined
@@ -151,9 +153,11 @@ export class History {
       this.claims.push({ job: after.id, queue: after.queue, at: change.at })
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
-    else if (call.call === "Queue.recoverStuck" && before !== undefined) this.counted.recovered(after.status)
+    else if (call.call === "Queue.recoverStuck" && before?.run !== undefined && after.run === undefined)
+      this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
+      for (const key of [...this.recorded.keys()]) if (key.startsWith(after.id)) this.recorded.delete(key)
       this.attempts.delete(after.id)
       this.cancelled.delete(after.id)
     }
@@ -195,11 +199,13 @@ export class History {
     })
   }
 
-  private ended(call: Call, before: JobRow, { id, status }: JobRow): void {
+  private ended(call: Call, before: JobRow, { deadReason, id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
-    if (end._tag !== "Done" && end.counted) this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
-    if (status === "done" || status === "dead") this.counted.ended(call.who, status)
+    if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
+      this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
+    if (status === "done") this.counted.ended(call.who, "completed")
+    else if (status === "dead") this.counted.ended(call.who, deadReason === "cancelled" ? "cancelled" : "dead")
     else if (end._tag === "Again" && end.remember !== undefined) this.counted.ended(call.who, "retried")
   }
 }

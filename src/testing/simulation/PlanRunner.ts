@@ -165,13 +165,7 @@ export class PlanRunner<R> {
     const { history, trace } = site.checker
     const delivery = { id: `delivery-${nth}`, event: undefined, body: { n: nth } }
     const send = Effect.flatMap(WebhookIntake, (intake) =>
-      Effect.suspend(() => {
-        let result: Exit.Exit<Received, WebhookIntakeError> | undefined
-        const sent = intake.deliver(Workload.shop, [delivery], (_, exit) => {
-          result = exit
-        })
-        return Effect.flatMap(sent, () => result ?? Effect.dieMessage("a webhook has no result"))
-      })
+      Effect.async<Received, WebhookIntakeError>((resume) => intake.deliver(Workload.shop, delivery, resume))
     )
     return Effect.gen(function* () {
       const all = [...pods.values()]

@@ -1,8 +1,8 @@
 import { Clock, Context, Effect, Either, FiberRef } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
 import { admitAll, type NewJob } from "../../queue/enqueue/NewJob.js"
-import { oneByOne } from "../../queue/enqueue/OneByOne.js"
 import type { StampedJob, StampedJobs } from "../../queue/enqueue/StampedJob.js"
+import { submitter } from "../../queue/enqueue/Submitter.js"
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import * as JobOffer from "../../queue/handoff/JobOffer.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
@@ -54,5 +54,5 @@ export const make = (
       )
     })
 
-  return { ...queue, enqueue, enqueueEach: oneByOne(enqueue) }
+  return { ...queue, enqueue, submitter: submitter(enqueue) }
 }

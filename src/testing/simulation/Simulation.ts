@@ -14,6 +14,7 @@ import * as Shrinker from "./Shrinker.js"
 import * as SimulationRun from "./SimulationRun.js"
 import type { Ports } from "./Tables.js"
 import * as WatchedHandler from "./WatchedHandler.js"
+import * as WorkflowWorkload from "./WorkflowWorkload.js"
 import * as Workload from "./Workload.js"
 
 // Simulates a cluster in one process: several pods with the real worker code, one in-memory database, virtual time, and
@@ -25,8 +26,13 @@ export interface SimulationOptions<R> {
   readonly seed: number
   /** Your handlers. [a built-in workload whose handlers fail in every way] */
   readonly handlers?: ReadonlyArray<Handler<R>>
-  /** Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [4 to 14, from the seed] */
+  /**
+   * Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [4 to 14, from
+   * the seed]
+   */
   readonly jobs?: number | ReadonlyArray<Supply> | undefined
+  /** Whether some jobs of the built-in workload are workflow executions. [false] */
+  readonly workflows?: boolean
   /** Number of pods. [1 to 3, from the seed] */
   readonly pods?: number | undefined
   /** Types of faults to inject. [all] */
@@ -62,9 +68,15 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
   }
   return {
     crew: { queues: Object.keys(Workload.queues), schedules: [Workload.schedule], limits: [Workload.upstream] },
-    jobs: typeof options.jobs === "object" ? options.jobs : Workload.jobs(seed, options.jobs ?? Plan.size(seed).jobs),
+    jobs:
+      typeof options.jobs === "object"
+        ? options.jobs
+        : (options.workflows === true ? Workload.jobsAndStories : Workload.jobs)(
+            seed,
+            options.jobs ?? Plan.size(seed).jobs
+          ),
     queues: { ...Workload.queues, ...options.queues },
-    invariants: WorkloadInvariants.all,
+    invariants: [...WorkloadInvariants.all, ...WorkflowWorkload.invariants],
     patience: Duration.toMillis(options.patience ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({

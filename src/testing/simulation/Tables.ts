@@ -14,6 +14,7 @@ import type { Measures } from "../../measures/Measures.js"
 import * as MeasuresMemory from "../../measures/MeasuresMemory.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { PodSamples } from "../../measures/PodSamples.js"
+import { QueueWaits } from "../../measures/QueueWaits.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
@@ -27,6 +28,7 @@ import { Queues } from "../../queue/settings/QueueSettings.js"
 import { Routes } from "../../queue/settings/Routes.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as Wakeups from "../../queue/Wakeups.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import * as SchedulesMemory from "../../schedule/SchedulesMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -43,6 +45,7 @@ type QueuePorts =
   | JobSearch
   | Operations
   | Batches
+  | Workflows
   | Kinds
   | Routes
   | Wakeups.Wakeups
@@ -94,8 +97,8 @@ const overHints = (
 }
 
 /**
- * The services of one process behind its connection. Its direct handoff is not connected to the queue (see ProcessQueue). Rate limit buckets are shared; tokens reserved ahead belong to the
- * process.
+ * The services of one process behind its connection. Rate limit buckets are shared; tokens reserved ahead belong to the
+ * process. Its direct handoff is not connected to the queue (see ProcessQueue).
  */
 export const over = (
   wire: FaultInjector,
@@ -112,12 +115,14 @@ export const over = (
     far(JobSearch, ["await"]),
     far(Operations),
     far(Batches),
+    far(Workflows),
     far(Kinds),
     far(Routes),
     far(Pods),
     far(Shares),
     far(Leadership),
     far(MinuteBuckets),
+    far(QueueWaits),
     far(PodSamples),
     far(DatabaseHealth),
     far(Storage),

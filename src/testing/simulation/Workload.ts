@@ -12,8 +12,10 @@ import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import * as Job from "../../queue/Job.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { Workflows } from "../../queue/workflow/Workflows.js"
 import * as Schedule from "../../schedule/Schedule.js"
 import { Dice, digest, drawn } from "./Seed.js"
+import * as WorkflowWorkload from "./WorkflowWorkload.js"
 
 // The built-in workload: jobs that exercise every invariant, and handlers that fail in every way a queue must tolerate.
 
@@ -43,6 +45,9 @@ const Child = Job.make("child", { ...shared, queue: "plain" })
 /** Made from webhooks of the source `shop`. */
 const Webhook = Job.make("webhook", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
+/** A workflow execution, and the children that it waits for. */
+const Story = Job.make(WorkflowWorkload.storyKind, { ...shared, queue: "plain" })
+const Leaf = Job.make("leaf", { ...shared, queue: "plain" })
 
 /** A webhook source whose deliveries become jobs. */
 export const shop: Source = { name: "shop", style: "github", kind: Webhook.name, secrets: [], keys: [] }
@@ -68,6 +73,13 @@ export const upstream = RateLimit.make("upstream", { capacity: 3, rate: 1, ahead
 export const schedule = Schedule.make("ticking", { job: Tick, payload: { n: 0 }, cron: "*/7 * * * * *", missed: "one" })
 
 type Supply = Effect.Effect<NewJob, InvalidJob>
+
+/** Returns `count` random jobs for a seed, some of them workflow executions. */
+export const jobsAndStories = (seed: number, count: number): ReadonlyArray<Supply> => {
+  const stories = WorkflowWorkload.isStory(seed, count)
+  const story = (n: number): Supply => Effect.map(Story.job({ n }), (job) => WorkflowWorkload.storyOf(job, n))
+  return jobs(seed, count).map((supply, index) => (stories[index] === true ? story(index + 1) : supply))
+}
 
 /** Returns `count` random jobs for a seed. */
 export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
@@ -126,7 +138,7 @@ const misbehave = (
   return Effect.zipRight(Effect.sleep(long), crash)
 }
 
-export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits>> => {
+export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits | Workflows>> => {
   const plain = (kind: Job.JobKind<{ readonly n: number }>) =>
     Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
   return [
@@ -138,6 +150,8 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Child),
     plain(Tick),
     plain(Webhook),
+    plain(Leaf),
+    WorkflowWorkload.handler(Story, Leaf, (job, n) => misbehave(controls, job, n)),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
         Effect.tap(() => controls.granted()),

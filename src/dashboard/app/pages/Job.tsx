@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks"
 import { EditJob } from "../EditJob"
 import { useNews } from "../Live"
+import { PodLink } from "../PodLink"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
 import { ProgressBar, readProgress } from "../parts/Progress"
 import { StateBadge } from "../parts/StateBadge"
-import { instantText, Moment } from "../parts/Time"
+import { instantText, Moment, measured } from "../parts/Time"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { RunTimeline } from "../RunTimeline"
@@ -60,10 +61,18 @@ const Facts = ({ job }: { readonly job: JobView }) => (
         </dd>
       </>
     )}
+    {job.startedAt === null || job.finishedAt === null ? null : (
+      <>
+        <dt>Duration</dt>
+        <dd>{measured((Date.parse(job.finishedAt) - Date.parse(job.startedAt)) / 1000)}</dd>
+      </>
+    )}
     {job.pod === null ? null : (
       <>
         <dt>Pod</dt>
-        <dd class="mono">{job.pod}</dd>
+        <dd>
+          <PodLink id={job.pod} />
+        </dd>
       </>
     )}
     {traceOf(job.meta) === undefined ? null : (
@@ -122,7 +131,7 @@ export const Job = ({ id }: { readonly id: string }) => {
             {mayAct ? <JobActions job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
           </div>
           <div class="quiet mono id">{data.id}</div>
-          <WhyCard key={path} path={path} state={data.state} pulse={pulse} />
+          <WhyCard key={path} path={path} state={data.state} pod={data.pod} pulse={pulse} />
           {progressOf(data)}
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
           <div class="run">

@@ -4,6 +4,7 @@ import { DeadGroups } from "../DeadGroups"
 import { EnqueueForm } from "../EnqueueForm"
 import { useHeldRows } from "../HeldRows"
 import { type Act, actNames, acts, isFor, notFor } from "../JobActs"
+import { type Column, ColumnChoice, useColumns } from "../JobColumns"
 import * as JobFilter from "../JobFilter"
 import { JobFilters } from "../JobFilters"
 import { JobTable } from "../JobTable"
@@ -11,20 +12,33 @@ import { onRowKey } from "../Keys"
 import { useNews } from "../Live"
 import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
+import { type Order, readOrder, turned } from "../parts/SortHeader"
 import { say } from "../parts/Toasts"
 import { nowAndThen, useResource } from "../Resource"
-import { go, type Route, to } from "../Route"
+import { go, type Route, refine, to } from "../Route"
 import { SavedViews } from "../SavedViews"
 import { useMayAct } from "../Session"
 import { countText, type JobPage, type State } from "../Views"
 
 const nothing: JobFilter.JobFilter = {}
 
+/** The order of a page: the next due first, the last deaths first, the newest first. */
+const usualOrders: Readonly<Record<string, Order>> = {
+  scheduled: { by: "due", descending: false },
+  retries: { by: "due", descending: false },
+  dead: { by: "finished", descending: true }
+}
+const newestFirst: Order = { by: "created", descending: true }
+
 /** Action buttons for the selected jobs, or for all jobs that match the filter. */
 const Acts = (props: {
   readonly filter: JobFilter.JobFilter
   readonly preset: JobFilter.JobFilter
   readonly chosen: ReadonlyMap<string, State>
+  /** How many jobs match the filter, and are on this page. */
+  readonly total: string | undefined
+  readonly onPage: number
+  readonly onAll: () => void
   readonly onAsk: (act: Act) => void
 }) => {
   const { chosen, filter, preset } = props
@@ -40,6 +54,12 @@ const Acts = (props: {
   return (
     <div class="side">
       <span class="quiet small">{hint}</span>
+      {/* Without a selection, actions apply to all matching jobs. */}
+      {chosen.size > 0 && chosen.size === props.onPage && !JobFilter.isEmpty(filter) && props.total !== undefined ? (
+        <button type="button" class="link small" onClick={props.onAll}>
+          Select all {props.total}
+        </button>
+      ) : null}
       {acts
         .filter((act) => (preset.state ?? []).every((state) => isFor(act, state)))
         .map((act) => (
@@ -71,14 +91,25 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const mayAct = useMayAct()
   const { offline, pulse } = useNews()
   const filter = JobFilter.read(route, preset)
-  const path = `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor") })}`
+  const name = route.path[0] ?? "jobs"
+  const own = usualOrders[name] ?? newestFirst
+  const order = readOrder(route.query) ?? own
+  const sorting = { sort: order.by, order: order.descending ? "desc" : "asc" } as const
+  const path = `jobs${JobFilter.query(filter, { limit: 50, cursor: route.query.get("cursor"), ...sorting })}`
+  const table = useColumns(name)
+  const sort = (column: Column) => {
+    const by = column.sort ?? own.by
+    const next = turned(readOrder(route.query) ?? own, by, column.descending ?? false)
+    const query = next === undefined ? {} : { sort: next.by, order: next.descending ? "desc" : "asc" }
+    refine(route, { sort: undefined, order: undefined, ...query, cursor: undefined })
+  }
   const page = useResource<JobPage>(path, { pulse, every: nowAndThen })
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState<string>()
   const [enqueuing, setEnqueuing] = useState(false)
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
   const key = JSON.stringify(filter)
-  const list = `${key} ${route.query.get("cursor")}`
+  const list = `${key} ${JSON.stringify(sorting)} ${route.query.get("cursor")}`
   // A filter by age has another path every minute, and is the same list.
   const paths = useRef({ list, all: new Set<string>() })
   if (paths.current.list !== list) paths.current = { list, all: new Set() }
@@ -86,7 +117,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const fresh = page.path !== undefined && paths.current.all.has(page.path) ? page.data : undefined
   // While another filter loads, the previous rows are shown as such. After a refusal they are not.
   const stale = fresh === undefined && page.refused === undefined ? page.data : undefined
-  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs)
+  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs, fresh?.next !== null)
   const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
   useEffect(() => {
     setChosen(new Map())
@@ -152,7 +183,17 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
             Enqueue
           </button>
         ) : null}
-        {mayAct ? <Acts filter={filter} preset={preset} chosen={chosen} onAsk={ask} /> : null}
+        {mayAct ? (
+          <Acts
+            filter={filter}
+            preset={preset}
+            chosen={chosen}
+            total={fresh === undefined || fresh.next === null ? undefined : countText(fresh.total)}
+            onPage={rows.filter(({ gone }) => !gone).length}
+            onAll={() => setChosen(new Map())}
+            onAsk={ask}
+          />
+        ) : null}
       </div>
       <SavedViews page={route.path[0] ?? "jobs"} filter={JobFilter.without(filter, preset)} />
       {preset.state?.includes("dead") ? (
@@ -171,19 +212,29 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
             {/* Always there, so that it moves nothing when it has something to say. */}
             <div class="news" role="status">
               {news === 0 ? (
-                <span class="quiet small">Up to date</span>
+                <span class="quiet small">
+                  {data.sortedAmong === null
+                    ? "Up to date"
+                    : `Sorted among the newest ${data.sortedAmong.toLocaleString()} jobs. Narrow the filter to sort all.`}
+                </span>
               ) : (
                 <button type="button" class="link small" onClick={adopt}>
                   {news === data.jobs.length && data.next !== null ? `${news}+` : news} new
                 </button>
               )}
+              <ColumnChoice {...table} />
             </div>
             <JobTable
               rows={rows}
-              chosen={selected}
-              cursor={cursor}
-              onToggle={mayAct ? toggle : undefined}
-              onToggleAll={toggleAll}
+              columns={table.columns}
+              handling={{
+                chosen: selected,
+                cursor,
+                onToggle: mayAct ? toggle : undefined,
+                onToggleAll: toggleAll,
+                order,
+                onSort: sort
+              }}
               empty={emptyText(filter, preset)}
             />
             <Pager next={data.next} route={route} />

@@ -1,36 +1,35 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { EnqueueForm } from "../EnqueueForm"
+import { Histogram } from "../Histogram"
 import { JobCharts } from "../JobCharts"
-import { JobTable } from "../JobTable"
+import { asRows, JobTable } from "../JobTable"
 import { useNews } from "../Live"
+import { PodLink } from "../PodLink"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { Age, measured } from "../parts/Time"
 import { nowAndThen, useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
-import { brief, type JobPage, type Pod, type Schedule, type Series } from "../Views"
+import { brief, type Durations, type JobPage, type Pod, type Schedule, type Series } from "../Views"
 
 const sum = (series: Series, of: "completed" | "dead" | "retried") =>
   series.points.reduce((all, point) => all + point[of], 0)
 
 /** Numbers of the whole range. */
-const Figures = ({ series }: { readonly series: Series }) => {
+const Figures = ({ durations, series }: { series: Series; durations: Durations | undefined }) => {
   const [done, retried, dead] = [sum(series, "completed"), sum(series, "retried"), sum(series, "dead")]
   const ended = done + retried + dead
-  const busiest = series.points.reduce(
-    (best, { processing }) => (processing.count > best.count ? processing : best),
-    series.points[0]?.processing ?? { count: 0, p50: null, p95: null }
-  )
+  const { p50 = null, p95 = null } = durations?.processing ?? {}
   const time = (seconds: number | null) => (seconds === null ? "–" : measured(seconds))
   const tiles = [
     [brief(done), "done"],
     [brief(retried), "retried"],
     [brief(dead), "dead"],
     [ended === 0 ? "–" : `${Math.round(((retried + dead) / ended) * 1000) / 10} %`, "error rate"],
-    [time(busiest.p50), "usual duration (p50)"],
-    [time(busiest.p95), "95 % within"]
+    [time(p50), "usual duration (p50)"],
+    [time(p95), "95 % within"]
   ]
   return (
     <div class="tiles">
@@ -59,9 +58,9 @@ const Where = ({ kind }: { readonly kind: string }) => {
           <dt>Handled by</dt>
           <dd>
             {serving.length > 0 ? null : pods.data === undefined ? "–" : "no live pod"}
-            {serving.map(({ id, label }) => (
+            {serving.map(({ id }) => (
               <div key={id}>
-                <a href={to("pods")}>{label ?? id}</a>
+                <PodLink id={id} />
               </div>
             ))}
           </dd>
@@ -81,16 +80,19 @@ const Where = ({ kind }: { readonly kind: string }) => {
   )
 }
 
-const nothing: ReadonlySet<string> = new Set()
-
 /** A short list of jobs, with a link to all of them. */
 const Some = (props: {
   readonly title: string
   readonly query: Readonly<Record<string, string>>
+  /** Whether it follows every event, or is too expensive for that. */
+  readonly live?: boolean
   readonly empty: string
 }) => {
   const { pulse } = useNews()
-  const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: 8 })}`, { pulse, every: nowAndThen })
+  const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: 8 })}`, {
+    ...(props.live === false ? {} : { pulse }),
+    every: nowAndThen
+  })
   return (
     <section class="card" aria-label={props.title}>
       <header>
@@ -100,14 +102,13 @@ const Some = (props: {
         </a>
       </header>
       <Shown of={page}>
-        {({ jobs }) => (
-          <JobTable
-            rows={jobs.map((job) => ({ job, gone: false }))}
-            chosen={nothing}
-            cursor={undefined}
-            onToggle={undefined}
-            empty={props.empty}
-          />
+        {({ jobs, sortedAmong }) => (
+          <>
+            {sortedAmong === null ? null : (
+              <p class="quiet small note">Among the newest {sortedAmong.toLocaleString()} jobs.</p>
+            )}
+            <JobTable rows={asRows(jobs)} empty={props.empty} />
+          </>
         )}
       </Shown>
     </section>
@@ -120,6 +121,9 @@ export const Kind = ({ kind }: { readonly kind: string }) => {
   const mayAct = useMayAct()
   const [enqueuing, setEnqueuing] = useState(false)
   const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, kind })}`)
+  const durations = useResource<Durations>(
+    `metrics/durations${Api.query({ kind, since: range.query.since, until: range.query.until })}`
+  )
   return (
     <>
       <div class="head">
@@ -134,11 +138,28 @@ export const Kind = ({ kind }: { readonly kind: string }) => {
           ) : null}
         </div>
       </div>
-      <Shown of={series}>{(data) => <Figures series={data} />}</Shown>
+      <Shown of={series}>{(data) => <Figures series={data} durations={durations.data} />}</Shown>
       <JobCharts range={range} kind={kind} />
+      <div class="run even">
+        <section class="card" aria-label="Durations">
+          <header>
+            <h2>Durations</h2>
+            <span class="quiet small">of all attempts in this range</span>
+          </header>
+          <div class="body">
+            <Shown of={durations}>{(data) => <Histogram of={data} />}</Shown>
+          </div>
+        </section>
+        <Where kind={kind} />
+      </div>
       <Some title="Recent failures" query={{ kind, state: "dead,retrying" }} empty="No failed jobs of this kind." />
+      <Some
+        title="Slowest runs"
+        query={{ kind, state: "done", sort: "duration", order: "desc" }}
+        live={false}
+        empty="No completed jobs of this kind."
+      />
       <Some title="Running" query={{ kind, state: "running" }} empty="No job of this kind is running." />
-      <Where kind={kind} />
       {enqueuing ? <EnqueueForm kind={kind} onClose={() => setEnqueuing(false)} /> : null}
     </>
   )

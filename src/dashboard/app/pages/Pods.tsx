@@ -1,103 +1,250 @@
 import * as Api from "../Api"
 import { useNews } from "../Live"
+import { PodLink } from "../PodLink"
+import { podName, rememberPods } from "../PodNames"
 import { Empty, Shown } from "../parts/Notice"
-import { Age, span, useTick } from "../parts/Time"
+import { ProgressBar, readProgress } from "../parts/Progress"
+import { Age, measured, span, useTick } from "../parts/Time"
 import { useResource } from "../Resource"
 import { to } from "../Route"
-import { bytesText, type Pod, type PodMeasures } from "../Views"
+import { bytesText, type Job, type JobPage, type Pod, type PodMeasures } from "../Views"
 
 type Measure = PodMeasures["pods"][number]["points"][number]
 
-const PodCard = ({ measure, pod }: { pod: Pod; measure: Measure | undefined }) => (
-  <section class="card" aria-label={pod.label ?? pod.id}>
+/** Maximum number of running jobs that the page loads, longest running first. */
+const mostShown = 200
+
+/** Seconds. A pod beats every second; a later beat means a blocked event loop or a lost connection. */
+const lateBeat = 5
+
+/** Seconds. A smaller offset does not matter. */
+const offClock = 1
+
+/** How long a running job has run, counting up. */
+const RunsFor = ({ since }: { readonly since: string | null }) => {
+  const now = useTick()
+  return <>{since === null ? "–" : measured(Math.max(0, now - Date.parse(since)) / 1000)}</>
+}
+
+/** What runs in the slots of a pod, longest first. */
+const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | undefined; total: number }) => (
+  <div class="table-wrap">
+    <table class="slots">
+      <thead>
+        <tr>
+          <th class="first">Queue</th>
+          <th class="number">Busy</th>
+          <th class="number">Slots</th>
+          <th class="number">Target</th>
+        </tr>
+      </thead>
+      <tbody>
+        {pod.slots.map((slot) => (
+          <tr key={slot.queue}>
+            <td>
+              <a href={to(`queues/${encodeURIComponent(slot.queue)}`)}>{slot.queue}</a>
+            </td>
+            <td class="number">{slot.busy}</td>
+            <td class="number">{slot.have}</td>
+            <td class="number">{slot.wanted}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+    {jobs === undefined || jobs.length === 0 ? (
+      <p class="quiet small none">{jobs === undefined ? "Loading running jobs…" : "No job runs here."}</p>
+    ) : (
+      <table class="slots" aria-label="Running jobs">
+        <thead>
+          <tr>
+            <th class="first">Running</th>
+            <th>Queue</th>
+            <th class="number">Attempt</th>
+            <th class="number">For</th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job) => {
+            const progress = readProgress(job.progress)
+            return (
+              <tr key={job.id}>
+                <td>
+                  <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
+                  {job.cancelRequestedAt === null ? null : <span class="chip">stopping</span>}
+                  {progress === undefined ? null : <ProgressBar of={progress} />}
+                </td>
+                <td>{job.queue}</td>
+                <td class="number">
+                  {job.attempt}/{job.maxAttempts}
+                </td>
+                <td class="number">
+                  <RunsFor since={job.startedAt} />
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    )}
+    {jobs === undefined || jobs.length >= total ? null : (
+      <p class="quiet small none">
+        {total - jobs.length} more. <a href={to("jobs", { pod: pod.id, state: "running" })}>Show all</a>
+      </p>
+    )}
+  </div>
+)
+
+const PodCard = (props: {
+  readonly pod: Pod
+  readonly measure: Measure | undefined
+  readonly jobs: ReadonlyArray<Job> | undefined
+}) => {
+  const { jobs, measure, pod } = props
+  const name = podName(pod.id)
+  const offset = pod.clockOffsetSeconds ?? 0
+  return (
+    <section class="card" aria-label={name}>
+      <header>
+        <h2>
+          <PodLink id={pod.id} />
+        </h2>
+        {pod.leader ? <span class="chip">leader</span> : null}
+        {pod.draining ? <span class="chip">draining</span> : null}
+        {pod.heartbeatAgeSeconds >= lateBeat ? <span class="chip bad">heartbeat late</span> : null}
+        {Math.abs(offset) >= offClock ? (
+          <span class="chip bad">
+            clock {Math.abs(offset)} s {offset > 0 ? "behind" : "ahead"}
+          </span>
+        ) : null}
+        <span class="quiet small">
+          version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, Node {pod.host.node}
+        </span>
+      </header>
+      <div class="body stack">
+        <div class="row figures">
+          <span>
+            started <Age at={pod.startedAt} />
+          </span>
+          <span>heartbeat {span(pod.heartbeatAgeSeconds)} ago</span>
+          {measure === undefined ? null : (
+            <>
+              <span>CPU {(measure.cpu * 100).toFixed(0)} %</span>
+              <span>memory {bytesText(measure.rssBytes)}</span>
+              <span>event loop p99 {span(measure.eventLoopDelay.p99)}</span>
+              <span>
+                {measure.pool.busy} connections busy
+                {measure.pool.waiting > 0 ? `, ${measure.pool.waiting} waiting` : ""}
+              </span>
+            </>
+          )}
+        </div>
+        <Slots pod={pod} jobs={jobs} total={pod.runningJobs} />
+        <div class="quiet small">
+          Kinds:{" "}
+          {pod.kinds.length === 0
+            ? "none"
+            : pod.kinds.map((kind, place) => (
+                <span key={kind}>
+                  {place === 0 ? "" : ", "}
+                  <a href={to(`kinds/${encodeURIComponent(kind)}`)}>{kind}</a>
+                </span>
+              ))}
+        </div>
+      </div>
+    </section>
+  )
+}
+
+/** A pod that has stopped, or lost its connection. */
+const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArray<Job> }) => (
+  <section class="card" aria-label={podName(id)}>
     <header>
-      <h2>{pod.label ?? <span class="mono">{pod.id}</span>}</h2>
-      {pod.leader ? <span class="chip">leader</span> : null}
-      {pod.draining ? <span class="chip">draining</span> : null}
-      <span class="quiet small">
-        version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, Node {pod.host.node}
-      </span>
+      <h2>
+        <PodLink id={id} />
+      </h2>
+      <span class="chip bad">no heartbeat</span>
     </header>
     <div class="body stack">
-      <div class="row figures">
-        <span>
-          started <Age at={pod.startedAt} />
-        </span>
-        <span>heartbeat {span(pod.heartbeatAgeSeconds)} ago</span>
-        {measure === undefined ? null : (
-          <>
-            <span>CPU {(measure.cpu * 100).toFixed(0)} %</span>
-            <span>memory {bytesText(measure.rssBytes)}</span>
-            <span>event loop p99 {span(measure.eventLoopDelay.p99)}</span>
-            <span>
-              {measure.pool.busy} connections busy{measure.pool.waiting > 0 ? `, ${measure.pool.waiting} waiting` : ""}
-            </span>
-          </>
-        )}
-      </div>
-      <div class="table-wrap">
-        <table>
-          <thead>
-            <tr>
-              <th>Queue</th>
-              <th class="number">Busy</th>
-              <th class="number">Slots</th>
-              <th class="number">Target</th>
-            </tr>
-          </thead>
-          <tbody>
-            {pod.slots.map((slot) => (
-              <tr key={slot.queue}>
-                <td>
-                  <a href={to("jobs", { queue: slot.queue, state: "running" })}>{slot.queue}</a>
-                </td>
-                <td class="number">{slot.busy}</td>
-                <td class="number">{slot.have}</td>
-                <td class="number">{slot.wanted}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      <div class="quiet small">Kinds: {pod.kinds.join(", ") || "none"}</div>
+      <p>
+        {jobs.length === 0
+          ? "This pod is not running. "
+          : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
+        <a href={to("jobs", { pod: id })}>Jobs that it completed</a>
+      </p>
+      {jobs.length === 0 ? null : (
+        <ul class="small">
+          {jobs.map((job) => (
+            <li key={job.id}>
+              <a href={to(`jobs/${job.id}`)}>{job.kind}</a> for <RunsFor since={job.startedAt} />
+            </li>
+          ))}
+        </ul>
+      )}
     </div>
   </section>
 )
 
-export const Pods = () => {
+/** The running jobs of all pods or of one, longest running first. */
+export const runningPath = (pod?: string): string =>
+  `jobs${Api.query({ state: "running", sort: "when", order: "asc", limit: mostShown, pod })}`
+
+/** All pods, or one. */
+export const Pods = ({ id }: { readonly id?: string | undefined }) => {
   const { pulse } = useNews()
   const pods = useResource<{ pods: ReadonlyArray<Pod>; unservedQueues: ReadonlyArray<string> }>("pods", {
     pulse,
     every: 2_000
   })
+  const running = useResource<JobPage>(runningPath(id), { pulse, every: 5_000 })
   const since = new Date(Math.floor(useTick() / 60_000) * 60_000 - 120_000).toISOString()
   const measures = useResource<PodMeasures>(`metrics/pods${Api.query({ since })}`, { every: 10_000 })
-  const lastOf = (id: string) => measures.data?.pods.find(({ pod }) => pod === id)?.points.at(-1)
+  const lastOf = (pod: string) => measures.data?.pods.find((each) => each.pod === pod)?.points.at(-1)
+  const jobsOf = (pod: string) => running.data?.jobs.filter((job) => job.pod === pod)
   return (
     <>
       <div class="head">
-        <h1>Pods</h1>
-      </div>
-      <Shown of={pods}>
-        {(data) => (
+        <h1>{id === undefined ? "Pods" : "Pod"}</h1>
+        {id === undefined ? null : (
           <>
-            {data.unservedQueues.length === 0 ? null : (
-              <div class="warning" role="status">
-                Jobs are waiting in queues that no live pod serves: {data.unservedQueues.join(", ")}. Add them to
-                NIGHTSHIFT_QUEUES of a pod.
-              </div>
-            )}
-            {data.pods.length === 0 ? (
-              <Empty>No pods are running. Start one with nightshift serve.</Empty>
-            ) : (
-              <div class="grid pods">
-                {data.pods.map((pod) => (
-                  <PodCard key={pod.id} pod={pod} measure={lastOf(pod.id)} />
-                ))}
-              </div>
-            )}
+            <span class="quiet mono">{id}</span>
+            <a class="small" href={to("pods")}>
+              All pods
+            </a>
           </>
         )}
+      </div>
+      <Shown of={pods}>
+        {(data) => {
+          rememberPods(data.pods)
+          const shown = data.pods.filter((pod) => id === undefined || pod.id === id)
+          const live = new Set(data.pods.map((pod) => pod.id))
+          const gone = new Set(
+            (running.data?.jobs ?? []).flatMap(({ pod }) => (pod === null || live.has(pod) ? [] : [pod]))
+          )
+          if (id !== undefined && !live.has(id)) gone.add(id)
+          return (
+            <>
+              {data.unservedQueues.length === 0 ? null : (
+                <div class="warning" role="status">
+                  Jobs are waiting in queues that no live pod serves: {data.unservedQueues.join(", ")}. Add them to
+                  NIGHTSHIFT_QUEUES of a pod.
+                </div>
+              )}
+              {shown.length + gone.size === 0 ? (
+                <Empty>No pods are running. Start one with nightshift serve.</Empty>
+              ) : (
+                <div class="grid pods">
+                  {[...gone].map((pod) => (
+                    <GonePod key={pod} id={pod} jobs={jobsOf(pod) ?? []} />
+                  ))}
+                  {shown.map((pod) => (
+                    <PodCard key={pod.id} pod={pod} measure={lastOf(pod.id)} jobs={jobsOf(pod.id)} />
+                  ))}
+                </div>
+              )}
+            </>
+          )
+        }}
       </Shown>
     </>
   )

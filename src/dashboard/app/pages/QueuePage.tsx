@@ -1,15 +1,14 @@
 import * as Api from "../Api"
 import { JobCharts } from "../JobCharts"
-import { JobTable } from "../JobTable"
+import { asRows, JobTable } from "../JobTable"
 import { useNews } from "../Live"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
+import { QueueCard } from "../QueueCard"
 import { nowAndThen, useResource } from "../Resource"
 import { to } from "../Route"
 import type { JobPage, QueueSeries } from "../Views"
-import { QueueCard, type QueueList } from "./Queues"
-
-const nothing: ReadonlySet<string> = new Set()
+import type { QueueList } from "./Queues"
 
 /** One queue: its settings, charts and newest jobs. */
 export const QueuePage = ({ name }: { readonly name: string }) => {
@@ -35,7 +34,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
               There is no queue {name}. <a href={to("queues")}>Show all queues</a>
             </Empty>
           ) : (
-            <QueueCard queue={queue} series={series.data} onChange={queues.reload} alone />
+            <QueueCard queue={queue} series={series.data} onChange={queues.reload} />
           )
         }}
       </Shown>
@@ -47,17 +46,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
             Show all
           </a>
         </header>
-        <Shown of={jobs}>
-          {(page) => (
-            <JobTable
-              rows={page.jobs.map((job) => ({ job, gone: false }))}
-              chosen={nothing}
-              cursor={undefined}
-              onToggle={undefined}
-              empty="This queue has no jobs."
-            />
-          )}
-        </Shown>
+        <Shown of={jobs}>{(page) => <JobTable rows={asRows(page.jobs)} empty="This queue has no jobs." />}</Shown>
       </section>
     </>
   )

@@ -1,158 +1,14 @@
-import { useState } from "preact/hooks"
-import * as Api from "../Api"
-import { JobCharts } from "../JobCharts"
 import { useNews } from "../Live"
-import { Card, Fold } from "../parts/Card"
-import { useGuard } from "../parts/Guard"
+import { PauseButton } from "../PauseButton"
 import { Empty, Shown } from "../parts/Notice"
-import { RangeButtons, useRange } from "../parts/Range"
+import { type Order, readOrder, SortHeader, turned } from "../parts/SortHeader"
 import { rateText, Sparkline } from "../parts/Sparkline"
 import { Age, span } from "../parts/Time"
-import { say } from "../parts/Toasts"
-import { QueueForm } from "../QueueForm"
+import { QueueChips } from "../QueueCard"
 import { useResource } from "../Resource"
-import { to } from "../Route"
+import { type Route, refine, to } from "../Route"
 import { useMayAct } from "../Session"
-import { brief, type Queue, type QueueSeries, stateCount } from "../Views"
-
-/** Share of the queue's workers that are busy. */
-const Utilisation = ({ queue }: { readonly queue: Queue }) => {
-  const { counts, maxWorkers, utilisation } = queue
-  const share = utilisation === null ? "–" : `${Math.round(utilisation * 100)} %`
-  return (
-    <span class="use">
-      <span>
-        <strong>{brief(counts.running)}</strong> of {maxWorkers} running
-      </span>
-      <span class="bar" role="img" aria-label={`${counts.running} of ${maxWorkers} in use, ${share}`}>
-        <progress max={Math.max(1, maxWorkers)} value={counts.running} />
-      </span>
-      <span class="share">{share}</span>
-    </span>
-  )
-}
-
-interface QueueCardProps {
-  readonly queue: Queue
-  readonly series: QueueSeries | undefined
-  readonly onChange: () => void
-  /** Whether the card is on the page of its queue, which has the charts and the name. */
-  readonly alone?: boolean
-}
-
-export const QueueCard = ({ alone = false, onChange, queue, series }: QueueCardProps) => {
-  const mayAct = useMayAct()
-  const [editing, setEditing] = useState(false)
-  const [looking, setLooking] = useState(false)
-  const saved = () => {
-    setEditing(false)
-    onChange()
-  }
-  const guard = useGuard(queue.paused)
-  const send = (body: unknown, said: string, undo?: Readonly<Record<string, unknown>>): Promise<void> =>
-    Api.patch(`queues/${encodeURIComponent(queue.name)}`, body).then(
-      () => {
-        say(
-          said,
-          undo === undefined ? undefined : { name: "Undo", run: () => void send(undo, `${queue.name} restored`) }
-        )
-        onChange()
-      },
-      (error: Error) => say(error.message)
-    )
-  return (
-    <Card
-      name={queue.name}
-      title={alone ? "State and settings" : <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a>}
-      chips={
-        <>
-          {queue.paused ? <span class="chip">paused</span> : null}
-          {queue.declared ? null : <span class="chip">not declared by any pod</span>}
-          {queue.throttledUntil === null ? null : (
-            <span class="chip">
-              cool-down ends <Age at={queue.throttledUntil} />
-            </span>
-          )}
-        </>
-      }
-      acts={
-        <>
-          {alone ? null : (
-            <Fold open={looking} turn={setLooking}>
-              Charts
-            </Fold>
-          )}
-          {mayAct ? (
-            <>
-              {queue.throttledUntil === null ? null : (
-                <button
-                  type="button"
-                  title="Cannot be undone."
-                  onClick={guard(() => send({ throttledUntil: null }, `${queue.name}: cool-down ended`))}
-                >
-                  End cool-down
-                </button>
-              )}
-              <button
-                type="button"
-                class="fixed"
-                title={`${queue.paused ? "Start jobs of this queue again." : "Start no more jobs of this queue."} Can be undone.`}
-                onClick={guard(() =>
-                  send({ paused: !queue.paused }, `${queue.name} ${queue.paused ? "resumed" : "paused"}`, {
-                    paused: queue.paused
-                  })
-                )}
-              >
-                {queue.paused ? "Resume" : "Pause"}
-              </button>
-              {queue.declared ? (
-                <Fold open={editing} turn={setEditing}>
-                  Settings
-                </Fold>
-              ) : null}
-            </>
-          ) : null}
-        </>
-      }
-    >
-      <div class="row figures">
-        <span class="use">
-          <Sparkline queue={queue.name} series={series} />
-          <span class="rate" title="Jobs done per minute in the last hour">
-            {queue.throughput === null ? "–" : rateText(queue.throughput)}
-          </span>
-        </span>
-        <Utilisation queue={queue} />
-        {queue.oldestDueAgeSeconds === null ? null : (
-          <span class="quiet nowrap">oldest due {span(queue.oldestDueAgeSeconds)}</span>
-        )}
-      </div>
-      <div class="row figures">
-        {(["pending", "scheduled", "retrying", "done", "dead", "cancelled"] as const).map((state) => (
-          <a
-            class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
-            key={state}
-            href={to("jobs", { queue: queue.name, state })}
-          >
-            {stateCount([queue], state)} {state}
-          </a>
-        ))}
-      </div>
-      {looking ? <QueueCharts queue={queue.name} /> : null}
-      {editing ? <QueueForm queue={queue} onSaved={saved} /> : null}
-    </Card>
-  )
-}
-
-const QueueCharts = ({ queue }: { readonly queue: string }) => {
-  const range = useRange()
-  return (
-    <>
-      <RangeButtons range={range} />
-      <JobCharts range={range} queue={queue} />
-    </>
-  )
-}
+import { type Queue, type QueueSeries, type State, stateCount } from "../Views"
 
 export interface QueueList {
   readonly queues: ReadonlyArray<Queue>
@@ -160,11 +16,103 @@ export interface QueueList {
   readonly measuredAt: string | null
 }
 
-export const Queues = () => {
+const rateOf = ({ throughput }: Queue) =>
+  throughput === null || throughput.seconds <= 0 ? 0 : throughput.completed / throughput.seconds
+
+const counted: ReadonlyArray<State> = ["pending", "scheduled", "retrying", "dead"]
+
+/** The value of a queue in a column. */
+const valueOf = (queue: Queue, by: string): number | string => {
+  if (by === "rate") return rateOf(queue)
+  if (by === "running") return queue.counts.running
+  if (by === "oldest") return queue.oldestDueAgeSeconds ?? -1
+  const state = counted.find((each) => each === by)
+  return state === undefined ? queue.name : queue.counts[state]
+}
+
+const byName: Order = { by: "name", descending: false }
+
+const sorted = (queues: ReadonlyArray<Queue>, { by, descending }: Order): ReadonlyArray<Queue> =>
+  queues.toSorted((a, b) => {
+    const [left, right] = [valueOf(a, by), valueOf(b, by)]
+    if (left === right) return a.name < b.name ? -1 : 1
+    return left < right === descending ? 1 : -1
+  })
+
+/** A count as a link to its jobs. */
+const Count = ({ queue, state }: { readonly queue: Queue; readonly state: State }) => (
+  <a
+    class={queue.counts[state] === 0 ? "quiet" : state === "dead" ? "state dead" : ""}
+    href={to("jobs", { queue: queue.name, state })}
+  >
+    {stateCount([queue], state)}
+  </a>
+)
+
+const QueueRow = (props: {
+  readonly queue: Queue
+  readonly series: QueueSeries | undefined
+  readonly onChange: () => void
+}) => {
+  const { onChange, queue, series } = props
+  const mayAct = useMayAct()
+  return (
+    <tr>
+      <td class="name">
+        <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a> <QueueChips queue={queue} />
+      </td>
+      <td class="rest">
+        <span class="use">
+          <Sparkline queue={queue.name} series={series} />
+        </span>
+      </td>
+      <td class="number" data-label="Done">
+        {queue.throughput === null ? "–" : rateText(queue.throughput)}
+      </td>
+      <td class="number" data-label="Running">
+        <a href={to("jobs", { queue: queue.name, state: "running" })}>{stateCount([queue], "running")}</a>
+        <span class="quiet"> of {queue.maxWorkers}</span>
+      </td>
+      {counted.map((state) => (
+        <td class="number" key={state} data-label={state}>
+          <Count queue={queue} state={state} />
+        </td>
+      ))}
+      <td class="number" data-label="Oldest due">
+        {queue.oldestDueAgeSeconds === null ? <span class="quiet">–</span> : span(queue.oldestDueAgeSeconds)}
+      </td>
+      {mayAct ? (
+        <td class="act">
+          <PauseButton queue={queue} onChange={onChange} />
+        </td>
+      ) : null}
+    </tr>
+  )
+}
+
+const headings: ReadonlyArray<readonly [by: string, label: string]> = [
+  ["rate", "Done"],
+  ["running", "Running"],
+  ["pending", "Pending"],
+  ["scheduled", "Scheduled"],
+  ["retrying", "Retrying"],
+  ["dead", "Dead"],
+  ["oldest", "Oldest due"]
+]
+
+/** All queues in a table that sorts by any of its numbers. */
+export const Queues = ({ route }: { readonly route: Route }) => {
   const { pulse } = useNews()
+  const mayAct = useMayAct()
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
   // One request for all queues, not reloaded on every event: the last hour changes slowly.
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
+  const order = readOrder(route.query) ?? byName
+  const sort = (by: string) => {
+    const next = turned(order, by, by !== "name")
+    const query = next === undefined ? {} : { sort: next.by, order: next.descending ? "desc" : "asc" }
+    refine(route, { sort: undefined, order: undefined, ...query })
+  }
   return (
     <>
       <div class="head">
@@ -178,9 +126,33 @@ export const Queues = () => {
           data.queues.length === 0 ? (
             <Empty>No queues yet. Pods declare their queues when they start.</Empty>
           ) : (
-            data.queues.map((queue) => (
-              <QueueCard key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
-            ))
+            <div class="card table-wrap">
+              <table class="stacked queues">
+                <thead>
+                  <tr>
+                    <SortHeader by="name" order={order} onSort={sort}>
+                      Queue
+                    </SortHeader>
+                    <th>Last hour</th>
+                    {headings.map(([by, label]) => (
+                      <SortHeader key={by} by={by} class="number" order={order} onSort={sort}>
+                        {label}
+                      </SortHeader>
+                    ))}
+                    {mayAct ? (
+                      <th>
+                        <span class="visually-hidden">Actions</span>
+                      </th>
+                    ) : null}
+                  </tr>
+                </thead>
+                <tbody>
+                  {sorted(data.queues, order).map((queue) => (
+                    <QueueRow key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
           )
         }
       </Shown>

@@ -34,9 +34,11 @@ export const pauseHolds: Invariant = {
 
 export const cancelHolds: Invariant = {
   name: "cancel",
-  promise: "no job is claimed after its cancel was acknowledged",
-  onChange: atClaim(({ id }, { call }, history) =>
-    history.cancelled.has(id) ? `${call?.who} claimed ${history.nameOf(id)}, which was cancelled` : undefined
+  promise: "no job is claimed after its cancel was acknowledged, except an execution, which undoes its steps",
+  onChange: atClaim(({ id, woken }, { call }, history) =>
+    history.cancelled.has(id) && (woken ?? -1) < 0
+      ? `${call?.who} claimed ${history.nameOf(id)}, which was cancelled`
+      : undefined
   )
 }
 

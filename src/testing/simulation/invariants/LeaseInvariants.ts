@@ -23,6 +23,10 @@ const leaseSaid = ({ call, before }: Change): string | undefined => {
   }
 }
 
+/** A wake-up of an execution that waited for a job which this call ended. */
+const isWakeUp = ({ after, before }: Change): boolean =>
+  before?.woken !== undefined && after?.woken === before.woken + 1 && after.run === before.run
+
 const fenced = new Set(["Queue.finalize", "Queue.heartbeat", "Queue.progress"])
 
 /** Whether a run had no heartbeat, in true time, for the limit that the reaper used. */
@@ -34,7 +38,7 @@ export const oneLease: Invariant = {
   promise: "a job has at most one live lease, and a stale attempt changes nothing",
   onChange: (change, { beatAt, leases, trace }) => {
     const { call, after, before } = change
-    if (call === undefined) return undefined
+    if (call === undefined || isWakeUp(change)) return undefined
     const name = (lease: string) => trace.nameOfLease(lease)
     const row = after ?? before
     const job = row === undefined ? "a job" : trace.nameOf(row.id)

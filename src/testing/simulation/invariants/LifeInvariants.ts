@@ -49,7 +49,7 @@ export const historyKept: Invariant = {
       return undefined
     if (call === undefined || call.call.startsWith("JobAdmin.")) return undefined
     const end = call.call === "Queue.finalize" ? endOf(call, before)?.end : undefined
-    if (end?._tag === "Again" && end.remember === undefined) return undefined
+    if (end?._tag === "Suspended" || (end?._tag === "Again" && end.remember === undefined)) return undefined
     const grew = after.history.length > before.history.length || after.history.length >= limits.historyEntries
     return grew
       ? undefined

@@ -1,20 +1,26 @@
 import { Effect, Redacted, Schema } from "effect"
 
-/** The demo's service rejected a request or did not answer. */
-export class DoorClosed extends Schema.TaggedError<DoorClosed>()("DoorClosed", {
+/** A service rejected a request or did not answer. */
+export class RequestFailed extends Schema.TaggedError<RequestFailed>()("RequestFailed", {
   path: Schema.String,
+  /** The HTTP status; undefined without an answer. */
+  status: Schema.optional(Schema.Int),
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.path}: ${this.reason}.`
+    return `${this.path}: ${this.status === undefined ? "" : `${this.status} `}${this.reason}.`
   }
 }
 
-/** A client of the demo's service over HTTP. */
-export interface DemoClient {
+/** A client of a running service over its HTTP API. */
+export interface ServiceClient {
   readonly url: string
   /** Sends a request and returns the JSON response. */
-  readonly ask: (method: "GET" | "POST" | "PATCH", path: string, options?: Asked) => Effect.Effect<unknown, DoorClosed>
+  readonly ask: (
+    method: "GET" | "POST" | "PATCH",
+    path: string,
+    options?: Asked
+  ) => Effect.Effect<unknown, RequestFailed>
 }
 
 export interface Asked {
@@ -26,7 +32,7 @@ export interface Asked {
   readonly token?: string
 }
 
-export const make = (url: string, admin: Redacted.Redacted): DemoClient => ({
+export const make = (url: string, admin: Redacted.Redacted): ServiceClient => ({
   url,
   ask: (method, path, { body, form, reason, token = Redacted.value(admin) } = {}) =>
     Effect.tryPromise({
@@ -39,10 +45,14 @@ export const make = (url: string, admin: Redacted.Redacted): DemoClient => ({
         const content = form ?? (body === undefined ? null : JSON.stringify(body))
         const response = await fetch(`${url}${path}`, { method, headers, body: content, signal })
         const text = await response.text()
-        if (!response.ok) throw new Error(`${response.status} ${text}`)
+        if (!response.ok) throw new RequestFailed({ path, status: response.status, reason: text })
         const isJson = response.headers.get("content-type")?.includes("json") === true
         return isJson ? JSON.parse(text) : text
       },
-      catch: (error) => new DoorClosed({ path, reason: error instanceof Error ? error.message : String(error) })
+      catch: (error) => {
+        if (error instanceof RequestFailed) return error
+        const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+        return new RequestFailed({ path, reason: cause instanceof Error ? cause.message : String(cause) })
+      }
     })
 })

@@ -1,0 +1,40 @@
+import { workflow } from "nightshift/client"
+import { z } from "zod"
+
+export const Order = z.object({ id: z.string(), cents: z.number().int(), items: z.array(z.string()) })
+export type Order = z.infer<typeof Order>
+
+/** The payment provider. `key` makes a repeated call harmless: real providers accept one, too. */
+export interface Bank {
+  charge(key: string, order: Order): Promise<{ readonly payment: string }>
+  refund(key: string, payment: string): Promise<void>
+}
+
+/** How long an order may be changed, and how long an approval may take. */
+export interface Terms {
+  readonly coolOff: `${number}d` | `${number}ms`
+  readonly approval: `${number}d` | `${number}ms`
+}
+
+/** A parcel: one child execution per item. */
+export const shipment = workflow("shipment", { payload: z.object({ item: z.string() }) }, async ({ item }, step) => {
+  const label = await step.run("print label", ({ idempotencyKey }) => `label of ${item} (${idempotencyKey})`)
+  return { item, label }
+})
+
+/** An order: payment, booking, three days of waiting, approval, shipping. Everything is undone if it fails. */
+export const makeOrder = (bank: Bank, terms: Terms = { coolOff: "3d", approval: "7d" }) =>
+  workflow("order", { payload: Order, key: (order) => order.id, version: 1 }, async (order, step) => {
+    const { payment } = await step.run("charge", ({ idempotencyKey }) => bank.charge(idempotencyKey, order), {
+      retries: 5,
+      undo: (paid, { idempotencyKey }) => bank.refund(idempotencyKey, paid.payment)
+    })
+    await step.transaction("book", (sql) => sql`insert into booking (id, payment) values (${order.id}, ${payment})`, {
+      undo: () => step.transaction("cancel booking", (sql) => sql`delete from booking where id = ${order.id}`)
+    })
+    await step.sleep("cool off", terms.coolOff)
+    const approval = await step.waitFor<{ by: string }>("approval", { timeout: terms.approval })
+    if (approval === undefined) throw new Error("nobody approved the order in time")
+    const parcels = await step.all("ship", order.items, (item) => shipment({ item }))
+    return { approvedBy: approval.by, parcels: parcels.length }
+  })

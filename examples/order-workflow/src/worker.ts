@@ -1,0 +1,32 @@
+import { connect, worker } from "nightshift/client"
+import pg from "pg"
+import { type Bank, makeOrder, shipment } from "./order.js"
+
+// Runs orders until it is stopped. DATABASE_URL names the database.
+
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
+await pool.query("create table if not exists booking (id text primary key, payment text not null)")
+await pool.query(
+  "create table if not exists payment (key text primary key, cents int not null, refunded boolean default false)"
+)
+
+/** A bank in a table. Like a real one, it does nothing when a key is repeated. */
+const bank: Bank = {
+  charge: async (key, { cents }) => {
+    await pool.query("insert into payment (key, cents) values ($1, $2) on conflict do nothing", [key, cents])
+    return { payment: key }
+  },
+  refund: async (_, payment) => {
+    await pool.query("update payment set refunded = true where key = $1", [payment])
+  }
+}
+
+const shift = await connect()
+const running = await worker(shift, { handlers: [makeOrder(bank), shipment] })
+console.log(`orders run on pod ${running.pod}`)
+
+process.once("SIGTERM", async () => {
+  await running.stop()
+  await shift.close()
+  await pool.end()
+})

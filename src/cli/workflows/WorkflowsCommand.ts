@@ -1,0 +1,298 @@
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as Options from "@effect/cli/Options"
+import { Clock, Console, Effect, Option } from "effect"
+import { isId } from "../../core/Ids.js"
+import * as Audited from "../../http/access/Audited.js"
+import * as ExecutionView from "../../http/workflows/ExecutionView.js"
+import { start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
+import {
+  type Deferred,
+  type Execution,
+  ExecutionStatus,
+  type ExecutionSummary,
+  type Step
+} from "../../queue/workflow/Execution.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
+import * as CommonOptions from "../CommonOptions.js"
+import { UsageError } from "../Failure.js"
+import * as Operator from "../Operator.js"
+import * as QueueLayer from "../QueueLayer.js"
+import * as Settings from "../Settings.js"
+import { age, printable, printableLines, table } from "../Terminal.js"
+
+const mostListed = 200
+
+const id = Args.text({ name: "execution" }).pipe(
+  Args.withDescription("The execution's id, as in order/A-17, or the id of its job.")
+)
+
+const oneOptions = { id, ...CommonOptions.database, json: CommonOptions.json }
+const actOptions = { ...oneOptions, reason: Operator.reason }
+
+const json = (name: string, about: string, usual: string) =>
+  Options.text(name).pipe(Options.withDescription(`${about} (default ${usual}).`), Options.withDefault(usual))
+
+const parsed = (option: string, text: string) =>
+  Effect.try({
+    try: () => JSON.parse(text) as unknown,
+    catch: () => new UsageError({ message: `--${option} must be valid JSON, got ${JSON.stringify(text)}.` })
+  })
+
+/** The execution's id, given that or the id of its job. */
+const executionOf = (given: string) =>
+  isId(given)
+    ? Effect.flatMap(Workflows, (workflows) => Effect.map(workflows.show(given), ({ execution }) => execution))
+    : Effect.succeed(given)
+
+const waitText =
+  (now: number) =>
+  ({ dueAt, kind, name, remaining }: Deferred) => {
+    const until = dueAt === undefined ? "" : ` until ${age(dueAt, now)}`
+    const left = remaining === undefined ? "" : ` (${remaining} left)`
+    return `${kind} "${printable(name)}"${left}${until}`
+  }
+
+const rowOf = (now: number) => (execution: ExecutionSummary) => [
+  printable(execution.execution),
+  execution.status,
+  String(execution.version),
+  age(execution.createdAt, now),
+  execution.waits.length === 0
+    ? printable((execution.lastError ?? "-").split("\n")[0] ?? "-").slice(0, 60)
+    : execution.waits.map(waitText(now)).join(", ").slice(0, 60)
+]
+
+export const list = Command.make(
+  "list",
+  {
+    ...CommonOptions.database,
+    workflow: Options.text("workflow").pipe(
+      Options.withDescription("Only executions of this workflow."),
+      Options.optional
+    ),
+    status: Options.choice("status", ExecutionStatus.literals).pipe(
+      Options.withDescription("Only executions with this status."),
+      Options.optional
+    ),
+    prefix: Options.text("prefix").pipe(
+      Options.withDescription("Only executions whose id begins with this text."),
+      Options.optional
+    ),
+    limit: Options.integer("limit").pipe(
+      Options.withDescription(`Maximum number of executions, up to ${mostListed} (default 20).`),
+      Options.withDefault<number>(20)
+    ),
+    cursor: Options.text("cursor").pipe(
+      Options.withDescription("Cursor returned by the previous page."),
+      Options.optional
+    ),
+    json: CommonOptions.json
+  },
+  (given) =>
+    Effect.gen(function* () {
+      if (given.limit < 1 || given.limit > mostListed) {
+        return yield* new UsageError({ message: `--limit must be between 1 and ${mostListed}, got ${given.limit}.` })
+      }
+      const [workflow, status, prefix] = [given.workflow, given.status, given.prefix].map(Option.getOrUndefined)
+      yield* Effect.gen(function* () {
+        const workflows = yield* Workflows
+        const filter = { workflow, status: status as ExecutionStatus | undefined, prefix }
+        const page = { limit: given.limit, before: Option.getOrUndefined(given.cursor) }
+        const { executions, next } = yield* workflows.list(filter, page)
+        if (given.json) {
+          const shown = executions.map(ExecutionView.ofSummary)
+          return yield* Console.log(JSON.stringify({ executions: shown, next: next ?? null }, null, 2))
+        }
+        if (executions.length === 0) return yield* Console.log("No executions match this filter.")
+        const now = yield* Clock.currentTimeMillis
+        const heading = ["EXECUTION", "STATUS", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
+        yield* Console.log(table(heading, executions.map(rowOf(now))))
+        if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
+      }).pipe(Effect.provide(QueueLayer.layerForCommand))
+    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("List workflow executions, newest first."))
+
+const stepRow = (now: number) => (step: Step) => [
+  printable(step.name),
+  step.kind,
+  step.attempt === 1 ? step.outcome : `${step.outcome}, attempt ${step.attempt}`,
+  `${step.endedAt - step.startedAt} ms`,
+  age(step.endedAt, now),
+  printable(JSON.stringify(step.exit) ?? "").slice(0, 60)
+]
+
+const details = (execution: Execution, now: number): string => {
+  const facts: ReadonlyArray<readonly [string, string | undefined]> = [
+    ["execution", printable(execution.execution)],
+    ["job", execution.id],
+    ["workflow", `${printable(execution.workflow)}, version ${execution.version}`],
+    ["status", execution.status],
+    ["started", age(execution.createdAt, now)],
+    ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
+    ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
+    ["waits for", execution.waits.length === 0 ? undefined : execution.waits.map(waitText(now)).join(", ")],
+    ["payload", printable(JSON.stringify(execution.payload) ?? "")],
+    ["result", execution.result === undefined ? undefined : printable(JSON.stringify(execution.result) ?? "")],
+    ["last error", execution.lastError === undefined ? undefined : printableLines(execution.lastError, 15)],
+    ["parents", execution.parents.length === 0 ? undefined : execution.parents.map(printable).join(", ")]
+  ]
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(14)} ${value}`]))
+  const steps = table(["STEP", "KIND", "OUTCOME", "TOOK", "ENDED", "RESULT"], execution.steps.map(stepRow(now)))
+  const children = execution.children.map(({ id, job, name }) => [
+    printable(name),
+    id,
+    printable(job?.execution ?? job?.kind ?? "-"),
+    job?.status ?? "deleted"
+  ])
+  return [
+    ...lines,
+    ...(execution.steps.length === 0 ? ["", "No steps yet."] : ["", steps]),
+    ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATUS"], children)])
+  ].join("\n")
+}
+
+/** Prints an execution. */
+const print = (execution: Execution, asJson: boolean) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    Console.log(asJson ? JSON.stringify(ExecutionView.of(execution), null, 2) : details(execution, now))
+  )
+
+export const show = Command.make("show", oneOptions, (given) =>
+  Effect.gen(function* () {
+    const workflows = yield* Workflows
+    yield* print(yield* workflows.show(given.id), given.json)
+  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Show an execution with its steps, waits and children."))
+
+export const start = Command.make(
+  "start",
+  {
+    workflow: Args.text({ name: "workflow" }).pipe(Args.withDescription("The workflow's name.")),
+    key: Args.text({ name: "key" }).pipe(Args.withDescription("One execution per workflow and key.")),
+    ...CommonOptions.database,
+    payload: json("payload", "The payload as JSON", "{}"),
+    queue: Options.text("queue").pipe(
+      Options.withDescription("The queue, if not the workflow's own."),
+      Options.optional
+    ),
+    force: Options.boolean("force").pipe(
+      Options.withDescription("Accept a workflow that no pod has registered and a payload that does not fit it.")
+    ),
+    json: CommonOptions.json
+  },
+  (given) =>
+    Effect.gen(function* () {
+      const payload = yield* parsed("payload", given.payload)
+      const { force, key, workflow } = given
+      const queue = Option.getOrUndefined(given.queue)
+      yield* Effect.gen(function* () {
+        const started = yield* startExecution({ workflow, key, payload, queue, force })
+        const said = started.outcome === "started" ? "started" : "exists already:"
+        yield* Console.log(given.json ? JSON.stringify(started, null, 2) : `${said} ${started.execution}`)
+      }).pipe(Effect.provide(QueueLayer.layerForCommand))
+    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Start an execution, once per key."))
+
+export const signal = Command.make(
+  "signal",
+  {
+    id,
+    name: Args.text({ name: "name" }).pipe(Args.withDescription("The signal's name.")),
+    ...CommonOptions.database,
+    value: json("value", "The value as JSON", "null"),
+    reason: Operator.reason,
+    json: CommonOptions.json
+  },
+  (given) =>
+    Effect.gen(function* () {
+      const value = yield* parsed("value", given.value)
+      yield* Effect.gen(function* () {
+        const workflows = yield* Workflows
+        const audited = yield* Audited.make
+        const execution = yield* executionOf(given.id)
+        const outcome = yield* workflows
+          .signal({ execution, name: given.name, value })
+          .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name: given.name, outcome } })))
+        const said =
+          outcome === "completed"
+            ? `sent ${given.name} to ${execution}`
+            : `${execution} has a value for ${given.name} already; it stays`
+        yield* Console.log(given.json ? JSON.stringify({ execution, outcome }, null, 2) : said)
+      }).pipe(Operator.acting(given.reason), Effect.provide(QueueLayer.layerForCommand))
+    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
+).pipe(Command.withDescription("Send a signal. It is kept if the execution does not wait for it yet."))
+
+export const cancel = Command.make(
+  "cancel",
+  {
+    ...actOptions,
+    now: Options.boolean("now").pipe(Options.withDescription("End it at once and undo no step."))
+  },
+  (given) =>
+    Effect.gen(function* () {
+      const workflows = yield* Workflows
+      const audited = yield* Audited.make
+      const execution = yield* executionOf(given.id)
+      const { cancelled } = yield* workflows
+        .cancel(execution, { now: given.now })
+        .pipe(audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now: given.now, cancelled } })))
+      const children = cancelled > 1 ? ` and ${cancelled - 1} children` : ""
+      const said = given.now
+        ? `ended ${execution}${children}; no step was undone`
+        : `cancelling ${execution}${children}`
+      yield* Console.log(given.json ? JSON.stringify({ execution, cancelled }, null, 2) : said)
+    }).pipe(
+      Operator.acting(given.reason),
+      Effect.provide(QueueLayer.layerForCommand),
+      Settings.configured(CommonOptions.databaseFlags(given))
+    )
+).pipe(Command.withDescription("Cancel an execution and its children; their steps are undone."))
+
+export const retry = Command.make("retry", actOptions, (given) =>
+  Effect.gen(function* () {
+    const workflows = yield* Workflows
+    const audited = yield* Audited.make
+    const execution = yield* executionOf(given.id)
+    yield* workflows.retry(execution).pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
+    if (given.json) return yield* print(yield* workflows.show(execution), true)
+    yield* Console.log(`retrying ${execution}`)
+  }).pipe(
+    Operator.acting(given.reason),
+    Effect.provide(QueueLayer.layerForCommand),
+    Settings.configured(CommonOptions.databaseFlags(given))
+  )
+).pipe(Command.withDescription("Run a failed or cancelled execution again from its failed step."))
+
+export const fork = Command.make(
+  "fork",
+  {
+    ...actOptions,
+    step: Args.text({ name: "step" }).pipe(Args.withDescription("The first step that runs again.")),
+    as: Options.text("as").pipe(
+      Options.withDescription("Id of the new execution; made up if absent."),
+      Options.optional
+    )
+  },
+  (given) =>
+    Effect.gen(function* () {
+      const workflows = yield* Workflows
+      const audited = yield* Audited.make
+      const execution = yield* executionOf(given.id)
+      const forked = yield* workflows
+        .fork(execution, given.step, { as: Option.getOrUndefined(given.as) })
+        .pipe(
+          audited("workflow.fork", execution, (after) => ({ after: { step: given.step, execution: after.execution } }))
+        )
+      yield* Console.log(given.json ? JSON.stringify(forked, null, 2) : `started ${forked.execution}`)
+    }).pipe(
+      Operator.acting(given.reason),
+      Effect.provide(QueueLayer.layerForCommand),
+      Settings.configured(CommonOptions.databaseFlags(given))
+    )
+).pipe(Command.withDescription("Start a new execution from a step of another one."))
+
+export const command = Command.make("workflows").pipe(
+  Command.withDescription("List, inspect and control workflow executions."),
+  Command.withSubcommands([list, show, start, signal, cancel, retry, fork])
+)

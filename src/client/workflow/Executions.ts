@@ -1,0 +1,123 @@
+import { randomUUID } from "node:crypto"
+import { GlobalValue } from "effect"
+import type { DurationInput } from "../../core/DurationText.js"
+import type { Execution } from "../../queue/workflow/Execution.js"
+import type { CancelReport } from "../../queue/workflow/Workflows.js"
+import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
+
+// Starting, signalling and watching the executions of a workflow. A program usually has one open shift, which is used
+// unless another is given.
+
+export interface ResultOptions {
+  /** How long to wait. [until the job is done or dead] */
+  readonly timeout?: DurationInput
+  /** Stops waiting when it is aborted. */
+  readonly signal?: AbortSignal
+}
+
+/** The part of a shift that workflows use. */
+export interface ShiftForWorkflows {
+  readonly workflows: WorkflowAdmin
+  result<Result>(id: string, options?: ResultOptions): Promise<Result>
+}
+
+export interface OnShift {
+  /** What connect() or testShift() returned. [the only one that is open] */
+  readonly shift?: ShiftForWorkflows
+}
+
+export interface StartOptions
+  extends OnShift,
+    Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {
+  /** Names the execution instead of the workflow's `key`. */
+  readonly key?: string
+}
+
+/** A started execution, or the one that has this key already. */
+export interface StartedExecution<Result> {
+  readonly id: JobId<Result>
+  /** The execution's id: the workflow's name, a slash and the key. */
+  readonly execution: string
+  readonly outcome: "started" | "existing"
+}
+
+export interface Executions<in In, out Result> {
+  readonly name: string
+  /** Starts an execution, or returns the existing one with its key. With `tx` it starts when that transaction commits. */
+  start(payload: In, options?: StartOptions): Promise<StartedExecution<Result>>
+  /**
+   * Sends a signal to the execution with this key. It may come before the start. The first value stays, so a repeated call
+   * has no effect.
+   */
+  signal(key: string, name: string, value?: unknown, options?: OnShift): Promise<"completed" | "repeated">
+  /** Cancels an execution and its children. Each undoes its steps; `now` skips that. */
+  cancel(key: string, options?: OnShift & { readonly now?: boolean }): Promise<{ readonly cancelled: number }>
+  /** Runs a failed or cancelled execution again. Failed and undone steps run again, all others are kept. */
+  retry(key: string, options?: OnShift): Promise<void>
+  /** Starts a new execution with the journal of this one before a step. Returns its id. */
+  fork(key: string, step: string, options?: OnShift & { readonly as?: string }): Promise<string>
+  /** Waits for the result. Rejects with JobDeadError if the execution failed or was cancelled. */
+  result(key: string, options?: OnShift & ResultOptions): Promise<Result>
+  /** The execution with its steps, waits and children. */
+  show(key: string, options?: OnShift): Promise<Execution>
+}
+
+/** What a shift does about executions. */
+export interface WorkflowAdmin {
+  start<In, Result>(
+    target: Enqueueable<In, Result>,
+    payload: In,
+    execution: string,
+    options: Omit<StartOptions, "shift" | "key">
+  ): Promise<StartedExecution<Result>>
+  signal(execution: string, name: string, value: unknown): Promise<"completed" | "repeated">
+  cancel(execution: string, options: { readonly now?: boolean }): Promise<CancelReport>
+  retry(execution: string): Promise<void>
+  fork(execution: string, step: string, as: string | undefined): Promise<string>
+  show(execution: string): Promise<Execution>
+}
+
+const open = GlobalValue.globalValue("nightshift/client/openShifts", () => new Set<ShiftForWorkflows>())
+
+/** Makes a shift the one that workflows use, until the returned function is called. */
+export const opened = (shift: ShiftForWorkflows): (() => void) => {
+  open.add(shift)
+  return () => void open.delete(shift)
+}
+
+const shiftOf = (given: ShiftForWorkflows | undefined): ShiftForWorkflows => {
+  if (given !== undefined) return given
+  const [only, ...others] = open
+  if (only !== undefined && others.length === 0) return only
+  const why =
+    only === undefined ? "no shift is open: call connect() first" : `${open.size} shifts are open: pass { shift }`
+  throw new InvalidOptionError("shift", `There is no shift to use: ${why}.`)
+}
+
+export const executionsOf = <In, Result>(
+  name: string,
+  target: Enqueueable<In, Result>,
+  keyOf: ((payload: In) => string) | undefined
+): Omit<Executions<In, Result>, "name"> => {
+  const idOf = (key: string) => `${name}/${key}`
+  return {
+    start: async (payload, { key, shift, ...options } = {}) =>
+      shiftOf(shift).workflows.start(target, payload, idOf(key ?? keyOf?.(payload) ?? randomUUID()), options),
+    signal: async (key, signal, value, { shift } = {}) =>
+      shiftOf(shift).workflows.signal(idOf(key), signal, value === undefined ? null : value),
+    cancel: async (key, { shift, ...options } = {}) => {
+      const { cancelled } = await shiftOf(shift).workflows.cancel(idOf(key), options)
+      return { cancelled }
+    },
+    retry: async (key, { shift } = {}) => shiftOf(shift).workflows.retry(idOf(key)),
+    fork: async (key, step, { as, shift } = {}) =>
+      shiftOf(shift).workflows.fork(idOf(key), step, as === undefined ? undefined : idOf(as)),
+    result: async (key, { shift, ...options } = {}) => {
+      const used = shiftOf(shift)
+      const { id } = await used.workflows.show(idOf(key))
+      return used.result<Result>(id, options)
+    },
+    show: async (key, { shift } = {}) => shiftOf(shift).workflows.show(idOf(key))
+  }
+}

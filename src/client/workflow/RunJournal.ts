@@ -1,0 +1,132 @@
+import { Effect, Exit, Runtime, Schedule } from "effect"
+import type { WaitKind } from "../../core/Suspension.js"
+import type { ClaimedExecution } from "../../queue/Queue.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import type { Deferred, NewStep, Step } from "../../queue/workflow/Execution.js"
+import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import * as StepExit from "./StepExit.js"
+
+export interface RunServices {
+  readonly workflows: typeof Workflows.Service
+  readonly transactions: typeof Transactions.Service
+}
+
+/** The run lost its lease or must stop: nothing more is written. */
+export class Stopped extends Error {}
+
+const isTagged = (error: unknown, tag: string) => (error as { readonly _tag?: string })._tag === tag
+
+/** The journal of an execution as one run reads and writes it. */
+export class RunJournal {
+  /** Failed attempts of steps that are retried, by name. */
+  readonly attempts = new Map<string, ReadonlyArray<Step>>()
+  /** Undos, and the steps inside them, that have ended. */
+  readonly undone = new Map<string, Step>()
+  /** Counts wake-ups as of the last read. A suspension states it. */
+  woken: number
+  private deferreds: ReadonlyArray<Deferred> = []
+  /** Whether the waits were read. The first run reads them when it waits for something that may have come already. */
+  private isRead = false
+  private sequence = 0
+  private readonly inFlight: Array<number> = []
+  private readonly ready = new Map<number, () => void>()
+
+  constructor(
+    readonly execution: ClaimedExecution,
+    readonly services: RunServices,
+    private readonly runtime: Runtime.Runtime<never>,
+    private readonly isOver: () => boolean
+  ) {
+    this.woken = execution.woken
+  }
+
+  /** Runs an effect. Rejects with its failure. */
+  async perform<A, E>(effect: Effect.Effect<A, E>): Promise<A> {
+    const exit = await Runtime.runPromiseExit(this.runtime)(Effect.either(effect))
+    if (Exit.isFailure(exit)) throw new Stopped()
+    if (exit.value._tag === "Left") throw exit.value.left
+    return exit.value.right
+  }
+
+  /** Runs an effect, again while the database is away. */
+  async patiently<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Promise<A> {
+    const patient = Effect.retry(effect, {
+      while: (error) => error._tag === "DatabaseUnavailable" && !this.isOver(),
+      schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+    })
+    try {
+      return await this.perform(patient)
+    } catch (error) {
+      throw isTagged(error, "LeaseLost") ? new Stopped() : error
+    }
+  }
+
+  private async read() {
+    const journal = await this.patiently(this.services.workflows.load(this.execution.run))
+    this.woken = journal.woken
+    this.deferreds = journal.waits
+    this.isRead = true
+    return journal
+  }
+
+  /** Reads everything. Returns the results that the code has got, in their order. */
+  async load(): Promise<ReadonlyArray<Step>> {
+    const steps: Array<Step> = []
+    for (const step of (await this.read()).steps) {
+      this.sequence = Math.max(this.sequence, step.sequence)
+      if (step.outcome === "retrying") this.attempts.set(step.name, [...(this.attempts.get(step.name) ?? []), step])
+      else if (step.kind === "undo") this.undone.set(step.name, step)
+      else steps.push(step)
+    }
+    return steps
+  }
+
+  /** Reads the waits again. */
+  async refresh(): Promise<void> {
+    await this.read()
+  }
+
+  /** Makes sure that signals that came before this run are known. */
+  async known(): Promise<void> {
+    if (!this.isRead) await this.read()
+  }
+
+  deferred(kind: WaitKind, name: string): Deferred | undefined {
+    return this.deferreds.find((each) => each.kind === kind && each.name === name)
+  }
+
+  /** The place of a result in the journal, which is also its turn to be delivered. */
+  nextSequence(): number {
+    this.sequence += 1
+    this.inFlight.push(this.sequence)
+    return this.sequence
+  }
+
+  /** Gives results to the code in the order of their sequence, which is the order of a replay. */
+  deliver(sequence: number, give: () => void): void {
+    this.ready.set(sequence, give)
+    for (let next = this.inFlight[0]; next !== undefined; next = this.inFlight[0]) {
+      const turn = this.ready.get(next)
+      if (turn === undefined) return
+      this.inFlight.shift()
+      this.ready.delete(next)
+      if (!this.isOver()) turn()
+    }
+  }
+
+  /** Records a result. What cannot be stored is a failure of the step that a retry would repeat. */
+  async record(step: NewStep): Promise<Recorded> {
+    if (this.isOver()) throw new Stopped()
+    const { run } = this.execution
+    try {
+      return await this.patiently(this.services.workflows.record(run, step))
+    } catch (error) {
+      if (!isTagged(error, "InvalidStep")) throw error
+      return this.patiently(this.services.workflows.record(run, { ...step, ...StepExit.ofError(error) }))
+    }
+  }
+
+  startChildren(name: string, children: ReadonlyArray<NewChild>, detached: boolean): Promise<void> {
+    return this.patiently(this.services.workflows.startChildren(this.execution.run, name, children, { detached }))
+  }
+}

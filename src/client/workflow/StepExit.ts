@@ -1,0 +1,51 @@
+import { Predicate } from "effect"
+import * as Outcome from "../../core/Outcome.js"
+import { truncated } from "../../core/Storable.js"
+import { limits } from "../../core/StoredJob.js"
+import { ChildrenFailedError, type ShiftError, StepFailedError } from "../ShiftErrors.js"
+import type { Stored } from "./Replay.js"
+
+// The results of steps as JSON: { value } of a success, { error } of a failure, { timedOut } of a signal that did not come.
+
+interface StoredError {
+  readonly name: string
+  readonly message: string
+  readonly failures?: ChildrenFailedError["failures"]
+}
+
+/** The value as it comes back from JSON, so that the first run sees what a replay sees. */
+export const ofValue = (value: unknown): Stored => {
+  if (value === undefined) return { outcome: "done", exit: {} }
+  const isSame = value === null || typeof value === "boolean" || typeof value === "string" || Number.isFinite(value)
+  return { outcome: "done", exit: { value: isSame ? value : JSON.parse(JSON.stringify(value) ?? "null") } }
+}
+
+export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {
+  const stored: StoredError = {
+    name: error instanceof Error ? error.name : "Error",
+    message: truncated(textOf(error), limits.errorCharacters),
+    ...(failures === undefined ? {} : { failures })
+  }
+  return { outcome: "failed", exit: { error: stored } }
+}
+
+export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
+
+/** The text of anything that was thrown. */
+export const textOf = (error: unknown): string => {
+  if (Outcome.isOutcome(error) && (error._tag === "Dead" || error._tag === "Retry")) return error.error
+  if (error instanceof Error) return error.message
+  return Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
+}
+
+/** The value of a success. */
+export const valueOf = ({ exit }: Stored): unknown => (Predicate.hasProperty(exit, "value") ? exit.value : undefined)
+
+/** The error of a failure, as the code gets it. */
+export const errorOf = (step: string, { exit }: Stored): ShiftError => {
+  const error = Predicate.hasProperty(exit, "error") ? (exit.error as StoredError) : undefined
+  const message = error?.message ?? "the step failed"
+  return error?.failures === undefined
+    ? new StepFailedError(step, error?.name ?? "Error", message)
+    : new ChildrenFailedError(step, error.failures, message)
+}

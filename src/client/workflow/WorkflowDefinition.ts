@@ -1,0 +1,96 @@
+import { Effect } from "effect"
+import type { DurationInput } from "../../core/DurationText.js"
+import * as Outcome from "../../core/Outcome.js"
+import * as Core from "../../handlers/Handler.js"
+import type { Queue } from "../../queue/Queue.js"
+import { Transactions } from "../../queue/Transactions.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
+import type { Enqueueable } from "../Enqueue.js"
+import { type JobOptions, job, type RetryOptions } from "../JobDefinition.js"
+import { textOf } from "../ShiftErrors.js"
+import type { Decoded, StandardSchema } from "../StandardSchema.js"
+import { type Executions, executionsOf } from "./Executions.js"
+import type { ChildCall, Step } from "./Step.js"
+import * as Steps from "./Steps.js"
+import { WorkflowRun } from "./WorkflowRun.js"
+
+export interface WorkflowOptions<In, Out, ROut> {
+  /** Validates payloads, at the start and before every run: zod, valibot, arktype, or any other Standard Schema. */
+  readonly payload: StandardSchema<In, Out>
+  /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
+  readonly key?: (payload: In) => string
+  /** Validates the result when it is read. */
+  readonly result?: StandardSchema<never, ROut>
+  /** Raise it with changes that older code cannot run: processes with an older version leave such executions alone. [1] */
+  readonly version?: number
+  readonly upcasters?: JobOptions<In, Out, never, unknown>["upcasters"]
+  readonly queue?: string
+  readonly priority?: number
+  /** How long one run may take without waiting. [15m] */
+  readonly timeout?: DurationInput
+  /** Attempts for faults that are not the code's, such as a lost database. A failure of the code is final. */
+  readonly retry?: RetryOptions
+}
+
+/** The services that a workflow needs. */
+export type WorkflowServices = Workflows | Transactions | Queue
+
+/** A workflow. Pass it to `worker` or `testShift` as a handler; call it to make a child for `step.all`. */
+export interface Workflow<in In, out Result> extends Core.Handler<WorkflowServices>, Executions<In, Result> {
+  (payload: In): ChildCall<Result>
+}
+
+/** Declares a workflow: a function whose progress survives crashes, deploys and waiting. */
+export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
+  name: string,
+  options: WorkflowOptions<In, Out, ROut>,
+  code: (payload: Out, step: Step) => Promise<Result>
+): Workflow<In, ROut> => {
+  const { key, ...rest } = options
+  const definition = job(name, rest as JobOptions<In, Out, Result, ROut>)
+
+  const handler = Core.make(definition.kind, (decoded: Decoded, context) =>
+    Effect.gen(function* () {
+      const { execution } = context
+      if (execution === undefined) {
+        return Outcome.dead(`"${name}" is a workflow, and this job is no execution: use its start(), not enqueue.`)
+      }
+      const checked = yield* Effect.promise(async () => decoded)
+      if (checked.issues !== undefined) {
+        return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
+      }
+      const services = { workflows: yield* Workflows, transactions: yield* Transactions }
+      const runtime = yield* Effect.runtime<never>()
+      const clock = yield* Effect.clock
+      const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
+      const run = new WorkflowRun(execution, services, runtime, clock, isFirst)
+      const step = Steps.make(run)
+      return yield* Effect.async<unknown, unknown>((resume) => {
+        run
+          .run(async () => code(checked.value as Out, step))
+          .then(
+            (result) => resume(Effect.succeed(result)),
+            (error: unknown) => resume(Effect.fail(error))
+          )
+        return Effect.promise(() => run.stop())
+      })
+    })
+  )
+
+  const call = (payload: In): ChildCall<ROut> => ({
+    job: definition as Enqueueable<never, ROut>,
+    payload,
+    execution: key === undefined ? undefined : `${name}/${key(payload)}`,
+    isWorkflow: true
+  })
+  const { kind, run, transactional } = handler as unknown as Core.Handler<WorkflowServices>
+  return Object.assign(call, { kind, run, transactional, ...executionsOf(name, definition, key) })
+}
+
+/** A plain job as a child of a workflow. */
+export const child = <In, Result>(target: Enqueueable<In, Result>, payload: In): ChildCall<Result> => ({
+  job: target as Enqueueable<never, Result>,
+  payload,
+  execution: undefined,
+  isWorkflow: false
+})

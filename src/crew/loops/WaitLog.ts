@@ -1,0 +1,66 @@
+import { Clock, Duration, Effect } from "effect"
+import { Pods, type StoredPod } from "../../cluster/Pods.js"
+import type { Step } from "../../core/Loop.js"
+import { QueueWaits, type WaitReason } from "../../measures/QueueWaits.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import { ClusterConfig } from "../ClusterConfig.js"
+
+/** A queue whose first job has been due for less than this is not stuck, only busy. */
+const patience = Duration.toMillis("5 seconds")
+
+/**
+ * Returns why due jobs of a queue do not start; the same order of reasons as for one job (Why.ts). Undefined if they
+ * start in a moment.
+ */
+export const reasonOf = (
+  queue: string,
+  settings: QueueSettings | undefined,
+  pods: ReadonlyArray<Pick<StoredPod, "queues" | "draining" | "slots">>,
+  now: number
+): WaitReason | undefined => {
+  if (settings?.paused === true) return "paused"
+  const serving = pods.filter(({ draining, queues }) => !draining && queues.includes(queue))
+  if (serving.length === 0) return "no_pod"
+  if ((settings?.throttledUntil ?? 0) > now) return "cooling_down"
+  const slots = serving.flatMap((pod) => pod.slots.filter((of) => of.queue === queue))
+  const isFree = slots.reduce((free, { busy, have }) => free + have - busy, 0) > 0
+  if (!isFree) return "waiting_for_slot"
+  if (settings?.rate !== undefined) return "rate_limited"
+  return settings?.perKey === undefined ? undefined : "key_busy"
+}
+
+/** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
+export const make: Effect.Effect<() => Step, never, Pods | JobSearch | Queues | QueueWaits | ClusterConfig> =
+  Effect.gen(function* () {
+    const pods = yield* Pods
+    const search = yield* JobSearch
+    const queues = yield* Queues
+    const waits = yield* QueueWaits
+    const { lease } = yield* ClusterConfig
+
+    // Made anew for each term: another leader may have changed the open waits meanwhile.
+    return () => {
+      let known: Map<string, WaitReason> | undefined
+      const record = Effect.gen(function* () {
+        const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
+        const names = yield* search.overdue((yield* Clock.currentTimeMillis) - patience)
+        known = before
+        if (names.length === 0 && before.size === 0) return {}
+        const live = yield* pods.live(lease)
+        const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
+        const now = yield* Clock.currentTimeMillis
+        const reasons = names.map((name) => [name, reasonOf(name, settings.get(name), live, now)] as const)
+        const after = new Map(reasons.flatMap(([name, reason]) => (reason === undefined ? [] : [[name, reason]])))
+        const changes = [...new Set([...before.keys(), ...after.keys()])]
+          .filter((name) => before.get(name) !== after.get(name))
+          .map((name) => ({ queue: name, reason: after.get(name) }))
+        if (changes.length === 0) return {}
+        known = undefined
+        yield* waits.change(changes)
+        known = after
+        return { waits: changes.length }
+      })
+      return { name: "waits", timeout: "10 seconds", run: record }
+    }
+  })

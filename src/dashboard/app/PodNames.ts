@@ -1,0 +1,31 @@
+import type { Pod } from "./Views"
+
+// A pod has one name everywhere: its label, or the end of its id, which is random. Labels of pods that have stopped are
+// no longer in the database, so the browser remembers those it has seen.
+
+const remembered = "pod labels"
+const mostRemembered = 200
+
+const read = (): ReadonlyArray<readonly [id: string, label: string]> => {
+  try {
+    const entries: unknown = JSON.parse(localStorage.getItem(remembered) ?? "[]")
+    return Array.isArray(entries) ? entries : []
+  } catch {
+    return []
+  }
+}
+
+const labels = new Map(read())
+
+/** Remembers the labels of live pods. */
+export const rememberPods = (pods: ReadonlyArray<Pod>): void => {
+  const fresh = pods.flatMap(({ id, label }) =>
+    label === null || labels.get(id) === label ? [] : [[id, label] as const]
+  )
+  if (fresh.length === 0) return
+  for (const [id, label] of fresh) labels.set(id, label)
+  localStorage.setItem(remembered, JSON.stringify([...labels].slice(-mostRemembered)))
+}
+
+/** The name of a pod. */
+export const podName = (id: string): string => labels.get(id) ?? id.slice(-8)

@@ -1,0 +1,122 @@
+import { Schema } from "effect"
+import { isId } from "../../core/Ids.js"
+import { State, stateOf } from "../../core/StoredJob.js"
+import type { JobRow } from "../JobRowMemory.js"
+import { type JobFilter, statesOf } from "./JobFilter.js"
+
+// The order of a job list. Ids increase with time, so `created` is the order of the primary key, in which every list is
+// exact. `due` and `finished` are exact where an index has that order. All other orders are those of the newest
+// matching jobs only: an index per column would slow down every claim.
+
+export const SortField = Schema.Literal(
+  "created",
+  "due",
+  "finished",
+  "when",
+  "duration",
+  "kind",
+  "queue",
+  "state",
+  "attempt",
+  "priority"
+)
+export type SortField = typeof SortField.Type
+
+export interface JobSort {
+  readonly by: SortField
+  readonly descending: boolean
+}
+
+/** An order that is not that of the ids. */
+export interface IndirectSort extends JobSort {
+  readonly by: Exclude<SortField, "created">
+}
+
+export const newestFirst: JobSort = { by: "created", descending: true }
+
+/** Number of newest matching jobs that are sorted if no index has the order. */
+export const mostSorted = 10_000
+
+/** Number of newest jobs to search for them if no index supports the filter. */
+export const mostSearched = 50_000
+
+/** How a list gets its order: from an index, or by sorting the newest matching jobs. */
+export type Ordering = "lanes" | "finished" | "dead" | "sorted"
+
+const within = (states: ReadonlyArray<State> | undefined, allowed: ReadonlyArray<State>) =>
+  states !== undefined && states.length > 0 && states.every((state) => allowed.includes(state))
+
+/** Decides by which access path a filter is listed in an order. */
+export const orderingOf = (filter: JobFilter, { by }: IndirectSort): Ordering => {
+  const states = statesOf(filter)
+  // Jobs that wait for a retry are rare among due ones: reading a lane could pass any number of others.
+  if (by === "due" && within(states, ["scheduled", "pending"])) return "lanes"
+  if (by !== "finished") return "sorted"
+  if (within(states, ["dead"])) return "dead"
+  // Cancelled jobs alone are rare among finished ones: the index of all finished jobs would not help.
+  return within(states, ["done", "dead", "cancelled"]) && states?.includes("done") ? "finished" : "sorted"
+}
+
+/** A value to sort by; null sorts last. */
+export type SortValue = number | string | null
+
+/** Where a page ended. */
+export interface SortCursor {
+  readonly value: SortValue
+  readonly id: string
+  /** Jobs with a larger id are newer than the first page, and are not part of a sorted list. */
+  readonly newest: string
+}
+
+export const writeCursor = ({ by, descending }: JobSort, { id, newest, value }: SortCursor): string =>
+  Buffer.from(JSON.stringify([by, descending, value, id, newest])).toString("base64url")
+
+const isJobId = (value: unknown): value is string => typeof value === "string" && isId(value)
+
+/** Reads a cursor that was written for the same order; undefined if it was not. */
+export const readCursor = ({ by, descending }: JobSort, text: string): SortCursor | undefined => {
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString())
+    if (!Array.isArray(parsed)) return undefined
+    const [field, isDescending, value, id, newest] = parsed as ReadonlyArray<unknown>
+    if (field !== by || isDescending !== descending || !isJobId(id) || !isJobId(newest)) return undefined
+    return value === null || typeof value === "number" || typeof value === "string" ? { value, id, newest } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** States in the order in which a job passes through them. */
+const places = new Map(State.literals.map((state, place) => [state, place]))
+
+/** The value of a job in an order, for the memory layer. */
+export const valueOf = (row: JobRow, by: IndirectSort["by"], now: number): SortValue => {
+  switch (by) {
+    case "due":
+      return row.runAt
+    case "finished":
+      return row.finishedAt ?? null
+    case "when":
+      return row.finishedAt ?? (row.status === "running" ? row.startedAt : undefined) ?? row.runAt
+    case "duration":
+      return row.startedAt === undefined || row.status === "pending" ? null : (row.finishedAt ?? now) - row.startedAt
+    case "state":
+      return places.get(stateOf(row, now)) ?? null
+    default:
+      return row[by]
+  }
+}
+
+const compared = (a: number | string, b: number | string) => (a === b ? 0 : a < b ? -1 : 1)
+
+/** Compares two places in a list. Equal values are ordered by id. */
+export const compare = (
+  { descending }: JobSort,
+  a: Pick<SortCursor, "value" | "id">,
+  b: Pick<SortCursor, "value" | "id">
+): number => {
+  if (a.value === null || b.value === null) {
+    if (a.value !== b.value) return a.value === null ? 1 : -1
+  } else if (a.value !== b.value) return descending ? compared(b.value, a.value) : compared(a.value, b.value)
+  return descending ? compared(b.id, a.id) : compared(a.id, b.id)
+}

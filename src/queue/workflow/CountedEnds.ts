@@ -1,0 +1,44 @@
+import { Effect } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { Status } from "../../core/StoredJob.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import * as SqlArrays from "../SqlArrays.js"
+import * as WorkflowSql from "./WorkflowSql.js"
+
+/** A job below a cancelled execution. Pending plain jobs are dead, all others were asked to stop. */
+export interface CancelledBelow {
+  readonly id: JobId
+  readonly queue: string
+  readonly kind: string
+  readonly status: Status
+}
+
+/**
+ * What the end of a job means to the executions that wait for it. The caller runs both in the transaction that ends the
+ * jobs, after the statement that does: only a newer snapshot shows links that were made while that statement waited.
+ */
+export interface CountedEnds {
+  /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
+  readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
+  /** Cancels what these executions started and wait for. */
+  readonly cancelBelow: (
+    ids: ReadonlyArray<JobId>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<CancelledBelow>, DatabaseError>
+}
+
+export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
+  const statements = WorkflowSql.make(schema)
+  return {
+    count: (ids, now) =>
+      ids.length === 0
+        ? Effect.succeed([])
+        : Effect.map(
+            mapErrors(sql.unsafe<{ queue: string }>(statements.countEnds, [SqlArrays.ofPlain(ids), now])),
+            (rows) => rows.map(({ queue }) => queue)
+          ),
+    cancelBelow: (ids, now) =>
+      mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now]))
+  }
+}

@@ -1,0 +1,167 @@
+import { Schema } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { DeadReason, Status } from "../../core/StoredJob.js"
+import { never, type WaitKind } from "../../core/Suspension.js"
+
+/** What recorded a step. */
+export type StepKind = "run" | "transaction" | "sleep" | "signal" | "children" | "patch" | "undo"
+
+/** `retrying`: this attempt failed and another one follows. */
+export type StepOutcome = "done" | "failed" | "retrying"
+
+/** A step of the journal. Instants are epoch milliseconds. */
+export interface Step {
+  readonly name: string
+  readonly kind: StepKind
+  readonly attempt: number
+  /** Position in the journal: the order in which the code received the results. */
+  readonly sequence: number
+  readonly outcome: StepOutcome
+  /** The result or error, as JSON in the form of the library that wrote it. */
+  readonly exit: unknown
+  readonly startedAt: number
+  readonly endedAt: number
+  readonly retryAt: number | undefined
+}
+
+/** A step to record. `endedAt` is the time of recording. */
+export type NewStep = Omit<Step, "endedAt" | "retryAt"> & { readonly retryAt?: number | undefined }
+
+/** Something that an execution waits or waited for. */
+export interface Deferred {
+  readonly kind: WaitKind
+  readonly name: string
+  readonly createdAt: number
+  readonly dueAt: number | undefined
+  readonly completedAt: number | undefined
+  /** The value of a signal, as JSON. */
+  readonly exit: unknown
+  /** Children that have not ended. */
+  readonly remaining: number | undefined
+  /** Whether the execution is suspended on it. */
+  readonly waiting: boolean
+}
+
+/** What a run needs to continue where the last one stopped. */
+export interface Journal {
+  readonly woken: number
+  readonly cancelled: boolean
+  /** By sequence. */
+  readonly steps: ReadonlyArray<Step>
+  readonly waits: ReadonlyArray<Deferred>
+}
+
+/** A child of an execution. */
+export interface Child {
+  /** The step that started it, and its place there. */
+  readonly name: string
+  readonly position: number
+  readonly id: JobId
+  readonly owned: boolean
+  /** Undefined once the child's job was deleted. */
+  readonly job:
+    | {
+        readonly kind: string
+        readonly execution: string | undefined
+        readonly status: Status
+        readonly deadReason: DeadReason | undefined
+        readonly result: unknown
+        readonly lastError: string | undefined
+        readonly createdAt: number
+        readonly finishedAt: number | undefined
+      }
+    | undefined
+}
+
+/**
+ * The displayed status of an execution. `pending`: due, waits for a slot. `scheduled`: starts later. `sleeping`: until an
+ * instant. `waiting`: for a signal or children. `changed`: its code no longer follows its journal. `cancelling`: due to
+ * undo its steps.
+ */
+export const ExecutionStatus = Schema.Literal(
+  "scheduled",
+  "pending",
+  "running",
+  "sleeping",
+  "waiting",
+  "changed",
+  "cancelling",
+  "done",
+  "failed",
+  "cancelled"
+)
+export type ExecutionStatus = typeof ExecutionStatus.Type
+
+/** An execution without its journal. */
+export interface ExecutionSummary {
+  readonly id: JobId
+  /** The execution's id: the dedupe key of its job. */
+  readonly execution: string
+  /** The kind of its job. */
+  readonly workflow: string
+  readonly version: number
+  readonly queue: string
+  readonly status: ExecutionStatus
+  readonly deadReason: DeadReason | undefined
+  readonly payload: unknown
+  readonly result: unknown
+  readonly lastError: string | undefined
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly finishedAt: number | undefined
+  /** When it continues without a signal; undefined if it waits for no instant. */
+  readonly dueAt: number | undefined
+  /** What it waits for now. */
+  readonly waits: ReadonlyArray<Deferred>
+}
+
+/** An execution with everything that is stored about it. */
+export interface Execution extends ExecutionSummary {
+  readonly steps: ReadonlyArray<Step>
+  /** Everything it waited for, including signals that came early. */
+  readonly deferreds: ReadonlyArray<Deferred>
+  readonly children: ReadonlyArray<Child>
+  /** Executions that started it or wait for it. */
+  readonly parents: ReadonlyArray<string>
+}
+
+interface StatusFacts {
+  readonly status: Status
+  readonly deadReason: DeadReason | undefined
+  readonly cancelled: boolean
+  readonly woken: number
+  readonly runAt: number
+  readonly waits: ReadonlyArray<Deferred>
+}
+
+export const statusOf = (
+  { cancelled, deadReason, runAt, status, waits, woken }: StatusFacts,
+  now: number
+): ExecutionStatus => {
+  if (status === "dead") return deadReason === "cancelled" ? "cancelled" : "failed"
+  if (status !== "pending") return status
+  const isOpen = (kind: WaitKind) => waits.some((wait) => wait.kind === kind)
+  if (isOpen("changed")) return "changed"
+  if (cancelled) return "cancelling"
+  if (runAt <= now) return "pending"
+  if (woken === 0) return "scheduled"
+  return isOpen("signal") || isOpen("children") ? "waiting" : "sleeping"
+}
+
+/** When a suspended execution continues by itself. */
+export const dueAtOf = (status: Status, runAt: number): number | undefined =>
+  status === "pending" && runAt < never ? runAt : undefined
+
+export interface ExecutionFilter {
+  readonly workflow?: string | undefined
+  readonly status?: ExecutionStatus | undefined
+  /** The beginning of the execution's id. */
+  readonly prefix?: string | undefined
+}
+
+export interface ExecutionPage {
+  /** Newest first. */
+  readonly executions: ReadonlyArray<ExecutionSummary>
+  /** Pass it as `before` to get the next page; undefined on the last one. */
+  readonly next: string | undefined
+}

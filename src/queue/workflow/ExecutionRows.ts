@@ -1,0 +1,148 @@
+import type { JobId } from "../../core/Ids.js"
+import { showableInstant } from "../../core/Storable.js"
+import type { DeadReason, Status } from "../../core/StoredJob.js"
+import type { WaitKind } from "../../core/Suspension.js"
+import {
+  type Child,
+  type Deferred,
+  dueAtOf,
+  type ExecutionSummary,
+  type Step,
+  type StepKind,
+  type StepOutcome,
+  statusOf
+} from "./Execution.js"
+
+// Rows of the workflow tables as the statements return them.
+
+export interface StepRow {
+  readonly name: string
+  readonly kind: StepKind
+  readonly attempt: number
+  readonly sequence: number
+  readonly outcome: StepOutcome
+  readonly exit: unknown
+  readonly started_at: number
+  readonly ended_at: number
+  readonly retry_at: number | null
+}
+
+export const toStep = ({ ended_at, retry_at, started_at, ...row }: StepRow): Step => ({
+  ...row,
+  startedAt: started_at,
+  endedAt: ended_at,
+  retryAt: retry_at ?? undefined
+})
+
+export interface DeferredRow {
+  readonly kind: WaitKind
+  readonly name: string
+  readonly created_at: number
+  readonly due_at: number | null
+  readonly completed_at: number | null
+  readonly exit: unknown
+  readonly remaining: number | null
+  readonly waiting: boolean
+}
+
+export const toDeferred = ({ completed_at, created_at, due_at, remaining, ...row }: DeferredRow): Deferred => ({
+  ...row,
+  createdAt: created_at,
+  dueAt: due_at ?? undefined,
+  completedAt: completed_at ?? undefined,
+  remaining: remaining ?? undefined
+})
+
+export interface ExecutionRow {
+  readonly id: JobId
+  readonly execution: string
+  readonly workflow: string
+  readonly version: number
+  readonly queue: string
+  readonly status: Status
+  readonly dead_reason: DeadReason | null
+  readonly woken: number
+  readonly payload: unknown
+  readonly result: unknown
+  readonly last_error: string | null
+  readonly run_at: number
+  readonly created_at: number
+  readonly updated_at: number
+  readonly finished_at: number | null
+  readonly cancelled: boolean
+  readonly waits: ReadonlyArray<DeferredRow>
+  readonly steps?: ReadonlyArray<StepRow>
+  readonly deferreds?: ReadonlyArray<DeferredRow>
+}
+
+export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
+  const waits = row.waits.map(toDeferred)
+  const runAt = showableInstant(row.run_at)
+  const deadReason = row.dead_reason ?? undefined
+  return {
+    id: row.id,
+    execution: row.execution,
+    workflow: row.workflow,
+    version: row.version,
+    queue: row.queue,
+    status: statusOf({ status: row.status, deadReason, cancelled: row.cancelled, woken: row.woken, runAt, waits }, now),
+    deadReason,
+    payload: row.payload,
+    result: row.result ?? undefined,
+    lastError: row.last_error ?? undefined,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    finishedAt: row.finished_at ?? undefined,
+    dueAt: dueAtOf(row.status, runAt),
+    waits
+  }
+}
+
+export interface ChildRow {
+  readonly name: string
+  readonly position: number
+  readonly child: JobId
+  readonly owned: boolean
+  readonly kind: string | null
+  readonly dedupe_key: string | null
+  readonly woken: number | null
+  readonly status: Status | null
+  readonly dead_reason: DeadReason | null
+  readonly result: unknown
+  readonly last_error: string | null
+  readonly created_at: number | null
+  readonly finished_at: number | null
+}
+
+export const toChild = (row: ChildRow): Child => ({
+  name: row.name,
+  position: row.position,
+  id: row.child,
+  owned: row.owned,
+  job:
+    row.kind === null || row.status === null
+      ? undefined
+      : {
+          kind: row.kind,
+          execution: (row.woken ?? -1) < 0 ? undefined : (row.dedupe_key ?? undefined),
+          status: row.status,
+          deadReason: row.dead_reason ?? undefined,
+          result: row.result ?? undefined,
+          lastError: row.last_error ?? undefined,
+          createdAt: row.created_at ?? 0,
+          finishedAt: row.finished_at ?? undefined
+        }
+})
+
+/** The source of a fork. */
+export interface ForkRow {
+  readonly execution: string
+  readonly kind: string
+  readonly version: number
+  readonly queue: string
+  readonly payload: unknown
+  readonly max_attempts: number
+  readonly priority: number
+  readonly key: string | null
+  readonly steps: ReadonlyArray<string>
+}

@@ -1,0 +1,51 @@
+import { Schema } from "effect"
+import { limits } from "../../core/StoredJob.js"
+
+/** The run no longer holds the lease of its execution: another pod may be running it. Nothing was written. */
+export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", { id: Schema.String }) {
+  override get message(): string {
+    return `This run of job ${this.id} lost its lease, so nothing was recorded.`
+  }
+}
+
+export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("ExecutionNotFound", {
+  execution: Schema.String
+}) {
+  override get message(): string {
+    return `There is no workflow execution "${this.execution}". It was never started, or its retention is over.`
+  }
+}
+
+export class StepNotFound extends Schema.TaggedError<StepNotFound>()("StepNotFound", {
+  execution: Schema.String,
+  step: Schema.String,
+  known: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    const names = this.known.length === 0 ? "It has no steps." : `Its steps: ${this.known.join(", ")}.`
+    return `Execution "${this.execution}" has no step "${this.step}". ${names}`
+  }
+}
+
+/** The result of a step, a signal or a name cannot be stored. */
+export class InvalidStep extends Schema.TaggedError<InvalidStep>()("InvalidStep", {
+  step: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `"${this.step}" ${this.reason}.`
+  }
+}
+
+/** What to do about a result that is too large. */
+export const smallerResult = `Return less, for example the key under which you store it; the limit is ${limits.resultBytes} bytes`
+
+/** A child exists already as a plain job, so nothing would report its end. */
+export class ChildNotLinked extends Schema.TaggedError<ChildNotLinked>()("ChildNotLinked", {
+  execution: Schema.String,
+  name: Schema.String
+}) {
+  override get message(): string {
+    return `"${this.name}" of execution "${this.execution}" waits for a job that was enqueued before as a plain job. Give its children other keys.`
+  }
+}

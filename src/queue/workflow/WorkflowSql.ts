@@ -1,0 +1,332 @@
+import { instant, millis } from "../../database/SqlInstant.js"
+import { hot } from "../../database/Statements.js"
+
+// SQL statements about workflow executions. Locks are taken in one order everywhere: rows of workflow_child, then of
+// workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first.
+
+/** Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. */
+export const forgotten = (schema: string, old: string): string => {
+  const executions = `any(array(select dedupe_key from ${old} where woken >= 0))`
+  return `forgotten_steps as (
+    delete from ${schema}.workflow_step where job_id = any(array(select id from ${old} where woken >= 0))
+  ), forgotten_waits as (
+    delete from ${schema}.workflow_deferred where execution = ${executions}
+  ), forgotten_children as (
+    delete from ${schema}.workflow_child where parent = ${executions}
+  )`
+}
+
+/**
+ * Forgets what a requeued execution does again: failed steps, steps that were undone, and waits that did not end. The
+ * jobs are rows of `chosen`.
+ */
+export const forgetFailed = (schema: string, chosen: string): string => `forgotten_steps as (
+    delete from ${schema}.workflow_step s where s.job_id = any(array(select id from ${chosen} where woken >= 0))
+      and (s.outcome <> 'done' or s.kind = 'undo' or exists (
+        select from ${schema}.workflow_step u where u.job_id = s.job_id and u.kind = 'undo' and u.name = 'undo:' || s.name))
+  ), forgotten_waits as (
+    delete from ${schema}.workflow_deferred
+    where execution = any(array(select dedupe_key from ${chosen} where woken >= 0))
+      and completed_at is null and kind <> 'children'
+  )`
+
+/** Wakes the executions of `waits` that are complete. Returns the queues to notify. */
+const wake = (schema: string, executions: string, now: string) => `
+  locked as (
+    select j.id from ${schema}.job j
+    where j.dedupe_key = any(${executions}) and j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
+      and (j.woken > 0 or j.lease is not null)
+    order by j.id for no key update
+  )
+  update ${schema}.job j set woken = j.woken + 1,
+    run_at = case when j.lease is null then least(j.run_at, ${instant(now)}) else j.run_at end
+  from locked where j.id = locked.id
+  returning j.queue`
+
+/** Changes of a cancelled job. A pending execution stays pending: its next run undoes its steps. */
+export const cancelSet = (now: string): string => {
+  const dies = "j.status = 'pending' and coalesce(j.woken, -1) < 0"
+  return `status = case when ${dies} then 'dead' else j.status end,
+    dead_reason = case when ${dies} then 'cancelled' else j.dead_reason end,
+    finished_at = case when ${dies} then ${now} else j.finished_at end,
+    death_count = j.death_count + (case when ${dies} then 1 else 0 end),
+    woken = case when j.woken >= 0 then j.woken + 1 else j.woken end,
+    run_at = case when j.woken >= 0 and j.lease is null then least(j.run_at, ${now}) else j.run_at end,
+    cancel_requested_at = coalesce(j.cancel_requested_at, ${now})`
+}
+
+/** The executions and jobs that the jobs `$1` started and wait for, at any depth. */
+const below = (schema: string) => `recursive tree(id) as (
+    select c.child from ${schema}.job p join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
+    where p.id = any($1::uuid[]) and p.woken >= 0
+    union
+    select c.child from tree join ${schema}.job p on p.id = tree.id and p.woken >= 0
+    join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
+  )`
+
+const stepColumns = `s.name, s.kind, s.attempt, s.sequence, s.outcome, s.exit, ${millis("s.started_at")} as started_at,
+  ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at`
+
+const waitColumns = `d.kind, d.name, d.waiting, d.remaining, d.exit, ${millis("d.created_at")} as created_at,
+  ${millis("d.due_at")} as due_at, ${millis("d.completed_at")} as completed_at`
+
+/** All rows of a subquery as one JSON array. */
+const listed = (query: string, order: string) =>
+  `(select coalesce(jsonb_agg(to_jsonb(r) order by ${order}), '[]') from (${query}) r)`
+
+const steps = (schema: string, job: string) =>
+  listed(
+    `select ${stepColumns} from ${schema}.workflow_step s where s.job_id = ${job}`,
+    "r.sequence, r.name, r.attempt"
+  )
+
+const waits = (schema: string, execution: string, more = "") =>
+  listed(
+    `select ${waitColumns} from ${schema}.workflow_deferred d where d.execution = ${execution}${more}`,
+    "r.created_at, r.kind, r.name"
+  )
+
+/** What a suspended execution waits for. */
+const open = " and d.waiting and d.completed_at is null and j.status = 'pending'"
+
+export const executionColumns = (
+  schema: string
+): string => `j.id, j.dedupe_key as execution, j.kind as workflow, j.version,
+  j.queue, j.status, j.dead_reason, j.woken, j.payload, j.result, j.last_error, j.attempt, j.crash_count,
+  ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at, ${millis("j.updated_at")} as updated_at,
+  ${millis("j.finished_at")} as finished_at, j.cancel_requested_at is not null as cancelled,
+  ${waits(schema, "j.dedupe_key", open)} as waits`
+
+/** The status of an execution, as `statusOf` computes it. `$6` is the current time. */
+const statusCase = (schema: string) => {
+  const waitsFor = (kinds: string) =>
+    `exists (select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key${open} and d.kind in (${kinds}))`
+  return `case when j.dead_reason = 'cancelled' then 'cancelled' when j.status = 'dead' then 'failed'
+    when j.status <> 'pending' then j.status when ${waitsFor("'changed'")} then 'changed'
+    when j.cancel_requested_at is not null then 'cancelling' when j.run_at <= ${instant("$6")} then 'pending'
+    when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children'")} then 'waiting' else 'sleeping' end`
+}
+
+export const make = (schema: string) => ({
+  /** What a run needs: the journal and the waits, as of the same instant as `woken`. */
+  loadJournal: hot(`
+  select r.place::int, j.woken, j.cancel_requested_at is not null as cancelled, ${steps(schema, "j.id")} as steps,
+    ${waits(schema, "j.dedupe_key")} as waits
+  from unnest($1::uuid[], $2::uuid[]) with ordinality as r(id, lease, place)
+  cross join lateral (select * from ${schema}.job where id = r.id and lease = r.lease limit 1) j`),
+
+  /**
+   * Records steps. The lock on the job makes the comparison of the lease hold until the commit: without it, a process
+   * whose lease was taken away could still record. A row that exists already is returned instead.
+   */
+  recordSteps: hot(`
+  with given as materialized (
+    select * from rows from (unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::smallint[]),
+      unnest($5::int[]), unnest($6::text[]), unnest($7::text[]), jsonb_array_elements($8::jsonb), unnest($9::float8[]),
+      unnest($10::float8[])) with ordinality
+      as g(job_id, lease, name, attempt, sequence, kind, outcome, exit, started_at, retry_at, place)
+  ), held as materialized (
+    select j.id from (select distinct job_id, lease from given order by job_id) g
+    cross join lateral (
+      select id from ${schema}.job where id = g.job_id and lease = g.lease for key share
+    ) j
+  ), stored as (
+    insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at)
+    select g.job_id, g.name, g.attempt, g.sequence, g.kind, g.outcome, g.exit, ${instant("g.started_at")}, ${instant("$11")},
+      ${instant("g.retry_at")}
+    from given g join held on held.id = g.job_id
+    on conflict do nothing
+    returning job_id, name, attempt
+  )
+  select g.place::int, held.id is not null, s.outcome, s.exit
+  from given g
+  left join held on held.id = g.job_id
+  left join stored on stored.job_id = g.job_id and stored.name = g.name and stored.attempt = g.attempt
+  left join lateral (
+    select outcome, exit from ${schema}.workflow_step
+    where job_id = g.job_id and name = g.name and attempt = g.attempt and stored.name is null limit 1
+  ) s on true
+  order by 1`),
+
+  /**
+   * Suspends executions. The waits are inserted or locked first: a completion that is being committed is seen, one that
+   * comes later finds the job suspended.
+   */
+  suspend: hot(`
+  with closed as (
+    delete from ${schema}.lease l where l.id = any($6::uuid[])
+      and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
+  ), e as materialized (
+    select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::float8[], $7::text[]) as e(id, lease, woken, run_at, error)
+  ), held as materialized (
+    select j.id, j.execution from e cross join lateral (
+      select id, dedupe_key as execution from ${schema}.job where id = e.id and lease = e.lease for key share
+    ) j
+  ), given as materialized (
+    select held.execution, w.kind, w.name, w.due_at
+    from unnest($8::uuid[], $9::text[], $10::text[], $11::float8[]) as w(id, kind, name, due_at)
+    join held on held.id = w.id
+  ), waited as (
+    insert into ${schema}.workflow_deferred as d (execution, kind, name, due_at, waiting, created_at)
+    select execution, kind, name, ${instant("due_at")}, true, ${instant("$5")} from given order by 1, 2, 3
+    on conflict (execution, kind, name) do update set waiting = true, due_at = coalesce(d.due_at, excluded.due_at)
+    returning execution, completed_at
+  ), left_over as (
+    update ${schema}.workflow_deferred d set waiting = false
+    where d.execution = any(array(select execution from held)) and d.waiting
+      and not exists (select from given g where (g.execution, g.kind, g.name) = (d.execution, d.kind, d.name))
+  )
+  update ${schema}.job j
+  set status = 'pending', lease = null, pod_id = null, heartbeat_at = null, started_at = null, unknown_since = null,
+    attempt = j.attempt - 1, woken = j.woken + 1, last_error = e.error, updated_at = ${instant("$5")},
+    run_at = case when j.woken > e.woken
+        or exists (select from waited w where w.execution = j.dedupe_key and w.completed_at is not null)
+      then ${instant("$5")} else ${instant("e.run_at")} end
+  from e where j.id = e.id and j.lease = e.lease
+  returning j.id, j.queue, ${millis("j.run_at")} as run_at`),
+
+  /** Counts the end of jobs `$1` where others wait for them, and wakes executions whose children have all ended. */
+  countEnds: hot(`
+  with over as (
+    select l.parent, l.name, l.position from ${schema}.workflow_child l
+    where l.child = any($1::uuid[]) and l.ended_at is null
+      and not exists (select from ${schema}.job j where j.id = l.child and j.finished_at is null)
+    order by 1, 2, 3 for update
+  ), marked as (
+    update ${schema}.workflow_child l set ended_at = ${instant("$2")} from over
+    where l.parent = over.parent and l.name = over.name and l.position = over.position
+    returning l.parent, l.name
+  ), waits as (
+    update ${schema}.workflow_deferred d set remaining = d.remaining - told.ends,
+      completed_at = case when d.remaining - told.ends <= 0 then ${instant("$2")} end
+    from (select parent, name, count(*)::int as ends from marked group by 1, 2) told
+    where d.execution = told.parent and d.kind = 'children' and d.name = told.name
+    returning d.execution, d.completed_at
+  ), ${wake(schema, "array(select execution from waits where completed_at is not null)", "$2")}`),
+
+  completeDeferred: `select * from ${schema}.complete_deferred($1::text[], $2::text[], $3::text[], $4::jsonb, $5::float8)`,
+
+  wakeExecution: `with ${wake(schema, "$1::text[]", "$2")}`,
+
+  /** Locks the parent against a lost lease, and tells whether it has started these children already. */
+  holdParent: `
+  select j.dedupe_key as execution, exists (
+    select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key and d.kind = 'children' and d.name = $3
+  ) as started
+  from ${schema}.job j where j.id = $1 and j.lease = $2 for key share`,
+
+  /**
+   * Links children to the wait of their parent. The lock waits for children that are ending, and makes those that end
+   * later see the links. Returns how many are neither executions nor counted: nothing would report their end.
+   */
+  linkChildren: `
+  with given as (
+    select g.child, g.owned, g.place::int - 1 as position
+    from unnest($3::uuid[], $4::boolean[]) with ordinality as g(child, owned, place)
+  ), standing as materialized (
+    select j.id, j.woken, j.finished_at is not null or $6::boolean as over
+    from ${schema}.job j where j.id = any($3::uuid[]) order by j.id for share
+  ), links as (
+    insert into ${schema}.workflow_child (parent, name, position, child, owned, ended_at)
+    select $1, $2, g.position, g.child, g.owned, case when s.over then ${instant("$5")} end
+    from given g join standing s on s.id = g.child
+  ), wait as (
+    insert into ${schema}.workflow_deferred (execution, kind, name, created_at, remaining, completed_at)
+    select $1, 'children', $2, ${instant("$5")}, count(*) filter (where not s.over),
+      case when count(*) filter (where not s.over) = 0 then ${instant("$5")} end
+    from given g join standing s on s.id = g.child
+  )
+  select count(*)::int as unlinked from standing where woken is null and not over`,
+
+  children: `
+  select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status, j.dead_reason, j.result, j.last_error,
+    ${millis("j.created_at")} as created_at, ${millis("j.finished_at")} as finished_at
+  from ${schema}.workflow_child l left join ${schema}.job j on j.id = l.child
+  where l.parent = $1 and ($2::text is null or l.name = $2)
+  order by l.name, l.position`,
+
+  parents: `
+  select distinct l.parent from ${schema}.workflow_child l
+  where l.child = $1 and exists (select from ${schema}.job j where j.dedupe_key = l.parent and j.woken >= 0)`,
+
+  /** The job of an execution, by the execution's id or the job's. */
+  findExecution: `
+  select j.id from ${schema}.job j where j.dedupe_key = $1 and j.dedupe_scope = 'retained' and j.woken >= 0
+  union all select j.id from ${schema}.job j where j.id = $2::uuid and j.woken >= 0
+  limit 1`,
+
+  showExecution: `
+  select ${executionColumns(schema)}, ${steps(schema, "j.id")} as steps, ${waits(schema, "j.dedupe_key")} as deferreds
+  from ${schema}.job j where j.id = $1`,
+
+  /** Requests the cancellation of everything that the jobs `$1` started and wait for. */
+  cancelBelow: `
+  with ${below(schema)}, chosen as (
+    select id from ${schema}.job where id in (select id from tree) and finished_at is null order by id for update
+  )
+  update ${schema}.job j set ${cancelSet(instant("$2"))}, updated_at = ${instant("$2")}
+  from chosen where j.id = chosen.id
+  returning j.id, j.queue, j.kind, j.status`,
+
+  /** Ends the execution `$1` and everything below it without undoing anything. Their pods lose the lease. */
+  cancelNow: `
+  with ${below(schema)}, chosen as (
+    select id from ${schema}.job
+    where (id in (select id from tree) or id = any($1::uuid[])) and finished_at is null order by id for update
+  )
+  update ${schema}.job j set status = 'dead', dead_reason = 'cancelled', finished_at = ${instant("$2")},
+    death_count = j.death_count + 1, cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
+    lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}, woken = greatest(j.woken + 1, j.woken),
+    last_error = $3
+  from chosen where j.id = chosen.id
+  returning j.id, j.queue, j.kind, j.status`,
+
+  countBelow: `with ${below(schema)} select count(*)::int as count from tree join ${schema}.job j on j.id = tree.id
+    where j.cancel_requested_at is not null`,
+
+  forkSource: `
+  select j.dedupe_key as execution, j.kind, j.version, j.queue, j.payload, j.max_attempts, j.priority, j.key, array(
+    select s.name from ${schema}.workflow_step s where s.job_id = j.id group by s.name order by min(s.sequence)) as steps
+  from ${schema}.job j where j.id = $1`,
+
+  /** Executions, newest first. Parameters: workflow, beginning of the id, status, id of the last one seen, limit, now. */
+  listExecutions: `
+  select ${executionColumns(schema)} from ${schema}.job j
+  where j.woken >= 0 and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
+    and ($4::uuid is null or j.id < $4) and ($3::text is null or ${statusCase(schema)} = $3)
+  order by j.id desc limit $5::int`,
+
+  /** Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. */
+  copyJournal: `
+  with cut as (
+    select min(sequence) as sequence from ${schema}.workflow_step where job_id = $1 and name = $3
+  ), steps as (
+    insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at)
+    select $2, s.name, s.attempt, s.sequence, s.kind, s.outcome, s.exit, s.started_at, s.ended_at, s.retry_at
+    from ${schema}.workflow_step s cross join cut
+    where s.job_id = $1 and s.sequence < cut.sequence and s.kind <> 'undo'
+  ), waits as (
+    insert into ${schema}.workflow_deferred (execution, kind, name, created_at, due_at, completed_at, remaining, exit)
+    select $5, d.kind, d.name, d.created_at, d.due_at, d.completed_at, d.remaining, d.exit
+    from ${schema}.workflow_deferred d
+    where d.execution = $4 and d.completed_at is not null and d.kind = 'signal'
+  )
+  -- The first run must read the journal.
+  update ${schema}.job j set woken = 1 from cut where j.id = $2 and cut.sequence is not null returning j.id`,
+
+  /** Signals that came for executions which were never started, or have started since. */
+  purgeEarly: `
+  with old as materialized (
+    select d.execution, d.kind, d.name, exists (
+      select from ${schema}.job j where j.dedupe_key = d.execution and j.woken >= 0) as started
+    from ${schema}.workflow_deferred d where d.early and d.created_at < ${instant("$1")}
+    order by d.created_at limit $2::int
+  ), known as (
+    update ${schema}.workflow_deferred d set early = false from old
+    where old.started and d.execution = old.execution and d.kind = old.kind and d.name = old.name
+  ), gone as (
+    delete from ${schema}.workflow_deferred d using old
+    where not old.started and d.execution = old.execution and d.kind = old.kind and d.name = old.name
+  )
+  select count(*)::int as seen from old`
+})

@@ -1,0 +1,212 @@
+import { Context, Effect, Layer } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { Wait, WaitKind } from "../../core/Suspension.js"
+import { die, isExecution, type JobRow } from "../JobRowMemory.js"
+import { JobTable } from "../JobTableMemory.js"
+import type { Deferred, Step } from "./Execution.js"
+
+// The workflow tables of the memory layers. Every method runs inside a step of the job table.
+
+export interface ChildLink {
+  readonly parent: string
+  readonly name: string
+  readonly position: number
+  readonly child: JobId
+  readonly owned: boolean
+  readonly endedAt: number | undefined
+}
+
+export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
+
+type Jobs = typeof JobTable.Service
+
+const keyOf = (kind: WaitKind, name: string) => `${kind} ${name}`
+
+const makeTable = (jobs: Jobs) => {
+  const steps = new Map<JobId, ReadonlyArray<Step>>()
+  const deferreds = new Map<string, ReadonlyMap<string, StoredDeferred>>()
+  const links = new Map<string, ReadonlyArray<ChildLink>>()
+  const parentsOf = new Map<JobId, Set<string>>()
+
+  /** Sets or deletes an entry and registers its undo. */
+  const set = <K, V>(map: Map<K, V>, key: K, value: V | undefined) => {
+    const before = map.get(key)
+    if (value === undefined) map.delete(key)
+    else map.set(key, value)
+    jobs.undoWith(() => (before === undefined ? map.delete(key) : map.set(key, before)))
+  }
+
+  const executionRow = (execution: string): JobRow | undefined => {
+    const row = jobs.holderOf(execution)
+    return row !== undefined && isExecution(row) ? row : undefined
+  }
+
+  const putDeferred = (deferred: StoredDeferred) =>
+    set(
+      deferreds,
+      deferred.execution,
+      new Map(deferreds.get(deferred.execution)).set(keyOf(deferred.kind, deferred.name), deferred)
+    )
+
+  const deferred = (execution: string, kind: WaitKind, name: string) => deferreds.get(execution)?.get(keyOf(kind, name))
+
+  const deferredsOf = (execution: string): ReadonlyArray<StoredDeferred> =>
+    [...(deferreds.get(execution)?.values() ?? [])].sort(
+      (a, b) => a.createdAt - b.createdAt || (a.name < b.name ? -1 : 1)
+    )
+
+  const setDeferreds = (execution: string, all: ReadonlyArray<StoredDeferred>) =>
+    set(
+      deferreds,
+      execution,
+      all.length === 0 ? undefined : new Map(all.map((each) => [keyOf(each.kind, each.name), each]))
+    )
+
+  const wake = (execution: string, now: number) => {
+    const row = executionRow(execution)
+    if (row === undefined || row.finishedAt !== undefined || (row.woken === 0 && row.run === undefined)) return
+    const runAt = row.run === undefined ? Math.min(row.runAt, now) : row.runAt
+    jobs.put({ ...row, woken: (row.woken ?? 0) + 1, runAt })
+  }
+
+  /** Counts the end of a job where executions wait for it. */
+  const countEnd = (child: JobId, now: number) => {
+    for (const parent of parentsOf.get(child) ?? []) {
+      const own = links.get(parent) ?? []
+      const ended = own.filter((link) => link.child === child && link.endedAt === undefined)
+      if (ended.length === 0) continue
+      set(
+        links,
+        parent,
+        own.map((link) => (ended.includes(link) ? { ...link, endedAt: now } : link))
+      )
+      for (const name of new Set(ended.map((link) => link.name))) {
+        const wait = deferred(parent, "children", name)
+        if (wait === undefined) continue
+        const remaining = (wait.remaining ?? 0) - ended.filter((link) => link.name === name).length
+        putDeferred({ ...wait, remaining, completedAt: remaining <= 0 ? now : undefined })
+        if (remaining <= 0) wake(parent, now)
+      }
+    }
+  }
+
+  const forget = (row: JobRow) => {
+    set(steps, row.id, undefined)
+    const execution = row.dedupe?.key
+    if (execution === undefined || !isExecution(row)) return
+    set(deferreds, execution, undefined)
+    set(links, execution, undefined)
+  }
+
+  const below = (row: JobRow, seen = new Set<JobId>()): ReadonlyArray<JobRow> => {
+    const own = isExecution(row) && row.dedupe !== undefined ? (links.get(row.dedupe.key) ?? []) : []
+    return own.flatMap(({ child, owned }) => {
+      const found = owned && !seen.has(child) ? jobs.get(child) : undefined
+      if (found === undefined) return []
+      seen.add(child)
+      return [found, ...below(found, seen)]
+    })
+  }
+
+  return {
+    stepsOf: (id: JobId): ReadonlyArray<Step> => steps.get(id) ?? [],
+    setSteps: (id: JobId, all: ReadonlyArray<Step>) =>
+      set(
+        steps,
+        id,
+        [...all].sort((a, b) => a.sequence - b.sequence)
+      ),
+    deferred,
+    deferredsOf,
+    setDeferreds,
+    putDeferred,
+    executionRow,
+    wake,
+    countEnd,
+    forget,
+    below,
+    linksOf: (execution: string): ReadonlyArray<ChildLink> => links.get(execution) ?? [],
+    parentsOf: (child: JobId): ReadonlyArray<string> => [...(parentsOf.get(child) ?? [])],
+    link: (parent: string, added: ReadonlyArray<ChildLink>) => {
+      set(links, parent, [...(links.get(parent) ?? []), ...added])
+      for (const { child } of added) parentsOf.set(child, (parentsOf.get(child) ?? new Set<string>()).add(parent))
+    },
+
+    /** Stores the waits of a suspension. Returns whether one is complete already. */
+    suspend: (execution: string, waits: ReadonlyArray<Wait>, now: number): boolean => {
+      const listed = new Set(waits.map(({ kind, name }) => keyOf(kind, name)))
+      const others = deferredsOf(execution).filter(({ kind, name }) => !listed.has(keyOf(kind, name)))
+      const stored = waits.map(({ dueAt, kind, name }): StoredDeferred => {
+        const known = deferred(execution, kind, name)
+        if (known !== undefined) return { ...known, waiting: true, dueAt: known.dueAt ?? dueAt }
+        const fresh = { exit: undefined, remaining: undefined, completedAt: undefined, waiting: true, early: false }
+        return { execution, kind, name, dueAt, createdAt: now, ...fresh }
+      })
+      setDeferreds(execution, [...others.map((each) => ({ ...each, waiting: false })), ...stored])
+      return stored.some(({ completedAt }) => completedAt !== undefined)
+    },
+
+    /** Forgets failed and undone steps, and waits that did not end. */
+    forgetFailed: (row: JobRow) => {
+      if (!isExecution(row) || row.dedupe === undefined) return
+      const all = steps.get(row.id) ?? []
+      const undone = new Set(all.filter(({ kind }) => kind === "undo").map(({ name }) => name))
+      const kept = all.filter(
+        ({ kind, name, outcome }) => outcome === "done" && kind !== "undo" && !undone.has(`undo:${name}`)
+      )
+      set(steps, row.id, kept)
+      const ended = deferredsOf(row.dedupe.key).filter(
+        ({ completedAt, kind }) => completedAt !== undefined || kind === "children"
+      )
+      setDeferreds(row.dedupe.key, ended)
+    },
+
+    /** Asks a job to stop: a pending plain job is dead, an execution runs again and undoes its steps. */
+    cancelled: (row: JobRow, now: number): JobRow => {
+      if (row.status === "pending" && !isExecution(row)) {
+        return die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
+      }
+      return {
+        ...row,
+        cancelRequestedAt: row.cancelRequestedAt ?? now,
+        updatedAt: now,
+        ...(isExecution(row)
+          ? { woken: (row.woken ?? 0) + 1, runAt: row.run === undefined ? Math.min(row.runAt, now) : row.runAt }
+          : {})
+      }
+    },
+
+    /** Deletes early signals without an execution. */
+    purgeEarly: (before: number) => {
+      for (const [execution, all] of [...deferreds]) {
+        if (executionRow(execution) !== undefined) continue
+        setDeferreds(
+          execution,
+          [...all.values()].filter(({ createdAt, early }) => !early || createdAt >= before)
+        )
+      }
+    }
+  }
+}
+
+/** Journal, waits and links of executions in memory. */
+export class WorkflowTable extends Context.Tag("nightshift/queue/WorkflowTableMemory")<
+  WorkflowTable,
+  ReturnType<typeof makeTable>
+>() {
+  static readonly layer: Layer.Layer<WorkflowTable, never, JobTable> = Layer.effect(
+    WorkflowTable,
+    Effect.map(JobTable, (jobs) => {
+      const table = makeTable(jobs)
+      // Every way in which a job ends passes here, as do deletions.
+      jobs.onRow((before, after, now) => {
+        const row = after ?? before
+        if (row?.woken === undefined) return
+        if (after === undefined) table.forget(row)
+        const isOver = after === undefined || (after.finishedAt !== undefined && before?.finishedAt === undefined)
+        if (isOver && before?.finishedAt === undefined) table.countEnd(row.id, after?.finishedAt ?? now)
+      })
+      return table
+    })
+  )
+}

@@ -1,0 +1,145 @@
+import { Context, type Effect, Either } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import { faultOfText, jsonText } from "../../core/Storable.js"
+import { limits, type StoredJob } from "../../core/StoredJob.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { NewJob } from "../enqueue/NewJob.js"
+import type { JobNotInState } from "../JobErrors.js"
+import type { Enqueued, EnqueueError, HeldJob } from "../Queue.js"
+import type { SearchTooSlow } from "../search/JobSearch.js"
+import type { Child, Execution, ExecutionFilter, ExecutionPage, Journal, NewStep, Step } from "./Execution.js"
+import {
+  type ChildNotLinked,
+  type ExecutionNotFound,
+  InvalidStep,
+  type LeaseLost,
+  type StepNotFound,
+  smallerResult
+} from "./WorkflowErrors.js"
+
+/** A job that becomes an execution. */
+export type NewExecution = Omit<NewJob, "dedupe" | "link" | "id"> & {
+  /** The execution's id, unique among all jobs. */
+  readonly execution: string
+}
+
+/** A child to start. Without an execution id it is a plain job. */
+export type NewChild = Omit<NewJob, "dedupe" | "link" | "id"> & { readonly execution?: string | undefined }
+
+export interface Signal {
+  readonly execution: string
+  readonly name: string
+  /** A JSON value of at most 64 KiB. */
+  readonly value: unknown
+}
+
+/** A step as it is stored. */
+export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
+
+export interface CancelReport {
+  readonly job: StoredJob
+  /** Executions and jobs that were asked to stop or were ended, including the execution itself. */
+  readonly cancelled: number
+}
+
+/**
+ * The journal of workflow executions, and what wakes them. An execution is a job; a run that waits ends with a
+ * `Suspension`, which its handler returns.
+ */
+export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
+  Workflows,
+  {
+    /** Starts an execution, or returns the existing one with this id, in the caller's transaction if there is one. */
+    readonly start: (execution: NewExecution) => Effect.Effect<Enqueued, EnqueueError>
+
+    /** Reads the journal for a run. */
+    readonly load: (run: HeldJob) => Effect.Effect<Journal, LeaseLost | DatabaseError>
+
+    /**
+     * Records a step once, and only while the run holds its lease. Returns what is stored: the step itself, or, as
+     * `repeated`, the one that was recorded before under this name and attempt. Steps recorded at the same time share a
+     * statement. In a caller's transaction the record commits with it.
+     */
+    readonly record: (run: HeldJob, step: NewStep) => Effect.Effect<Recorded, LeaseLost | InvalidStep | DatabaseError>
+
+    /**
+     * Completes a wait for a signal and wakes the execution. The first value stays; a repeated signal changes nothing. A
+     * signal to an execution that does not exist yet is kept until it starts. In a caller's transaction it takes effect
+     * at commit.
+     */
+    readonly signal: (signal: Signal) => Effect.Effect<"completed" | "repeated", InvalidStep | DatabaseError>
+
+    /** Makes a suspended execution due now. Does nothing to one that runs, except that it runs again if it suspends. */
+    readonly wake: (execution: string) => Effect.Effect<void, DatabaseError>
+
+    /**
+     * Starts the children of a step, all or none, and the wait for their ends with the kind `children` and this name. If
+     * that was done before, does nothing. The parent wakes once, when all have ended. Detached children are neither
+     * waited for nor cancelled with the parent.
+     */
+    readonly startChildren: (
+      run: HeldJob,
+      name: string,
+      children: ReadonlyArray<NewChild>,
+      options?: { readonly detached?: boolean }
+    ) => Effect.Effect<void, LeaseLost | ChildNotLinked | EnqueueError>
+
+    /** The children of a step, or of all steps, in order. */
+    readonly children: (execution: string, name?: string) => Effect.Effect<ReadonlyArray<Child>, DatabaseError>
+
+    /**
+     * Cancels an execution and everything it started and waits for. Each undoes its steps in its next run and is then
+     * dead. `now` ends all of them at once and undoes nothing.
+     */
+    readonly cancel: (
+      execution: string,
+      options?: { readonly now?: boolean }
+    ) => Effect.Effect<CancelReport, ExecutionNotFound | JobNotInState | DatabaseError>
+
+    /** Runs a failed or cancelled execution again: failed and undone steps are forgotten, all others are kept. */
+    readonly retry: (execution: string) => Effect.Effect<StoredJob, ExecutionNotFound | JobNotInState | DatabaseError>
+
+    /** Starts a new execution with the payload of another one and its journal before a step. */
+    readonly fork: (
+      execution: string,
+      step: string,
+      options?: { readonly as?: string | undefined }
+    ) => Effect.Effect<
+      { readonly id: JobId; readonly execution: string },
+      ExecutionNotFound | StepNotFound | EnqueueError
+    >
+
+    readonly list: (
+      filter: ExecutionFilter,
+      page: { readonly limit: number; readonly before?: string | undefined }
+    ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
+
+    /** By the execution's id, or by the id of its job. */
+    readonly show: (execution: string) => Effect.Effect<Execution, ExecutionNotFound | DatabaseError>
+  }
+>() {}
+
+/** The job of a new execution. */
+export const jobOf = ({ execution, ...job }: NewExecution): NewJob => ({
+  ...job,
+  link: "execution",
+  dedupe: { key: execution, scope: "retained" }
+})
+
+/** The job of a child. Its end is counted either way. */
+export const jobOfChild = ({ execution, ...job }: NewChild): NewJob =>
+  execution === undefined ? { ...job, link: "counted" } : jobOf({ ...job, execution })
+
+/** Children hand on the results of many jobs, so their step may be as large as a payload. */
+const mostBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
+
+/** Checks a step or signal. Returns its JSON text. */
+export const admitted = (kind: string, name: string, value: unknown): Either.Either<string, InvalidStep> => {
+  const fault = faultOfText(name, limits.keyCharacters)
+  if (fault !== undefined)
+    return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `is no name: it ${fault}` }))
+  return Either.mapLeft(jsonText(value === undefined ? null : value, mostBytes(kind)), (reason) => {
+    const advice = reason.startsWith("is larger") ? `. ${smallerResult}` : ""
+    return new InvalidStep({ step: name, reason: `has a value that ${reason}${advice}` })
+  })
+}

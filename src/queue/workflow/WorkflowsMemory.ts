@@ -1,0 +1,310 @@
+import { Effect, Either, Layer } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import { limits } from "../../core/StoredJob.js"
+import { JobAdmin } from "../admin/JobAdmin.js"
+import { die, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
+import { JobTable } from "../JobTableMemory.js"
+import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
+import { type Child, dueAtOf, type ExecutionSummary, statusOf } from "./Execution.js"
+import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
+import { admitted, jobOf, jobOfChild, Workflows } from "./Workflows.js"
+import { WorkflowTable } from "./WorkflowTableMemory.js"
+
+const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
+
+const make = Effect.gen(function* () {
+  const jobs = yield* JobTable
+  const table = yield* WorkflowTable
+  const queue = yield* Queue
+  const jobAdmin = yield* JobAdmin
+
+  const held = ({ id, lease }: HeldJob): Either.Either<JobRow & { readonly execution: string }, LeaseLost> => {
+    const row = jobs.get(id)
+    return row?.run?.lease === lease && row.dedupe !== undefined
+      ? Either.right({ ...row, execution: row.dedupe.key })
+      : Either.left(new LeaseLost({ id }))
+  }
+
+  const find = (execution: string): Either.Either<JobRow, ExecutionNotFound> => {
+    const byId = jobs.get(execution as JobId)
+    const row = table.executionRow(execution) ?? (byId !== undefined && isExecution(byId) ? byId : undefined)
+    return row === undefined ? Either.left(new ExecutionNotFound({ execution })) : Either.right(row)
+  }
+
+  const record: typeof Workflows.Service.record = (run, step) =>
+    Effect.flatMap(admitted(step.kind, step.name, step.exit), (text) =>
+      Effect.flatten(
+        jobs.step((now) =>
+          Either.map(held(run), ({ id }) => {
+            const known = table.stepsOf(id)
+            const same = known.find(({ attempt, name }) => name === step.name && attempt === step.attempt)
+            if (same !== undefined) return { ...same, repeated: true }
+            const stored = { ...step, retryAt: step.retryAt, exit: JSON.parse(text), endedAt: now }
+            table.setSteps(id, [...known, stored])
+            return { ...stored, repeated: false }
+          })
+        )
+      )
+    )
+
+  const signal: typeof Workflows.Service.signal = ({ execution, name, value }) =>
+    Effect.flatMap(admitted("signal", name, value), (text) =>
+      jobs.step((now) => {
+        const known = table.deferred(execution, "signal", name)
+        if (known?.completedAt === undefined) {
+          const early = table.executionRow(execution) === undefined
+          const fresh = { dueAt: undefined, remaining: undefined, waiting: false, createdAt: now, early }
+          table.putDeferred({
+            ...fresh,
+            ...known,
+            execution,
+            kind: "signal",
+            name,
+            completedAt: now,
+            exit: JSON.parse(text)
+          })
+        }
+        table.wake(execution, now)
+        return known?.completedAt === undefined ? "completed" : "repeated"
+      })
+    )
+
+  const link = (
+    execution: string,
+    name: string,
+    started: ReadonlyArray<{ readonly id: JobId; readonly isNew: boolean }>,
+    detached: boolean
+  ) =>
+    jobs.step((now): Either.Either<void, ChildNotLinked> => {
+      const isOver = (id: JobId) => detached || jobs.get(id)?.finishedAt !== undefined
+      if (started.some(({ id }) => !isOver(id) && jobs.get(id)?.woken === undefined)) {
+        return Either.left(new ChildNotLinked({ execution, name }))
+      }
+      const remaining = started.filter(({ id }) => !isOver(id)).length
+      const added = started.map(({ id, isNew }, position) => ({
+        parent: execution,
+        name,
+        position,
+        child: id,
+        owned: isNew && !detached,
+        endedAt: isOver(id) ? now : undefined
+      }))
+      table.link(execution, added)
+      table.putDeferred({
+        execution,
+        kind: "children",
+        name,
+        createdAt: now,
+        dueAt: undefined,
+        completedAt: remaining === 0 ? now : undefined,
+        exit: undefined,
+        remaining,
+        waiting: false,
+        early: false
+      })
+      return Either.right(undefined)
+    })
+
+  const startChildren: typeof Workflows.Service.startChildren = (run, name, children, { detached = false } = {}) =>
+    Effect.gen(function* () {
+      const execution = yield* Effect.flatten(
+        jobs.step(() =>
+          Either.map(held(run), (row) =>
+            table.deferred(row.execution, "children", name) === undefined ? row.execution : undefined
+          )
+        )
+      )
+      if (execution === undefined) return
+      const started: Array<{ readonly id: JobId; readonly isNew: boolean }> = []
+      for (let from = 0; from < children.length; from += limits.batch) {
+        const answers = yield* queue.enqueue(children.slice(from, from + limits.batch).map(jobOfChild))
+        started.push(...answers.map(({ _tag, id }) => ({ id, isNew: _tag === "Enqueued" })))
+      }
+      yield* Effect.flatten(link(execution, name, started, detached))
+    })
+
+  const childrenOf = (execution: string, name?: string): ReadonlyArray<Child> =>
+    table
+      .linksOf(execution)
+      .filter((each) => name === undefined || each.name === name)
+      .map(({ child, name: step, owned, position }) => {
+        const row = jobs.get(child)
+        return {
+          name: step,
+          position,
+          id: child,
+          owned,
+          job:
+            row === undefined
+              ? undefined
+              : {
+                  kind: row.kind,
+                  execution: isExecution(row) ? row.dedupe?.key : undefined,
+                  status: row.status,
+                  deadReason: row.deadReason,
+                  result: parsed(row.result),
+                  lastError: row.lastError,
+                  createdAt: row.createdAt,
+                  finishedAt: row.finishedAt
+                }
+        }
+      })
+
+  const summary = (row: JobRow, now: number): ExecutionSummary => {
+    const execution = row.dedupe?.key ?? row.id
+    const waits = table
+      .deferredsOf(execution)
+      .filter(({ completedAt, waiting }) => waiting && completedAt === undefined && row.status === "pending")
+    const { deadReason, runAt, status } = row
+    const cancelled = row.cancelRequestedAt !== undefined
+    return {
+      id: row.id,
+      execution,
+      workflow: row.kind,
+      version: row.version,
+      queue: row.queue,
+      status: statusOf({ status, deadReason, cancelled, woken: row.woken ?? 0, runAt, waits }, now),
+      deadReason,
+      payload: parsed(row.payload),
+      result: parsed(row.result),
+      lastError: row.lastError,
+      createdAt: row.createdAt,
+      updatedAt: row.updatedAt,
+      finishedAt: row.finishedAt,
+      dueAt: dueAtOf(status, runAt),
+      waits
+    }
+  }
+
+  const cancel: typeof Workflows.Service.cancel = (execution, { now: atOnce = false } = {}) =>
+    Effect.gen(function* () {
+      const { id } = yield* find(execution)
+      if (!atOnce) {
+        const job = yield* jobAdmin.cancel(id).pipe(Effect.catchTag("JobNotFound", Effect.die))
+        const row = jobs.get(id)
+        const below = row === undefined ? [] : table.below(row)
+        return { job, cancelled: 1 + below.filter((each) => each.cancelRequestedAt !== undefined).length }
+      }
+      return yield* jobs.step((now) => {
+        const row = jobs.get(id)
+        const all = row === undefined ? [] : [row, ...table.below(row)]
+        const open = all.filter(({ finishedAt }) => finishedAt === undefined)
+        const error = "cancelled without undoing its steps"
+        for (const each of open) {
+          const dead = die(each, { reason: "cancelled", counted: true, error, remember: undefined }, now)
+          jobs.putDead({ ...dead, cancelRequestedAt: each.cancelRequestedAt ?? now }, now)
+          jobs.tally.of(each.queue, each.kind).died(1, "cancelled", now)
+        }
+        return { job: toStored(jobs.get(id) ?? (row as JobRow), now), cancelled: open.length }
+      })
+    })
+
+  const fork: typeof Workflows.Service.fork = (execution, step, { as } = {}) =>
+    Effect.gen(function* () {
+      const row = yield* find(execution)
+      const source = row.dedupe?.key ?? execution
+      const steps = table.stepsOf(row.id)
+      const first = steps.find(({ name }) => name === step)
+      const known = [...new Set(steps.map(({ name }) => name))]
+      if (first === undefined) return yield* new StepNotFound({ execution, step, known })
+      const now = yield* jobs.step((instant) => instant)
+      const name = as ?? `${source}:fork:${jobs.ids.job(now)}`
+      const [answer] = yield* queue.enqueue([
+        jobOf({
+          execution: name,
+          kind: row.kind,
+          version: row.version,
+          queue: row.queue,
+          payload: parsed(row.payload),
+          maxAttempts: row.maxAttempts,
+          priority: row.priority,
+          key: row.key,
+          meta: { forkOf: source, forkFrom: step }
+        })
+      ])
+      if (answer === undefined) return yield* Effect.dieMessage("the queue gave no answer")
+      if (answer._tag === "Enqueued") {
+        yield* jobs.step(() => {
+          table.setSteps(
+            answer.id,
+            steps.filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
+          )
+          const signals = table
+            .deferredsOf(source)
+            .filter((each) => each.kind === "signal" && each.completedAt !== undefined)
+          table.setDeferreds(
+            name,
+            signals.map((each) => ({ ...each, execution: name, waiting: false }))
+          )
+          const created = jobs.get(answer.id)
+          // The first run must read the journal.
+          if (created !== undefined) jobs.put({ ...created, woken: 1 })
+        })
+      }
+      return { id: answer.id, execution: name }
+    })
+
+  return Workflows.of({
+    start: (given) =>
+      Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
+        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
+      ) as Effect.Effect<Effect.Effect.Success<ReturnType<typeof Workflows.Service.start>>, EnqueueError>,
+    load: (run) =>
+      Effect.flatten(
+        jobs.step(() =>
+          Either.map(held(run), (row) => ({
+            woken: row.woken ?? 0,
+            cancelled: row.cancelRequestedAt !== undefined,
+            steps: table.stepsOf(row.id),
+            waits: table.deferredsOf(row.execution)
+          }))
+        )
+      ),
+    record,
+    signal,
+    wake: (execution) => jobs.step((now) => table.wake(execution, now)),
+    startChildren,
+    children: (execution, name) => jobs.step(() => childrenOf(execution, name)),
+    cancel,
+    retry: (execution) =>
+      Effect.flatMap(find(execution), ({ id }) =>
+        Effect.catchTags(jobAdmin.requeue(id), { JobNotFound: Effect.die, DedupeKeyHeld: Effect.die })
+      ),
+    fork,
+    list: (filter, { before, limit }) =>
+      jobs.step((now) => {
+        const all = [...jobs.rows()]
+          .filter((row) => isExecution(row) && (before === undefined || row.id < before))
+          .sort((a, b) => (a.id < b.id ? 1 : -1))
+          .map((row) => summary(row, now))
+          .filter(
+            ({ execution, status, workflow }) =>
+              (filter.workflow === undefined || workflow === filter.workflow) &&
+              (filter.status === undefined || status === filter.status) &&
+              (filter.prefix === undefined || execution.startsWith(filter.prefix))
+          )
+        const executions = all.slice(0, limit)
+        return { executions, next: all.length > limit ? executions.at(-1)?.id : undefined }
+      }),
+    show: (execution) =>
+      Effect.flatten(
+        jobs.step((now) =>
+          Either.map(find(execution), (row) => {
+            const found = summary(row, now)
+            return {
+              ...found,
+              steps: table.stepsOf(row.id),
+              deferreds: table.deferredsOf(found.execution),
+              children: childrenOf(found.execution),
+              parents: table.parentsOf(row.id)
+            }
+          })
+        )
+      )
+  })
+})
+
+export const layer: Layer.Layer<Workflows, never, JobTable | WorkflowTable | Queue | JobAdmin> = Layer.effect(
+  Workflows,
+  make
+)

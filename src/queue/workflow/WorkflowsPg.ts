@@ -1,0 +1,354 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import { Clock, Effect, Exit, Layer, Option } from "effect"
+import * as Batcher from "../../core/Batcher.js"
+import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
+import { limits } from "../../core/StoredJob.js"
+import { Database } from "../../database/Database.js"
+import { type DatabaseError, isContention, isDataError, mapErrors } from "../../database/DatabaseError.js"
+import { named } from "../../database/Statements.js"
+import { Tally } from "../../telemetry/Tally.js"
+import { JobAdmin } from "../admin/JobAdmin.js"
+import { jsonArray } from "../enqueue/StampedJob.js"
+import { Notifier } from "../Notifier.js"
+import { type HeldJob, Queue } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
+import { BoundedQuery } from "../search/BoundedQuery.js"
+import { JobSearch } from "../search/JobSearch.js"
+import * as CountedEnds from "./CountedEnds.js"
+import type { Journal, NewStep } from "./Execution.js"
+import * as ExecutionRows from "./ExecutionRows.js"
+import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
+import * as WorkflowSql from "./WorkflowSql.js"
+import { admitted, jobOf, jobOfChild, type Recorded, type Signal, Workflows } from "./Workflows.js"
+
+interface StepToRecord extends NewStep {
+  readonly run: HeldJob
+  readonly text: string
+}
+
+interface SignalToSend extends Signal {
+  readonly text: string
+}
+
+interface CompletedRow {
+  readonly place: number
+  readonly outcome: "completed" | "repeated"
+  readonly queue: string | null
+}
+
+interface JournalRow {
+  readonly place: number
+  readonly woken: number
+  readonly cancelled: boolean
+  readonly steps: ReadonlyArray<ExecutionRows.StepRow>
+  readonly waits: ReadonlyArray<ExecutionRows.DeferredRow>
+}
+
+type RecordError = LeaseLost | DatabaseError
+
+const retrying = <A, E>(effect: Effect.Effect<A, E | DatabaseError>) =>
+  Effect.retry(effect, { times: 3, while: isContention })
+
+const isOutside = Effect.map(Effect.serviceOption(SqlClient.TransactionConnection), Option.isNone)
+
+const make = Effect.gen(function* () {
+  const database = yield* Database
+  const queue = yield* Queue
+  const jobAdmin = yield* JobAdmin
+  const search = yield* JobSearch
+  const notifier = yield* Notifier
+  const tally = yield* Tally
+  const bounded = yield* BoundedQuery
+  const ids = yield* makeGenerator
+  const { direct, schema, sql, transaction } = database
+  const statements = named("workflow", WorkflowSql.make(schema))
+  const counted = CountedEnds.make(database)
+
+  const notify = (queues: ReadonlyArray<string>) =>
+    queues.length === 0
+      ? Effect.void
+      : Effect.flatMap(isOutside, (outside) => notifier.stored(new Set(queues), !outside))
+
+  const writeSteps = (steps: ReadonlyArray<StepToRecord>) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* direct.rows(statements.recordSteps, [
+        SqlArrays.ofPlain(steps.map(({ run }) => run.id)),
+        SqlArrays.ofPlain(steps.map(({ run }) => run.lease)),
+        SqlArrays.ofTexts(steps.map(({ name }) => name)),
+        SqlArrays.ofPlain(steps.map(({ attempt }) => attempt)),
+        SqlArrays.ofPlain(steps.map(({ sequence }) => sequence)),
+        SqlArrays.ofPlain(steps.map(({ kind }) => kind)),
+        SqlArrays.ofPlain(steps.map(({ outcome }) => outcome)),
+        jsonArray(steps.map(({ text }) => text)),
+        SqlArrays.ofPlain(steps.map(({ startedAt }) => startedAt)),
+        SqlArrays.ofNumbers(steps.map(({ retryAt }) => retryAt)),
+        now
+      ])
+      return steps.map((step, place): Exit.Exit<Recorded, RecordError> => {
+        const [, isHeld, outcome, exit] = rows[place] ?? []
+        if (isHeld !== true) return Exit.fail(new LeaseLost({ id: step.run.id }))
+        // A row that was there before: the reply to an earlier try was lost.
+        return Exit.succeed(
+          typeof outcome === "string"
+            ? { outcome: outcome as Recorded["outcome"], exit, repeated: true }
+            : { outcome: step.outcome, exit: step.exit, repeated: false }
+        )
+      })
+    }).pipe(retrying)
+
+  // One lane: the code of an execution receives its results in the order of their sequence.
+  const recorder = yield* Batcher.make<StepToRecord, Recorded, RecordError, never>({
+    weight: ({ text }) => 1 + text.length / 8_192,
+    maxWeight: 500,
+    capacity: 10_000,
+    isolate: (error) => error._tag !== "LeaseLost" && isDataError(error),
+    flush: writeSteps
+  })
+
+  const record: typeof Workflows.Service.record = (run, step) =>
+    Effect.gen(function* () {
+      const text = yield* admitted(step.kind, step.name, step.exit)
+      const one = { ...step, run, text }
+      if (yield* isOutside) return yield* recorder.submit(one)
+      const [exit] = yield* writeSteps([one])
+      return yield* exit ?? Effect.dieMessage("a step has no result")
+    })
+
+  const readJournals = (runs: ReadonlyArray<HeldJob>) =>
+    Effect.gen(function* () {
+      const rows = yield* mapErrors(
+        sql.unsafe<JournalRow>(statements.loadJournal, [
+          SqlArrays.ofPlain(runs.map(({ id }) => id)),
+          SqlArrays.ofPlain(runs.map(({ lease }) => lease))
+        ])
+      )
+      const found = new Map(rows.map((row) => [row.place, row]))
+      return runs.map(({ id }, place): Exit.Exit<Journal, RecordError> => {
+        const row = found.get(place + 1)
+        if (row === undefined) return Exit.fail(new LeaseLost({ id }))
+        return Exit.succeed({
+          woken: row.woken,
+          cancelled: row.cancelled,
+          steps: row.steps.map(ExecutionRows.toStep),
+          waits: row.waits.map(ExecutionRows.toDeferred)
+        })
+      })
+    })
+
+  const reader = yield* Batcher.make<HeldJob, Journal, RecordError, never>({
+    maxWeight: 200,
+    lanes: 2,
+    capacity: 10_000,
+    isolate: () => false,
+    flush: readJournals
+  })
+
+  const complete = (signals: ReadonlyArray<SignalToSend>) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* mapErrors(
+        sql.unsafe<CompletedRow>(statements.completeDeferred, [
+          SqlArrays.ofTexts(signals.map(({ execution }) => execution)),
+          SqlArrays.ofPlain(signals.map(() => "signal")),
+          SqlArrays.ofTexts(signals.map(({ name }) => name)),
+          jsonArray(signals.map(({ text }) => text)),
+          now
+        ])
+      )
+      yield* notify(rows.flatMap((row) => row.queue ?? []))
+      return signals.map((_, place) => Exit.succeed(rows[place]?.outcome ?? "repeated"))
+    })
+
+  const sender = yield* Batcher.make<SignalToSend, "completed" | "repeated", DatabaseError, never>({
+    weight: ({ text }) => 1 + text.length / 8_192,
+    maxWeight: 500,
+    capacity: 10_000,
+    isolate: isDataError,
+    flush: (signals) => retrying(complete(signals))
+  })
+
+  const signal: typeof Workflows.Service.signal = (given) =>
+    Effect.gen(function* () {
+      const text = yield* admitted("signal", given.name, given.value)
+      const one = { ...given, text }
+      if (yield* isOutside) return yield* sender.submit(one)
+      const [exit] = yield* complete([one])
+      return yield* exit ?? Effect.dieMessage("a signal has no result")
+    })
+
+  const find = (execution: string) =>
+    Effect.gen(function* () {
+      const id = isId(execution) ? execution : null
+      const [row] = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.findExecution, [execution, id]))
+      return row === undefined ? yield* new ExecutionNotFound({ execution }) : row.id
+    })
+
+  const startChildren: typeof Workflows.Service.startChildren = (run, name, children, { detached = false } = {}) =>
+    transaction(
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const [parent] = yield* mapErrors(
+          sql.unsafe<{ execution: string; started: boolean }>(statements.holdParent, [run.id, run.lease, name])
+        )
+        if (parent === undefined) return yield* new LeaseLost({ id: run.id })
+        if (parent.started) return
+        const started: Array<{ readonly id: JobId; readonly isNew: boolean }> = []
+        for (let from = 0; from < children.length; from += limits.batch) {
+          const answers = yield* queue.enqueue(children.slice(from, from + limits.batch).map(jobOfChild))
+          started.push(...answers.map(({ _tag, id }) => ({ id, isNew: _tag === "Enqueued" })))
+        }
+        const [row] = yield* mapErrors(
+          sql.unsafe<{ unlinked: number }>(statements.linkChildren, [
+            parent.execution,
+            name,
+            SqlArrays.ofPlain(started.map(({ id }) => id)),
+            SqlArrays.ofPlain(started.map(({ isNew }) => isNew && !detached)),
+            now,
+            detached
+          ])
+        )
+        if ((row?.unlinked ?? 0) > 0) return yield* new ChildNotLinked({ execution: parent.execution, name })
+      })
+    )
+
+  const childrenOf = (execution: string, name?: string) =>
+    Effect.map(mapErrors(sql.unsafe<ExecutionRows.ChildRow>(statements.children, [execution, name ?? null])), (rows) =>
+      rows.map(ExecutionRows.toChild)
+    )
+
+  const cancelNow = (id: JobId) =>
+    transaction(
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const ended = yield* mapErrors(
+          sql.unsafe<CountedEnds.CancelledBelow>(statements.cancelNow, [
+            SqlArrays.ofPlain([id]),
+            now,
+            "cancelled without undoing its steps"
+          ])
+        )
+        for (const { kind, queue: name } of ended) tally.of(name, kind).died(1, "cancelled", now)
+        const woken = yield* counted.count(
+          ended.map((job) => job.id),
+          now
+        )
+        return { ended, woken }
+      })
+    ).pipe(Effect.tap(({ woken }) => notify(woken)))
+
+  const cancel: typeof Workflows.Service.cancel = (execution, { now = false } = {}) =>
+    Effect.gen(function* () {
+      const id = yield* find(execution)
+      const gone = Effect.mapError(() => new ExecutionNotFound({ execution }))
+      if (!now) {
+        const job = yield* jobAdmin
+          .cancel(id)
+          .pipe(Effect.catchTag("JobNotFound", () => new ExecutionNotFound({ execution })))
+        const below = yield* mapErrors(sql.unsafe<{ count: number }>(statements.countBelow, [SqlArrays.ofPlain([id])]))
+        return { job, cancelled: 1 + (below[0]?.count ?? 0) }
+      }
+      const { ended } = yield* retrying(cancelNow(id))
+      return { job: yield* gone(search.get(id)), cancelled: ended.length }
+    })
+
+  const fork: typeof Workflows.Service.fork = (execution, step, { as } = {}) =>
+    transaction(
+      Effect.gen(function* () {
+        const id = yield* find(execution)
+        const [row] = yield* mapErrors(sql.unsafe<ExecutionRows.ForkRow>(statements.forkSource, [id]))
+        if (row === undefined) return yield* new ExecutionNotFound({ execution })
+        if (!row.steps.includes(step)) return yield* new StepNotFound({ execution, step, known: row.steps })
+        const now = yield* Clock.currentTimeMillis
+        const name = as ?? `${row.execution}:fork:${ids.job(now)}`
+        const [answer] = yield* queue.enqueue([
+          jobOf({
+            execution: name,
+            kind: row.kind,
+            version: row.version,
+            queue: row.queue,
+            payload: row.payload,
+            maxAttempts: row.max_attempts,
+            priority: row.priority,
+            key: row.key ?? undefined,
+            meta: { forkOf: row.execution, forkFrom: step }
+          })
+        ])
+        if (answer === undefined) return yield* Effect.dieMessage("the queue gave no answer")
+        if (answer._tag === "Enqueued") {
+          yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name]))
+        }
+        return { id: answer.id, execution: name }
+      })
+    )
+
+  const show: typeof Workflows.Service.show = (execution) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const id = yield* find(execution)
+      const [row] = yield* mapErrors(sql.unsafe<ExecutionRows.ExecutionRow>(statements.showExecution, [id]))
+      if (row === undefined) return yield* new ExecutionNotFound({ execution })
+      const parents = yield* mapErrors(sql.unsafe<{ parent: string }>(statements.parents, [id]))
+      return {
+        ...ExecutionRows.toSummary(row, now),
+        steps: (row.steps ?? []).map(ExecutionRows.toStep),
+        deferreds: (row.deferreds ?? []).map(ExecutionRows.toDeferred),
+        children: yield* childrenOf(row.execution),
+        parents: parents.map(({ parent }) => parent)
+      }
+    })
+
+  return Workflows.of({
+    start: (given) =>
+      Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
+        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
+      ),
+    load: (run) => reader.submit(run),
+    record,
+    signal,
+    wake: (execution) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const woken = yield* mapErrors(
+          sql.unsafe<{ queue: string }>(statements.wakeExecution, [SqlArrays.ofTexts([execution]), now])
+        )
+        yield* notify(woken.map((row) => row.queue))
+      }),
+    startChildren,
+    children: childrenOf,
+    cancel,
+    retry: (execution) =>
+      Effect.flatMap(find(execution), (id) =>
+        Effect.catchTags(jobAdmin.requeue(id), {
+          JobNotFound: () => new ExecutionNotFound({ execution }),
+          DedupeKeyHeld: Effect.die
+        })
+      ),
+    fork,
+    list: (filter, { before, limit }) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const rows = yield* bounded(
+          mapErrors(
+            sql.unsafe<ExecutionRows.ExecutionRow>(statements.listExecutions, [
+              filter.workflow ?? null,
+              filter.prefix ?? null,
+              filter.status ?? null,
+              before ?? null,
+              limit + 1,
+              now
+            ])
+          )
+        )
+        const page = rows.slice(0, limit)
+        return {
+          executions: page.map((row) => ExecutionRows.toSummary(row, now)),
+          next: rows.length > limit ? page.at(-1)?.id : undefined
+        }
+      }),
+    show
+  })
+})
+
+export const layer: Layer.Layer<Workflows, never, Database | Queue | JobAdmin | JobSearch | Notifier | BoundedQuery> =
+  Layer.scoped(Workflows, make)

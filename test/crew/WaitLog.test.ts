@@ -1,0 +1,67 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Effect, Schema } from "effect"
+import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
+import * as WaitLog from "../../src/crew/loops/WaitLog.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import { QueueWaits } from "../../src/measures/QueueWaits.js"
+import * as Job from "../../src/queue/Job.js"
+import { fresh } from "../../src/queue/settings/QueueRow.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import { TestShift } from "../../src/testing/TestShift.js"
+
+const Call = Job.make("call", { payload: Schema.String, queue: "calls" })
+
+const waitsOf = (queue: string) =>
+  Effect.gen(function* () {
+    const waits = yield* QueueWaits
+    const found = yield* waits.during(queue, { from: 0, to: (yield* Clock.currentTimeMillis) + 1 })
+    return found.map(({ reason, since, until }) => [reason, since / 1000, until === undefined ? "lasts" : until / 1000])
+  })
+
+describe("the leader's record of waits", () => {
+  it.effect("names why due jobs of a queue waited, and nothing for jobs that start at once", () =>
+    Effect.gen(function* () {
+      const { advance } = yield* TestShift
+      const queues = yield* Queues
+      const term = (yield* WaitLog.make)()
+      yield* Call.enqueue("now")
+      yield* advance("1 minute")
+      yield* term.run
+      expect(yield* waitsOf("calls")).toEqual([])
+      yield* queues.change("calls", { paused: true })
+      yield* Call.enqueue("later")
+      yield* advance("4 seconds")
+      yield* term.run
+      expect(yield* waitsOf("calls")).toEqual([])
+      yield* advance("1 second")
+      yield* term.run
+      yield* advance("5 seconds")
+      yield* term.run
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, "lasts"]])
+      // Another leader takes over.
+      const next = (yield* WaitLog.make)()
+      yield* next.run
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, "lasts"]])
+      yield* queues.change("calls", { paused: false })
+      yield* advance("5 seconds")
+      yield* next.run
+      expect(yield* waitsOf("calls")).toEqual([["paused", 65, 75]])
+    }).pipe(
+      Effect.provide(ClusterConfig.layer),
+      Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))
+    )
+  )
+
+  it("gives the same reasons as for one job, the lasting ones first", () => {
+    const pod = { queues: ["q"], draining: false, slots: [{ queue: "q", wanted: 2, have: 2, busy: 1 }] }
+    const full = { ...pod, slots: [{ queue: "q", wanted: 2, have: 2, busy: 2 }] }
+    const settings = { ...fresh("q"), throttledUntil: 20 }
+    const perKey = { concurrency: 1, order: "none" } as const
+    expect(WaitLog.reasonOf("q", { ...settings, paused: true }, [], 10)).toBe("paused")
+    expect(WaitLog.reasonOf("q", settings, [{ ...pod, draining: true }], 10)).toBe("no_pod")
+    expect(WaitLog.reasonOf("q", settings, [pod], 10)).toBe("cooling_down")
+    expect(WaitLog.reasonOf("q", settings, [full], 30)).toBe("waiting_for_slot")
+    expect(WaitLog.reasonOf("q", { ...settings, perKey }, [pod], 30)).toBe("key_busy")
+    expect(WaitLog.reasonOf("q", undefined, [pod], 30)).toBeUndefined()
+  })
+})

@@ -1,0 +1,28 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Effect } from "effect"
+import { problems } from "../../src/core/Setting.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+
+const read = (schema: string) =>
+  Effect.map(DatabaseConfig, (config) => config.schema).pipe(
+    Effect.provide(DatabaseConfig.layer),
+    Effect.withConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_SCHEMA", schema]])))
+  )
+
+describe("DATABASE_SCHEMA", () => {
+  it.effect.each(["nightshift", "_x9", "jobs_of_the_order_desk", `a${"b".repeat(55)}`])("accepts %s", (name) =>
+    Effect.gen(function* () {
+      expect(yield* read(name)).toBe(name)
+    })
+  )
+
+  // Statements use the name without quotes, and notification channels are named after it.
+  it.effect.each(["Night", "night-shift", 'a"b', "pg_jobs", "order", "user", "select", "left", `a${"b".repeat(56)}`])(
+    "refuses %s and names the rule",
+    (name) =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(read(name))
+        expect(problems(error).join()).toMatch(/DATABASE_SCHEMA.*at most 56.*no reserved word/)
+      })
+  )
+})

@@ -1,0 +1,293 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Deferred, Effect, Fiber, Redacted, Schedule, type Scope } from "effect"
+import pg from "pg"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+import { quick } from "./FaultCase.js"
+import type { Attempted, JobRow, RunEvent } from "./HistoryChecker.js"
+import { type Pod, token, watch } from "./Pod.js"
+
+export { type Pod, until } from "./Pod.js"
+
+const app = fileURLToPath(new URL("fixtures/fault-app.mjs", import.meta.url))
+
+export interface PodOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly args?: ReadonlyArray<string>
+  /** Whether callers may choose it; true by default. */
+  readonly takesLoad?: boolean
+  /** Start it again whenever it exits with an error, as an orchestrator does. */
+  readonly restarts?: boolean
+}
+
+export interface Wanted {
+  readonly kind: string
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly key?: string
+  readonly queue?: string
+  readonly delayMillis?: number
+  readonly expected?: Attempted["expected"]
+}
+
+/** A database, pods on it, and a record of every job that a caller enqueued. */
+export interface Deployment {
+  /** Reaches the database directly, as its owner. */
+  readonly databaseUrl: string
+  readonly schema: string
+  readonly cwd: string
+  readonly pods: ReadonlyArray<Pod>
+  readonly startPod: (options?: PodOptions) => Effect.Effect<Pod, unknown, Scope.Scope>
+  readonly query: <Row extends object>(
+    text: string,
+    values?: ReadonlyArray<unknown>
+  ) => Effect.Effect<Array<Row>, Error>
+  /** Enqueues until the jobs are acknowledged; an attempt of unknown outcome is repeated with the same ids. */
+  readonly enqueue: (jobs: ReadonlyArray<Wanted>, via?: Pod) => Effect.Effect<ReadonlyArray<string>, Error>
+  /** Answers other than success to enqueue requests. */
+  readonly refusals: ReadonlyArray<string>
+  readonly attempted: ReadonlyArray<Attempted>
+  readonly acknowledged: ReadonlySet<string>
+  readonly rows: Effect.Effect<ReadonlyArray<JobRow>, Error>
+  readonly events: () => ReadonlyArray<RunEvent>
+  /** Runs `serve` with further settings, for pods that must refuse to start. */
+  readonly serveToEnd: (env?: Readonly<Record<string, string>>) => Effect.Effect<Nightshift.Finished>
+  /** Kills pods that have started and do not serve yet. */
+  readonly killStarting: Effect.Effect<void>
+  /** Runs a command line to its end, for example the doctor. */
+  readonly command: (...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
+  /** Whether a pod ended without writing its last counts. */
+  readonly lostCounts: () => boolean
+  /** Warnings and errors in the logs of pods that have ended. */
+  readonly warnings: () => ReadonlyArray<string>
+}
+
+export interface DeploymentOptions {
+  /** Where the database is; a fresh database of the run's server if undefined. */
+  readonly database?: Effect.Effect<Redacted.Redacted, unknown, Scope.Scope>
+  /** Where the pods find it, for example through a proxy. */
+  readonly throughUrl?: (database: Redacted.Redacted) => Effect.Effect<string, unknown, Scope.Scope>
+  readonly env?: Readonly<Record<string, string>>
+  readonly schema?: string
+}
+
+/** Runs a statement on a connection of its own. */
+export const query =
+  (url: string) =>
+  <Row extends object>(text: string, values: ReadonlyArray<unknown> = []): Effect.Effect<Array<Row>, Error> =>
+    Effect.tryPromise({
+      try: async () => {
+        const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000, query_timeout: 10_000 })
+        client.on("error", () => {})
+        await client.connect()
+        try {
+          return (await client.query<Row>(text, [...values])).rows
+        } finally {
+          // Not awaited: a frozen server never says goodbye.
+          client.end().catch(() => {})
+        }
+      },
+      catch: (error) => (error instanceof Error ? error : new Error(String(error)))
+    })
+
+let counter = 0
+/** A UUID version 7: ids sort by the time of their creation. */
+const newId = () => {
+  counter += 1
+  const time = Date.now().toString(16).padStart(12, "0")
+  const count = (counter % 4096).toString(16).padStart(3, "0")
+  const random = () =>
+    Math.floor(Math.random() * 65_536)
+      .toString(16)
+      .padStart(4, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-8${random().slice(1)}-${random()}${random()}${random()}`
+}
+
+const eventsOf = (file: string): ReadonlyArray<RunEvent> =>
+  existsSync(file)
+    ? readFileSync(file, "utf8")
+        .split("\n")
+        .filter((line) => line.endsWith("}"))
+        .map((line) => JSON.parse(line) as RunEvent)
+    : []
+
+/** Creates the database and the ledger; pods are started by `startPod`. */
+export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment, unknown, Scope.Scope> =>
+  Effect.gen(function* () {
+    const cwd = yield* Nightshift.folder
+    const ledger = join(cwd, "ledger.jsonl")
+    writeFileSync(ledger, "")
+    const database = yield* options.database ?? TestDatabase.migrated
+    const databaseUrl = Redacted.value(database)
+    const schema = options.schema ?? "nightshift"
+    const podUrl = options.throughUrl === undefined ? databaseUrl : yield* options.throughUrl(database)
+    const ask = query(databaseUrl)
+    yield* ask("create table public.fault_effect (job uuid not null)")
+    yield* ask("grant all on public.fault_effect to public")
+
+    const env = {
+      DATABASE_URL: podUrl,
+      NIGHTSHIFT_ADMIN_TOKEN: token,
+      FAULT_LEDGER: ledger,
+      DATABASE_POOL: "4",
+      DATABASE_HANDLER_POOL: "4",
+      API_RATE_LIMIT: "0",
+      LOG_LEVEL: "info",
+      LOG_FORMAT: "json",
+      ...quick,
+      ...options.env
+    }
+    const pods: Array<Pod> = []
+    const starting = new Set<Nightshift.Running>()
+    const attempted: Array<Attempted> = []
+    const acknowledged = new Set<string>()
+    const warnings: Array<string> = []
+    const refusals: Array<string> = []
+    let lostCounts = false
+
+    const launch = ({ args = [], env: more = {}, takesLoad = true }: PodOptions) =>
+      Effect.gen(function* () {
+        const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0", ...args], {
+          cwd,
+          env: { ...env, ...more }
+        })
+        starting.add(running)
+        let alive = true
+        yield* Effect.forkScoped(
+          Effect.tap(running.finished, ({ code, signal, stderr }) =>
+            Effect.sync(() => {
+              alive = false
+              if (code !== 0 || stderr.includes("could not write the last counts")) lostCounts = true
+              const lines = stderr.split("\n").filter((line) => /"(WARN|ERROR|FATAL)/.test(line))
+              warnings.push(
+                ...lines.map((line) => `pod ${running.pid}: ${line.slice(0, 600)}`),
+                `pod ${running.pid}: exit ${code ?? signal}`
+              )
+            })
+          )
+        )
+        const [, base = ""] = yield* running.said(/url +(http:\S+)/)
+        starting.delete(running)
+        const pod = watch(running, base, takesLoad, () => alive)
+        pods.push(pod)
+        return pod
+      })
+
+    const startPod = (podOptions: PodOptions = {}) =>
+      Effect.gen(function* () {
+        const pod = yield* launch(podOptions)
+        if (podOptions.restarts === true) {
+          const again = (last: Pod): Effect.Effect<void, unknown, Scope.Scope> =>
+            Effect.flatMap(last.finished, ({ code }) =>
+              code === 0 ? Effect.void : Effect.flatMap(launch(podOptions), again)
+            )
+          yield* Effect.forkScoped(again(pod))
+        }
+        return pod
+      })
+
+    const places = new Map<string, number>()
+    let turn = 0
+    const enqueue = (jobs: ReadonlyArray<Wanted>, via?: Pod) =>
+      Effect.gen(function* () {
+        const records = jobs.map(({ delayMillis, expected = "done", key, kind }): Attempted => {
+          const n = key === undefined ? undefined : (places.get(key) ?? 0) + 1
+          if (key !== undefined && n !== undefined) places.set(key, n)
+          return {
+            id: newId(),
+            kind,
+            expected,
+            ...(key === undefined || n === undefined ? {} : { key, n }),
+            ...(delayMillis === undefined ? {} : { runAt: Date.now() + delayMillis })
+          }
+        })
+        attempted.push(...records)
+        const body = {
+          jobs: jobs.map(({ key, kind, payload, queue }, index) => {
+            const record = records[index]
+            return {
+              id: record?.id,
+              kind,
+              payload: record?.n === undefined ? payload : { ...payload, n: record.n },
+              ...(key === undefined ? {} : { key }),
+              ...(queue === undefined ? {} : { queue }),
+              ...(record?.runAt === undefined ? {} : { runAt: new Date(record.runAt).toISOString() })
+            }
+          })
+        }
+        const attempt = Effect.gen(function* () {
+          const alive = pods.filter((pod) => pod.isAlive() && pod.takesLoad)
+          turn += 1
+          const pod = via?.isAlive() === true ? via : alive[turn % alive.length]
+          if (pod === undefined) return yield* Effect.fail("no pod is alive")
+          const answer = yield* pod.request("POST", "/api/v1/jobs", body)
+          if (answer.status >= 200 && answer.status < 300) return undefined
+          if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) {
+            return yield* Effect.die(new Error(`enqueue was refused: ${answer.status} ${answer.body}`))
+          }
+          refusals.push(`${answer.status} ${answer.body}`)
+          return yield* Effect.fail(`${answer.status} ${answer.body}`)
+        })
+        yield* Effect.retry(attempt, Schedule.spaced("150 millis")).pipe(
+          Effect.timeoutFail({
+            duration: "90 seconds",
+            onTimeout: () => new Error("no pod acknowledged an enqueue within 90 s")
+          }),
+          Effect.mapError((error) => (error instanceof Error ? error : new Error(error)))
+        )
+        for (const { id } of records) acknowledged.add(id)
+        return records.map(({ id }) => id)
+      })
+
+    const deployment: Deployment = {
+      databaseUrl,
+      schema,
+      cwd,
+      pods,
+      startPod,
+      query: ask,
+      enqueue,
+      refusals,
+      attempted,
+      acknowledged,
+      rows: ask<JobRow>(
+        `select id, status, attempt, max_attempts as "maxAttempts", result->>'run' as run, dead_reason as "deadReason"
+         from "${schema}".job where kind <> 'tick' order by id`
+      ),
+      events: () => eventsOf(ledger),
+      serveToEnd: (more) => Nightshift.run(["serve", "--app", app, "--port", "0"], { cwd, env: { ...env, ...more } }),
+      killStarting: Effect.suspend(() =>
+        Effect.forEach(starting, (running) => running.signal("SIGKILL"), { discard: true })
+      ),
+      command: (...args) => Nightshift.run(args, { cwd, env }),
+      lostCounts: () => lostCounts,
+      warnings: () => warnings
+    }
+    return deployment
+  })
+
+/** Enqueues jobs of several kinds at a steady pace until it is interrupted; returns a fiber to stop. */
+export const keepEnqueuing = (
+  deployment: Deployment
+): Effect.Effect<{ readonly stop: Effect.Effect<void, Error> }, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const stopping = yield* Deferred.make<void>()
+    let turn = 0
+    const batch = Effect.suspend(() => {
+      turn += 1
+      return deployment.enqueue([
+        { kind: "work", payload: { ms: 20 + (turn % 5) * 60 } },
+        { kind: "once", payload: { ms: 10 } },
+        { kind: "ordered", payload: { ms: 5 }, key: `key ${turn % 3}` }
+      ])
+    })
+    const loop = Effect.gen(function* () {
+      while (!(yield* Deferred.isDone(stopping))) {
+        yield* batch
+        yield* Effect.sleep("150 millis")
+      }
+    })
+    const fiber = yield* Effect.forkScoped(loop)
+    return { stop: Effect.zipRight(Deferred.succeed(stopping, undefined), Fiber.join(fiber)) }
+  })

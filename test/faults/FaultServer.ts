@@ -1,0 +1,105 @@
+import { randomBytes } from "node:crypto"
+import { appendFile } from "node:fs/promises"
+import { createServer } from "node:net"
+import { join } from "node:path"
+import { Effect, Exit, Option, Redacted, Scope } from "effect"
+import * as DataDirectory from "../../src/database/embedded/DataDirectory.js"
+import * as PostgresBinaries from "../../src/database/embedded/PostgresBinaries.js"
+import * as PostgresServer from "../../src/database/embedded/PostgresServer.js"
+import { choose, scratchDirectory } from "../../src/database/embedded/ServerAccount.js"
+import * as ProcessFamily from "../support/ProcessFamily.js"
+
+/** A PostgreSQL of its own that a case may stop, freeze and reconfigure. */
+export interface FaultServer {
+  readonly url: Redacted.Redacted
+  /** Pid of the running postmaster. */
+  readonly pid: () => number
+  readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
+  /** Waits until the server has ended, after a signal that ends it. */
+  readonly ended: Effect.Effect<void>
+  /** Starts it again at the same address. It must have ended. */
+  readonly start: Effect.Effect<void, unknown>
+  /** Stops every process of the server until the Scope closes. */
+  readonly frozen: Effect.Effect<void, never, Scope.Scope>
+  /** Appends lines to postgresql.conf. Effective at the next start or reload (SIGHUP). */
+  readonly configure: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
+}
+
+// Commits are written to the WAL before they are acknowledged, as in production. Without fsync only a crash of the
+// machine could lose them, and no case crashes the machine.
+const manner: PostgresServer.ServerManner = {
+  initialize: ["--no-data-checksums", "--no-sync"],
+  settings: { fsync: "off", shared_buffers: "32MB" },
+  stop: PostgresServer.throwaway.stop
+}
+
+const freePort = Effect.async<number>((resume) => {
+  const probe = createServer().listen(0, "127.0.0.1", () => {
+    const address = probe.address()
+    probe.close(() => resume(Effect.succeed(typeof address === "object" ? (address?.port ?? 0) : 0)))
+  })
+})
+
+/** Starts a server; `directory` names where its data goes, a temporary folder if undefined. */
+export const make = (
+  options: { readonly directory?: string; readonly settings?: Readonly<Record<string, string>> } = {}
+): Effect.Effect<FaultServer, unknown, Scope.Scope> =>
+  Effect.gen(function* () {
+    const account = yield* choose
+    const binaries = yield* PostgresBinaries.find(account)
+    const scratch = yield* scratchDirectory(account)
+    const data = join(options.directory ?? scratch, "data")
+    const password = Redacted.make(randomBytes(12).toString("hex"))
+    const cluster: PostgresServer.Cluster = {
+      binaries,
+      account,
+      manner: { ...manner, settings: { ...manner.settings, ...options.settings } },
+      directory: scratch,
+      data,
+      removeWhenOrphaned: Option.some(scratch),
+      onOutput: () => {},
+      onLaunch: Effect.void
+    }
+    yield* DataDirectory.makeForServer(data, account)
+    yield* PostgresServer.initialize(cluster, data, password)
+    const port = yield* freePort
+    let running: { readonly server: PostgresServer.PostgresServer; readonly scope: Scope.CloseableScope } | undefined
+    const start = Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      running = { server: yield* Scope.extend(PostgresServer.start(cluster, port, scratch), scope), scope }
+    })
+    const stop = Effect.suspend(() => (running === undefined ? Effect.void : Scope.close(running.scope, Exit.void)))
+    yield* start
+    yield* Effect.addFinalizer(() => stop)
+    const pid = () => running?.server.pid ?? 0
+    const toAll = (pids: ReadonlyArray<number>, signal: NodeJS.Signals) =>
+      Effect.sync(() => {
+        for (const one of pids) {
+          try {
+            process.kill(one, signal)
+          } catch {
+            // A backend that ended meanwhile.
+          }
+        }
+      })
+    return {
+      url: Redacted.make(`postgres://postgres:${Redacted.value(password)}@127.0.0.1:${port}/postgres`),
+      pid,
+      signal: (signal) => Effect.sync(() => void process.kill(pid(), signal)),
+      ended: Effect.suspend(() => Effect.asVoid(running?.server.exited ?? Effect.void)),
+      start: Effect.zipRight(stop, start),
+      frozen: Effect.asVoid(
+        Effect.acquireRelease(
+          Effect.gen(function* () {
+            const pids = [pid(), ...(yield* ProcessFamily.below(pid()))]
+            yield* toAll(pids, "SIGSTOP")
+            return pids
+          }),
+          // The postmaster last: until it runs it reaps no backend, so pids are not reused.
+          (pids) => toAll([...pids].reverse(), "SIGCONT")
+        )
+      ),
+      configure: (...lines) =>
+        Effect.promise(() => appendFile(join(data, "postgresql.conf"), `\n${lines.join("\n")}\n`))
+    }
+  })

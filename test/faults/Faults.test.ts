@@ -1,0 +1,41 @@
+import { Cause, Duration, Effect, Exit, Option } from "effect"
+import { describe, expect, test } from "vitest"
+import { isLong } from "../support/Scale.js"
+import { type FaultCase, groups, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
+import type { FaultMeta } from "./FaultsReporter.js"
+import { cases } from "./Registry.js"
+
+const chosen = isLong ? cases.filter(({ inLongRun }) => inLongRun === true) : cases
+
+const limitOf = ({ recoveryLimit }: FaultCase) => Duration.sum(sumOf(recoveryLimit, quick), slack)
+
+for (const group of groups) {
+  const ofGroup = chosen.filter((each) => each.group === group)
+  if (ofGroup.length === 0) continue
+  describe.concurrent(group, () => {
+    for (const each of ofGroup) {
+      test.concurrent(each.name, { timeout: 300_000 }, async ({ skip, task }) => {
+        const meta = task.meta as FaultMeta
+        const { run: _, ...told } = each
+        meta.fault = told
+        const exit = await Effect.runPromiseExit(Effect.scoped(each.run))
+        if (Exit.isFailure(exit)) {
+          const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
+          if (failure instanceof Unavailable) {
+            meta.unavailable = failure.reason
+            return skip(failure.reason)
+          }
+          throw failure instanceof Error ? failure : new Error(Cause.pretty(exit.cause))
+        }
+        const { measured, recovery, saw } = exit.value
+        meta.observed = {
+          recoveryMillis: Math.round(Duration.toMillis(recovery)),
+          saw,
+          ...(measured === undefined ? {} : { measured })
+        }
+        expect(Duration.toSeconds(recovery), "seconds until recovery").toBeLessThan(Duration.toSeconds(limitOf(each)))
+        return undefined
+      })
+    }
+  })
+}

@@ -1,0 +1,139 @@
+// Compares what callers were told with what the database holds and what the handlers did. The numbers are those of the
+// promises in docs/operate/faults.md.
+
+/** A job whose enqueue was attempted. */
+export interface Attempted {
+  readonly id: string
+  readonly kind: string
+  readonly key?: string
+  /** The position among the jobs of its key. */
+  readonly n?: number
+  /** Not before this instant. */
+  readonly runAt?: number
+  /** How it must end. */
+  readonly expected: "done" | "dead" | "either"
+}
+
+/** A line of the handlers' ledger. */
+export interface RunEvent {
+  readonly event: "start" | "end"
+  readonly job: string
+  readonly kind: string
+  readonly attempt: number
+  /** Identifies one run of one handler in one process. */
+  readonly run: string
+  readonly pid: number
+  readonly at: number
+}
+
+/** A job's row at the end. */
+export interface JobRow {
+  readonly id: string
+  readonly status: string
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly run: string | null
+  readonly deadReason: string | null
+}
+
+export interface Facts {
+  readonly attempted: ReadonlyArray<Attempted>
+  readonly acknowledged: ReadonlySet<string>
+  readonly rows: ReadonlyArray<JobRow>
+  readonly events: ReadonlyArray<RunEvent>
+  /** Effects of transactional jobs that were committed, one entry per row. */
+  readonly committed: ReadonlyArray<string>
+  /** Finished rows that were seen to change. */
+  readonly changedAfterEnd: ReadonlyArray<string>
+  /** The pods' count of completed jobs, or undefined if a pod was killed and lost its last flush. */
+  readonly counted?: number | undefined
+}
+
+const runsOf = (events: ReadonlyArray<RunEvent>) => {
+  const runs = new Map<string, { job: string; start: number; end?: number }>()
+  for (const { at, event, job, run } of events) {
+    const known = runs.get(run)
+    if (event === "start") runs.set(run, { job, start: at })
+    else if (known !== undefined) known.end = at
+  }
+  return runs
+}
+
+/** The clocks of pods and of the test may differ by this much on one machine. */
+const clockTolerance = 50
+
+/** Returns every broken promise as a sentence; empty if all hold. */
+export const check = (facts: Facts): ReadonlyArray<string> => {
+  const found: Array<string> = []
+  const rows = new Map(facts.rows.map((row) => [row.id, row]))
+  const attempted = new Map(facts.attempted.map((job) => [job.id, job]))
+  const runs = runsOf(facts.events)
+  const starts = new Map<string, Array<number>>()
+  for (const { job, start } of runs.values()) starts.set(job, [...(starts.get(job) ?? []), start])
+
+  for (const id of facts.acknowledged) if (!rows.has(id)) found.push(`job ${id} was acknowledged and is lost`)
+  for (const row of facts.rows) {
+    const job = attempted.get(row.id)
+    if (job === undefined) {
+      found.push(`job ${row.id} was never enqueued`)
+      continue
+    }
+    if (row.status !== "done" && row.status !== "dead") found.push(`job ${row.id} never ended: ${row.status}`)
+    else if (job.expected !== "either" && row.status !== job.expected) {
+      found.push(`job ${row.id} is ${row.status} (${row.deadReason}) and not ${job.expected}`)
+    }
+    if (row.attempt > row.maxAttempts) found.push(`job ${row.id} had ${row.attempt} of ${row.maxAttempts} attempts`)
+    if (row.status !== "done") continue
+    const recorded = row.run === null ? undefined : runs.get(row.run)
+    if (recorded?.job !== row.id || recorded.end === undefined) {
+      found.push(`job ${row.id} is done by run ${row.run}, which never ended`)
+    }
+    const first = Math.min(...(starts.get(row.id) ?? []))
+    if (job.runAt !== undefined && first < job.runAt - clockTolerance) {
+      found.push(`job ${row.id} started ${job.runAt - first} ms before its time`)
+    }
+  }
+  for (const id of new Set(facts.changedAfterEnd)) found.push(`job ${id} changed after it had ended`)
+
+  const commits = new Map<string, number>()
+  for (const id of facts.committed) commits.set(id, (commits.get(id) ?? 0) + 1)
+  for (const { id, kind } of facts.attempted) {
+    if (kind !== "once") continue
+    const wanted = rows.get(id)?.status === "done" ? 1 : 0
+    const effects = commits.get(id) ?? 0
+    if (effects !== wanted) found.push(`transactional job ${id} has ${effects} committed effects and not ${wanted}`)
+  }
+
+  found.push(...checkOrder(facts, rows, runs, starts))
+  const done = facts.rows.filter(({ status }) => status === "done").length
+  if (facts.counted !== undefined && facts.counted !== done) {
+    found.push(`the pods counted ${facts.counted} completed jobs, and ${done} are done`)
+  }
+  return found
+}
+
+/** In strict order, a job starts only after its predecessor's recorded run has ended. */
+const checkOrder = (
+  facts: Facts,
+  rows: ReadonlyMap<string, JobRow>,
+  runs: ReadonlyMap<string, { readonly end?: number }>,
+  starts: ReadonlyMap<string, ReadonlyArray<number>>
+): ReadonlyArray<string> => {
+  const found: Array<string> = []
+  const keys = new Map<string, Array<Attempted>>()
+  for (const job of facts.attempted) {
+    if (job.key !== undefined && rows.has(job.id)) keys.set(job.key, [...(keys.get(job.key) ?? []), job])
+  }
+  for (const [key, jobs] of keys) {
+    const inOrder = jobs.sort((one, other) => (one.n ?? 0) - (other.n ?? 0))
+    inOrder.slice(1).forEach((job, index) => {
+      const before = inOrder[index]
+      const end = runs.get(rows.get(before?.id ?? "")?.run ?? "")?.end
+      const first = Math.min(...(starts.get(job.id) ?? [Number.POSITIVE_INFINITY]))
+      if (end !== undefined && first < end) {
+        found.push(`job ${job.n} of key ${key} started ${end - first} ms before job ${before?.n} ended`)
+      }
+    })
+  }
+  return found
+}

@@ -1,0 +1,19 @@
+import * as Middle from "./cases/Middle.js"
+import * as Network from "./cases/Network.js"
+import * as Processes from "./cases/Processes.js"
+import * as Server from "./cases/Server.js"
+import * as Sessions from "./cases/Sessions.js"
+import * as Settings from "./cases/Settings.js"
+import * as Versions from "./cases/Versions.js"
+import type { FaultCase } from "./FaultCase.js"
+
+/** Every case. One file per group. */
+export const cases: ReadonlyArray<FaultCase> = [
+  ...Processes.cases,
+  ...Server.cases,
+  ...Sessions.cases,
+  ...Network.cases,
+  ...Middle.cases,
+  ...Versions.cases,
+  ...Settings.cases
+]

@@ -1,0 +1,99 @@
+import { Effect, Schedule } from "effect"
+import pg from "pg"
+import type { Deployment, Pod, Wanted } from "./Deployment.js"
+import { until } from "./Deployment.js"
+import type { FaultCase, Group } from "./FaultCase.js"
+import * as FaultServer from "./FaultServer.js"
+import { type Story, survive } from "./Survival.js"
+
+// Steps that several cases share.
+
+/** Adds the group to the cases of one file. */
+export const ofGroup = (group: Group, cases: ReadonlyArray<Omit<FaultCase, "group">>): ReadonlyArray<FaultCase> =>
+  cases.map((each) => ({ ...each, group }))
+
+/** The promise of most cases. */
+export const nothingLost =
+  "No acknowledged job is lost, each ends once, and transactional effects are committed exactly once"
+
+/** Jobs of a crashed or unreachable pod wait this long for another pod. */
+export const crashRecovery = ["QUEUE_STALE_AFTER", "QUEUE_REAPER_INTERVAL"] as const
+
+/** A connection that does not answer is replaced after this long. */
+export const connectionRecovery = ["DATABASE_STATEMENT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"] as const
+
+export const first = ({ pods }: Deployment): Effect.Effect<Pod> => nth(pods, 0)
+
+export const second = ({ pods }: Deployment): Effect.Effect<Pod> => nth(pods, 1)
+
+const nth = (pods: ReadonlyArray<Pod>, index: number) => {
+  const pod = pods[index]
+  return pod === undefined ? Effect.dieMessage(`pod ${index} was not started`) : Effect.succeed(pod)
+}
+
+/** The pod that leads the cluster, and another one. */
+export const byLead = (
+  deployment: Deployment
+): Effect.Effect<{ readonly leader: Pod; readonly follower: Pod }, Error> =>
+  Effect.gen(function* () {
+    const [row] = yield* until(
+      "a leader",
+      deployment.query<{ os_pid: number }>(
+        `select os_pid from "${deployment.schema}".leader l join "${deployment.schema}".pod p on p.id = l.pod_id`
+      ),
+      (rows) => rows.length === 1
+    )
+    const leader = deployment.pods.find(({ pid }) => pid === row?.os_pid)
+    const follower = deployment.pods.find(({ pid }) => pid !== row?.os_pid)
+    if (leader === undefined || follower === undefined)
+      return yield* Effect.fail(new Error("the leader is no pod of ours"))
+    return { leader, follower }
+  })
+
+export const slowJobs = (count: number, ms: number): ReadonlyArray<Wanted> =>
+  Array.from({ length: count }, () => ({ kind: "work", payload: { ms } }))
+
+/** A job that harms its process in its first runs; see fixtures/fault-app.mjs. */
+export const hostile = (act: string, options: { readonly ms?: number; readonly times?: number } = {}): Wanted => ({
+  kind: "hostile",
+  payload: { act, ms: options.ms ?? 0, times: options.times ?? 1 }
+})
+
+/** Waits until a run of the job has started. */
+export const started = (deployment: Deployment, id: string | undefined) =>
+  until("a run starts", Effect.sync(deployment.events), (events) => events.some(({ job }) => job === id))
+
+/** Terminates every connection of the pods. */
+export const cutConnections = (deployment: Deployment) =>
+  deployment.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name like 'nightshift%' and pid <> pg_backend_pid()`
+  )
+
+/** Runs a story on a server of its own. */
+export const onServer = (
+  fault: (server: FaultServer.FaultServer, deployment: Deployment) => ReturnType<Story["fault"]>,
+  options: Omit<Story, "fault" | "database"> & { readonly server?: Parameters<typeof FaultServer.make>[0] } = {}
+) =>
+  Effect.flatMap(FaultServer.make(options.server), (server) =>
+    survive({ ...options, database: Effect.succeed(server.url), fault: (deployment) => fault(server, deployment) })
+  )
+
+/** Holds a connection of another program until the Scope closes. */
+export const otherProgram = (url: string) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const client = new pg.Client({ connectionString: url, application_name: "other" })
+      client.on("error", () => {})
+      await client.connect()
+      return client
+    }),
+    (client) => Effect.promise(() => client.end().catch(() => {}))
+  )
+
+export const reload = (deployment: Deployment, setting: string) =>
+  Effect.zipRight(deployment.query(`alter system ${setting}`), deployment.query("select pg_reload_conf()"))
+
+/** Repeats a statement of an operator for some seconds. */
+export const during = (seconds: number, act: Effect.Effect<unknown, Error>, everyMillis: number) =>
+  Effect.repeat(Effect.ignore(act), Schedule.spaced(everyMillis).pipe(Schedule.upTo(`${seconds} seconds`)))

@@ -1,0 +1,3 @@
+import type { FaultCase } from "../FaultCase.js"
+
+export const cases: ReadonlyArray<FaultCase> = []

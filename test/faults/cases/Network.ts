@@ -1,0 +1,305 @@
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Effect, Redacted } from "effect"
+import * as LosingProxy from "../../support/LosingProxy.js"
+import * as Nightshift from "../../support/Nightshift.js"
+import * as ShapingProxy from "../../support/ShapingProxy.js"
+import * as TestDatabase from "../../support/TestDatabase.js"
+import * as Deployment from "../Deployment.js"
+import type { FaultCase } from "../FaultCase.js"
+import { connectionRecovery, crashRecovery, first, nothingLost, ofGroup, second, slowJobs } from "../Steps.js"
+import { type Story, survive } from "../Survival.js"
+
+/** Pods reach the database through a proxy that can stop forwarding without closing connections. */
+const throughMiddlebox = (
+  fault: (proxy: LosingProxy.Stalling, deployment: Deployment.Deployment) => ReturnType<Story["fault"]>
+) =>
+  Effect.gen(function* () {
+    const database = yield* TestDatabase.migrated
+    const proxy = yield* LosingProxy.stalling(database)
+    return yield* survive({
+      database: Effect.succeed(database),
+      throughUrl: () => Effect.succeed(Redacted.value(proxy.url)),
+      leavesSessions: true,
+      fault: (deployment) => fault(proxy, deployment)
+    })
+  })
+
+/** Pods reach the database through a proxy that slows, splits and resets connections. */
+const throughProxy = (
+  fault: (proxy: ShapingProxy.ShapingProxy, deployment: Deployment.Deployment) => ReturnType<Story["fault"]>,
+  options: Omit<Story, "fault"> = {}
+) =>
+  Effect.gen(function* () {
+    const database = yield* TestDatabase.migrated
+    const proxy = yield* ShapingProxy.make(database)
+    return yield* survive({
+      ...options,
+      database: Effect.succeed(database),
+      throughUrl: () => Effect.succeed(Redacted.value(proxy.url)),
+      fault: (deployment) => fault(proxy, deployment)
+    })
+  })
+
+const unanswered = /PostgreSQL did not answer \d+ statements[^"]+/
+
+/** The connections that exist stop working in the given direction; new ones work. */
+const halfOpen = (direction: { readonly replies?: boolean; readonly requests?: boolean }) =>
+  throughMiddlebox((proxy, deployment) =>
+    Effect.gen(function* () {
+      yield* proxy.stall(direction)
+      const saw = yield* Effect.raceAll(deployment.pods.map((pod) => pod.logged(unanswered)))
+      yield* proxy.expire
+      return [saw]
+    })
+  )
+
+/** The replies to statements that contain the text are lost for some seconds, with their connections. */
+const repliesLost = (text: string, seconds = 3) =>
+  throughProxy(
+    (proxy) =>
+      Effect.gen(function* () {
+        yield* proxy.shape({ losesReplyTo: text })
+        yield* Deployment.until("lost replies", Effect.sync(proxy.harmed), (harmed) => harmed > 0)
+        yield* Effect.sleep(`${seconds} seconds`)
+        yield* proxy.shape({})
+        return [`${proxy.harmed()} replies lost`]
+      }),
+    // Named statements travel without their text.
+    { env: { DATABASE_PREPARE: "false" } }
+  )
+
+const names = fileURLToPath(new URL("../fixtures/names.mjs", import.meta.url))
+
+export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
+  {
+    name: "connections half-open: nothing arrives in either direction",
+    promise: nothingLost,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "The log says that statements were not answered and their connections closed",
+    run: halfOpen({})
+  },
+  {
+    name: "connections half-open: statements arrive, replies do not",
+    promise: nothingLost,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "The log says that statements were not answered and their connections closed",
+    inLongRun: true,
+    run: halfOpen({ replies: true })
+  },
+  {
+    name: "connections half-open: replies arrive, statements do not",
+    promise: nothingLost,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "The log says that statements were not answered and their connections closed",
+    run: halfOpen({ requests: true })
+  },
+  {
+    name: "no packets at all for eight seconds, new connections included",
+    promise: nothingLost,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "/readyz is 503 and names the database",
+    run: throughMiddlebox((proxy, deployment) =>
+      Effect.gen(function* () {
+        yield* proxy.stall({ new: true })
+        const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
+        yield* Effect.sleep("5 seconds")
+        yield* proxy.expire
+        yield* proxy.heal
+        return [saw]
+      })
+    )
+  },
+  {
+    name: "one pod cut off from the database, the other not",
+    promise: `${nothingLost}; the pod that was cut off cannot finish jobs that the other has rescued`,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "/readyz of the pod is 503; the other pod logs how many jobs it rescued",
+    inLongRun: true,
+    run: Effect.gen(function* () {
+      const database = yield* TestDatabase.migrated
+      const proxy = yield* LosingProxy.stalling(database)
+      return yield* survive({
+        database: Effect.succeed(database),
+        leavesSessions: true,
+        fault: (deployment) =>
+          Effect.gen(function* () {
+            const island = yield* deployment.startPod({ env: { DATABASE_URL: Redacted.value(proxy.url) } })
+            yield* deployment.enqueue(slowJobs(40, 4_000), island)
+            yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
+              events.some(({ pid }) => pid === island.pid)
+            )
+            yield* proxy.stall({ new: true })
+            const ready = yield* island.untilReadyz(503)
+            const rescued = yield* Effect.raceAll(
+              deployment.pods.filter((pod) => pod !== island).map((pod) => pod.logged(/reaper recover: [^"]+/))
+            )
+            yield* proxy.expire
+            yield* proxy.heal
+            return [ready, rescued]
+          })
+      })
+    })
+  },
+  {
+    name: "messages arrive in one-byte slices",
+    promise: nothingLost,
+    recoveryLimit: [],
+    operatorSees: "Nothing; /readyz stays 200",
+    run: throughProxy((proxy, deployment) =>
+      Effect.gen(function* () {
+        yield* proxy.shape({ sliced: true })
+        yield* Effect.sleep("5 seconds")
+        const saw = yield* (yield* first(deployment)).untilReadyz(200)
+        yield* proxy.shape({})
+        return [saw]
+      })
+    )
+  },
+  {
+    name: "latency of 200 ms per round trip",
+    promise: nothingLost,
+    recoveryLimit: crashRecovery,
+    operatorSees: "Slow statements in /metrics; /readyz stays 200",
+    run: throughProxy((proxy, deployment) =>
+      Effect.gen(function* () {
+        yield* proxy.shape({ delayMillis: 100 })
+        yield* Effect.sleep("6 seconds")
+        const saw = yield* (yield* first(deployment)).untilReadyz(200)
+        yield* proxy.shape({})
+        return [saw]
+      })
+    )
+  },
+  {
+    name: "connections reset at every message",
+    promise: nothingLost,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "Retries in the log",
+    run: throughProxy((proxy) =>
+      Effect.gen(function* () {
+        yield* proxy.shape({ resetsUpTo: 40 })
+        yield* Deployment.until("resets at every message", Effect.sync(proxy.harmed), (harmed) => harmed >= 80)
+        yield* proxy.shape({})
+        return [`${proxy.harmed()} connections reset`]
+      })
+    )
+  },
+  {
+    name: "connections refused for six seconds",
+    promise: nothingLost,
+    recoveryLimit: ["DATABASE_CONNECT_TIMEOUT", ...crashRecovery],
+    operatorSees: "/readyz is 503 and names the database",
+    run: throughProxy((proxy, deployment) =>
+      Effect.gen(function* () {
+        yield* proxy.shape({ refuses: true })
+        const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
+        yield* Effect.sleep("4 seconds")
+        yield* proxy.shape({})
+        return [saw]
+      })
+    )
+  },
+  {
+    name: "the database's name resolves to another address",
+    promise: `${nothingLost}; pods follow the name without a restart`,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "/readyz is 503 until the name resolves to a server that answers",
+    run: Effect.gen(function* () {
+      const database = yield* TestDatabase.migrated
+      const folder = yield* Nightshift.folder
+      const file = join(folder, "address")
+      const old = yield* ShapingProxy.make(database, { host: "127.0.0.2", port: 0 })
+      const url = new URL(Redacted.value(old.url))
+      yield* ShapingProxy.make(database, { host: "127.0.0.3", port: Number(url.port) })
+      writeFileSync(file, "127.0.0.2")
+      url.hostname = "database.test"
+      return yield* survive({
+        database: Effect.succeed(database),
+        throughUrl: () => Effect.succeed(url.href),
+        env: { NODE_OPTIONS: `--import=${names}`, FAULT_ADDRESS: file },
+        fault: (deployment) =>
+          Effect.gen(function* () {
+            yield* old.shape({ refuses: true })
+            const saw = yield* (yield* first(deployment)).untilReadyz(503)
+            writeFileSync(file, "127.0.0.3")
+            return [saw, yield* (yield* first(deployment)).untilReadyz(200)]
+          })
+      })
+    })
+  },
+  {
+    name: "replies to COMMIT lost",
+    promise: nothingLost,
+    recoveryLimit: crashRecovery,
+    operatorSees: "`database unavailable` in the history of jobs whose commit did not arrive",
+    run: repliesLost("COMMIT")
+  },
+  {
+    name: "replies to claims and direct hand-offs lost",
+    promise: nothingLost,
+    recoveryLimit: crashRecovery,
+    operatorSees: "Rescued jobs in the log",
+    run: repliesLost("insert into nightshift.lease")
+  },
+  {
+    name: "replies to inserts of jobs lost",
+    promise: `${nothingLost}; a repeated enqueue with the same id stores one job`,
+    recoveryLimit: crashRecovery,
+    operatorSees: "Enqueue requests answer 503 or are repeated by the pod",
+    run: repliesLost("insert into nightshift.job ")
+  },
+  {
+    name: "replies to results of jobs lost",
+    promise: `${nothingLost}; a result is counted once`,
+    recoveryLimit: crashRecovery,
+    operatorSees: "The log says that results are written again",
+    run: repliesLost("dead_reason = case")
+  },
+  {
+    name: "replies to enqueue requests lost between pod and caller",
+    promise: `${nothingLost}; the caller repeats the request with the same ids, and each job is stored once`,
+    recoveryLimit: [],
+    operatorSees: "Nothing",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const pod = yield* second(deployment)
+          let lost = 0
+          const deaf: Deployment.Pod = {
+            ...pod,
+            request: (method, path, body) =>
+              Effect.map(pod.request(method, path, body), (answer) => {
+                lost += 1
+                return lost % 3 === 0 ? answer : { status: 0, body: "the reply was lost" }
+              })
+          }
+          for (let batch = 0; batch < 10; batch += 1) yield* deployment.enqueue(slowJobs(5, 1), deaf)
+          return [`${lost - Math.floor(lost / 3)} replies lost`]
+        })
+    })
+  },
+  {
+    name: "the listening connection half-open while queries work",
+    promise: `${nothingLost}; jobs of other processes are found by polling`,
+    recoveryLimit: ["QUEUE_POLL"],
+    operatorSees: "Nothing but a delay of at most QUEUE_POLL; /readyz stays 200",
+    run: Effect.gen(function* () {
+      const database = yield* TestDatabase.migrated
+      const proxy = yield* LosingProxy.stalling(database)
+      return yield* survive({
+        database: Effect.succeed(database),
+        env: { DATABASE_LISTEN_URL: Redacted.value(proxy.url) },
+        fault: (deployment) =>
+          Effect.gen(function* () {
+            yield* proxy.stall({ new: true })
+            yield* Effect.sleep("3 seconds")
+            const saw = yield* (yield* first(deployment)).untilReadyz(200)
+            yield* proxy.heal
+            return [saw]
+          })
+      })
+    })
+  }
+])

@@ -1,0 +1,217 @@
+import { Effect, Redacted } from "effect"
+import pg from "pg"
+import * as TestDatabase from "../../support/TestDatabase.js"
+import * as Deployment from "../Deployment.js"
+import type { FaultCase } from "../FaultCase.js"
+import { crashRecovery, first, nothingLost, ofGroup, slowJobs } from "../Steps.js"
+import { survive } from "../Survival.js"
+
+/** Records a migration of a newer release. */
+const newerMigration = (deployment: Deployment.Deployment, oldestCode: string) =>
+  deployment.query(
+    `insert into nightshift.migration (number, name, checksum, oldest_code, applied_at, applied_by)
+     values (2, '0002_future', 'unknown', '${oldestCode}', pg_catalog.clock_timestamp(), '${oldestCode}')`
+  )
+
+const doctorSays = (deployment: Deployment.Deployment, check: string) =>
+  Effect.map(deployment.command("doctor", "--json"), ({ stdout }) => {
+    const { findings } = JSON.parse(stdout) as { findings: Array<{ check: string; status: string; found: string }> }
+    const finding = findings.find((each) => each.check === check)
+    return `doctor: ${check} ${finding?.status}: ${finding?.found.slice(0, 160)}`
+  })
+
+export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
+  {
+    name: "two releases of an app at once: a newer payload version and a new kind",
+    promise: `${nothingLost}; the older pod returns what it cannot read, and the newer one runs it`,
+    recoveryLimit: [],
+    operatorSees: "The jobs' histories say that the older pod has no handler",
+    run: survive({
+      pods: 1,
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const old = yield* first(deployment)
+          const newer = yield* deployment.startPod({ env: { FAULT_RELEASE: "2" } })
+          yield* deployment.enqueue(
+            [
+              { kind: "evolving", payload: { ms: 1, release: 2 } },
+              { kind: "evolving", payload: { ms: 1, release: 2 } },
+              { kind: "newcomer", payload: { ms: 1 } },
+              { kind: "newcomer", payload: { ms: 1 } }
+            ],
+            newer
+          )
+          yield* Effect.sleep("2 seconds")
+          // The rollout ends.
+          yield* old.signal("SIGTERM")
+          const { code } = yield* old.finished
+          const returned = yield* deployment.query<{ error: string }>(
+            "select last_error as error from nightshift.job where unknown_since is not null limit 1"
+          )
+          return [`the older pod exits with ${code}`, ...returned.map(({ error }) => `last error: ${error}`)]
+        })
+    })
+  },
+  {
+    name: "rollout of a newer release, pod by pod, under load",
+    promise: `${nothingLost}; payloads of the older version are upcast`,
+    recoveryLimit: [],
+    operatorSees: "Each pod exits with 0",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          yield* deployment.enqueue(Array.from({ length: 10 }, () => ({ kind: "evolving", payload: { ms: 200 } })))
+          for (const old of [...deployment.pods]) {
+            yield* deployment.startPod({ env: { FAULT_RELEASE: "2" } })
+            yield* old.signal("SIGTERM")
+            yield* old.finished
+          }
+          return ["exit code 0 of each pod"]
+        })
+    })
+  },
+  {
+    name: "older pods on a newer schema that admits them",
+    promise: nothingLost,
+    recoveryLimit: [],
+    operatorSees: "/readyz is 200; the doctor warns of migrations of a newer release",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          yield* deployment.query("alter table nightshift.job add column future text default 'x'")
+          yield* newerMigration(deployment, "0.1.0")
+          yield* deployment.startPod()
+          yield* deployment.enqueue(slowJobs(5, 10))
+          return [yield* (yield* first(deployment)).untilReadyz(200), yield* doctorSays(deployment, "schema")]
+        })
+    })
+  },
+  {
+    name: "a newer schema that needs a newer release, then rolled back",
+    promise: `${nothingLost}; a pod that starts refuses to run`,
+    recoveryLimit: [],
+    operatorSees: "/readyz is 503 and names the release; a pod that starts exits and says the same",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          yield* newerMigration(deployment, "99.0.0")
+          const saw = yield* (yield* first(deployment)).untilReadyz(503, /requires nightshift 99/)
+          const { code, stderr } = yield* deployment.serveToEnd()
+          const refusal = /needs nightshift 99.0.0 or later[^\n]*/.exec(stderr)?.[0]
+          if (code === 0 || refusal === undefined)
+            return yield* Effect.fail(new Error(`exit ${code}: ${stderr.slice(-500)}`))
+          yield* deployment.query("delete from nightshift.migration where number = 2")
+          return [saw, `exit code ${code}: ${refusal}`]
+        })
+    })
+  },
+  {
+    name: "five pods start at once on an empty database",
+    promise: `${nothingLost}; the schema is created once and no pod fails`,
+    recoveryLimit: [],
+    operatorSees: "One pod logs the applied migration",
+    run: survive({
+      pods: 5,
+      database: TestDatabase.empty,
+      fault: (deployment) =>
+        Effect.map(Effect.raceAll(deployment.pods.map((pod) => pod.logged(/applied migration \w+/))), (saw) => [saw])
+    })
+  },
+  {
+    name: "kill -9 of a pod in the middle of its migration",
+    promise: `The database is unchanged, and the next pod migrates it. ${nothingLost}`,
+    recoveryLimit: [],
+    operatorSees: "The next pod logs the applied migration",
+    run: survive({
+      pods: 1,
+      database: TestDatabase.empty,
+      prepare: (deployment) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            // A concurrent migration holds the lock, so the pod stops in its transaction.
+            yield* deployment.query("create schema nightshift")
+            yield* deployment.query(
+              `create table nightshift.migration (number int primary key, name text not null, checksum text not null,
+                 oldest_code text not null, applied_at timestamptz not null, applied_by text not null)`
+            )
+            const other = yield* Effect.acquireRelease(
+              Effect.promise(async () => {
+                const client = new pg.Client({ connectionString: deployment.databaseUrl })
+                await client.connect()
+                await client.query("begin; lock table nightshift.migration in share row exclusive mode")
+                return client
+              }),
+              (client) => Effect.promise(() => client.end())
+            )
+            const victim = yield* Effect.fork(Effect.either(deployment.startPod()))
+            yield* Deployment.until(
+              "the pod waits for the lock",
+              deployment.query<{ pid: number }>("select pid from pg_stat_activity where wait_event_type = 'Lock'"),
+              (rows) => rows.length > 0
+            )
+            yield* deployment.killStarting
+            yield* victim
+            yield* Effect.promise(() => other.query("rollback"))
+          })
+        ),
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          return [yield* (yield* first(deployment)).logged(/applied migration \w+/)]
+        })
+    })
+  },
+  {
+    name: "an index dropped by hand",
+    promise: nothingLost,
+    recoveryLimit: [],
+    operatorSees: "The doctor's check `schema` fails and names the index",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          yield* deployment.query("drop index nightshift.job_key")
+          return [yield* doctorSays(deployment, "schema")]
+        })
+    })
+  },
+  {
+    name: "a schema of an unreleased version",
+    promise: "A pod refuses to start and says what to do; pods on the right schema are not affected",
+    recoveryLimit: [],
+    operatorSees: "Exit code 1 with the way out",
+    run: Effect.gen(function* () {
+      const old = Redacted.value(yield* TestDatabase.migrated)
+      yield* Deployment.query(old)("update nightshift.migration set name = '0001_job', checksum = 'old'")
+      return yield* survive({
+        pods: 1,
+        fault: (deployment) =>
+          Effect.gen(function* () {
+            const { code, stderr } = yield* deployment.serveToEnd({ DATABASE_URL: old })
+            const refusal = /created by an unreleased version[^\n]*/.exec(stderr)?.[0]
+            if (code === 0 || refusal === undefined)
+              return yield* Effect.fail(new Error(`exit ${code}: ${stderr.slice(-500)}`))
+            return [`exit code ${code}: ${refusal.slice(0, 160)}`]
+          })
+      })
+    })
+  },
+  {
+    name: "pods with different heartbeat settings: one is declared dead while it works",
+    promise: `${nothingLost}; results of the pod that lost its jobs are discarded`,
+    recoveryLimit: crashRecovery,
+    operatorSees: "Rescued jobs in the log; nightshift_stale_ends_total rises",
+    run: survive({
+      pods: 1,
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const slow = yield* deployment.startPod({
+            env: { QUEUE_HEARTBEAT: "60s", QUEUE_STALE_AFTER: "300s" }
+          })
+          yield* deployment.enqueue(slowJobs(6, 5_000), slow)
+          const saw = yield* (yield* first(deployment)).logged(/reaper recover: [^"]+/)
+          yield* slow.signal("SIGTERM")
+          yield* slow.finished
+          return [saw]
+        })
+    })
+  }
+])

@@ -1,0 +1,110 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Clock, Effect } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
+import { backends, Doors } from "./Doors.js"
+
+const execution = "greet/Ada"
+const path = `/api/v1/workflows/${encodeURIComponent(execution)}`
+
+/** Starts an execution over HTTP, claims it, and records a step of it. */
+const running = Effect.gen(function* () {
+  const { admin } = yield* Doors
+  const queue = yield* Queue
+  const workflows = yield* Workflows
+  const ids = yield* makeGenerator
+  const json = { workflow: "greet", key: "Ada", payload: { name: "Ada" } }
+  const started = yield* admin("POST", "/api/v1/workflows", { json })
+  const [run] = yield* queue.claim({ queue: "mail", pod: ids.pod(1), limit: 1 })
+  if (run === undefined) return yield* Effect.dieMessage("the execution was not claimed")
+  const now = yield* Clock.currentTimeMillis
+  yield* workflows.record(run, {
+    name: "charge",
+    kind: "run",
+    attempt: 1,
+    sequence: 1,
+    outcome: "done",
+    exit: { value: 7 },
+    startedAt: now
+  })
+  return { started, run, json }
+})
+
+describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
+  it.scopedLive("starts an execution once, lists it, and shows its steps", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const { json, started } = yield* running
+      expect(started).toMatchObject({ status: 201, json: { execution, outcome: "started" } })
+      expect((yield* admin("POST", "/api/v1/workflows", { json })).json).toMatchObject({ execution, outcome: "exists" })
+      const listed = yield* admin("GET", "/api/v1/workflows?workflow=greet&status=running&prefix=greet/")
+      expect(listed.json).toMatchObject({
+        executions: [{ execution, workflow: "greet", status: "running" }],
+        next: null
+      })
+      const { id } = JSON.parse(started.text)
+      for (const address of [path, `/api/v1/workflows/${id}`]) {
+        expect((yield* admin("GET", address)).json).toMatchObject({
+          execution,
+          id,
+          payload: { name: "Ada" },
+          steps: [{ name: "charge", outcome: "done", exit: { value: 7 }, attempt: 1, retryAt: null }],
+          children: [],
+          parents: []
+        })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("takes signals, once each, before an execution exists too", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const signal = (name: string, value: unknown) => admin("POST", `${path}/signal`, { json: { name, value } })
+      expect(yield* signal("approval", { by: "ada" })).toMatchObject({ status: 200, json: { outcome: "completed" } })
+      expect((yield* signal("approval", { by: "eve" })).json).toEqual({ outcome: "repeated" })
+      yield* running
+      expect((yield* admin("GET", path)).json).toMatchObject({
+        deferreds: [{ kind: "signal", name: "approval", value: { by: "ada" } }]
+      })
+      expect((yield* signal("report", "x".repeat(100_000))).status).toBe(400)
+      const audit = yield* admin("GET", `/api/v1/audit?target=${encodeURIComponent(execution)}`)
+      expect(audit.json).toMatchObject({ entries: [{ act: "workflow.signal" }, { act: "workflow.signal" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("retries, forks and cancels", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      const queue = yield* Queue
+      const { run } = yield* running
+      expect((yield* admin("POST", `${path}/retry`)).status).toBe(409)
+      yield* queue.finalize([{ ...run, end: End.Dead({ reason: "rejected", counted: true, error: "no stock" }) }])
+      expect((yield* admin("GET", path)).json).toMatchObject({ status: "failed", lastError: "no stock" })
+      expect((yield* admin("POST", `${path}/retry`)).json).toMatchObject({ status: "pending" })
+      const forked = yield* admin("POST", `${path}/fork`, { json: { step: "charge", as: "greet/Ada again" } })
+      expect(forked).toMatchObject({ status: 201, json: { execution: "greet/Ada again" } })
+      const unknown = yield* admin("POST", `${path}/fork`, { json: { step: "ship" } })
+      expect(unknown).toMatchObject({ status: 404, json: { error: { tag: "StepNotFound", field: "step" } } })
+      const cancelled = yield* admin("POST", `${path}/cancel`, { json: { now: true, reason: "a mistake" } })
+      expect(cancelled.json).toEqual({ execution, cancelled: 1 })
+      expect((yield* admin("GET", path)).json).toMatchObject({ status: "cancelled" })
+      const audit = yield* admin("GET", "/api/v1/audit?act=workflow.cancel")
+      expect(audit.json).toMatchObject({ entries: [{ target: execution, reason: "a mistake" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses what does not exist or does not fit", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* Doors
+      expect((yield* admin("GET", "/api/v1/workflows/nope")).status).toBe(404)
+      expect((yield* admin("POST", "/api/v1/workflows/nope/retry")).status).toBe(404)
+      expect((yield* admin("GET", "/api/v1/workflows?status=odd")).status).toBe(400)
+      const unknown = yield* admin("POST", "/api/v1/workflows", { json: { workflow: "nope", key: "1", payload: {} } })
+      expect(unknown).toMatchObject({ status: 422, json: { error: { tag: "UnknownKind", field: "kind" } } })
+      const missing = yield* admin("POST", "/api/v1/workflows", { json: { workflow: "greet", payload: {} } })
+      expect(missing).toMatchObject({ status: 400, json: { error: { field: "key" } } })
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -1,0 +1,341 @@
+import { assert } from "@effect/vitest"
+import { Duration, Effect, Either } from "effect"
+import { never } from "../../src/core/Suspension.js"
+import { QueueFull } from "../../src/queue/JobErrors.js"
+import { ends, type Law } from "./Line.js"
+import { begin, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
+
+const signal = { kind: "signal", name: "approval" } as const
+
+/** Laws of workflow executions: journal, suspension, wake-ups. */
+export const workflowLaws = (law: Law): void => {
+  law("an execution is started once while it is retained", (line) =>
+    Effect.gen(function* () {
+      const first = yield* line.workflows.start(executionOf(line))
+      const again = yield* line.workflows.start(executionOf(line))
+      assert.deepStrictEqual([first._tag, again._tag, again.id], ["Enqueued", "Deduplicated", first.id])
+      const job = yield* line.claimOne
+      assert.deepStrictEqual(
+        [job.execution?.id, job.execution?.woken, job.execution?.cancelled, job.linked],
+        [`${line.name}/order`, 0, false, true]
+      )
+      yield* end(line, job, done({ ok: true }))
+      assert.strictEqual((yield* line.workflows.start(executionOf(line)))._tag, "Deduplicated")
+    })
+  )
+
+  law("a plain job is no execution", (line) =>
+    Effect.gen(function* () {
+      const job = yield* line.run()
+      assert.deepStrictEqual([job.execution, job.linked], [undefined, false])
+      assert.strictEqual((yield* line.search.get(job.id)).execution, undefined)
+    })
+  )
+
+  law("a step is recorded once: the second record returns the first", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const first = yield* line.workflows.record(job, step("charge"))
+      const second = yield* line.workflows.record(job, step("charge", { exit: { value: "other" } }))
+      assert.deepStrictEqual([first.exit, second.exit], [{ value: "charge" }, { value: "charge" }])
+      const { steps } = yield* line.workflows.load(job)
+      assert.deepStrictEqual(
+        steps.map(({ exit, name, outcome }) => [name, outcome, exit]),
+        [["charge", "done", { value: "charge" }]]
+      )
+    })
+  )
+
+  law("a run that lost its lease records nothing", (line) =>
+    Effect.gen(function* () {
+      const zombie = yield* begin(line)
+      yield* line.crash(zombie)
+      const job = yield* line.claimOne
+      const late = yield* Effect.either(line.workflows.record(zombie, step("charge")))
+      assert.strictEqual(Either.isLeft(late) && late.left._tag, "LeaseLost")
+      assert.strictEqual((yield* Effect.flip(line.workflows.load(zombie)))._tag, "LeaseLost")
+      assert.deepStrictEqual((yield* line.workflows.load(job)).steps, [])
+    })
+  )
+
+  law("a result of more than 64 KiB is refused with the limit", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const error = yield* Effect.flip(
+        line.workflows.record(job, step("report", { exit: { value: "x".repeat(70_000) } }))
+      )
+      assert.strictEqual(error._tag, "InvalidStep")
+      assert.match(error.message, /"report" has a value that is larger than 65536 bytes as JSON/)
+      assert.deepStrictEqual((yield* line.workflows.load(job)).steps, [])
+    })
+  )
+
+  law("a suspension gives the attempt back, adds no history and waits for its earliest instant", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const now = yield* line.now
+      const lost = yield* suspend(line, job, [
+        { kind: "sleep", name: "cool off", dueAt: now + 60_000 },
+        { kind: "signal", name: "approval", dueAt: now + 3_600_000 }
+      ])
+      assert.deepStrictEqual(lost, [])
+      const stored = yield* line.search.get(job.id)
+      assert.deepStrictEqual(
+        [stored.status, stored.attempt, stored.history.length, stored.runAt - now, stored.startedAt],
+        ["pending", 0, 0, 60_000, undefined]
+      )
+      assert.deepStrictEqual(yield* line.claim(), [])
+      yield* line.advance("1 minute")
+      assert.strictEqual((yield* line.claimOne).execution?.woken, 1)
+    })
+  )
+
+  law("what a suspended execution waits for is part of its standing", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const dueAt = (yield* line.now) + 60_000
+      yield* suspend(line, job, [signal, { kind: "sleep", name: "nap", dueAt }])
+      const { waits } = yield* line.standing.of(job.id)
+      assert.deepStrictEqual(waits, [
+        { kind: "sleep", name: "nap", dueAt, remaining: undefined },
+        { ...signal, dueAt: undefined, remaining: undefined }
+      ])
+    })
+  )
+
+  law("a suspension without an instant waits until it is woken", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* suspend(line, job, [signal])
+      assert.strictEqual((yield* line.search.get(job.id)).runAt, never)
+      yield* line.advance(Duration.days(400))
+      assert.deepStrictEqual(yield* line.claim(), [])
+      assert.strictEqual(
+        yield* line.workflows.signal({ execution: `${line.name}/order`, name: "approval", value: 1 }),
+        "completed"
+      )
+      const { waits } = yield* line.workflows.load(yield* line.claimOne)
+      assert.deepStrictEqual(
+        waits.map(({ completedAt, exit, name }) => [name, exit, completedAt !== undefined]),
+        [["approval", 1, true]]
+      )
+    })
+  )
+
+  law("a signal before the start is kept, and the first suspension on it is due at once", (line) =>
+    Effect.gen(function* () {
+      const execution = `${line.name}/order`
+      yield* line.workflows.signal({ execution, name: "approval", value: "early" })
+      const job = yield* begin(line)
+      assert.strictEqual(job.execution?.woken, 0)
+      yield* suspend(line, job, [signal])
+      assert.strictEqual((yield* line.claimOne).id, job.id)
+    })
+  )
+
+  law("a signal during a run makes the next suspension due at once", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const execution = `${line.name}/order`
+      yield* line.workflows.signal({ execution, name: "other", value: null })
+      yield* suspend(line, job, [signal])
+      const again = yield* line.claimOne
+      // This run has seen the wake-up: it sleeps.
+      yield* suspend(line, again, [signal])
+      assert.deepStrictEqual(yield* line.claim(), [])
+    })
+  )
+
+  law("a repeated signal changes nothing, and its first value stays", (line) =>
+    Effect.gen(function* () {
+      const execution = `${line.name}/order`
+      const job = yield* begin(line)
+      yield* suspend(line, job, [signal])
+      const answers = [
+        yield* line.workflows.signal({ execution, name: "approval", value: 1 }),
+        yield* line.workflows.signal({ execution, name: "approval", value: 2 })
+      ]
+      assert.deepStrictEqual(answers, ["completed", "repeated"])
+      const { waits } = yield* line.workflows.load(yield* line.claimOne)
+      assert.deepStrictEqual(waits[0]?.exit, 1)
+    })
+  )
+
+  law("a signal does not start a scheduled execution early", (line) =>
+    Effect.gen(function* () {
+      const now = yield* line.now
+      yield* line.workflows.start(executionOf(line, "order", { runAt: now + 3_600_000 }))
+      for (const value of [1, 2]) yield* line.workflows.signal({ execution: `${line.name}/order`, name: "a", value })
+      assert.deepStrictEqual(yield* line.claim(), [])
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "scheduled")
+    })
+  )
+
+  law("a suspension by a run that lost its lease changes nothing", (line) =>
+    Effect.gen(function* () {
+      const zombie = yield* begin(line)
+      yield* line.crash(zombie)
+      const lost = yield* suspend(line, zombie, [{ kind: "sleep", name: "late", dueAt: (yield* line.now) + 1000 }])
+      assert.deepStrictEqual(lost, [zombie.id])
+      assert.deepStrictEqual((yield* line.workflows.show(`${line.name}/order`)).deferreds, [])
+    })
+  )
+
+  law("a cancelled execution is claimed again to undo its steps, and then dies", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* suspend(line, job, [signal])
+      const { cancelled } = yield* line.workflows.cancel(`${line.name}/order`)
+      assert.strictEqual(cancelled, 1)
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "cancelling")
+      const undoing = yield* line.claimOne
+      assert.strictEqual(undoing.execution?.cancelled, true)
+      // A wait inside an undo does not end it.
+      yield* suspend(line, undoing, [{ kind: "sleep", name: "undo wait", dueAt: (yield* line.now) + 60_000 }])
+      yield* line.advance("1 minute")
+      const last = yield* line.claimOne
+      yield* end(line, last, ends.cancelled)
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "cancelled")
+    })
+  )
+
+  law("a crash does not end a cancelled execution before it has undone its steps", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.cancel(`${line.name}/order`)
+      assert.strictEqual((yield* line.crash(job)).status, "pending")
+      assert.strictEqual((yield* line.claimOne).execution?.cancelled, true)
+    })
+  )
+
+  law("cancel now ends a running execution at once, and its pod loses the lease", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const { job: dead } = yield* line.workflows.cancel(`${line.name}/order`, { now: true })
+      assert.deepStrictEqual([dead.status, dead.deadReason], ["dead", "cancelled"])
+      assert.match(dead.lastError ?? "", /without undoing/)
+      assert.strictEqual((yield* Effect.flip(line.workflows.record(job, step("late"))))._tag, "LeaseLost")
+    })
+  )
+
+  law("a retry forgets failed and undone steps and keeps the others", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("reserve", { sequence: 1 }))
+      yield* line.workflows.record(job, step("charge", { sequence: 2 }))
+      yield* line.workflows.record(job, step("ship", { sequence: 3, outcome: "failed" }))
+      yield* line.workflows.record(job, step("undo:charge", { sequence: 4, kind: "undo" }))
+      yield* end(line, job, ends.dead)
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "failed")
+      yield* line.workflows.retry(`${line.name}/order`)
+      const again = yield* line.claimOne
+      assert.notStrictEqual(again.execution?.woken, 0)
+      assert.deepStrictEqual(
+        (yield* line.workflows.load(again)).steps.map(({ name }) => name),
+        ["reserve"]
+      )
+    })
+  )
+
+  law("a fork copies the payload and the journal before a step", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("reserve", { sequence: 1 }))
+      yield* line.workflows.record(job, step("charge", { sequence: 2 }))
+      yield* end(line, job, ends.dead)
+      const fork = yield* line.workflows.fork(`${line.name}/order`, "charge")
+      const copy = yield* line.claimOne
+      assert.deepStrictEqual([copy.id, copy.execution?.id, copy.payload], [fork.id, fork.execution, { id: "order" }])
+      assert.deepStrictEqual(
+        (yield* line.workflows.load(copy)).steps.map(({ name }) => name),
+        ["reserve"]
+      )
+      const unknown = yield* Effect.flip(line.workflows.fork(`${line.name}/order`, "nothing"))
+      assert.match(unknown.message, /has no step "nothing". Its steps: reserve, charge\./)
+    })
+  )
+
+  law("executions are listed newest first, by workflow, status and beginning of their id", (line) =>
+    Effect.gen(function* () {
+      const prefix = `${line.name}/`
+      const a = yield* begin(line, "a")
+      yield* suspend(line, a, [{ kind: "sleep", name: "nap", dueAt: (yield* line.now) + 3_600_000 }])
+      const b = yield* begin(line, "b")
+      yield* suspend(line, b, [signal])
+      const c = yield* begin(line, "c", { kind: "invoice" })
+      const names = (filter: object, limit = 10, before?: string) =>
+        Effect.map(line.workflows.list({ prefix, ...filter }, { limit, before }), ({ executions }) =>
+          executions.map(({ execution, status }) => `${execution.slice(prefix.length)} ${status}`)
+        )
+      assert.deepStrictEqual(yield* names({}), ["c running", "b waiting", "a sleeping"])
+      assert.deepStrictEqual(yield* names({ workflow: "invoice" }), ["c running"])
+      assert.deepStrictEqual(yield* names({ status: "waiting" }), ["b waiting"])
+      assert.deepStrictEqual(yield* names({ status: "sleeping" }), ["a sleeping"])
+      const page = yield* line.workflows.list({ prefix }, { limit: 1 })
+      assert.deepStrictEqual([page.executions[0]?.id, page.next], [c.id, c.id])
+      assert.deepStrictEqual(yield* names({}, 10, page.next), ["b waiting", "a sleeping"])
+    })
+  )
+
+  law("an execution is shown with its steps and waits, by its id or its job's", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("charge"))
+      yield* suspend(line, job, [signal])
+      for (const id of [`${line.name}/order`, job.id]) {
+        const shown = yield* line.workflows.show(id)
+        assert.deepStrictEqual(
+          [shown.execution, shown.workflow, shown.status, shown.dueAt, shown.steps.length, shown.waits[0]?.name],
+          [`${line.name}/order`, "order", "waiting", undefined, 1, "approval"]
+        )
+      }
+      const error = yield* Effect.flip(line.workflows.show(`${line.name}/nothing`))
+      assert.strictEqual(error._tag, "ExecutionNotFound")
+    })
+  )
+
+  law("retention deletes the journal with the job, and early signals that were never used", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("charge"))
+      yield* line.workflows.signal({ execution: `${line.name}/order`, name: "approval", value: 1 })
+      yield* line.workflows.signal({ execution: `${line.name}/never`, name: "approval", value: 1 })
+      yield* end(line, job, done())
+      yield* line.advance(Duration.days(10))
+      yield* line.queue.purge(Duration.days(7))
+      // A new execution under the same ids sees nothing of the old one.
+      for (const name of ["order", "never"]) {
+        const fresh = yield* begin(line, name)
+        const { steps, waits } = yield* line.workflows.load(fresh)
+        assert.deepStrictEqual([steps, waits], [[], []])
+        yield* end(line, fresh, done())
+      }
+    })
+  )
+
+  law("sleeping executions do not count for the depth cap", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      yield* line.queues.change(line.name, { depthCap: 1 })
+      const job = yield* begin(line)
+      yield* suspend(line, job, [signal])
+      yield* line.advance("6 seconds")
+      yield* line.put()
+      const full = yield* Effect.flip(line.queue.enqueue([line.job()]))
+      assert.instanceOf(full, QueueFull)
+    })
+  )
+
+  law("a sleeping execution does not hold back jobs of its key in strict order", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      yield* line.queues.change(line.name, { perKey: { concurrency: 1, order: "strict" } })
+      const job = yield* begin(line, "order", { key: "ada" })
+      yield* suspend(line, job, [signal])
+      const later = yield* line.run({ key: "ada" })
+      yield* line.end(later, ends.done)
+      yield* line.workflows.signal({ execution: `${line.name}/order`, name: "approval", value: 1 })
+      assert.strictEqual((yield* line.claimOne).id, job.id)
+    })
+  )
+}

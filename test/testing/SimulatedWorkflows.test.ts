@@ -1,0 +1,21 @@
+import { expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Simulation } from "../../src/testing/index.js"
+import { scale } from "../support/Scale.js"
+
+const seeds = scale("WORKFLOW_SEEDS", { usual: 2, long: 2000 })
+
+it.live(
+  "workflow executions keep their promises under all faults",
+  () =>
+    Effect.gen(function* () {
+      let stories = 0
+      for (let seed = 1; seed <= seeds; seed += 1) {
+        const report = yield* Simulation.run({ seed, workflows: true })
+        expect(report.violations, Simulation.describe(report)).toEqual([])
+        stories += report.jobs.filter(({ execution }) => execution !== undefined).length
+      }
+      expect(stories).toBeGreaterThan(seeds)
+    }),
+  { timeout: 3_600_000 }
+)

@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { z } from "zod"
+import { connect, type Shift, worker, workflow } from "../../src/client/index.js"
+import { useDatabase } from "../client/ClientDatabase.js"
+import { scale } from "../support/Scale.js"
+
+// Workflows on PostgreSQL: what virtual time and tables in memory cannot show.
+
+const database = useDatabase()
+let shift: Shift
+beforeAll(async () => {
+  await database.pool().query("create table booking (id text)")
+  shift = await connect(database.url(), { log: false })
+})
+afterAll(() => shift.close())
+
+const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id, queue: "orders" }
+const patience = { timeout: "60s" } as const
+
+it("a transactional step and its record are one transaction: a failed one leaves neither", async () => {
+  const order = workflow("booked", settings, async ({ id }, step) => {
+    await step.transaction(
+      "book",
+      async (sql, { attempt }) => {
+        await sql`insert into booking values (${id})`
+        if (attempt === 1) throw new Error("again")
+      },
+      { backoff: "10ms" }
+    )
+    const rows = await step.transaction(
+      "read",
+      (sql) => sql<{ n: number }>`select count(*)::int as n from booking where id = ${id}`
+    )
+    return rows[0]?.n
+  })
+  await using _ = await worker(shift, { handlers: [order] })
+  await order.start({ id: "A-17" })
+  expect(await order.result("A-17", patience)).toBe(1)
+  const { steps } = await order.show("A-17")
+  expect(steps.map(({ attempt, kind, name, outcome }) => `${name} ${attempt} ${kind} ${outcome}`)).toEqual([
+    "book 1 transaction retrying",
+    "book 2 transaction done",
+    "read 1 transaction done"
+  ])
+})
+
+it("an execution started in the caller's transaction exists when that commits", async () => {
+  const order = workflow("in tx", settings, async () => "ran")
+  await using _ = await worker(shift, { handlers: [order] })
+  const client = await database.pool().connect()
+  await client.query("begin")
+  await order.start({ id: "rolled back" }, { tx: client })
+  await client.query("rollback")
+  await client.query("begin")
+  await order.start({ id: "kept" }, { tx: client })
+  await client.query("commit")
+  client.release()
+  expect(await order.result("kept", patience)).toBe("ran")
+  await expect(order.show("rolled back")).rejects.toMatchObject({ code: "EXECUTION_NOT_FOUND" })
+})
+
+it("no wake-up is lost, whenever a signal comes: before, while and after the execution suspends", async () => {
+  const rounds = scale("WAKE_ROUNDS", { usual: 40, long: 1500 })
+  const order = workflow("waits", settings, async (_, step) => {
+    await step.run("work", () => new Promise((resolve) => setTimeout(resolve, Math.random() * 6)))
+    return step.waitFor("go")
+  })
+  await using _ = await worker(shift, { handlers: [order], queues: { orders: 20 } })
+  const one = async (round: number) => {
+    const id = `r${round}`
+    const start = async () => {
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 6))
+      await order.start({ id })
+    }
+    const signal = async () => {
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 20))
+      await order.signal(id, "go", round)
+    }
+    await Promise.all([start(), signal()])
+    expect(await order.result(id, patience)).toBe(round)
+  }
+  for (let round = 0; round < rounds; round += 20) {
+    await Promise.all(Array.from({ length: Math.min(20, rounds - round) }, (_, index) => one(round + index)))
+  }
+})
+
+it("a parent of many children wakes once, when the last has ended", async () => {
+  const count = scale("CHILDREN", { usual: 60, long: 1000 })
+  let runs = 0
+  const leaf = workflow("leaf", { payload: settings.payload, queue: "orders" }, async ({ id }, step) =>
+    step.run("work", () => Number(id))
+  )
+  const order = workflow("parent", settings, async (_, step) => {
+    runs += 1
+    const all = await step.all(
+      "leaves",
+      Array.from({ length: count }, (_, n) => String(n)),
+      (id) => leaf({ id })
+    )
+    return all.reduce<number>((sum, n) => sum + Number(n), 0)
+  })
+  await using _ = await worker(shift, { handlers: [order, leaf], queues: { orders: 20 } })
+  await order.start({ id: "A" })
+  expect(await order.result("A", patience)).toBe((count * (count - 1)) / 2)
+  expect(runs).toBe(2)
+})
+
+it("a sleeping execution is due at the instant it named", async () => {
+  const order = workflow("sleeps", settings, async (_, step) => {
+    await step.sleep("short", "300ms")
+    return "woke"
+  })
+  await using _ = await worker(shift, { handlers: [order] })
+  await order.start({ id: "A" })
+  expect(await order.result("A", patience)).toBe("woke")
+  const { steps } = await order.show("A")
+  expect((steps[0]?.endedAt ?? 0) - (steps[0]?.startedAt ?? 0)).toBeGreaterThanOrEqual(0)
+})

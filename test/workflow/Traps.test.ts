@@ -1,0 +1,321 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { ChildrenFailedError, child, job, workflow } from "../../src/client/index.js"
+import { testShift } from "../../src/testing/index.js"
+
+// Mistakes that other engines make, on virtual time.
+
+const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id }
+
+/** A promise and the function that resolves it. */
+const gate = () => {
+  let open: () => void = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open: () => open(), opened }
+}
+
+describe("waits and steps side by side", () => {
+  it("a signal that comes while a step runs is not forgotten", async () => {
+    const { open, opened } = gate()
+    const order = workflow("order", settings, async (_, step) => {
+      const [, approval] = await Promise.all([step.run("slow", () => opened), step.waitFor("approval")])
+      return approval
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.signal("A", "approval", "yes")
+    open()
+    expect(await order.result("A")).toBe("yes")
+  })
+
+  it("a step is not recorded as failed when its pod stops", async () => {
+    let tries = 0
+    const order = workflow("order", settings, async (_, step) =>
+      step.run("slow", async ({ signal }) => {
+        tries += 1
+        if (tries > 1) return "done"
+        await new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))))
+      })
+    )
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await shift.crash()
+    await shift.advance("2h")
+    expect(await order.result("A")).toBe("done")
+    expect((await order.show("A")).steps.map(({ outcome }) => outcome)).toEqual(["done"])
+  })
+
+  it("a step that runs while another waits is not suspended", async () => {
+    const { open, opened } = gate()
+    const order = workflow("order", settings, async (_, step) => {
+      await Promise.all([step.sleep("nap", "1h"), step.run("slow", () => opened)])
+      return shift.now().getTime() / 3_600_000
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    expect((await order.show("A")).status).toBe("running")
+    open()
+    await shift.settle()
+    expect((await order.show("A")).status).toBe("sleeping")
+    expect(await order.result("A")).toBe(1)
+  })
+
+  it("a replay gives the winner of a race again, although the loser was recorded later", async () => {
+    const { open, opened } = gate()
+    const winners: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      const winner = await Promise.race([
+        step.run("slow", async () => {
+          await opened
+          return "slow"
+        }),
+        step.run("fast", () => "fast")
+      ])
+      winners.push(winner)
+      await step.run("let the loser end", async () => {
+        open()
+        await opened
+      })
+      await step.sleep("nap", "1h")
+      return winner
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.drain()
+    expect((await order.show("A")).steps.map(({ name }) => name)).toContain("slow")
+    expect([winners, await order.result("A")]).toEqual([["fast", "fast"], "fast"])
+  })
+
+  it("a timeout of a step by a sleep fires while the step runs", async () => {
+    const { opened } = gate()
+    const order = workflow("order", settings, async (_, step) =>
+      Promise.race([
+        step.run("hangs", ({ signal }) => {
+          const stopped = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()))
+          return Promise.race([opened, stopped])
+        }),
+        step.sleep("patience", "1m").then(() => "too late")
+      ])
+    )
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.advance("2m")
+    expect(await order.result("A")).toBe("too late")
+  })
+})
+
+describe("names", () => {
+  it("used again in a loop are numbered, so that each call has its own result", async () => {
+    const order = workflow("order", settings, async (_, step) => {
+      const drawn: Array<number> = []
+      for (let turn = 1; turn <= 3; turn += 1) {
+        drawn.push(await step.run("draw", () => turn))
+        await step.sleep("nap", "1h")
+      }
+      return drawn
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.drain()
+    expect(await order.result("A")).toEqual([1, 2, 3])
+  })
+
+  it("that undos use are refused for steps", async () => {
+    const order = workflow("order", settings, async (_, step) => step.run("undo:charge", () => 1))
+    await using shift = await testShift({ handlers: [order] })
+    const { id } = await order.start({ id: "A" })
+    await shift.settle()
+    expect((await shift.job(id)).lastError).toContain('must not start with "undo:"')
+  })
+})
+
+describe("undo", () => {
+  it("may wait, and goes on where it was", async () => {
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("reserve", () => 1, { undo: () => void log.push("release") })
+      await step.run("charge", () => 2, {
+        undo: async () => {
+          await step.run("ask bank", () => void log.push("ask"))
+          await step.sleep("bank day", "1 day")
+          const answer = await step.waitFor("bank")
+          log.push(`refund ${answer}`)
+        }
+      })
+      throw new Error("no stock")
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const { id } = await order.start({ id: "A" })
+    await shift.advance("1 day")
+    expect(log).toEqual(["ask"])
+    await order.signal("A", "undo:charge/bank", "ok")
+    await shift.settle()
+    expect(log).toEqual(["ask", "refund ok", "release"])
+    expect((await shift.job(id)).lastError).toBe("no stock")
+  })
+
+  it("is retried, and a failure of it is reported and does not stop the others", async () => {
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("reserve", () => 1, { undo: () => void log.push("release") })
+      await step.run("charge", () => 2, {
+        retries: 1,
+        backoff: "1h",
+        undo: () => {
+          log.push("refund")
+          throw new Error("bank closed")
+        }
+      })
+      throw new Error("no stock")
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const { id } = await order.start({ id: "A" })
+    await shift.drain()
+    expect(log).toEqual(["refund", "refund", "release"])
+    expect((await shift.job(id)).lastError).toBe("no stock; undo of charge failed: bank closed")
+  })
+
+  it("includes a step that ended while another one failed", async () => {
+    const { open, opened } = gate()
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await Promise.all([
+        step.run("charge", () => opened, { undo: () => void log.push("refund") }),
+        step.run("reserve", () => Promise.reject(new Error("sold out")), { retries: 0 })
+      ])
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    expect(log).toEqual([])
+    open()
+    await shift.settle()
+    expect(log).toEqual(["refund"])
+  })
+})
+
+describe("children", () => {
+  const ship = workflow("ship", { payload: z.object({ item: z.string() }) }, async ({ item }, step) => {
+    await step.sleep("transport", "1h")
+    if (item === "broken") throw new Error("broken in transit")
+    return `parcel of ${item}`
+  })
+
+  it("run in parallel, wake their parent once and hand on their results", async () => {
+    let runs = 0
+    const order = workflow("order", settings, async (_, step) => {
+      runs += 1
+      return step.all("ship", ["a", "b", "c"], (item) => ship({ item }))
+    })
+    await using shift = await testShift({ handlers: [order, ship] })
+    await order.start({ id: "A" })
+    await shift.drain()
+    expect([await order.result("A"), runs]).toEqual([["parcel of a", "parcel of b", "parcel of c"], 2])
+    const { children } = await order.show("A")
+    expect(children.map((each) => each.job?.execution)).toEqual(["order/A/ship/0", "order/A/ship/1", "order/A/ship/2"])
+  })
+
+  it("that fail do not hang their parent: it learns which, when all have ended", async () => {
+    const order = workflow("order", settings, async (_, step) => {
+      try {
+        return await step.all("ship", ["a", "broken"], (item) => ship({ item }))
+      } catch (error) {
+        if (!(error instanceof ChildrenFailedError)) throw error
+        return [error.message, ...error.failures.map(({ error: reason, position }) => `${position} ${reason}`)]
+      }
+    })
+    await using shift = await testShift({ handlers: [order, ship] })
+    await order.start({ id: "A" })
+    await shift.drain()
+    expect(await order.result("A")).toEqual([
+      '1 of 2 children of "ship" failed; number 1: broken in transit',
+      "1 broken in transit"
+    ])
+  })
+
+  it("shared by two parents wake both", async () => {
+    const once = workflow("once", settings, async (_, step) => step.sleep("work", "1h").then(() => "result"))
+    const order = workflow("order", settings, async (_, step) => step.all("once", ["x"], (id) => once({ id })))
+    await using shift = await testShift({ handlers: [order, once] })
+    for (const id of ["A", "B"]) await order.start({ id })
+    await shift.drain()
+    expect([await order.result("A"), await order.result("B")]).toEqual([["result"], ["result"]])
+  })
+
+  it("may be plain jobs", async () => {
+    const mail = job("mail", { payload: z.string() })
+    const order = workflow("order", settings, async (_, step) =>
+      step.allSettled("mail", ["ada", "nobody"], (to) => child(mail, to))
+    )
+    const mailer = mail.handle(async (to) => {
+      if (to === "nobody") throw new Error("bounced")
+      return `sent to ${to}`
+    })
+    await using shift = await testShift({ handlers: [order, mailer] })
+    await order.start({ id: "A" })
+    await shift.drain()
+    expect(await order.result("A")).toEqual([
+      { status: "done", value: "sent to ada" },
+      { status: "dead", error: "bounced" }
+    ])
+  })
+
+  it("are cancelled with their parent and undo their steps, unless they were started detached", async () => {
+    const log: Array<string> = []
+    const leaf = workflow("leaf", settings, async ({ id }, step) => {
+      await step.run("book", () => id, { undo: (seat) => void log.push(`unbook ${seat}`) })
+      await step.sleep("long", "1 day")
+      log.push(`${id} done`)
+    })
+    const order = workflow("order", settings, async (_, step) => {
+      await step.start("audit", leaf({ id: "detached" }))
+      await step.all("leaves", ["x", "y"], (id) => leaf({ id }))
+    })
+    await using shift = await testShift({ handlers: [order, leaf] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    expect(await order.cancel("A")).toEqual({ cancelled: 3 })
+    await shift.drain()
+    expect(log.sort()).toEqual(["detached done", "unbook x", "unbook y"])
+    expect((await order.show("A")).status).toBe("cancelled")
+  })
+})
+
+describe("operators", () => {
+  it("retry a failed execution from its failed step: undone steps run again, others do not", async () => {
+    const log: Array<string> = []
+    let stock = false
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("price", () => void log.push("price"))
+      await step.run("charge", () => void log.push("charge"), { undo: () => void log.push("refund") })
+      await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { retries: 0 })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    stock = true
+    await order.retry("A")
+    await shift.settle()
+    expect(log).toEqual(["price", "charge", "refund", "charge", "ship"])
+    expect((await order.show("A")).status).toBe("done")
+  })
+
+  it("fork an execution from a step", async () => {
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("charge", () => void log.push("charge"))
+      await step.run("ship", () => void log.push("ship"))
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    expect(await order.fork("A", "ship", { as: "A2" })).toBe("order/A2")
+    await shift.settle()
+    expect([log, (await order.show("A2")).status]).toEqual([["charge", "ship", "ship"], "done"])
+  })
+})
