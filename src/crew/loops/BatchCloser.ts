@@ -2,40 +2,45 @@ import { Clock, Duration, Effect, type Scope } from "effect"
 import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { Batches, batchTopic } from "../../queue/batch/Batches.js"
+import { CrewConfig } from "../CrewConfig.js"
 import type { LeaderLoop } from "./Leader.js"
 
 /** The pause is a twentieth of the newest open batch's age within these bounds: short batches are closed quickly. */
 const shortest = Duration.toMillis("250 millis")
 const longest = Duration.toMillis("30 seconds")
 
-/** The pause without an open batch while signals arrive: a new batch sends one. */
-const idle = Duration.toMillis("1 hour")
+/** The least pause without an open batch while signals arrive: a new batch sends one. */
+const leastIdle = Duration.hours(1)
 
 /**
  * Closes batches whose jobs have all ended. It looks at the jobs instead of counting their ends, because a job can end in
  * many ways: by its handler, an operator, the reaper or a delete. Without an open batch it waits for a signal.
  */
-export const make: Effect.Effect<LeaderLoop, never, Batches | Signals | Scope.Scope> = Effect.gen(function* () {
-  const batches = yield* Batches
-  const signals = yield* Signals
-  const latch = makeLatch()
-  yield* signals.hear(batchTopic, latch.open)
-  let pause = longest
+export const make: Effect.Effect<LeaderLoop, never, Batches | Signals | CrewConfig | Scope.Scope> = Effect.gen(
+  function* () {
+    const batches = yield* Batches
+    const signals = yield* Signals
+    // A shift in a test polls once a week, so that an idle week costs nothing.
+    const idle = Duration.toMillis(Duration.max(leastIdle, (yield* CrewConfig).poll))
+    const latch = makeLatch()
+    yield* signals.hear(batchTopic, latch.open)
+    let pause = longest
 
-  const close = Effect.gen(function* () {
-    pause = longest
-    const { closed, newestOpen } = yield* batches.close
-    const now = yield* Clock.currentTimeMillis
-    if (newestOpen !== undefined) pause = Math.min(longest, Math.max(shortest, (now - newestOpen) / 20))
-    else if (yield* signals.connected) pause = idle
-    return { closed }
-  })
+    const close = Effect.gen(function* () {
+      pause = longest
+      const { closed, newestOpen } = yield* batches.close
+      const now = yield* Clock.currentTimeMillis
+      if (newestOpen !== undefined) pause = Math.min(longest, Math.max(shortest, (now - newestOpen) / 20))
+      else if (yield* signals.connected) pause = idle
+      return { closed }
+    })
 
-  return () => ({
-    name: "batches",
-    about: "closing batches whose jobs have ended",
-    schedule: wakeable(until(Effect.sync(() => Duration.millis(pause))), latch.openedWithin),
-    runAtStart: true,
-    steps: [{ name: "close", timeout: "30 seconds", run: close }]
-  })
-})
+    return () => ({
+      name: "batches",
+      about: "closing batches whose jobs have ended",
+      schedule: wakeable(until(Effect.sync(() => Duration.millis(pause))), latch.openedWithin),
+      runAtStart: true,
+      steps: [{ name: "close", timeout: "30 seconds", run: close }]
+    })
+  }
+)
