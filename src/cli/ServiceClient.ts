@@ -54,5 +54,8 @@ export const make = (url: string, admin: Redacted.Redacted): ServiceClient => ({
         const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
         return new RequestFailed({ path, reason: cause instanceof Error ? cause.message : String(cause) })
       }
-    })
+    }).pipe(
+      // The server may close an idle connection at the moment in which it is used again.
+      Effect.retry({ times: 1, while: ({ status }) => method === "GET" && status === undefined })
+    )
 })

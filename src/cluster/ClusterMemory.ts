@@ -1,6 +1,7 @@
 import { type Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import { type PodId, Term } from "../core/Ids.js"
+import { inOrder } from "../core/LayersInOrder.js"
 import { type Leader, Leadership, TermOver } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 import { Pods, type StoredPod } from "./Pods.js"
@@ -154,7 +155,4 @@ const shares: Layer.Layer<Shares, never, Leadership | ShareTable> = Layer.effect
 )
 
 /** In-memory cluster services. Several pods in one process can form a cluster. */
-export const layer: Layer.Layer<Pods | Shares | Leadership> = Layer.merge(pods, shares).pipe(
-  Layer.provide(ShareTable.layer),
-  Layer.provideMerge(leadership)
-)
+export const layer: Layer.Layer<Pods | Shares | Leadership> = inOrder(leadership, ShareTable.layer, pods, shares)

@@ -1,4 +1,4 @@
-import { Duration, Effect, Schedule } from "effect"
+import { Duration, Effect, type Fiber, Schedule } from "effect"
 import type { PassOutcome } from "./Loop.js"
 
 // Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
@@ -76,12 +76,35 @@ export const makeLatch = (): Latch => {
       wake = undefined
     })
   })
+  const openedBefore = (alarm: Fiber.RuntimeFiber<void>) =>
+    Effect.async<void>((resume) => {
+      const opening = () => {
+        wake = undefined
+        pending = false
+        alarm.unsafeInterruptAsFork(alarm.id())
+        resume(Effect.void)
+      }
+      wake = opening
+      if (pending) return opening()
+      alarm.addObserver(() => {
+        if (wake === opening) wake = undefined
+        resume(Effect.void)
+      })
+      return Effect.sync(() => {
+        wake = undefined
+        alarm.unsafeInterruptAsFork(alarm.id())
+      })
+    })
   return {
     open: () => {
       pending = true
       wake?.()
     },
     opened,
-    openedWithin: (duration) => Effect.raceFirst(Effect.sleep(duration), opened)
+    // Most pauses of a pod pass through here. One fiber for the alarm, where a race would start two and await both.
+    openedWithin: (duration) =>
+      Effect.suspend(() =>
+        pending ? opened : Effect.flatMap(Effect.forkDaemon(Effect.sleep(duration)), (alarm) => openedBefore(alarm))
+      )
   }
 }

@@ -38,7 +38,7 @@ import * as JobHeartbeat from "./loops/JobHeartbeat.js"
 import { Leader } from "./loops/Leader.js"
 import * as MetricsFlush from "./loops/MetricsFlush.js"
 import * as OperationRunner from "./loops/OperationRunner.js"
-import { PodHeartbeat } from "./loops/PodHeartbeat.js"
+import * as PodHeartbeat from "./loops/PodHeartbeat.js"
 import * as Reaper from "./loops/Reaper.js"
 import * as Rebalancer from "./loops/Rebalancer.js"
 import type { SchedulerConfig } from "./loops/SchedulerConfig.js"
@@ -135,8 +135,8 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     }
     yield* SlotReconciler.start
     // Built after the supervisors, so it closes first: leadership is released before the jobs drain.
-    yield* Effect.provide(leaderLoops, yield* Layer.build(Leader.layer))
-    const podHeartbeat = yield* PodHeartbeat
+    yield* Effect.provideService(leaderLoops, Leader, yield* Leader.make)
+    const podHeartbeat = yield* PodHeartbeat.PodHeartbeat
     yield* Effect.addFinalizer(() => {
       for (const supervisor of supervisors.values()) supervisor.rest()
       return podHeartbeat.drain
@@ -160,6 +160,19 @@ const leaderLoops = Effect.gen(function* () {
   yield* leader.runLoop(yield* SchedulerLoop.make)
   yield* leader.runLoop(yield* BatchCloser.make)
 })
+
+/** Builds what the crew shares, in this order, and starts it. Plain effects: a layer for each would double the cost. */
+const staffed = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
+  Effect.gen(function* () {
+    const pod = Context.make(Pod, yield* Pod.make).pipe(Context.add(Supervisors, new Map()))
+    const heartbeat = yield* Effect.provide(PodHeartbeat.make({ queues, kinds: [...registry.keys()] }), pod)
+    const shared = pod.pipe(
+      Context.add(PodHeartbeat.PodHeartbeat, heartbeat),
+      Context.add(Finalizer, yield* Finalizer.make),
+      Context.add(Deadlines, yield* Deadlines.make)
+    )
+    return yield* Effect.provide(hire(queues, registry), shared)
+  })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>
   Effect.gen(function* () {
@@ -192,7 +205,8 @@ export const layer = <R>(
   NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
   R | Needs
 > =>
-  Layer.unwrapScoped(
+  Layer.scoped(
+    Crew,
     Effect.gen(function* () {
       const queues = yield* checked(options.queues)
       // Opened first, so closed last: resources of a handler must outlive its jobs.
@@ -201,11 +215,6 @@ export const layer = <R>(
       yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
       yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
       yield* declareSchedules(options.schedules ?? [])
-      return Layer.scoped(Crew, hire(queues, registry)).pipe(
-        Layer.provide(Deadlines.layer),
-        Layer.provide(Finalizer.layer),
-        Layer.provide(PodHeartbeat.layer({ queues, kinds: [...registry.keys()] })),
-        Layer.provide(Layer.merge(Pod.layer, Supervisors.layer))
-      )
+      return yield* staffed(queues, registry)
     })
   )

@@ -36,29 +36,27 @@ export class Boot extends Context.Tag("nightshift/crew/Boot")<
     readonly startedAt: number
   }
 >() {
-  static readonly layer: Layer.Layer<Boot> = Layer.effect(
-    Boot,
-    Effect.gen(function* () {
-      const ids = yield* makeGenerator
-      const startedAt = yield* Clock.currentTimeMillis
-      return { id: ids.pod(startedAt), startedAt }
-    })
-  )
+  static readonly make: Effect.Effect<typeof Boot.Service> = Effect.gen(function* () {
+    const ids = yield* makeGenerator
+    const startedAt = yield* Clock.currentTimeMillis
+    return { id: ids.pod(startedAt), startedAt }
+  })
+
+  static readonly layer: Layer.Layer<Boot> = Layer.effect(Boot, Boot.make)
 }
 
 const info = MetricSpec.gauge("pod_info", "Always 1; the labels identify this process.", ["label", "version"])
 
 export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, "queues" | "kinds">>() {
-  static readonly layer: Layer.Layer<Pod, never, ClusterConfig | Metrics> = Layer.effect(
-    Pod,
-    Effect.gen(function* () {
-      const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig
-      const { id, startedAt } = yield* Boot
-      const label = podLabel({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
-      const version = Option.getOrElse(workerVersion, () => Package.version.text)
-      const metrics = yield* Metrics
-      metrics.series(info, { label: label ?? id, version }).set(1)
-      return { id, label, version, host: { name: hostname(), pid: process.pid, node: process.version }, startedAt }
-    })
-  ).pipe(Layer.provide(Boot.layer))
+  static readonly make: Effect.Effect<typeof Pod.Service, never, ClusterConfig | Metrics> = Effect.gen(function* () {
+    const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig
+    const { id, startedAt } = yield* Boot.make
+    const label = podLabel({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
+    const version = Option.getOrElse(workerVersion, () => Package.version.text)
+    const metrics = yield* Metrics
+    metrics.series(info, { label: label ?? id, version }).set(1)
+    return { id, label, version, host: { name: hostname(), pid: process.pid, node: process.version }, startedAt }
+  })
+
+  static readonly layer: Layer.Layer<Pod, never, ClusterConfig | Metrics> = Layer.effect(Pod, Pod.make)
 }

@@ -1,5 +1,6 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import type { PodId } from "../core/Ids.js"
+import { inOrder } from "../core/LayersInOrder.js"
 import { type BucketCount, type Grain, type JobCounts, minuteOf, noCounts } from "../telemetry/BucketCount.js"
 import { Histogram } from "../telemetry/Histogram.js"
 import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
@@ -240,4 +241,4 @@ export const queueWaits: Layer.Layer<QueueWaits> = Layer.sync(QueueWaits, () => 
   }
 })
 
-export const layer: Layer.Layer<Measures> = Layer.mergeAll(minuteBuckets, queueWaits, podSamples, databaseHealth)
+export const layer: Layer.Layer<Measures> = inOrder(minuteBuckets, queueWaits, podSamples, databaseHealth)

@@ -1,7 +1,12 @@
 import { Context, Effect, Layer } from "effect"
+import type { Lease, PodId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
-import { toStored } from "./JobRowMemory.js"
+import { newRow } from "./enqueue/EnqueueMemory.js"
+import type { StampedJobs } from "./enqueue/StampedJob.js"
+import { begin, toStored } from "./JobRowMemory.js"
 import { JobTable, type RowListener } from "./JobTableMemory.js"
+import { formOf } from "./settings/QueueRow.js"
+import { QueueTable } from "./settings/QueuesMemory.js"
 
 /** Access to all jobs of the memory layers, for simulations. */
 export class JobsMemory extends Context.Tag("nightshift/queue/JobsMemory")<
@@ -12,12 +17,33 @@ export class JobsMemory extends Context.Tag("nightshift/queue/JobsMemory")<
     readonly all: Effect.Effect<ReadonlyArray<StoredJob>>
     /** Calls the listener synchronously with every written row, before and after. */
     readonly watch: (listener: RowListener) => void
+    /** Stores jobs as claimed by a pod, or as pending if the queue is not open. Returns whether they are claimed. */
+    readonly insertClaimed: (jobs: StampedJobs, lease: Lease, pod: PodId) => Effect.Effect<boolean>
   }
 >() {}
 
-export const layer: Layer.Layer<JobsMemory, never, JobTable> = Layer.effect(
+const insertClaimed = (
+  table: typeof JobTable.Service,
+  queues: typeof QueueTable.Service,
+  jobs: StampedJobs,
+  by: { readonly lease: Lease; readonly pod: PodId },
+  now: number
+): boolean => {
+  const row = queues.rows.get(jobs[0]?.queue ?? "")
+  const form = formOf(row, now)
+  const isOpen = row?.paused !== true && (row?.throttledUntil ?? 0) <= now && !form.keyed && !form.rated
+  for (const job of jobs) {
+    const fresh = newRow(job, job.id, now)
+    table.put(isOpen ? begin(fresh, by, now) : fresh)
+    table.tally.of(job.queue, job.kind).enqueued(1, now)
+  }
+  return isOpen
+}
+
+export const layer: Layer.Layer<JobsMemory, never, JobTable | QueueTable> = Layer.effect(
   JobsMemory,
-  Effect.map(JobTable, (table) => ({
+  Effect.map(Effect.all([JobTable, QueueTable]), ([table, queues]) => ({
+    insertClaimed: (jobs, lease, pod) => table.step((now) => insertClaimed(table, queues, jobs, { lease, pod }, now)),
     changes: table.changes,
     watch: table.onRow,
     all: table.step((now) =>

@@ -1,6 +1,7 @@
 import { Duration, Effect, Either, Layer, type Tracer } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import type { Lease } from "../core/Ids.js"
+import { inOrder } from "../core/LayersInOrder.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
@@ -278,8 +279,21 @@ const make = (
     )
 })
 
-/** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
-export const layer: Layer.Layer<
+const queue = Layer.effect(
+  Queue,
+  Effect.gen(function* () {
+    return make(
+      yield* JobTableMemory.JobTable,
+      yield* QueuesMemory.QueueTable,
+      yield* WorkflowTable,
+      yield* Queues,
+      yield* Routes.Routes,
+      yield* Tracing
+    )
+  })
+)
+
+type Services =
   | Queue
   | Queues
   | JobAdmin
@@ -292,39 +306,24 @@ export const layer: Layer.Layer<
   | Kinds
   | Routes.Routes
   | Signals
-  | JobsMemory.JobsMemory,
-  never,
-  Wakeups
-> = WorkflowsMemory.layer.pipe(
-  Layer.provideMerge(
-    Layer.mergeAll(
-      Layer.provideMerge(
-        BatchesMemory.layer,
-        Layer.effect(
-          Queue,
-          Effect.gen(function* () {
-            return make(
-              yield* JobTableMemory.JobTable,
-              yield* QueuesMemory.QueueTable,
-              yield* WorkflowTable,
-              yield* Queues,
-              yield* Routes.Routes,
-              yield* Tracing
-            )
-          })
-        )
-      ),
-      Layer.provideMerge(OperationsMemory.layer, JobAdminMemory.layer),
-      JobSearchMemory.layer,
-      JobOverviewMemory.layer,
-      JobDiagnosisMemory.layer,
-      JobsMemory.layer
-    )
-  ),
-  Layer.provideMerge(QueuesMemory.layer),
-  Layer.provide(WorkflowTable.layer),
-  Layer.provide(Layer.merge(JobTableMemory.layer, QueuesMemory.table)),
-  Layer.provideMerge(Signals.layerLocal),
-  Layer.provideMerge(QueuesMemory.routes),
-  Layer.merge(layerMemory)
+  | JobsMemory.JobsMemory
+
+/** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
+export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
+  layerMemory,
+  QueuesMemory.routes,
+  Signals.layerLocal,
+  JobTableMemory.layer,
+  QueuesMemory.table,
+  WorkflowTable.layer,
+  QueuesMemory.layer,
+  JobsMemory.layer,
+  JobDiagnosisMemory.layer,
+  JobOverviewMemory.layer,
+  JobSearchMemory.layer,
+  JobAdminMemory.layer,
+  OperationsMemory.layer,
+  queue,
+  BatchesMemory.layer,
+  WorkflowsMemory.layer
 )

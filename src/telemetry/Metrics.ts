@@ -19,7 +19,7 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
     readonly render: Effect.Effect<string>
   }
 >() {
-  static readonly layer: Layer.Layer<Metrics> = Layer.sync(Metrics, () => {
+  static readonly make = (): typeof Metrics.Service => {
     const families = new Map<string, Family>()
     const refreshers: Array<Effect.Effect<void>> = []
 
@@ -36,5 +36,7 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
         return Prometheus.renderFamilies(own) + Prometheus.renderEffectMetrics(yield* Metric.snapshot, own)
       })
     }
-  })
+  }
+
+  static readonly layer: Layer.Layer<Metrics> = Layer.sync(Metrics, Metrics.make)
 }

@@ -1,5 +1,6 @@
 export { type PromiseTestShift, testShift } from "./PromiseTestShift.js"
-export type { Fault, FaultKind } from "./simulation/Faults.js"
+export type { Coverage, FaultKind, Hit, OperationCoverage } from "./simulation/Coverage.js"
+export type { Fault } from "./simulation/Faults.js"
 export type { Call, Change, History, Run } from "./simulation/History.js"
 export type { Violation } from "./simulation/HistoryChecker.js"
 export type { Finding, Invariant } from "./simulation/Invariant.js"

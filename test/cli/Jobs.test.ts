@@ -308,7 +308,7 @@ describe("nightshift --completions", () => {
       )
       // More than a pipe's buffer holds.
       expect(fish?.stdout.length).toBeGreaterThan(65_536)
-      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ simulate" -l \S+ -d '[^']+'$/)
+      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ chaos" -l \S+ -d '[^']+'$/)
       expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
       const complete = (...words: ReadonlyArray<string>) => {
         const script = `${bash?.stdout}

@@ -29,6 +29,23 @@ describe("nightshift simulate", () => {
         code: 2,
         stderr: "nightshift: --pods must be between 1 and 20, got 0.\n"
       })
+      expect(yield* Nightshift.call(["simulate", "--plan", "seed 42"], { cwd })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("--plan: This is not a regression line of a simulation: it is not JSON.")
+      })
+    })
+  )
+
+  it.scopedLive("replays a plan, and prints a table of operations by fault", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const plan = '{"seed":1,"jobs":2,"pods":1,"steps":[{"at":5,"_tag":"Enqueue","nth":1}],"faults":[]}'
+      const replayed = yield* Nightshift.call(["simulate", "--plan", plan, "--trace"], { cwd })
+      expect(replayed).toMatchObject({ code: 0, stderr: "" })
+      expect(replayed.stdout).toMatch(/client +#1 is job 1/)
+      const { stdout } = yield* Nightshift.call(["simulate", "--seed", "5", "--runs", "2", "--coverage"], { cwd })
+      expect(stdout).toMatch(/^operation +count +refused +lost +slow +disconnected +killed +unheard$/m)
+      expect(stdout).toMatch(/^Queue\.claim +\d+ +\d+ +\d+/m)
     })
   )
 })

@@ -222,6 +222,46 @@ const rows: ReadonlyArray<Row> = [
     /is cancelled as requested/,
     now + 55_000
   ],
+  [
+    "that sleeps",
+    {
+      job: { runAt: later },
+      standing: { waits: [{ kind: "sleep", name: "cool off", dueAt: later, remaining: undefined }] }
+    },
+    "sleeping",
+    /It sleeps until/,
+    later
+  ],
+  [
+    "that waits for a signal",
+    {
+      job: { runAt: later },
+      standing: { waits: [{ kind: "signal", name: "approval", dueAt: later, remaining: undefined }] }
+    },
+    "waiting_for_signal",
+    /waits for the signal "approval"/,
+    later
+  ],
+  [
+    "that waits for children",
+    {
+      job: { runAt: later },
+      standing: { waits: [{ kind: "children", name: "ship", dueAt: undefined, remaining: 2 }] }
+    },
+    "waiting_for_child",
+    /"ship" waits for children\. 2 of them/,
+    later
+  ],
+  [
+    "whose code has changed",
+    {
+      job: { runAt: later },
+      standing: { waits: [{ kind: "changed", name: "charge", dueAt: undefined, remaining: undefined }] }
+    },
+    "changed",
+    /no longer follows its journal at step "charge"/,
+    later
+  ],
   ["that is done", { job: { status: "done" } }, "done", /is done/],
   ["out of attempts", { job: dead("exhausted") }, "dead", /All its 5 attempts failed/],
   ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],

@@ -50,8 +50,9 @@ describe("the Bot API", () => {
 
   it.scopedLive("reports each failure with its own error, never with the token", () =>
     Effect.gen(function* () {
-      const { fail, mend } = yield* TelegramEmulator
-      const meeting = (fault: EmulatedFault) => Effect.zipRight(fail(fault), failing(say)).pipe(Effect.zipLeft(mend))
+      const { clearFaults, fail } = yield* TelegramEmulator
+      const meeting = (fault: EmulatedFault) =>
+        Effect.zipRight(fail(fault), failing(say)).pipe(Effect.zipLeft(clearFaults))
       const { Blocked, Broken, Drop, Refused, Throttled } = EmulatedFault
       expect(yield* meeting(Throttled({ retryAfter: 17 }))).toMatchObject({ _tag: "TelegramThrottled", retryAfter: 17 })
       expect(yield* meeting(Blocked())).toMatchObject({ _tag: "ChatClosed" })

@@ -130,7 +130,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
       const id = yield* enqueue()
       yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
       yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { priority: 99_999 } })
-      yield* admin("PATCH", "/api/v1/queues/nowhere", { json: { paused: true } })
+      yield* admin("PATCH", "/api/v1/queues/nowhere", { json: { maxWorkers: 3 } })
       yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
       yield* admin("POST", "/api/v1/limits/github/drain", { json: { seconds: 1e12 } })
       yield* admin("PATCH", "/api/v1/limits/github", { json: { capacity: 0 } })

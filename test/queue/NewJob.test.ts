@@ -17,6 +17,8 @@ describe("the validation of new jobs", () => {
     expect(admit(job(), 0)).toEqual(
       Either.right({
         id: undefined,
+        batch: null,
+        woken: null,
         queue: "mail",
         kind: "greet",
         version: 1,

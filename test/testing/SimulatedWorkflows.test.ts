@@ -12,7 +12,7 @@ it.live(
       let stories = 0
       for (let seed = 1; seed <= seeds; seed += 1) {
         const report = yield* Simulation.run({ seed, workflows: true })
-        expect(report.violations, Simulation.tell(report)).toEqual([])
+        expect(report.violations, Simulation.describe(report)).toEqual([])
         stories += report.jobs.filter(({ execution }) => execution !== undefined).length
       }
       expect(stories).toBeGreaterThan(seeds)

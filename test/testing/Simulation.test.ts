@@ -5,7 +5,8 @@ import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as Job from "../../src/queue/Job.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import { Transactions } from "../../src/queue/Transactions.js"
-import { Simulation, type SimulationOptions, TestShift } from "../../src/testing/index.js"
+import { type Coverage, Simulation, type SimulationOptions, TestShift } from "../../src/testing/index.js"
+import * as CoverageTable from "../../src/testing/simulation/Coverage.js"
 import { ServerClock } from "../../src/testing/simulation/ServerClock.js"
 import { SteppingClock } from "../../src/testing/simulation/SteppingClock.js"
 import { isLong } from "../support/Scale.js"
@@ -30,10 +31,9 @@ describe("a simulation", () => {
     "keeps every guarantee of the queue under all faults",
     () =>
       Effect.gen(function* () {
-        // test/long runs two hundred seeds, which cover every kind of fault.
+        // test/long runs a thousand seeds, which cover every kind of fault.
         const seen = new Set<string>()
-        for (let seed = 1; seed <= (isLong ? 8 : 5); seed += 1)
-          for (const fault of yield* faultsOf(seed)) seen.add(fault)
+        for (let seed = 1; seed <= 12; seed += 1) for (const fault of yield* faultsOf(seed)) seen.add(fault)
         expect(seen.size).toBeGreaterThan(everyFault.length / 2)
       }),
     patient
@@ -114,13 +114,69 @@ describe("a bug in the database", () => {
         expect(small.plan.steps.length).toBeLessThan(report.plan.steps.length / 2)
         expect(small.plan.steps.map(({ _tag }) => _tag)).toContain("PauseQueue")
         expect(small.faults.length).toBeLessThanOrEqual(report.faults.length)
-        expect(Simulation.tell(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
+        expect(Simulation.describe(small)).toMatch(/^seed 1 violates an invariant: no job is claimed .*\n {2}pause: /)
         // A minimized plan can be replayed.
         const again = yield* Simulation.run({ ...options, plan: small.plan })
         expect(again.fingerprint).toBe(small.fingerprint)
       }),
     patient
   )
+})
+
+describe("a regression", () => {
+  const bug = mistakes["a pause is acknowledged and not stored"]?.tamper ?? ((tables) => tables)
+
+  it.live(
+    "replays a shrunk plan from one line: it fails while the bug exists and passes without it",
+    () =>
+      Effect.gen(function* () {
+        const options: SimulationOptions<never> = { seed: 1, jobs: 8, pods: 2, tamper: bug }
+        const found = yield* Simulation.run(options)
+        const line = Simulation.regressionLine(yield* Simulation.shrink(options, found))
+        expect(line).not.toContain("\n")
+        const failed = yield* Effect.flip(Simulation.regression(line, { tamper: bug }))
+        expect(failed).toMatchObject({ _tag: "SimulationFailed", report: { seed: 1 } })
+        expect(failed.message).toContain("pause: ")
+        expect((yield* Simulation.regression(line)).violations).toEqual([])
+      }),
+    patient
+  )
+
+  it.live(
+    "of a leader that is frozen past its lease and then stopped passes",
+    () =>
+      Simulation.regression(
+        '{"seed":20223,"jobs":10,"pods":2,"slowClocks":true,"steps":[{"at":2756,"_tag":"Kill","pod":"pod-1"},{"at":5395,"_tag":"Freeze","pod":"pod-2","millis":16014},{"at":5854,"_tag":"CutOff","pod":"everybody","millis":15824},{"at":6865,"_tag":"Stop","pod":"pod-2"}],"faults":[]}'
+      ),
+    patient
+  )
+
+  it.effect("refuses a line that is not one", () =>
+    Effect.gen(function* () {
+      for (const line of ["seed 42", "{}", '{"seed":1,"jobs":1,"pods":"2","steps":[],"faults":[]}'])
+        expect((yield* Effect.flip(Simulation.regression(line)))._tag).toBe("BadLine")
+    })
+  )
+})
+
+describe("coverage", () => {
+  it("sums operations by fault and names the faults that never hit one", () => {
+    const of = (hits: Coverage["operations"][number]["hits"]): Coverage => ({
+      operations: [
+        { operation: "Queue.claim", way: "call", count: 10, hits },
+        { operation: "work", way: "hint", count: 1, hits: {} }
+      ],
+      steps: { Kill: 1 }
+    })
+    const sum = CoverageTable.sum([
+      of({ refused: 1, slow: 2 }),
+      of({ refused: 2, lost: 1, killed: 1, disconnected: 3 })
+    ])
+    expect(sum.operations[0]).toMatchObject({ count: 20, hits: { refused: 3, slow: 2, lost: 1 } })
+    expect(sum.steps).toEqual({ Kill: 2 })
+    expect(CoverageTable.untouched(sum)).toEqual(["work: unheard"])
+    expect(CoverageTable.table(sum).split("\n")[1]?.split(/\s+/)).toEqual("Queue.claim 20 3 1 2 3 1 -".split(" "))
+  })
 })
 
 describe("custom handlers in a simulation", () => {
@@ -144,7 +200,7 @@ describe("custom handlers in a simulation", () => {
           ]
         })
         const other = report.violations.filter(({ invariant }) => invariant !== "one mail")
-        expect(other, Simulation.tell(report)).toEqual([])
+        expect(other, Simulation.describe(report)).toEqual([])
         if (report.violations.length > 0) return seed
       }
       return undefined

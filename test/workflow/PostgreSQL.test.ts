@@ -34,9 +34,9 @@ it("a transactional step and its record are one transaction: a failed one leaves
     return rows[0]?.n
   })
   await using _ = await worker(shift, { handlers: [order] })
-  await order.start({ id: "A-17" })
-  expect(await order.result("A-17", patience)).toBe(1)
-  const { steps } = await order.show("A-17")
+  await order.start({ id: "A-17" }, { shift })
+  expect(await order.result("A-17", { ...patience, shift })).toBe(1)
+  const { steps } = await order.show("A-17", { shift })
   expect(steps.map(({ attempt, kind, name, outcome }) => `${name} ${attempt} ${kind} ${outcome}`)).toEqual([
     "book 1 transaction retrying",
     "book 2 transaction done",
@@ -49,14 +49,14 @@ it("an execution started in the caller's transaction exists when that commits", 
   await using _ = await worker(shift, { handlers: [order] })
   const client = await database.pool().connect()
   await client.query("begin")
-  await order.start({ id: "rolled back" }, { tx: client })
+  await order.start({ id: "rolled back" }, { tx: client, shift })
   await client.query("rollback")
   await client.query("begin")
-  await order.start({ id: "kept" }, { tx: client })
+  await order.start({ id: "kept" }, { tx: client, shift })
   await client.query("commit")
   client.release()
-  expect(await order.result("kept", patience)).toBe("ran")
-  await expect(order.show("rolled back")).rejects.toMatchObject({ code: "EXECUTION_NOT_FOUND" })
+  expect(await order.result("kept", { ...patience, shift })).toBe("ran")
+  await expect(order.show("rolled back", { shift })).rejects.toMatchObject({ code: "EXECUTION_NOT_FOUND" })
 })
 
 it("no wake-up is lost, whenever a signal comes: before, while and after the execution suspends", async () => {
@@ -70,14 +70,14 @@ it("no wake-up is lost, whenever a signal comes: before, while and after the exe
     const id = `r${round}`
     const start = async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 6))
-      await order.start({ id })
+      await order.start({ id }, { shift })
     }
     const signal = async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 20))
-      await order.signal(id, "go", round)
+      await order.signal(id, "go", round, { shift })
     }
     await Promise.all([start(), signal()])
-    expect(await order.result(id, patience)).toBe(round)
+    expect(await order.result(id, { ...patience, shift })).toBe(round)
   }
   for (let round = 0; round < rounds; round += 20) {
     await Promise.all(Array.from({ length: Math.min(20, rounds - round) }, (_, index) => one(round + index)))
@@ -100,8 +100,8 @@ it("a parent of many children wakes once, when the last has ended", async () => 
     return all.reduce<number>((sum, n) => sum + Number(n), 0)
   })
   await using _ = await worker(shift, { handlers: [order, leaf], queues: { orders: 20 } })
-  await order.start({ id: "A" })
-  expect(await order.result("A", patience)).toBe((count * (count - 1)) / 2)
+  await order.start({ id: "A" }, { shift })
+  expect(await order.result("A", { ...patience, shift })).toBe((count * (count - 1)) / 2)
   expect(runs).toBe(2)
 })
 
@@ -111,8 +111,8 @@ it("a sleeping execution is due at the instant it named", async () => {
     return "woke"
   })
   await using _ = await worker(shift, { handlers: [order] })
-  await order.start({ id: "A" })
-  expect(await order.result("A", patience)).toBe("woke")
-  const { steps } = await order.show("A")
+  await order.start({ id: "A" }, { shift })
+  expect(await order.result("A", { ...patience, shift })).toBe("woke")
+  const { steps } = await order.show("A", { shift })
   expect((steps[0]?.endedAt ?? 0) - (steps[0]?.startedAt ?? 0)).toBeGreaterThanOrEqual(0)
 })

@@ -1,10 +1,16 @@
+import { availableParallelism } from "node:os"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { Console, Effect, Option, Random } from "effect"
+import { Clock, Console, Effect, Option, Random } from "effect"
+import * as Coverage from "../../testing/simulation/Coverage.js"
+import * as ReportText from "../../testing/simulation/Report.js"
 import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
+import { simulation, type Wanted } from "./SeedBatch.js"
+import { type Found, search } from "./SeedSearch.js"
+import * as SeedWorkers from "./SeedWorkers.js"
 
 const seed = Options.integer("seed").pipe(
   Options.withDescription("First seed (default: random). The same seed gives the same run."),
@@ -14,97 +20,172 @@ const runs = Options.integer("runs").pipe(
   Options.withDescription("Number of consecutive seeds to run (default 100, or 1 with --seed)."),
   Options.optional
 )
-const pods = Options.integer("pods").pipe(Options.withDescription("Number of pods."), Options.withDefault(3))
-const jobs = Options.integer("jobs").pipe(Options.withDescription("Number of jobs."), Options.withDefault(12))
-const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run."))
-
-interface Wanted {
-  readonly pods: number
-  readonly jobs: number
-}
+const pods = Options.integer("pods").pipe(
+  Options.withDescription("Number of pods (default: 1 to 3, from the seed)."),
+  Options.optional
+)
+const jobs = Options.integer("jobs").pipe(
+  Options.withDescription("Number of jobs (default: 4 to 14, from the seed)."),
+  Options.optional
+)
+const workers = Options.integer("workers").pipe(
+  Options.withDescription("Number of processes (default: one per core, or 1 for fewer than 40 seeds)."),
+  Options.optional
+)
+const plan = Options.text("plan").pipe(
+  Options.withDescription("Replay the shrunk plan that a failed run printed, instead of seeds."),
+  Options.optional
+)
+const keepGoing = Options.boolean("keep-going").pipe(
+  Options.withDescription("Run all seeds even if one violates an invariant, and list those that do.")
+)
+const coverage = Options.boolean("coverage").pipe(
+  Options.withDescription("Print how often each operation was hit by each fault.")
+)
+const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run, on one process."))
 
 const within = (name: string, value: number, most: number) =>
   value >= 1 && value <= most
     ? Effect.void
     : new UsageError({ message: `--${name} must be between 1 and ${most}, got ${value}.` })
 
-/** Imported lazily, so that other commands start faster. */
-const simulation = Effect.promise(async () => ({
-  ...(await import("../../testing/simulation/Simulation.js")),
-  ReportText: await import("../../testing/simulation/Report.js")
-}))
+const withinIf = (name: string, value: Option.Option<number>, most: number) =>
+  Option.match(value, { onNone: () => Effect.void, onSome: (given) => within(name, given, most) })
 
-const replay = (seed: number, { jobs, pods }: Wanted) =>
-  `nightshift simulate --seed ${seed} --pods ${pods} --jobs ${jobs} --trace`
+const flag = (name: string, value: number | undefined) => (value === undefined ? "" : ` --${name} ${value}`)
 
-const jsonOf = (report: Report, wanted: Wanted, withTrace: boolean) => ({
+const replayOf = (seed: number, { jobs, pods }: Wanted) =>
+  `nightshift simulate --seed ${seed}${flag("pods", pods)}${flag("jobs", jobs)} --trace`
+
+const jsonOf = (report: Report, withTrace: boolean) => ({
   seed: report.seed,
   ok: report.violations.length === 0,
   fingerprint: report.fingerprint,
   violations: report.violations,
-  ...(report.violations.length === 0
-    ? {}
-    : { plan: report.plan.steps, faults: report.faults, replay: replay(report.seed, wanted) }),
+  ...(report.violations.length === 0 ? {} : { plan: report.plan.steps, faults: report.faults }),
   ...(withTrace ? { trace: report.trace } : {})
 })
 
-/**
- * Runs seeds until one violates an invariant. Returns the shrunk report of that seed and the number of seeds that
- * passed before it.
- */
-const search = (from: number, count: number, wanted: Wanted, onRun: (report: Report) => Effect.Effect<void>) =>
+/** Runs a violating seed again and shrinks its plan. */
+const shrunk = (seed: number, wanted: Wanted) =>
   Effect.gen(function* () {
     const { run, shrink } = yield* simulation
-    for (let kept = 0; kept < count; kept += 1) {
-      const options = { ...wanted, seed: from + kept }
-      const report = yield* run(options)
-      yield* onRun(report)
-      yield* ProgressBar.draw("simulate", kept + 1, count)
-      if (report.violations.length === 0) continue
-      yield* ProgressBar.write(`seed ${report.seed} violates an invariant; shrinking its fault plan`)
-      const broken = yield* shrink(options, report)
-      yield* ProgressBar.clear
-      return { kept, broken }
-    }
+    yield* ProgressBar.write(`seed ${seed} violates an invariant; shrinking its fault plan`)
+    const small = yield* shrink({ ...wanted, seed }, yield* run({ ...wanted, seed }))
     yield* ProgressBar.clear
-    return { kept: count, broken: undefined }
+    return small
+  })
+
+const counted = (count: number) => count.toLocaleString("en-US")
+
+const covered = (found: Found): ReadonlyArray<string> => {
+  const operations = found.coverage.operations
+  const total = operations.reduce((sum, { count }) => sum + count, 0)
+  const hits = operations.reduce((sum, { hits }) => sum + Object.values(hits).reduce((all, count) => all + count, 0), 0)
+  const untouched = Coverage.untouched(found.coverage)
+  return [
+    `faults: ${counted(hits)} in ${counted(total)} operations; ${operations.length - untouched.length} of ${operations.length} kinds of operations met every fault that can hit them`,
+    ...(untouched.length === 0 || found.ran < 1_000 ? [] : [`not yet met: ${untouched.join("; ")}`])
+  ]
+}
+
+const succeeded = (from: number, found: Found, seconds: number): ReadonlyArray<string> => [
+  `${found.ran === 1 ? `seed ${from}` : `seeds ${from} to ${from + found.ran - 1}`}: all invariants hold (trace ${found.fingerprint})`,
+  ...(found.ran === 1 ? [] : [`${counted(found.ran)} seeds in ${seconds.toFixed(1)} s`, ...covered(found)])
+]
+
+const failed = (report: Report, wanted: Wanted, found: Found, line: string): ReadonlyArray<string> => [
+  ReportText.ofViolations(report),
+  "",
+  ...(found.violating.length > 1 ? [`seeds that violate an invariant: ${found.violating.join(", ")}`] : []),
+  `to replay the seed: ${replayOf(report.seed, wanted)}`,
+  `to replay this plan: nightshift simulate --trace --plan '${line}'`,
+  `to keep it as a test: yield* Simulation.regression('${line}')`
+]
+
+const replayPlan = (line: string, options: { readonly json: boolean; readonly trace: boolean }) =>
+  Effect.gen(function* () {
+    const { regression } = yield* simulation
+    const report = yield* regression(line).pipe(
+      Effect.catchTag("SimulationFailed", ({ report }) => Effect.succeed(report)),
+      Effect.catchTag("BadLine", ({ message }) => new UsageError({ message: `--plan: ${message}` }))
+    )
+    if (options.json) yield* Console.log(JSON.stringify(jsonOf(report, options.trace), null, 2))
+    else
+      yield* Console.log(
+        [...(options.trace ? [ReportText.ofTrace(report), ""] : []), ReportText.ofViolations(report)].join("\n")
+      )
+    if (report.violations.length > 0) return yield* new SomeFailed({ reasons: ["The plan violates an invariant."] })
   })
 
 export const command = Command.make(
   "simulate",
-  { seed, runs, pods, jobs, json: CommonOptions.json, trace },
+  { seed, runs, pods, jobs, workers, plan, keepGoing, coverage, json: CommonOptions.json, trace },
   (options) =>
     Effect.gen(function* () {
+      if (SeedWorkers.isWorker()) return yield* SeedWorkers.serve
+      if (Option.isSome(options.plan)) return yield* replayPlan(options.plan.value, options)
       const count = Option.getOrElse(options.runs, () => (Option.isSome(options.seed) ? 1 : 100))
       yield* within("runs", count, 10_000_000)
-      yield* within("pods", options.pods, 20)
-      yield* within("jobs", options.jobs, 1_000)
+      yield* withinIf("pods", options.pods, 20)
+      yield* withinIf("jobs", options.jobs, 1_000)
+      yield* withinIf("workers", options.workers, 256)
       const from = yield* Option.match(options.seed, {
         onSome: Effect.succeed,
         onNone: () => Random.nextIntBetween(1, 1_000_000_000)
       })
-      const wanted = { pods: options.pods, jobs: options.jobs }
-      const { ReportText } = yield* simulation
-      const printTrace = (report: Report) =>
-        options.trace && !options.json ? Console.log(ReportText.ofTrace(report)) : Effect.void
+      const wanted: Wanted = {
+        pods: Option.getOrUndefined(options.pods),
+        jobs: Option.getOrUndefined(options.jobs)
+      }
+      const usual = count < 40 || options.trace ? 1 : availableParallelism()
       let last: Report | undefined
-      const { broken, kept } = yield* search(from, count, wanted, (report) => {
-        last = report
-        return printTrace(report)
-      })
-      const seeds = kept === 1 && broken === undefined ? `seed ${from}` : `seeds ${from} to ${from + kept - 1}`
+      const began = yield* Clock.currentTimeMillis
+      const found = yield* search(
+        {
+          from,
+          count,
+          wanted,
+          keepGoing: options.keepGoing,
+          workers: options.trace ? 1 : Option.getOrElse(options.workers, () => usual)
+        },
+        (report) => {
+          last = report
+          return options.trace && !options.json ? Console.log(ReportText.ofTrace(report)) : Effect.void
+        }
+      )
+      const seconds = ((yield* Clock.currentTimeMillis) - began) / 1000
+      const [first] = found.violating
+      const broken = first === undefined ? undefined : yield* shrunk(first, wanted)
+      const line = broken === undefined ? "" : (yield* simulation).regressionLine(broken)
       if (options.json) {
         const shown = broken ?? (count === 1 ? last : undefined)
-        const rest = shown === undefined ? {} : { report: jsonOf(shown, wanted, options.trace) }
-        yield* Console.log(JSON.stringify({ ok: broken === undefined, from, kept, ...rest }, null, 2))
-      } else if (broken === undefined) {
         yield* Console.log(
-          `${seeds}: all invariants hold${count === 1 && last !== undefined ? ` (trace ${last.fingerprint})` : ""}`
+          JSON.stringify(
+            {
+              ok: broken === undefined,
+              from,
+              kept: first === undefined ? found.ran : first - from,
+              seconds,
+              fingerprint: found.fingerprint,
+              violating: found.violating,
+              ...(shown === undefined ? {} : { report: jsonOf(shown, options.trace) }),
+              ...(broken === undefined ? {} : { replay: replayOf(broken.seed, wanted), regression: line }),
+              coverage: found.coverage,
+              untouched: Coverage.untouched(found.coverage)
+            },
+            null,
+            2
+          )
         )
       } else {
-        yield* Console.log(`${ReportText.ofViolations(broken)}\n\nto replay: ${replay(broken.seed, wanted)}`)
+        if (options.coverage) yield* Console.log(`${Coverage.table(found.coverage)}\n`)
+        const text = broken === undefined ? succeeded(from, found, seconds) : failed(broken, wanted, found, line)
+        yield* Console.log(text.join("\n"))
       }
       if (broken !== undefined)
-        return yield* new SomeFailed({ reasons: [`Seed ${broken.seed} violates an invariant.`] })
+        return yield* new SomeFailed({
+          reasons: found.violating.map((seed) => `Seed ${seed} violates an invariant.`).slice(0, 20)
+        })
     })
 ).pipe(Command.withDescription("Run simulated clusters with random faults and check the queue's invariants."))

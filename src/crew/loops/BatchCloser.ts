@@ -9,7 +9,7 @@ const shortest = Duration.toMillis("250 millis")
 const longest = Duration.toMillis("30 seconds")
 
 /** The pause without an open batch while signals arrive: a new batch sends one. */
-const idle = Duration.toMillis("1 hour")
+const idle = Duration.toMillis("1 day")
 
 /**
  * Closes batches whose jobs have all ended. It looks at the jobs instead of counting their ends, because a job can end in

@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, Layer, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Leadership, TermOver } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
@@ -46,11 +46,11 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
   }
 >() {
   /** Campaigns until the Scope closes, then resigns. */
-  static readonly layer: Layer.Layer<Leader, never, Leadership | Signals | ClusterConfig | Pod | Metrics> =
-    Layer.scoped(
-      Leader,
-      Effect.suspend(() => make)
-    )
+  static readonly make: Effect.Effect<
+    typeof Leader.Service,
+    never,
+    Leadership | Signals | ClusterConfig | Pod | Metrics | Scope.Scope
+  > = Effect.suspend(() => make)
 }
 
 const make = Effect.gen(function* () {
@@ -122,7 +122,9 @@ const make = Effect.gen(function* () {
       const term = yield* SubscriptionRef.get(current)
       yield* set(Option.none())
       if (Option.isNone(term) && !inDoubt) return
-      yield* leadership.resign(pod.id, Option.getOrUndefined(term)).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
+      // A campaign without an answer may have begun a new term, so the known one could be the wrong one to end.
+      const ended = inDoubt ? undefined : Option.getOrUndefined(term)
+      yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
     }).pipe(
       Effect.interruptible,
       Effect.timeout(farewell),

@@ -1,4 +1,4 @@
-import { Duration, Effect, Exit, Layer, Schedule } from "effect"
+import { Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
 import { after, backingOff } from "../../core/LoopSchedule.js"
 import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
@@ -22,12 +22,11 @@ const lastTry = Duration.seconds(5)
  * Counts job events in this process and writes the counts per minute. It waits for a count rather than for a timer, so
  * an idle process writes nothing. All layers that count close before this one, so the last flush is complete.
  */
-export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(
-  Tally,
+export const make: Effect.Effect<typeof Tally.Service, never, MinuteBuckets | Metrics | MetricsConfig | Scope.Scope> =
   Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
     const config = yield* MetricsConfig
-    const boot = yield* Boot
+    const boot = yield* Boot.make
     const tally = yield* Tally.make
     let revision = 0
 
@@ -61,7 +60,8 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
     yield* Effect.forkScoped(repeatCounted(loop))
     return tally
   })
-).pipe(Layer.provide(Boot.layer))
+
+export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(Tally, make)
 
 /** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
 export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> = Effect.gen(function* () {

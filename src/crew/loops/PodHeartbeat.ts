@@ -59,7 +59,7 @@ const isSameMap = (a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number
 
 const isSame = (a: Orders, b: Orders) => isSameMap(a.shares, b.shares) && isSameMap(a.companions, b.companions)
 
-const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: ReadonlyArray<string> }) =>
+export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: ReadonlyArray<string> }) =>
   Effect.gen(function* () {
     const pods = yield* Pods
     const signals = yield* Signals

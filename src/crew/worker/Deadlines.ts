@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, type Scope } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import { repeatLoop, single } from "../../core/Loop.js"
 import { makeLatch, onEvent } from "../../core/LoopSchedule.js"
@@ -15,42 +15,42 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
     readonly began: (slot: Slot) => void
   }
 >() {
-  static readonly layer: Layer.Layer<Deadlines> = Layer.scoped(
-    Deadlines,
-    Effect.gen(function* () {
-      const watched = new Map<Slot, Effect.Effect<void>>()
-      let nextLook = Number.POSITIVE_INFINITY
-      const latch = makeLatch()
-
-      const look = Effect.gen(function* () {
-        const now = yield* steadyNow
-        nextLook = Number.POSITIVE_INFINITY
-        for (const [slot, onLate] of watched) {
-          if (slot.run === undefined || slot.stop !== undefined) continue
-          if (slot.run.deadline <= now) yield* onLate
-          else nextLook = Math.min(nextLook, slot.run.deadline)
-        }
-      })
-
-      // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes the loop.
-      const nextDeadline = Effect.flatMap(steadyNow, (now) =>
-        nextLook === Number.POSITIVE_INFINITY ? latch.opened : latch.openedWithin(nextLook - now)
-      )
-      const loop = single({
-        name: "deadlines",
-        schedule: onEvent(nextDeadline),
-        runAtStart: true,
-        run: look
-      })
-      yield* Effect.forkScoped(repeatLoop(loop))
-
-      return {
-        watch: (slot, onLate) => void watched.set(slot, onLate),
-        forget: (slot) => void watched.delete(slot),
-        began: (slot) => {
-          if (slot.run !== undefined && slot.run.deadline < nextLook) latch.open()
-        }
-      }
-    })
-  )
+  /** Enforces deadlines until the Scope closes. */
+  static readonly make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect.suspend(() => make)
 }
+
+const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect.gen(function* () {
+  const watched = new Map<Slot, Effect.Effect<void>>()
+  let nextLook = Number.POSITIVE_INFINITY
+  const latch = makeLatch()
+
+  const look = Effect.gen(function* () {
+    const now = yield* steadyNow
+    nextLook = Number.POSITIVE_INFINITY
+    for (const [slot, onLate] of watched) {
+      if (slot.run === undefined || slot.stop !== undefined) continue
+      if (slot.run.deadline <= now) yield* onLate
+      else nextLook = Math.min(nextLook, slot.run.deadline)
+    }
+  })
+
+  // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes the loop.
+  const nextDeadline = Effect.flatMap(steadyNow, (now) =>
+    nextLook === Number.POSITIVE_INFINITY ? latch.opened : latch.openedWithin(nextLook - now)
+  )
+  const loop = single({
+    name: "deadlines",
+    schedule: onEvent(nextDeadline),
+    runAtStart: true,
+    run: look
+  })
+  yield* Effect.forkScoped(repeatLoop(loop))
+
+  return {
+    watch: (slot, onLate) => void watched.set(slot, onLate),
+    forget: (slot) => void watched.delete(slot),
+    began: (slot) => {
+      if (slot.run !== undefined && slot.run.deadline < nextLook) latch.open()
+    }
+  }
+})

@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
+import { Context, Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
@@ -49,88 +49,92 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
     readonly drained: Effect.Effect<void>
   }
 >() {
-  static readonly layer: Layer.Layer<Finalizer, never, Queue | Metrics> = Layer.scoped(
-    Finalizer,
-    Effect.gen(function* () {
-      const queue = yield* Queue
-      const metrics = yield* Metrics
-      const staleEnds = metrics.series(stale, {})
+  /** Writes results until the Scope closes, then flushes what is left. */
+  static readonly make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Scope.Scope> = Effect.suspend(
+    () => make
+  )
 
-      const clock = yield* Effect.clock
-      let giveUpAt = Number.POSITIVE_INFINITY
-      const unwritten: Array<AttemptEnd> = []
+  static readonly layer: Layer.Layer<Finalizer, never, Queue | Metrics> = Layer.scoped(Finalizer, Finalizer.make)
+}
 
-      const mayRetry = (error: DatabaseError) =>
-        error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
+const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Scope.Scope> = Effect.gen(function* () {
+  const queue = yield* Queue
+  const metrics = yield* Metrics
+  const staleEnds = metrics.series(stale, {})
 
-      /** The process must end, and the database is away. */
-      const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
+  const clock = yield* Effect.clock
+  let giveUpAt = Number.POSITIVE_INFINITY
+  const unwritten: Array<AttemptEnd> = []
 
-      /** Retries until the database is available again, unless the process stops first. */
-      const write = (ends: ReadonlyArray<AttemptEnd>) =>
-        queue.finalize(ends).pipe(
-          Effect.tapError((error) =>
-            Effect.logWarning(`could not write the results of ${ends.length} jobs yet, retrying`, error)
-          ),
-          Effect.retry({
-            while: mayRetry,
-            schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
-          })
-        )
+  const mayRetry = (error: DatabaseError) =>
+    error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
 
-      const flush = (ends: ReadonlyArray<AttemptEnd>) =>
-        write(ends).pipe(
-          Effect.tapError((error) => Effect.sync(() => (isLost(error) ? unwritten.push(...ends) : 0))),
-          Effect.map((movedOn) => {
-            staleEnds.add(movedOn.length)
-            return ends.map(() => Exit.void)
-          })
-        )
+  /** The process must end, and the database is away. */
+  const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
 
-      /**
-       * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again
-       * forever.
-       */
-      const alone = (end: AttemptEnd) =>
-        flush([end]).pipe(
-          Effect.catchIf(isRefused, (error) =>
-            Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
-              Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
-              Effect.zipRight(flush([refused(end, error)]))
-            )
-          ),
-          Effect.asVoid
-        )
-
-      // Before the batcher, so that it runs after the last flush.
-      yield* Effect.addFinalizer(() => (unwritten.length === 0 ? Effect.void : Effect.logError(lossOf(unwritten))))
-      const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
-        maxWeight: 500,
-        // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
-        lanes: 2,
-        capacity: 10_000,
-        isolate: (error) => !isLost(error),
-        alone,
-        flush
+  /** Retries until the database is available again, unless the process stops first. */
+  const write = (ends: ReadonlyArray<AttemptEnd>) =>
+    queue.finalize(ends).pipe(
+      Effect.tapError((error) =>
+        Effect.logWarning(`could not write the results of ${ends.length} jobs yet, retrying`, error)
+      ),
+      Effect.retry({
+        while: mayRetry,
+        schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
       })
+    )
 
-      // Runs before the batcher's last flush. Jobs whose result is lost here are rescued and run again.
-      yield* Effect.addFinalizer(() =>
-        Effect.sync(() => {
-          giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
-        })
-      )
+  const flush = (ends: ReadonlyArray<AttemptEnd>) =>
+    write(ends).pipe(
+      Effect.tapError((error) => Effect.sync(() => (isLost(error) ? unwritten.push(...ends) : 0))),
+      Effect.map((movedOn) => {
+        staleEnds.add(movedOn.length)
+        return ends.map(() => Exit.void)
+      })
+    )
 
-      return {
-        offer: batcher.offer,
-        submit: (end) =>
-          Effect.catchAll(batcher.submit(end), (error) =>
-            Effect.logError("could not write the result of a job", error).pipe(
-              Effect.annotateLogs("job", { id: end.id, queue: end.queue })
-            )
-          ),
-        drained: batcher.drained
-      }
+  /**
+   * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again
+   * forever.
+   */
+  const alone = (end: AttemptEnd) =>
+    flush([end]).pipe(
+      Effect.catchIf(isRefused, (error) =>
+        Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
+          Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
+          Effect.zipRight(flush([refused(end, error)]))
+        )
+      ),
+      Effect.asVoid
+    )
+
+  // Before the batcher, so that it runs after the last flush.
+  yield* Effect.addFinalizer(() => (unwritten.length === 0 ? Effect.void : Effect.logError(lossOf(unwritten))))
+  const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
+    maxWeight: 500,
+    // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
+    lanes: 2,
+    capacity: 10_000,
+    isolate: (error) => !isLost(error),
+    alone,
+    flush
+  })
+
+  // Runs before the batcher's last flush. Jobs whose result is lost here are rescued and run again.
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
     })
   )
-}
+
+  return {
+    offer: batcher.offer,
+    submit: (end) =>
+      Effect.catchAll(batcher.submit(end), (error) =>
+        Effect.logError("could not write the result of a job", error).pipe(
+          Effect.annotateLogs("job", { id: end.id, queue: end.queue })
+        )
+      ),
+    drained: batcher.drained
+  }
+})

@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Random, type Scope, Utils } from "effect"
 import type { QueueSlots } from "../../cluster/Pods.js"
 import * as Backoff from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
@@ -53,9 +53,6 @@ export interface Supervisor {
   readonly isIdle: () => boolean
 }
 
-/** Random numbers for jitter, drawn once instead of for every job. */
-const drawChances = Effect.flatMap(Effect.random, (random) => Effect.replicateEffect(random.next, 64))
-
 const curveOf = (settings: QueueSettings | undefined) =>
   settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
 
@@ -85,7 +82,8 @@ export const start = <R>(
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
     const queues = yield* Queues
-    const chances = yield* drawChances
+    // Jitter from an own generator: a draw from Effect's random service costs a step of the fiber per job.
+    const jitter = new Utils.PCGRandom(yield* Random.nextInt)
     const clock = yield* Effect.clock
     const localQueue = new LocalQueue(onHeld)
     let wanted = 0
@@ -99,7 +97,6 @@ export const start = <R>(
     }
     const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort })
     const begun = new Set<string>()
-    let turns = 0
 
     const context: SlotContext<R> = {
       name,
@@ -111,7 +108,7 @@ export const start = <R>(
       metrics: JobMetrics.make(yield* Tally, name),
       tracer: yield* Tracing,
       clock,
-      chance: () => chances[turns++ % chances.length] ?? 0.5,
+      chance: () => jitter.number(),
       curve: () => curveOf(queues.known(name)),
       maskText: Masking.makeText(config.mask ?? []),
       onBegin: (slot) => {

@@ -24,7 +24,7 @@ const sameContent = (row: JobRow, job: AdmittedJob): boolean =>
   row.version === job.version &&
   canonical(row.payload) === canonical(job.payload)
 
-const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
+export const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
   ...blank,
   id,
   queue: job.queue,

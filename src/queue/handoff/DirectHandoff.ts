@@ -34,7 +34,7 @@ export class DirectHandoff extends Context.Tag("nightshift/queue/DirectHandoff")
     readonly join: (queue: string, receiver: HandoffReceiver) => Effect.Effect<void, never, Scope.Scope>
   }
 >() {
-  static readonly layer: Layer.Layer<DirectHandoff> = Layer.sync(DirectHandoff, () => {
+  static readonly make = (): typeof DirectHandoff.Service => {
     const joined = new Map<string, ReadonlyArray<HandoffReceiver>>()
     return {
       reserve: (queue, jobs) => joined.get(queue)?.find((receiver) => receiver.reserve(jobs)),
@@ -49,5 +49,7 @@ export class DirectHandoff extends Context.Tag("nightshift/queue/DirectHandoff")
             })
         )
     }
-  })
+  }
+
+  static readonly layer: Layer.Layer<DirectHandoff> = Layer.sync(DirectHandoff, DirectHandoff.make)
 }

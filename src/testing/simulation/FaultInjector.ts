@@ -1,4 +1,4 @@
-import { type Context, Effect, FiberRef } from "effect"
+import { Effect, FiberRef } from "effect"
 import * as Undo from "../../core/Undo.js"
 import type { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -11,7 +11,7 @@ import type { SimulationScheduler } from "./SimulationScheduler.js"
 // process can die in between. Each operation is atomic, and so is a transaction, which takes no virtual time by itself.
 
 /** Inside a transaction, operations have no delay, and a fault rolls back the whole transaction. */
-const inTransaction: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
+export const inTransaction: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
 
 export interface WireOptions {
   readonly actor: Actor
@@ -23,6 +23,8 @@ export interface WireOptions {
 /** The database connection of one process. */
 export class FaultInjector {
   private readonly open = new Set<() => void>()
+  /** Operations whose request or reply is under way. */
+  private readonly inFlight: Array<string> = []
 
   constructor(private readonly options: WireOptions) {}
 
@@ -32,12 +34,14 @@ export class FaultInjector {
 
   /** Rolls back open transactions, as the database does when a client disconnects. */
   break(): void {
+    const { faults } = this.options
+    if (!faults.areOver) for (const name of this.inFlight) faults.coverage.add("call", name, 0, "killed")
     for (const rollBack of this.open) rollBack()
     this.open.clear()
   }
 
   /** Wraps a service so that its calls go through this connection. Members listed in `local` are not wrapped. */
-  to<I, S extends object>(tag: Context.Tag<I, S>, service: S, local: ReadonlyArray<keyof S> = []): S {
+  to<S extends object>(tag: { readonly key: string }, service: S, local: ReadonlyArray<keyof S> = []): S {
     const port = tag.key.replace(/.*\//, "")
     const far = Object.entries(service).map(([name, member]: [string, unknown]) => {
       const call = `${port}.${name}`
@@ -91,19 +95,19 @@ export class FaultInjector {
     act: Effect.Effect<A, E, R>
   ): Effect.Effect<A, E | DatabaseUnavailable, R> {
     const { checker } = this.options
-    const done = Effect.clockWith((clock) =>
-      checker.during({ who: this.who, call: name, args, local: clock.unsafeCurrentTimeMillis() }, act)
-    )
-    return Effect.flatMap(FiberRef.get(inTransaction), (isPart): Effect.Effect<A, E | DatabaseUnavailable, R> => {
+    return Effect.withFiberRuntime((fiber): Effect.Effect<A, E | DatabaseUnavailable, R> => {
       // Nested calls made by an operation do not go through the connection again.
       if (checker.isInCall) return act
-      return isPart ? this.sendInside(name, done) : this.send(name, done)
+      const done = Effect.clockWith((clock) =>
+        checker.during({ who: this.who, call: name, args, local: clock.unsafeCurrentTimeMillis() }, act)
+      )
+      return fiber.getFiberRef(inTransaction) ? this.sendInside(name, done) : this.send(name, done)
     })
   }
 
   /** Runs a statement inside a transaction without delay. A fault fails the whole transaction. */
   private sendInside<A, E, R>(name: string, act: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
-    const { kind } = this.options.faults.strike(this.who, name, "call")
+    const { kind } = this.options.faults.strike(this.who, name, "inside")
     if (kind !== "refused" && kind !== "lost") return act
     this.options.checker.trace.note(this.who, `${name} fails and rolls back its transaction`)
     return refusal(true)
@@ -111,29 +115,51 @@ export class FaultInjector {
 
   private send<A, E, R>(name: string, act: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
     return Effect.suspend(() => {
-      const { faults, checker } = this.options
+      const { faults, checker, scheduler } = this.options
       const { kind, nth } = faults.strike(this.who, name, "call")
       checker.asked(this.who, name)
       const named = `${this.who} ${name} ${nth}`
       if (kind !== undefined)
         checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
-      const before = faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named) : 0)
-      const reachable = Effect.suspend(
-        (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
-          kind === "refused" || faults.isCutOff(this.who) ? refusal(true) : act
-      )
-      const answer = Effect.suspend((): Effect.Effect<void, DatabaseUnavailable> => {
-        if (kind !== "lost" && !faults.isCutOff(this.who)) return Effect.void
-        checker.answerLost(this.who, name)
-        return refusal(false)
-      })
+      const before =
+        faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named, scheduler.clock.now) : 0)
       const after = faults.delay(`${named} after`)
-      const asked = before > 0 ? Effect.zipRight(Effect.sleep(before), reachable) : reachable
+      const isCutOff = () => {
+        if (!faults.isCutOff(this.who)) return false
+        faults.coverage.add("call", name, 0, "disconnected")
+        return true
+      }
+      const request = (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
+        kind === "refused" || isCutOff() ? refusal(true) : act
+      const lost = () => checker.answerLost(this.who, name)
+      const reply = (value: A): Effect.Effect<A, DatabaseUnavailable> => {
+        if (kind !== "lost" && !isCutOff()) return Effect.succeed(value)
+        lost()
+        return refusal(false)
+      }
+      const asked = before > 0 ? Effect.flatMap(this.wait(name, before), request) : request()
       // A caller that is interrupted while it waits for the reply does not receive it.
-      const arrival = Effect.onInterrupt(Effect.sleep(after), () =>
-        Effect.sync(() => checker.answerLost(this.who, name))
+      return Effect.flatMap(asked, (value) =>
+        after > 0 ? Effect.flatMap(this.wait(name, after, lost), () => reply(value)) : reply(value)
       )
-      return Effect.zipLeft(asked, after > 0 ? Effect.zipRight(arrival, answer) : answer)
+    })
+  }
+
+  /** Waits for virtual time. One operation instead of the dozen of `Effect.sleep` and `Effect.onInterrupt`. */
+  private wait(name: string, millis: number, onInterrupt?: () => void): Effect.Effect<void> {
+    const { actor, scheduler } = this.options
+    return Effect.async<void>((resume) => {
+      this.inFlight.push(name)
+      const arrived = () => void this.inFlight.splice(this.inFlight.indexOf(name), 1)
+      const cancel = scheduler.clock.after(actor.name, millis, () => {
+        arrived()
+        resume(Effect.void)
+      })
+      return Effect.sync(() => {
+        arrived()
+        cancel()
+        onInterrupt?.()
+      })
     })
   }
 }

@@ -1,14 +1,9 @@
 import { DatabaseUnavailable } from "../../database/DatabaseError.js"
+import { CoverageCounter, type FaultKind } from "./Coverage.js"
 import { drawn } from "./Seed.js"
 
 // Faults between a process and the database. Whether a call fails is derived from a hash of the seed, the caller, the
 // operation and its index. A fault plan can also list exact faults by the same name.
-
-/**
- * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
- * seconds later. `unheard`: a notification was dropped.
- */
-export type FaultKind = "refused" | "lost" | "slow" | "unheard"
 
 export interface Fault {
   readonly who: string
@@ -40,12 +35,16 @@ export class Faults {
   private readonly cutOff = new Map<string, number>()
   private readonly struck: Array<Fault> = []
   private over = false
+  /** What the faults hit. */
+  readonly coverage = new CoverageCounter()
 
   /** Injects exactly the `planned` faults, or random ones if undefined. */
   constructor(
     private readonly seed: number,
     private readonly rates: FaultRates,
-    planned: ReadonlyArray<Fault> | undefined
+    planned: ReadonlyArray<Fault> | undefined,
+    /** When the faults end, in epoch milliseconds. */
+    private readonly endAt: number
   ) {
     this.planned = planned === undefined ? undefined : new Map(planned.map((fault) => [nameOf(fault), fault.kind]))
   }
@@ -81,13 +80,18 @@ export class Faults {
   }
 
   /** Counts an operation and returns its index and fault. */
-  strike(who: string, call: string, kinds: "call" | "hint"): { readonly nth: number; readonly kind?: FaultKind } {
+  strike(
+    who: string,
+    call: string,
+    way: "call" | "inside" | "hint"
+  ): { readonly nth: number; readonly kind?: FaultKind } {
     const counted = `${who} ${call}`
     const nth = (this.counts.get(counted) ?? 0) + 1
     this.counts.set(counted, nth)
     if (this.over) return { nth }
     const named = { who, call, nth }
-    const kind = this.planned === undefined ? this.draw(nameOf(named), kinds) : this.planned.get(nameOf(named))
+    const kind = this.planned === undefined ? this.draw(nameOf(named), way) : this.planned.get(nameOf(named))
+    this.coverage.add(way, call, 1, kind)
     if (kind === undefined) return { nth }
     this.struck.push({ ...named, kind })
     return { nth, kind }
@@ -100,14 +104,16 @@ export class Faults {
     return chance < 0.95 ? Math.ceil((chance - 0.5) * 10) : Math.floor((chance - 0.95) * 1_000)
   }
 
-  slowness(name: string): number {
-    return 1_000 + Math.floor(drawn(this.seed, `slow ${name}`) * 14_000)
+  /** Milliseconds that a slow call takes from `now` on: at most until the faults end. */
+  slowness(name: string, now: number): number {
+    const drawnSlowness = 1_000 + Math.floor(drawn(this.seed, `slow ${name}`) * 14_000)
+    return Math.max(0, Math.min(drawnSlowness, this.endAt - now))
   }
 
-  private draw(name: string, kinds: "call" | "hint"): FaultKind | undefined {
+  private draw(name: string, way: "call" | "inside" | "hint"): FaultKind | undefined {
     const chance = drawn(this.seed, name)
     const { lost, refused, slow, unheard } = this.rates
-    if (kinds === "hint") return chance < unheard ? "unheard" : undefined
+    if (way === "hint") return chance < unheard ? "unheard" : undefined
     if (chance < refused) return "refused"
     if (chance < refused + lost) return "lost"
     return chance < refused + lost + slow ? "slow" : undefined

@@ -1,5 +1,5 @@
 import { Option } from "effect"
-import type { JobId, PodId, Term } from "../../core/Ids.js"
+import type { JobId, PodId, Term, UploadId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
 import { type NewJob, scopeOf } from "../../queue/enqueue/NewJob.js"
@@ -50,6 +50,8 @@ export interface Ending {
   readonly waited: number
   /** Descriptions of anything that stopped pods left behind. */
   readonly leftovers: ReadonlyArray<string>
+  /** Files in the inbox. */
+  readonly inbox: ReadonlySet<UploadId>
   /** Totals of all pods, as shown in charts. */
   readonly charted: JobCounts
 }
@@ -62,7 +64,12 @@ export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined =
   return ends.find(({ lease }) => lease === run?.lease) ?? ends[0]
 }
 
-const signsOfLife = new Set(["Queue.claim", "Queue.heartbeat"])
+const signsOfLife = new Set(["Queue.claim", "Queue.insertClaimed", "Queue.heartbeat"])
+
+/** Whether a change gave a job to a pod: by a claim, or by storing it for a free slot of the pod. */
+export const isClaim = ({ call, after, before }: Change): boolean =>
+  after?.run !== undefined &&
+  ((call?.call === "Queue.claim" && before !== undefined) || call?.call === "Queue.insertClaimed")
 
 type Settings = Pick<QueueSettings, "paused" | "perKey" | "rate">
 
@@ -100,6 +107,10 @@ export class History {
   /** Pods whose last metrics flush did not reach the database. */
   readonly unwritten = new Set<string>()
   readonly grants: Array<{ readonly scope: string; readonly at: number }> = []
+  /** Webhook deliveries that a pod acknowledged, by the sender's id, with the job. */
+  readonly delivered = new Map<string, JobId>()
+  /** Uploads whose reply reached the client, and whether the client has acknowledged them. */
+  readonly uploads = new Map<UploadId, "stored" | "acked">()
   /** Steps of workflow executions whose record was answered, by job and name, and what was recorded. */
   readonly recorded = new Map<string, string>()
   /** Commits that were applied but whose reply was lost. */
@@ -137,7 +148,7 @@ export class History {
       this.counted.stored()
       this.storedBy.set(after.id, call)
     }
-    if (call.call === "Queue.claim" && after.run !== undefined) {
+    if (isClaim(change) && after.run !== undefined) {
       this.leases.set(after.run.lease, call)
       this.claims.push({ job: after.id, queue: after.queue, at: change.at })
       plus(this.claimCounts, `${call.who} ${after.id}`)

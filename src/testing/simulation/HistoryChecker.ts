@@ -1,4 +1,4 @@
-import { Effect, Exit } from "effect"
+import { Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import { type Call, type Change, endOf, History, type Run } from "./History.js"
@@ -53,12 +53,18 @@ export class HistoryChecker {
       const call: Call = { ...by, at: this.now() }
       const outer = this.call
       this.call = call
-      return Effect.onExit(effect, (exit) =>
-        Effect.sync(() => {
+      // Cheaper than onExit; an operation is synchronous, so it cannot be interrupted.
+      return Effect.matchCauseEffect(effect, {
+        onFailure: (cause) => {
           this.call = outer
-          if (Exit.isSuccess(exit)) this.answered(call, exit.value)
-        })
-      )
+          return Effect.failCause(cause)
+        },
+        onSuccess: (answer) => {
+          this.call = outer
+          this.answered(call, answer)
+          return Effect.succeed(answer)
+        }
+      })
     })
   }
 

@@ -6,17 +6,32 @@ import { Dice, digest } from "./Seed.js"
 
 /** `at` is in milliseconds since the start. */
 export type Step = { readonly at: number } & (
-  | { readonly _tag: "Enqueue" /** Index of the job, from 1. */; readonly nth: number }
+  | {
+      readonly _tag: "Enqueue"
+      /** Index of the job, from 1. */
+      readonly nth: number
+      /** The pod whose HTTP server gets the request. Without one, the client enqueues on its own connection. */
+      readonly pod?: string | undefined
+    }
+  | { readonly _tag: "Deliver" /** A webhook that is resent until a pod accepts it. */; readonly nth: number }
+  | { readonly _tag: "Upload" /** A file that its workspace fetches and acknowledges. */; readonly nth: number }
   | { readonly _tag: "Cancel" | "Requeue" | "RunNow"; readonly nth: number }
   | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
   | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
   | { readonly _tag: "CutOff" /** One pod, or `everybody`. */; readonly pod: string; readonly millis: number }
   | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
+  | {
+      readonly _tag: "SkewClock" /** A wrong reading of the database's clock. */
+      readonly pod: string
+      readonly millis: number
+    }
   | { readonly _tag: "StepClock" /** Step of the database clock, forward or back. */; readonly millis: number }
 )
 
 export interface Plan {
   readonly pods: number
+  /** Whether the clocks of some pods run slow. [false] */
+  readonly slowClocks?: boolean | undefined
   readonly steps: ReadonlyArray<Step>
   /** Fault probabilities, or an exact list of faults. */
   readonly faults: FaultRates | ReadonlyArray<Fault>
@@ -39,11 +54,19 @@ export interface PlanOptions {
   readonly pods: number
   readonly jobs: number
   readonly queues: ReadonlyArray<string>
+  /** Whether to send webhooks and files too. */
+  readonly doors: boolean
   readonly faultPlan: FaultPlan
 }
 
 /** Milliseconds during which faults are injected. */
 export const troubled = 20_000
+
+/** Size of a seed's cluster: small ones are the most common in production, and more of them fit into a minute. */
+export const size = (seed: number): { readonly pods: number; readonly jobs: number } => {
+  const dice = new Dice(digest("size", seed))
+  return { pods: dice.pick(1, 2, 2, 3, 3), jobs: dice.whole(4, 14) }
+}
 
 const podName = (number: number) => `pod-${number}`
 export const podNames = (pods: number): ReadonlyArray<string> =>
@@ -81,14 +104,28 @@ const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, a
 }
 
 /** Uses its own random generator, so that disabling clock steps leaves the rest of the plan unchanged. */
-const drawClockSteps = ({ faultPlan, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
+const drawClockSteps = ({ faultPlan, pods, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
   const dice = new Dice(digest("clock", seed))
-  const count = faultPlan.clock === false ? 0 : dice.pick(0, 0, 1, 2)
-  return Array.from({ length: count }, () => ({
-    at: dice.whole(100, last),
-    _tag: "StepClock" as const,
-    millis: dice.pick(-300_000, -120_000, 120_000, 300_000)
-  }))
+  const count = faultPlan.clock === false ? 0 : dice.pick(0, 0, 0, 1, 1, 2)
+  const pod = podName(dice.whole(1, pods))
+  return Array.from({ length: count }, (): Step => {
+    const at = dice.whole(100, last)
+    return dice.chance(0.4)
+      ? { at, _tag: "SkewClock", pod, millis: dice.pick(-30_000, -12_000, 12_000, 30_000) }
+      : { at, _tag: "StepClock", millis: dice.pick(-120_000, -60_000, 60_000, 300_000) }
+  })
+}
+
+/** Webhooks and files, and the enqueues that go through a pod. Uses its own random generator too. */
+const throughDoors = ({ doors, pods, seed }: PlanOptions, arrivals: ReadonlyArray<Step>, span: number) => {
+  if (!doors) return arrivals
+  const dice = new Dice(digest("doors", seed))
+  const steps = arrivals.map((step) =>
+    step._tag === "Enqueue" && dice.chance(0.4) ? { ...step, pod: podName(dice.whole(1, pods)) } : step
+  )
+  const sent = (_tag: "Deliver" | "Upload", count: number) =>
+    Array.from({ length: count }, (_, index): Step => ({ at: dice.whole(0, span), _tag, nth: index + 1 }))
+  return [...steps, ...sent("Deliver", dice.pick(0, 1, 1, 2)), ...sent("Upload", dice.pick(0, 0, 1, 2))]
 }
 
 const byTime = (a: Step, b: Step) => a.at - b.at
@@ -109,11 +146,24 @@ export const draw = (options: PlanOptions): Plan => {
   const faultPlan = Array.from({ length: count }, () => drawFault(dice, options, dice.whole(100, last)))
   return {
     pods: options.pods,
-    steps: [...arrivals, ...faultPlan.filter((step) => step !== undefined), ...drawClockSteps(options, last)].sort(
-      byTime
-    ),
+    slowClocks: options.faultPlan.clock !== false,
+    steps: [
+      ...throughDoors(options, arrivals, span),
+      ...faultPlan.filter((step) => step !== undefined),
+      ...drawClockSteps(options, last)
+    ].sort(byTime),
     faults: options.faultPlan.database === false ? [] : rates
   }
+}
+
+/** How often each type of step occurs. Clock steps count by direction. */
+export const stepCounts = ({ steps }: Plan): Readonly<Record<string, number>> => {
+  const counts: Record<string, number> = {}
+  for (const step of steps) {
+    const name = step._tag === "StepClock" ? `StepClock ${step.millis < 0 ? "back" : "forward"}` : step._tag
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return counts
 }
 
 const forSeconds = (millis: number) => `for ${(millis / 1000).toFixed(1)} s`
@@ -122,7 +172,13 @@ const forSeconds = (millis: number) => `for ${(millis / 1000).toFixed(1)} s`
 export const described = (step: Step): string => {
   switch (step._tag) {
     case "Enqueue":
-      return `enqueue #${step.nth}`
+      return `enqueue #${step.nth}${step.pod === undefined ? "" : ` through ${step.pod}`}`
+    case "Deliver":
+      return `deliver webhook ${step.nth}`
+    case "Upload":
+      return `upload file ${step.nth}`
+    case "SkewClock":
+      return `${step.pod} misreads the database's clock by ${step.millis / 1000} s`
     case "Cancel":
       return `cancel #${step.nth}`
     case "Requeue":

@@ -1,14 +1,17 @@
-import { Clock, Context, Effect, Fiber, Schedule } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, Option, Schedule } from "effect"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
+import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
 import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import { Queue } from "../../queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
 import { Schedules } from "../../schedule/Schedules.js"
+import { Storage } from "../../uploads/Storage.js"
 import { described, type Plan, type Step } from "./Plan.js"
 import type { SimulatedPod, Site } from "./SimulatedPod.js"
 import type { Ports } from "./Tables.js"
+import * as Workload from "./Workload.js"
 
 /** Creates a job when its enqueue step runs. */
 export type Supply = Effect.Effect<NewJob, InvalidJob>
@@ -25,7 +28,7 @@ export interface PlanRunnerOptions<R> {
 const untilHeard = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.retry(effect, {
     while: ({ _tag }) => _tag === "DatabaseUnavailable",
-    schedule: Schedule.spaced("400 millis")
+    schedule: Schedule.spaced("900 millis")
   })
 
 /** Runs a plan: enqueues jobs, performs operator actions and injects pod faults. */
@@ -74,7 +77,16 @@ export class PlanRunner<R> {
     if (step._tag !== "Enqueue") checker.trace.note("plan", described(step))
     switch (step._tag) {
       case "Enqueue":
-        return this.enqueue(step.nth, newId)
+        return step.pod === undefined ? this.enqueue(step.nth, newId) : this.enqueueThrough(step.pod, step.nth)
+      case "Deliver":
+        return this.deliver(step.nth)
+      case "Upload":
+        return this.upload(step.nth)
+      case "SkewClock":
+        return Effect.sync(() => {
+          checker.history.clockSteps += 1
+          site.scheduler.server.mislead(step.pod, step.millis)
+        })
       case "Cancel":
       case "Requeue":
       case "RunNow":
@@ -124,6 +136,72 @@ export class PlanRunner<R> {
     }).pipe(
       Effect.catchAll((error) => Effect.sync(() => trace.note("client", `#${nth} is rejected: ${error.message}`)))
     )
+  }
+
+  /** Enqueues once by a request to a pod. A job without an answer may exist, so it is neither repeated nor expected. */
+  private enqueueThrough(name: string, nth: number): Effect.Effect<void> {
+    const { jobs, pods, site } = this.options
+    const { history, trace } = site.checker
+    return Effect.gen(this, function* () {
+      const job = yield* jobs[nth - 1] ?? Effect.die(`there is no job ${nth}`)
+      const pod = pods.get(name)
+      if (pod === undefined) return
+      // A refused connection can be retried safely.
+      while (!pod.isServing) yield* Effect.sleep("700 millis")
+      const answer = yield* pod.request(Effect.flatMap(Queue, (queue) => queue.enqueue([job])))
+      const id = Option.isSome(answer) && Exit.isSuccess(answer.value) ? answer.value.value[0]?.id : undefined
+      if (id === undefined) return trace.note("client", `#${nth} got no answer from ${name}`)
+      this.named.set(nth, id)
+      history.acknowledged.add(id)
+      trace.note("client", `#${nth} is ${trace.nameOf(id)}`, [id])
+    }).pipe(
+      Effect.catchAll((error) => Effect.sync(() => trace.note("client", `#${nth} is rejected: ${error.message}`)))
+    )
+  }
+
+  /** Sends a webhook to one pod after another until one accepts it, then once more, as senders do. */
+  private deliver(nth: number): Effect.Effect<void> {
+    const { pods, site } = this.options
+    const { history, trace } = site.checker
+    const delivery = { id: `delivery-${nth}`, event: undefined, body: { n: nth } }
+    const send = Effect.flatMap(WebhookIntake, (intake) =>
+      Effect.async<Received, WebhookIntakeError>((resume) => intake.deliver(Workload.shop, delivery, resume))
+    )
+    return Effect.gen(function* () {
+      const all = [...pods.values()]
+      for (let turn = nth, accepted = 0; accepted < 2; turn += 1) {
+        const answer = yield* all[turn % all.length]?.request(send) ?? Effect.succeedNone
+        const received = Option.isSome(answer) && Exit.isSuccess(answer.value) ? answer.value.value : undefined
+        if (received?._tag === "Stored" || received?._tag === "Duplicate") {
+          accepted += 1
+          history.delivered.set(delivery.id, received.job)
+          history.acknowledged.add(received.job)
+          trace.note("sender", `${delivery.id} is ${received._tag}: ${trace.nameOf(received.job)}`, [received.job])
+        }
+        yield* Effect.sleep("1700 millis")
+      }
+    })
+  }
+
+  /** Stores a file, fetches it and acknowledges it. Every second file is left in the inbox. */
+  private upload(nth: number): Effect.Effect<void> {
+    const { ports, site } = this.options
+    const { history, trace } = site.checker
+    const storage = Context.get(ports, Storage)
+    const file = { filename: `${nth}.txt`, mimetype: "text/plain", content: new Uint8Array([nth]) }
+    return Effect.gen(function* () {
+      const id = yield* untilHeard(storage.put(Workload.workspace, file))
+      history.uploads.set(id, "stored")
+      trace.note("client", `file ${nth} is stored`)
+      yield* Effect.sleep("1 second")
+      yield* untilHeard(storage.get(Workload.workspace, id))
+      yield* untilHeard(storage.markFetched(Workload.workspace, id))
+      if (nth % 2 === 0) return
+      history.uploads.set(id, "acked")
+      // If only the reply was lost, the sweeper may have deleted the acknowledged file since.
+      yield* Effect.catchTag(untilHeard(storage.ack(Workload.workspace, id)), "UploadNotFound", () => Effect.void)
+      trace.note("client", `file ${nth} is acknowledged`)
+    }).pipe(Effect.orDie)
   }
 
   private operate(act: "Cancel" | "Requeue" | "RunNow", nth: number): Effect.Effect<void> {

@@ -1,24 +1,48 @@
-import { Context, Duration, Option } from "effect"
+import { Context, Duration, Effect, Option } from "effect"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { CrewConfig } from "../../crew/CrewConfig.js"
 import { JanitorConfig } from "../../crew/loops/Janitor.js"
 import { SchedulerConfig } from "../../crew/loops/SchedulerConfig.js"
 import { SweeperConfig } from "../../crew/loops/Sweeper.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { AuthSessions } from "../../gateway/auth/AuthSessions.js"
+import * as Allowance from "../../gateway/config/Allowance.js"
+import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 
 /** Metrics settings of the pods and of the database side. */
 export const metrics: typeof MetricsConfig.Service = {
-  flush: Duration.seconds(2),
+  flush: Duration.seconds(4),
   retention: Duration.days(30),
   oldTransaction: Duration.minutes(5)
 }
+
+/** Settings of the webhook intake. Sources need neither users nor sign-ins. */
+export const gateway = Context.make(GatewayConfig, {
+  file: Option.none(),
+  authSecret: Option.none(),
+  sessionTtl: Duration.days(1),
+  allowedUsers: undefined,
+  httpAllow: Allowance.make([]),
+  telegramApi: new URL("http://127.0.0.1")
+}).pipe(
+  Context.add(AuthSessions, {
+    open: () => Effect.void,
+    find: () => Effect.succeedNone,
+    close: () => Effect.succeed(false),
+    guess: () => Effect.dieMessage("the simulation has no bots"),
+    sweep: Effect.succeed({ sessions: 0, guesses: 0 })
+  })
+)
 
 /** Leader lease. */
 export const lease = Duration.seconds(10)
 
 /** Maximum clock skew of a pod in milliseconds. A pod with more would refuse to start. */
 export const mostSkew = Duration.toMillis(lease) / 20
+
+/** Speed of a slow clock. */
+export const slowPace = 0.9
 
 /**
  * Production settings scaled down, so that a simulated minute covers about an hour of a real cluster. This is a context
@@ -29,7 +53,7 @@ export const context = Context.empty().pipe(
   Context.add(CrewConfig, {
     queues: [],
     slots: 4,
-    poll: Duration.seconds(3),
+    poll: Duration.seconds(4),
     heartbeat: Duration.seconds(3),
     grace: Duration.seconds(5)
   }),
@@ -39,7 +63,7 @@ export const context = Context.empty().pipe(
     workerId: Option.none(),
     podHeartbeat: Duration.seconds(3),
     staleAfter: Duration.seconds(9),
-    reaperInterval: Duration.seconds(3),
+    reaperInterval: Duration.seconds(5),
     rebalanceInterval: Duration.seconds(6),
     cleanupInterval: Duration.minutes(5),
     lease
@@ -50,6 +74,6 @@ export const context = Context.empty().pipe(
     stuckTimeout: Duration.minutes(5),
     interval: Duration.minutes(2)
   }),
-  Context.add(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) }),
+  Context.add(SweeperConfig, { ackRetention: Duration.seconds(4), interval: Duration.seconds(9) }),
   Context.add(EventLoop, EventLoop.still)
 )

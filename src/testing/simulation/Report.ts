@@ -1,5 +1,6 @@
 import type { Duration } from "effect"
 import type { StoredJob } from "../../core/StoredJob.js"
+import type { Coverage } from "./Coverage.js"
 import type { Fault } from "./Faults.js"
 import type { Violation } from "./HistoryChecker.js"
 import { described, type Plan } from "./Plan.js"
@@ -9,6 +10,8 @@ import { line, type TraceEvent } from "./Trace.js"
 export interface Report {
   readonly seed: number
   readonly plan: Plan
+  /** Number of jobs that the plan can enqueue. */
+  readonly jobCount: number
   /** Injected faults, in order. */
   readonly faults: ReadonlyArray<Fault>
   /** Violated invariants. */
@@ -19,6 +22,8 @@ export interface Report {
   readonly fingerprint: string
   /** All jobs at the end of the run. */
   readonly jobs: ReadonlyArray<StoredJob>
+  /** Which operations were hit by which faults. */
+  readonly coverage: Coverage
   /** Elapsed virtual time. */
   readonly lasted: Duration.Duration
 }

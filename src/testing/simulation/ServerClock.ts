@@ -19,11 +19,27 @@ export class ServerClock {
     private readonly seed: number
   ) {}
 
-  /** Returns the clock of a process that starts now, with a constant skew. */
-  follow(owner: string, skew: number): () => number {
-    const time = new SlewedTime(() => this.clock.now, this.offset + skew)
+  /** Returns the clock of a process that starts now, with a constant skew, and slow if `pace` is below 1. */
+  follow(owner: string, skew: number, pace = 1): () => number {
+    const start = this.clock.now
+    const lag = () => (this.clock.now - start) * (1 - pace)
+    const time = new SlewedTime(() => this.clock.now - lag(), this.offset + skew)
+    const compare = () => {
+      time.aim(this.offset + skew + lag())
+      this.clock.after("database", samplingInterval, compare)
+    }
+    if (pace < 1) this.clock.after("database", samplingInterval, compare)
     this.followers.set(owner, { time, skew })
     return () => Math.floor(time.now())
+  }
+
+  /** Gives a pod's processes a wrong offset until their next comparison, as after one misleading sample. */
+  mislead(pod: string, millis: number): void {
+    for (const [owner, { skew, time }] of this.followers) {
+      if (owner.replace(/\..*/, "") !== pod) continue
+      time.aim(this.offset + skew + millis)
+      this.clock.after("database", samplingInterval, () => time.aim(this.offset + skew))
+    }
   }
 
   /** Steps the database's clock. */

@@ -1,15 +1,34 @@
-import { Context, Deferred, Effect, Exit, Layer, Logger, type LogLevel, type Runtime, Scope } from "effect"
-import type { PodId } from "../../core/Ids.js"
+import {
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  type Fiber,
+  Layer,
+  Logger,
+  type LogLevel,
+  type Option,
+  Runtime,
+  Scope
+} from "effect"
+import { makeGenerator, type PodId } from "../../core/Ids.js"
 import * as Crew from "../../crew/Crew.js"
 import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
+import { WebhookIntake } from "../../gateway/WebhookIntake.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
+import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
+import type { JobsMemory } from "../../queue/JobsMemory.js"
+import { Queue } from "../../queue/Queue.js"
 import { Metrics } from "../../telemetry/Metrics.js"
+import { Tally } from "../../telemetry/Tally.js"
 import type { Actor } from "./Actor.js"
 import { FaultInjector } from "./FaultInjector.js"
 import type { Faults } from "./Faults.js"
 import type { HistoryChecker } from "./HistoryChecker.js"
 import * as PodSettings from "./PodSettings.js"
+import * as ProcessQueue from "./ProcessQueue.js"
 import { drawn } from "./Seed.js"
 import type { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
@@ -20,13 +39,15 @@ export interface Site<R> {
   readonly scheduler: SimulationScheduler
   readonly faults: Faults
   readonly checker: HistoryChecker
-  readonly tables: Context.Context<Tables.Shared>
+  readonly tables: Context.Context<Tables.Shared | JobsMemory>
   readonly buckets: RateLimitsMemory.Table
   /** Provides the handlers' other requirements. */
   readonly runtime: Runtime.Runtime<R>
   readonly crew: Omit<Crew.CrewOptions<R>, "handlers">
   readonly handlersFor: (pod: SimulatedPod<R>, actor: Actor) => ReadonlyArray<Handler<R>>
   readonly logLevel: LogLevel.LogLevel
+  /** Whether the clocks of some pods run slow. */
+  readonly slowClocks: boolean
 }
 
 interface Boot {
@@ -35,7 +56,20 @@ interface Boot {
   readonly stop: Deferred.Deferred<void>
   readonly down: Deferred.Deferred<void>
   id: PodId | undefined
+  /** Whether it was asked to stop while faults were active, which may have hit its last writes. */
+  isStoppedInTrouble: boolean
+  /** Runs an effect in the process, with its services. Undefined while the pod starts. */
+  run: (<A, E>(effect: Effect.Effect<A, E, Served>) => Fiber.RuntimeFiber<A, E>) | undefined
 }
+
+/** Services that a pod's HTTP server uses. */
+export type Served = Tables.Ports | WebhookIntake
+
+/** Trace event of a pod that starts with a slow clock. */
+export const slowClock = "has a slow clock"
+
+/** How long clients wait for an answer. */
+const requestTimeout = Duration.seconds(5)
 
 /** A pod that is restarted under a new name whenever it ends. */
 export class SimulatedPod<R> {
@@ -77,6 +111,7 @@ export class SimulatedPod<R> {
   stop(): void {
     if (this.boot === undefined) return
     this.site.checker.trace.note(this.boot.actor.name, "is asked to stop")
+    this.boot.isStoppedInTrouble ||= !this.site.faults.areOver && !this.boot.actor.isPaused
     Deferred.unsafeDone(this.boot.stop, Effect.void)
   }
 
@@ -100,6 +135,26 @@ export class SimulatedPod<R> {
     return this.boot === undefined ? Effect.void : Deferred.await(this.boot.down)
   })
 
+  /** Whether the pod's HTTP server accepts requests. */
+  get isServing(): boolean {
+    return this.boot?.run !== undefined && !this.boot.actor.isGone
+  }
+
+  /**
+   * Runs a request in the pod's process, as its HTTP server does. None if the process is down, or dies or freezes before
+   * it answers.
+   */
+  request<A, E>(effect: Effect.Effect<A, E, Served>): Effect.Effect<Option.Option<Exit.Exit<A, E>>> {
+    return Effect.suspend(() => {
+      const fiber = this.boot?.run?.(effect)
+      if (fiber === undefined) return Effect.succeedNone
+      const answer = Effect.async<Exit.Exit<A, E>>((resume) => {
+        fiber.addObserver((exit) => resume(Effect.succeed(exit)))
+      })
+      return Effect.timeoutOption(answer, requestTimeout)
+    })
+  }
+
   private get untilRestart(): number {
     return 200 + Math.floor(drawn(this.site.seed, `restart ${this.name} ${this.boots}`) * 5_000)
   }
@@ -114,12 +169,17 @@ export class SimulatedPod<R> {
       wire: new FaultInjector({ actor, scheduler, faults, checker }),
       stop: yield* Deferred.make<void>(),
       down: yield* Deferred.make<void>(),
-      id: undefined
+      id: undefined,
+      isStoppedInTrouble: false,
+      run: undefined
     }
     this.boot = boot
     checker.trace.note(actor.name, "starts")
     const skew = Math.round((drawn(seed, `skew ${this.name}`) * 2 - 1) * PodSettings.mostSkew)
-    scheduler.start(actor, this.site.runtime, this.life(boot), skew)
+    const pace =
+      faults.areOver || !this.site.slowClocks || drawn(seed, `pace ${this.name}`) > 0.2 ? 1 : PodSettings.slowPace
+    if (pace < 1) checker.trace.note(actor.name, slowClock)
+    scheduler.start(actor, this.site.runtime, this.life(boot), { skew, pace })
     yield* Deferred.await(boot.down)
     this.boot = undefined
   })
@@ -128,25 +188,47 @@ export class SimulatedPod<R> {
     const { logLevel, checker } = this.site
     return Effect.gen(this, function* () {
       const scope = yield* Scope.make()
-      const metrics = yield* Layer.buildWithScope(Metrics.layer, scope)
-      const built = yield* Effect.exit(Layer.buildWithScope(this.layer(boot, metrics), scope))
+      const built = yield* Effect.exit(Scope.extend(this.crew(boot), scope))
       if (Exit.isSuccess(built)) {
-        boot.id = Context.get(built.value, Crew.Crew).pod
+        boot.id = built.value.pod
         yield* Deferred.await(boot.stop)
       } else checker.trace.note(boot.actor.name, "cannot start")
       yield* Scope.close(scope, Exit.void)
       checker.trace.note(boot.actor.name, "has stopped")
-      this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver })
+      this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver && !boot.isStoppedInTrouble })
       Deferred.unsafeDone(boot.down, Effect.void)
     }).pipe(Logger.withMinimumLogLevel(logLevel))
   }
 
-  private layer({ actor, wire }: Boot, metrics: Context.Context<Metrics>) {
+  /** Builds with plain effects where it can: a simulation starts several pods, and each layer costs as much as a tick. */
+  private crew(boot: Boot) {
+    const { actor, wire } = boot
     const { buckets, crew, handlersFor, tables } = this.site
-    const surroundings = Context.mergeAll(Tables.over(wire, tables, buckets), PodSettings.context, metrics)
-    return Crew.layer({ ...crew, handlers: handlersFor(this, actor) }).pipe(
-      Layer.provide(MetricsFlush.layer),
-      Layer.provide(Layer.succeedContext(surroundings))
-    ) as Layer.Layer<Crew.Crew, unknown, R>
+    return Effect.gen(this, function* () {
+      const ports = Tables.over(wire, tables, buckets)
+      const handoff = Context.get(ports, DirectHandoff)
+      const queue = ProcessQueue.make(wire, tables, Context.get(ports, Queue), yield* makeGenerator, handoff)
+      const around = Context.mergeAll(ports, PodSettings.context, Context.make(Metrics, Metrics.make())).pipe(
+        Context.add(Queue, queue)
+      )
+      const started = Effect.gen(this, function* () {
+        const tally = yield* MetricsFlush.make
+        const built = yield* Effect.provideService(
+          Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
+          Tally,
+          tally
+        )
+        const runtime = yield* Effect.runtime<Served>()
+        boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
+        return Context.get(built, Crew.Crew)
+      })
+      return yield* Effect.provide(started, Context.add(around, WebhookIntake, yield* intake(around)))
+    }) as Effect.Effect<typeof Crew.Crew.Service, unknown, R | Scope.Scope>
   }
 }
+
+/** The webhook intake of a process. Only bots use sign-ins, and the simulation has none. */
+const intake = (around: Context.Context<Tables.Ports>) =>
+  Effect.map(Layer.build(WebhookIntake.layer), Context.get(WebhookIntake)).pipe(
+    Effect.provide(Context.merge(around, PodSettings.gateway))
+  )

@@ -1,4 +1,4 @@
-import { Duration, Effect, LogLevel } from "effect"
+import { Data, Duration, Effect, LogLevel } from "effect"
 import type { Handler } from "../../handlers/Handler.js"
 import type { RateLimit } from "../../limits/RateLimit.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
@@ -8,6 +8,7 @@ import * as Invariants from "./Invariants.js"
 import * as WorkloadInvariants from "./invariants/WorkloadInvariants.js"
 import * as Plan from "./Plan.js"
 import type { Supply } from "./PlanRunner.js"
+import * as RegressionLine from "./RegressionLine.js"
 import { ofViolations, type Report } from "./Report.js"
 import * as Shrinker from "./Shrinker.js"
 import * as SimulationRun from "./SimulationRun.js"
@@ -25,12 +26,15 @@ export interface SimulationOptions<R> {
   readonly seed: number
   /** Your handlers. [a built-in workload whose handlers fail in every way] */
   readonly handlers?: ReadonlyArray<Handler<R>>
-  /** Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [12] */
-  readonly jobs?: number | ReadonlyArray<Supply>
+  /**
+   * Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [4 to 14, from
+   * the seed]
+   */
+  readonly jobs?: number | ReadonlyArray<Supply> | undefined
   /** Whether some jobs of the built-in workload are workflow executions. [false] */
   readonly workflows?: boolean
-  /** Number of pods. [3] */
-  readonly pods?: number
+  /** Number of pods. [1 to 3, from the seed] */
+  readonly pods?: number | undefined
   /** Types of faults to inject. [all] */
   readonly faults?: Plan.FaultPlan
   readonly schedules?: ReadonlyArray<Schedule>
@@ -51,8 +55,6 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-const defaults = { pods: 3, jobs: 12 } as const
-
 type Cast<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
 
 /** The built-in workload. */
@@ -69,7 +71,10 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
     jobs:
       typeof options.jobs === "object"
         ? options.jobs
-        : (options.workflows === true ? Workload.jobsAndStories : Workload.jobs)(seed, options.jobs ?? defaults.jobs),
+        : (options.workflows === true ? Workload.jobsAndStories : Workload.jobs)(
+            seed,
+            options.jobs ?? Plan.size(seed).jobs
+          ),
     queues: { ...Workload.queues, ...options.queues },
     invariants: [...WorkloadInvariants.all, ...WorkflowWorkload.invariants],
     patience: Duration.toMillis(options.patience ?? "10 minutes"),
@@ -110,9 +115,10 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
     options.plan ??
     Plan.draw({
       seed,
-      pods: options.pods ?? defaults.pods,
+      pods: options.pods ?? Plan.size(seed).pods,
       jobs: cast.jobs.length,
       queues: [...cast.crew.queues],
+      doors: handlers === undefined,
       faultPlan: options.faults ?? {}
     })
   const spec: SimulationRun.RunSpec<R> = {
@@ -125,13 +131,15 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
     tamper: options.tamper ?? ((tables) => tables)
   }
   const played = Effect.flatMap(Effect.runtime<R>(), (runtime) => SimulationRun.play(spec, runtime))
-  return Effect.map(played, ({ faults, jobs, lasted, trace, violations }) => ({
+  return Effect.map(played, ({ coverage, faults, jobs, lasted, trace, violations }) => ({
     seed,
     plan,
+    jobCount: cast.jobs.length,
     faults,
     violations,
     trace: trace.events,
     fingerprint: trace.fingerprint,
+    coverage,
     jobs,
     lasted: Duration.millis(lasted)
   })) as Effect.Effect<Report, never, Exclude<R, Ports>>
@@ -145,6 +153,35 @@ export const shrink = <R = never>(
   Shrinker.shrink(report, (plan, stopAt) => run({ ...options, plan, stopAt }))
 
 /** Describes a report: the violated invariant, the fault plan, and the events of the affected job. */
-export const tell = (report: Report): string => ofViolations(report)
+export const describe = (report: Report): string => ofViolations(report)
+
+/** @deprecated Use `describe`. */
+export const tell = describe
+
+/** A regression violates an invariant again. */
+export class SimulationFailed extends Data.TaggedError("SimulationFailed")<{ readonly report: Report }> {
+  override get message(): string {
+    return ofViolations(this.report)
+  }
+}
+
+/**
+ * Replays the plan of a line from `regressionLine`, with the handlers and invariants of `options` if the line was made
+ * with any. Fails if an invariant is violated.
+ */
+export const regression = <R = never>(
+  line: string,
+  options: Omit<SimulationOptions<R>, "seed" | "plan"> = {}
+): Effect.Effect<Report, SimulationFailed | RegressionLine.BadLine, Exclude<R, Ports>> =>
+  Effect.flatMap(RegressionLine.read(line), ({ jobs, plan, seed }) =>
+    Effect.filterOrFail(
+      run({ ...options, jobs: options.jobs ?? jobs, plan, seed }),
+      ({ violations }) => violations.length === 0,
+      (report) => new SimulationFailed({ report })
+    )
+  )
+
+/** The seed and plan of a report as one line of text, to be kept in a test. */
+export const regressionLine = (report: Report): string => RegressionLine.write(report)
 
 export type { Report } from "./Report.js"

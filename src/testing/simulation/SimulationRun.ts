@@ -8,19 +8,22 @@ import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import { Storage } from "../../uploads/Storage.js"
 import type { Actor } from "./Actor.js"
 import { sum } from "./CountsModel.js"
+import type { Coverage } from "./Coverage.js"
 import { FaultInjector } from "./FaultInjector.js"
 import { type Fault, Faults, noFaults } from "./Faults.js"
 import type { Ending } from "./History.js"
 import { HistoryChecker, type Violation } from "./HistoryChecker.js"
 import type { Invariant } from "./Invariant.js"
-import { type Plan, podNames, troubled } from "./Plan.js"
+import { type Plan, podNames, stepCounts, troubled } from "./Plan.js"
 import { PlanRunner, type Supply } from "./PlanRunner.js"
-import { SimulatedPod, type Site } from "./SimulatedPod.js"
+import { SimulatedPod, type Site, slowClock } from "./SimulatedPod.js"
 import { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
 import { Trace } from "./Trace.js"
+import * as Workload from "./Workload.js"
 
 /** Everything that defines a run. */
 export interface RunSpec<R> {
@@ -37,7 +40,7 @@ export interface RunSpec<R> {
   readonly stopAt: string | undefined
   readonly logLevel: LogLevel.LogLevel
   /** Replaces database services, to test that the checker finds bugs in them. */
-  readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared>
+  readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared | JobsMemory>
 }
 
 /** The simulation as seen by handlers. */
@@ -53,6 +56,7 @@ export interface HandlerControls<R> {
 export interface RunResult {
   readonly violations: ReadonlyArray<Violation>
   readonly faults: ReadonlyArray<Fault>
+  readonly coverage: Coverage
   readonly trace: Trace
   readonly jobs: ReadonlyArray<StoredJob>
   /** Milliseconds of virtual time. */
@@ -78,8 +82,8 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
     const trace = new Trace(now)
     const checker = new HistoryChecker(trace, () => scheduler.clock.now, spec.invariants)
     const faults = isPlanned(plan.faults)
-      ? new Faults(seed, noFaults, plan.faults)
-      : new Faults(seed, plan.faults, undefined)
+      ? new Faults(seed, noFaults, plan.faults, startAt + troubled)
+      : new Faults(seed, plan.faults, undefined, startAt + troubled)
     const client = scheduler.actor("client")
     let calm = false
 
@@ -98,6 +102,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
         runtime,
         crew: spec.crew,
         logLevel: spec.logLevel,
+        slowClocks: plan.slowClocks ?? false,
         handlersFor: (pod, actor) =>
           spec.handlersFor({ pod, actor, checker, isCalm: () => calm, now: () => scheduler.clock.now })
       }
@@ -133,6 +138,10 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       return {
         violations: [...Option.toArray(Option.flatMap(outcome, unfinished)), ...checker.violations],
         faults: faults.injected,
+        coverage: {
+          operations: faults.coverage.operations,
+          steps: { ...stepCounts(plan), SlowClock: slowClocksIn(trace) }
+        },
         trace,
         jobs: Option.getOrElse(Option.flatMap(outcome, jobsOf), () => []),
         lasted: now(),
@@ -140,6 +149,8 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       }
     })
   })
+
+const slowClocksIn = ({ events }: Trace) => events.filter(({ what }) => what === slowClock).length
 
 type Outcome = Exit.Exit<ReadonlyArray<StoredJob>> | string
 
@@ -179,5 +190,7 @@ const endingOf = <R>(site: Site<R>, pods: ReadonlyArray<SimulatedPod<R>>, waited
         : [])
     ])
     const range = { from: startAt - 3_600_000, to: scheduler.clock.now + 3_600_000 }
-    return { waited, leftovers, charted: sum(yield* Context.get(tables, MinuteBuckets).totals(range)) }
+    const listed = yield* Context.get(tables, Storage).list(Workload.workspace)
+    const inbox = new Set(listed.map(({ id }) => id))
+    return { waited, leftovers, inbox, charted: sum(yield* Context.get(tables, MinuteBuckets).totals(range)) }
   }).pipe(Effect.orDie)

@@ -44,9 +44,14 @@ export class SimulationScheduler {
   }
 
   /** Starts a fiber in a process, with the process's clock and random generator. */
-  start<A, E, R>(actor: Actor, runtime: Runtime.Runtime<R>, effect: Effect.Effect<A, E, R>, skewMillis = 0) {
+  start<A, E, R>(
+    actor: Actor,
+    runtime: Runtime.Runtime<R>,
+    effect: Effect.Effect<A, E, R>,
+    { pace = 1, skew = 0 } = {}
+  ) {
     const inWorld = effect.pipe(
-      Effect.withClock(this.clock.clockOf(actor.name, this.server.follow(actor.name, skewMillis))),
+      Effect.withClock(this.clock.clockOf(actor.name, this.server.follow(actor.name, skew, pace), pace)),
       Effect.withRandom(Random.make(`${this.seed} ${actor.name}`))
     )
     const quick = Runtime.disableRuntimeFlag(runtime, RuntimeFlags.RuntimeMetrics)

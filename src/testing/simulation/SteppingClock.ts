@@ -117,10 +117,13 @@ export class SteppingClock {
     for (const sleeper of this.heap.all) if (sleeper.owner === owner) sleeper.wake = undefined
   }
 
-  /** Returns the Clock of one process. Its monotonic time starts at an arbitrary origin per process. */
-  clockOf(owner: string, now: () => number): Clock.Clock {
+  /**
+   * Returns the Clock of one process. Its monotonic time starts at an arbitrary origin per process; with a `pace` below
+   * 1 it runs slow, and sleeps take longer.
+   */
+  clockOf(owner: string, now: () => number, pace = 1): Clock.Clock {
     const origin = Math.floor(drawn(0, `boot ${owner}`) * 1_000_000_000)
-    const nanos = () => BigInt(this.millis - origin) * 1_000_000n
+    const nanos = () => BigInt(Math.floor((this.millis - origin) * pace)) * 1_000_000n
     return {
       [Clock.ClockTypeId]: Clock.ClockTypeId,
       unsafeCurrentTimeMillis: now,
@@ -131,7 +134,7 @@ export class SteppingClock {
         Effect.async<void>((resume) => {
           const millis = Duration.toMillis(duration)
           if (!Number.isFinite(millis)) return
-          const forget = this.after(owner, millis, () => resume(Effect.void))
+          const forget = this.after(owner, millis / pace, () => resume(Effect.void))
           return Effect.sync(forget)
         })
     }

@@ -3,6 +3,7 @@ import * as ClusterMemory from "../../cluster/ClusterMemory.js"
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
 import { Shares } from "../../cluster/Shares.js"
+import { inOrder } from "../../core/LayersInOrder.js"
 import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { Signals } from "../../database/Signals.js"
@@ -58,13 +59,18 @@ export type Shared = QueuePorts | ClusterPorts
 export type Ports = Shared | Transactions | RateLimits
 
 /** The in-memory tables of one database, to be shared by many processes. */
-export const layer: Layer.Layer<Shared | JobsMemory> = Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer).pipe(
-  Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
-  Layer.provide(Layer.provide(MetricsFlush.layer, Layer.succeed(MetricsConfig, PodSettings.metrics))),
-  Layer.provideMerge(MeasuresMemory.layer),
-  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
-  Layer.provide(Metrics.layer)
+export const layer: Layer.Layer<Shared | JobsMemory> = inOrder(
+  Metrics.layer,
+  UploadsConfig.layerDefault,
+  StorageMemory.layer,
+  MeasuresMemory.layer,
+  Layer.succeed(MetricsConfig, PodSettings.metrics),
+  MetricsFlush.layer,
+  Wakeups.layer,
+  DirectHandoff.layer,
+  QueueMemory.layer,
+  ClusterMemory.layer,
+  SchedulesMemory.layer
 )
 
 const overHints = (
@@ -92,7 +98,7 @@ const overHints = (
 
 /**
  * The services of one process behind its connection. Rate limit buckets are shared; tokens reserved ahead belong to the
- * process.
+ * process. Its direct handoff is not connected to the queue (see ProcessQueue).
  */
 export const over = (
   wire: FaultInjector,
@@ -103,7 +109,7 @@ export const over = (
     Context.make(tag, wire.to(tag, Context.get(tables, tag), local))
   return Context.mergeAll(
     far(Queue),
-    Context.pick(DirectHandoff)(tables),
+    Context.make(DirectHandoff, DirectHandoff.make()),
     far(Queues, ["known"]),
     far(JobAdmin),
     far(JobSearch, ["await"]),

@@ -1,7 +1,9 @@
 import { Duration, Effect, Schema } from "effect"
 import * as Backoff from "../../core/Backoff.js"
+import type { Workspace } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import * as Outcome from "../../core/Outcome.js"
+import type { Source } from "../../gateway/Bots.js"
 import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import * as RateLimit from "../../limits/RateLimit.js"
@@ -29,6 +31,8 @@ const obituaryOf = ({ n }: { readonly n: number }) => ({
   maxAttempts: 3
 })
 const Plain = Job.make("plain", { ...shared, queue: "plain", onDead: obituaryOf })
+/** Without follow-up, so that it can be handed to a free slot of the pod that enqueues it. */
+const Light = Job.make("light", { ...shared, queue: "plain" })
 /** Runs in strict order per key. */
 const Line = Job.make("line", { ...shared, queue: "line" })
 /** Limited by its queue's start rate. */
@@ -38,12 +42,25 @@ const Token = Job.make("token", { ...shared, queue: "plain" })
 /** Enqueues a child in the transaction that finalizes it. */
 const Parent = Job.make("parent", { ...shared, queue: "plain" })
 const Child = Job.make("child", { ...shared, queue: "plain" })
+/** Made from webhooks of the source `shop`. */
+const Webhook = Job.make("webhook", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
 /** A workflow execution, and the children that it waits for. */
 const Story = Job.make(WorkflowWorkload.storyKind, { ...shared, queue: "plain" })
 const Leaf = Job.make("leaf", { ...shared, queue: "plain" })
 
-export const kinds = { parent: Parent.name, child: Child.name, plain: Plain.name, obituary: Obituary.name } as const
+/** A webhook source whose deliveries become jobs. */
+export const shop: Source = { name: "shop", style: "github", kind: Webhook.name, secrets: [], keys: [] }
+/** The owner of the uploaded files. */
+export const workspace = "sim" as Workspace
+
+export const kinds = {
+  webhook: Webhook.name,
+  parent: Parent.name,
+  child: Child.name,
+  plain: Plain.name,
+  obituary: Obituary.name
+} as const
 
 export const queues: Readonly<Record<string, QueueSettingsPatch>> = {
   plain: { maxWorkers: 6 },
@@ -68,10 +85,10 @@ export const jobsAndStories = (seed: number, count: number): ReadonlyArray<Suppl
 export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
   const dice = new Dice(digest("jobs", seed))
   // Favour one kind in most runs: limits and ordering only matter when many jobs of a kind compete.
-  const favourite = dice.pick(undefined, Plain, Line, Metered, Token, Parent)
+  const favourite = dice.pick(undefined, Plain, Light, Line, Metered, Token, Parent)
   return Array.from({ length: count }, (_, index): Supply => {
     const payload = { n: index + 1 }
-    const mixed = dice.pick(Plain, Plain, Line, Metered, Token, Parent)
+    const mixed = dice.pick(Plain, Light, Line, Metered, Token, Parent)
     const kind = favourite !== undefined && dice.chance(0.7) ? favourite : mixed
     const delay = dice.chance(0.25) ? { delay: Duration.millis(dice.whole(0, 15_000)) } : {}
     const priority = dice.chance(0.2) && kind !== Line ? { priority: dice.whole(-2, 2) } : {}
@@ -126,11 +143,13 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
   return [
     plain(Plain),
+    plain(Light),
     plain(Line),
     plain(Metered),
     plain(Obituary),
     plain(Child),
     plain(Tick),
+    plain(Webhook),
     plain(Leaf),
     WorkflowWorkload.handler(Story, Leaf, (job, n) => misbehave(controls, job, n)),
     Handler.make(Token, ({ n }, job) =>

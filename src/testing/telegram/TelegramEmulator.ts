@@ -62,6 +62,9 @@ export class TelegramEmulator extends Context.Tag("nightshift/testing/TelegramEm
     readonly fail: (fault: EmulatedFault, rule?: FaultRule) => Effect.Effect<void>
 
     /** Removes all faults. */
+    readonly clearFaults: Effect.Effect<void>
+
+    /** @deprecated Use `clearFaults`. */
     readonly mend: Effect.Effect<void>
 
     /** All calls made by bots, in order. */
@@ -131,6 +134,10 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
         return id
       })
 
+    const clearFaults = Effect.sync(() => {
+      faults = []
+    })
+
     return {
       url,
       addBot: (token) => Effect.sync(() => void botOf(token)),
@@ -155,9 +162,8 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
         Effect.sync(() => {
           faults = [...faults, { ...rule, fault, left: rule.times ?? Number.POSITIVE_INFINITY }]
         }),
-      mend: Effect.sync(() => {
-        faults = []
-      }),
+      clearFaults,
+      mend: clearFaults,
       calls: Effect.sync(() => [...calls]),
       tries: Effect.sync(() => [...tries]),
       expired: (token) => Effect.sync(() => [...botOf(token).expired]),

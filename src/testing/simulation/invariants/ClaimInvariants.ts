@@ -1,15 +1,15 @@
 import { Duration } from "effect"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
-import type { Change, History } from "../History.js"
+import { type Change, type History, isClaim } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
-
-const isClaim = ({ call, after, before }: Change) =>
-  call?.call === "Queue.claim" && before !== undefined && after?.status === "running"
 
 /** Applies a rule to every claimed row. */
 const atClaim =
-  (rule: (row: JobRow, change: Change, history: History) => string | undefined) => (change: Change, history: History) =>
-    isClaim(change) && change.before !== undefined ? rule(change.before, change, history) : undefined
+  (rule: (row: JobRow, change: Change, history: History) => string | undefined) =>
+  (change: Change, history: History) => {
+    const row = change.before ?? change.after
+    return isClaim(change) && row !== undefined ? rule(row, change, history) : undefined
+  }
 
 const seconds = (millis: number) => `${(millis / 1000).toFixed(3)} s`
 
@@ -83,8 +83,11 @@ export const keyOrder: Invariant = {
   })
 }
 
-/** Maximum difference between two clocks of a cluster in milliseconds: twice the maximum skew. */
-const clockSpread = 1_000
+/**
+ * Maximum difference between two clocks of a cluster in milliseconds: twice the maximum skew, and what a slow clock lags
+ * between two comparisons.
+ */
+const clockSpread = 2_000
 
 /**
  * Describes the first interval in which more tokens were taken than the bucket allows. Adds the clock spread, because

@@ -1,7 +1,7 @@
 import { Duration } from "effect"
 import { type JobCounts, noCounts } from "../../../telemetry/BucketCount.js"
 import type { Finding, Invariant } from "../Invariant.js"
-import { lease } from "../PodSettings.js"
+import { lease, slowPace } from "../PodSettings.js"
 
 const tickOf = (meta: string | undefined): string | undefined => {
   if (meta === undefined) return undefined
@@ -56,9 +56,9 @@ export const counted: Invariant = {
 }
 
 /**
- * Twice the lease: a renewal may be seen a third of a lease late, and a new pod watches the leader for a full lease.
+ * Twice the lease, on the slowest clock: a renewal may be seen a third of a lease late, and a new pod watches the leader for a full lease.
  */
-const longestWithoutLeader = 2 * Duration.toMillis(lease)
+const longestWithoutLeader = (2 * Duration.toMillis(lease)) / slowPace
 
 export const led: Invariant = {
   name: "led",

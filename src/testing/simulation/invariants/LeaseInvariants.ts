@@ -1,6 +1,6 @@
 import { Duration } from "effect"
 import type { HeldJob } from "../../../queue/Queue.js"
-import { type Call, type Change, endOf } from "../History.js"
+import { type Call, type Change, endOf, isClaim } from "../History.js"
 import type { Invariant } from "../Invariant.js"
 
 const named = (lease: string | undefined, name: (lease: string) => string) =>
@@ -42,8 +42,9 @@ export const oneLease: Invariant = {
     const name = (lease: string) => trace.nameOfLease(lease)
     const row = after ?? before
     const job = row === undefined ? "a job" : trace.nameOf(row.id)
-    if (call.call === "Queue.claim") {
-      if (before?.status !== "pending") return `${call.who} claimed ${job}, which was ${before?.status ?? "missing"}`
+    if (call.call === "Queue.claim" || isClaim(change)) {
+      if (call.call === "Queue.claim" && before?.status !== "pending")
+        return `${call.who} claimed ${job}, which was ${before?.status ?? "missing"}`
       const taken = after?.run === undefined ? undefined : leases.get(after.run.lease)
       return taken === undefined || taken === call
         ? undefined

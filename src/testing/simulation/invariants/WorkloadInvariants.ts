@@ -52,4 +52,26 @@ const obituaries: Invariant = {
     })
 }
 
-export const all: ReadonlyArray<Invariant> = [childWithParent, tokens, obituaries]
+const webhooks: Invariant = {
+  name: "webhook",
+  promise: "an acknowledged webhook is stored as one job, however often it is delivered",
+  atEnd: (history) =>
+    [...history.delivered].flatMap(([id, job]): ReadonlyArray<Finding> => {
+      const stored = ofKind(history, kinds.webhook).filter(
+        ({ meta }) => meta !== undefined && JSON.parse(meta).delivery === id
+      ).length
+      return stored === 1 && history.rows.has(job) ? [] : [{ job, found: `${id} is stored as ${stored} jobs` }]
+    })
+}
+
+const inbox: Invariant = {
+  name: "uploads",
+  promise: "a stored file stays in the inbox until it is acknowledged, and not longer",
+  atEnd: ({ ending, uploads }) =>
+    [...uploads].flatMap(([id, state]): ReadonlyArray<Finding> => {
+      if (ending === undefined || ending.inbox.has(id) === (state === "stored")) return []
+      return [{ found: state === "stored" ? `upload ${id} is lost` : `upload ${id} is acknowledged and still listed` }]
+    })
+}
+
+export const all: ReadonlyArray<Invariant> = [childWithParent, tokens, obituaries, webhooks, inbox]

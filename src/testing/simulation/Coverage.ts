@@ -1,0 +1,107 @@
+// Which operations were hit by which faults. Summed over seeds, it shows what a simulation never tried.
+
+/**
+ * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
+ * seconds later. `unheard`: a notification was dropped.
+ */
+export type FaultKind = "refused" | "lost" | "slow" | "unheard"
+
+/**
+ * How an operation can be hit: by a fault of its own, because its process was disconnected, or because its process was
+ * killed while the operation was in flight.
+ */
+export type Hit = FaultKind | "disconnected" | "killed"
+
+/** Faults that every database operation must have met. */
+export const hitsOfCalls: ReadonlyArray<Hit> = ["refused", "lost", "slow", "disconnected", "killed"]
+/** Faults of a statement inside a transaction, which takes no time of its own. */
+const hitsInside: ReadonlyArray<Hit> = ["refused", "lost"]
+const hitsOfHints: ReadonlyArray<Hit> = ["unheard"]
+
+type Way = "call" | "inside" | "hint"
+const hitsOf: Readonly<Record<Way, ReadonlyArray<Hit>>> = { call: hitsOfCalls, inside: hitsInside, hint: hitsOfHints }
+
+/** One operation: how it was made, how often, and how often each fault hit it. */
+export interface OperationCoverage {
+  readonly operation: string
+  readonly way: Way
+  readonly count: number
+  readonly hits: Readonly<Partial<Record<Hit, number>>>
+}
+
+/** Coverage of one or more runs. `steps` counts the steps of the plans: killed pods, clock steps, operators' actions. */
+export interface Coverage {
+  readonly operations: ReadonlyArray<OperationCoverage>
+  readonly steps: Readonly<Record<string, number>>
+}
+
+export const none: Coverage = { operations: [], steps: {} }
+
+/** Counts the operations of a run, while faults are active. */
+export class CoverageCounter {
+  private readonly counted = new Map<
+    string,
+    { operation: string; way: Way; count: number; hits: Partial<Record<Hit, number>> }
+  >()
+
+  /** Counts an operation without a fault, or with one. */
+  add(way: Way, operation: string, count: number, hit?: Hit): void {
+    const key = `${way} ${operation}`
+    const entry = this.counted.get(key) ?? { operation, way, count: 0, hits: {} }
+    this.counted.set(key, entry)
+    entry.count += count
+    if (hit !== undefined) entry.hits[hit] = (entry.hits[hit] ?? 0) + 1
+  }
+
+  get operations(): ReadonlyArray<OperationCoverage> {
+    return [...this.counted.values()]
+  }
+}
+
+/** Adds coverages. */
+export const sum = (all: ReadonlyArray<Coverage>): Coverage => {
+  const counter = new Map<string, OperationCoverage>()
+  const steps: Record<string, number> = {}
+  for (const { operations, steps: more } of all) {
+    for (const each of operations) {
+      const key = `${each.way} ${each.operation}`
+      const known = counter.get(key)
+      const hits = { ...known?.hits }
+      for (const [hit, count] of Object.entries(each.hits)) hits[hit as Hit] = (hits[hit as Hit] ?? 0) + count
+      counter.set(key, { ...each, count: (known?.count ?? 0) + each.count, hits })
+    }
+    for (const [step, count] of Object.entries(more)) steps[step] = (steps[step] ?? 0) + count
+  }
+  const operations = [...counter.values()].sort((a, b) =>
+    a.way === b.way ? (a.operation < b.operation ? -1 : 1) : a.way < b.way ? -1 : 1
+  )
+  return { operations, steps: Object.fromEntries(Object.entries(steps).sort(([a], [b]) => (a < b ? -1 : 1))) }
+}
+
+/** The faults that never hit an operation, as `Queue.claim: slow`. */
+export const untouched = ({ operations }: Coverage): ReadonlyArray<string> =>
+  operations.flatMap(({ hits, operation, way }) => {
+    const missing = hitsOf[way].filter((hit) => (hits[hit] ?? 0) === 0)
+    return missing.length === 0 ? [] : [`${named(operation, way)}: ${missing.join(", ")}`]
+  })
+
+const named = (operation: string, way: Way) => (way === "inside" ? `${operation} (in a transaction)` : operation)
+
+const columns: ReadonlyArray<Hit> = [...hitsOfCalls, "unheard"]
+
+/** A table of operations by fault; `-` where the fault cannot occur. */
+export const table = ({ operations, steps }: Coverage): string => {
+  const rows = operations.map(({ count, hits, operation, way }) => [
+    named(operation, way),
+    String(count),
+    ...columns.map((hit) => (hitsOf[way].includes(hit) ? String(hits[hit] ?? 0) : "-"))
+  ])
+  const lines = [["operation", "count", ...columns], ...rows]
+  const widths = lines[0]?.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0))) ?? []
+  const text = lines.map((cells) =>
+    cells
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join("  ")
+  )
+  return [...text, "", ...Object.entries(steps).map(([step, count]) => `${step}: ${count}`)].join("\n")
+}

@@ -1,0 +1,58 @@
+import { Clock, Context, Effect, Either, FiberRef } from "effect"
+import type { IdGenerator } from "../../core/Ids.js"
+import { admitAll, type NewJob } from "../../queue/enqueue/NewJob.js"
+import type { StampedJob, StampedJobs } from "../../queue/enqueue/StampedJob.js"
+import { submitter } from "../../queue/enqueue/Submitter.js"
+import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
+import * as JobOffer from "../../queue/handoff/JobOffer.js"
+import { JobsMemory } from "../../queue/JobsMemory.js"
+import { Enqueued, Queue } from "../../queue/Queue.js"
+import { type FaultInjector, inTransaction } from "./FaultInjector.js"
+
+// The queue as one process sees it, with the direct handoff to its own free slots that QueuePg has.
+
+const asNewJob = ({ id }: StampedJob, job: NewJob): NewJob => ({ ...job, id })
+
+/** `queue` is the shared queue behind the process's connection. */
+export const make = (
+  wire: FaultInjector,
+  tables: Context.Context<JobsMemory>,
+  queue: typeof Queue.Service,
+  ids: IdGenerator,
+  directHandoff: typeof DirectHandoff.Service
+): typeof Queue.Service => {
+  const { insertClaimed } = wire.to(Queue, { insertClaimed: Context.get(tables, JobsMemory).insertClaimed })
+  const offered = new WeakMap<StampedJob, NewJob>()
+  const storeAgain = (jobs: StampedJobs) =>
+    queue.enqueue(jobs.flatMap((job) => ({ ...(offered.get(job) as NewJob), id: job.id })))
+  const offer = JobOffer.make({
+    ids,
+    directHandoff,
+    insertClaimed: (jobs, lease, pod) => insertClaimed(jobs, lease, pod),
+    onTaken: () => {},
+    giveBack: queue.finalize,
+    again: (jobs) => Effect.orDie(storeAgain(jobs))
+  })
+
+  const enqueue: typeof Queue.Service.enqueue = (jobs) =>
+    Effect.flatMap(Effect.all([FiberRef.get(inTransaction), Clock.currentTimeMillis]), ([isPart, now]) => {
+      const admitted = admitAll(jobs)
+      if (isPart || Either.isLeft(admitted)) return queue.enqueue(jobs)
+      const stamped = admitted.right.map(
+        (job): StampedJob => ({
+          ...job,
+          id: job.id ?? ids.job(now),
+          runAt: job.runAt ?? now,
+          ownId: job.id !== undefined
+        })
+      )
+      for (const [index, job] of stamped.entries()) offered.set(job, jobs[index] as NewJob)
+      return Effect.flatMap(offer(stamped, now), (result) =>
+        result === "not stored"
+          ? queue.enqueue(jobs.map((job, index) => asNewJob(stamped[index] as StampedJob, job)))
+          : Effect.succeed(stamped.map(({ id }) => Enqueued.Enqueued({ id })))
+      )
+    })
+
+  return { ...queue, enqueue, submitter: submitter(enqueue) }
+}
