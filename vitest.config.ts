@@ -17,7 +17,7 @@ if (process.env.TMPDIR === undefined) {
 
 /** Files whose tests have a larger size in a long run. */
 const sized = [
-  "journeys/{Crashes,Environments,Gateway,PayloadFidelity,Service,UploadDoor,Uploads}",
+  "journeys/{Crashes,Environments,Gateway,Service}",
   "database/embedded/PostgresBinaries",
   "http/Multipart",
   "queue/QueueLimits",

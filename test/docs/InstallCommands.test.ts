@@ -23,7 +23,9 @@ const pinned: Readonly<Record<string, string>> = {
   effect: "3",
   vitest: manifest.devDependencies.vitest.split(".")[0],
   "@effect/vitest": manifest.devDependencies["@effect/vitest"].split(".").slice(0, 2).join("."),
-  "@effect/sql": manifest.dependencies["@effect/sql"].slice(1).split(".").slice(0, 2).join(".")
+  "@effect/sql": manifest.dependencies["@effect/sql"].slice(1).split(".").slice(0, 2).join("."),
+  "@effect/workflow": manifest.devDependencies["@effect/workflow"].split(".").slice(0, 2).join("."),
+  "@effect/rpc": "0.76"
 }
 
 describe("install commands in the documentation", () => {

@@ -14,13 +14,13 @@ const simulate = (...args: ReadonlyArray<string>) =>
     return JSON.parse(stdout) as { readonly kept: number; readonly fingerprint: string; readonly untouched: unknown }
   })
 
-describe("a simulation of a thousand seeds", () => {
+describe("a simulation of many seeds", () => {
   it.scopedLive(
     "keeps every guarantee of the queue, on all cores",
     () =>
       Effect.gen(function* () {
-        const { kept } = yield* simulate("--seed", "101", "--runs", "1000")
-        expect(kept).toBe(1_000)
+        const { kept } = yield* simulate("--seed", "101", "--runs", "400")
+        expect(kept).toBe(400)
       }),
     patient
   )
@@ -41,7 +41,7 @@ describe("a simulation of a thousand seeds", () => {
     () =>
       Effect.gen(function* () {
         const [one, two, five] = yield* Effect.forEach(["1", "2", "5"], (workers) =>
-          simulate("--seed", "1", "--runs", "90", "--workers", workers)
+          simulate("--seed", "1", "--runs", "30", "--workers", workers)
         )
         expect(two?.fingerprint).toBe(one?.fingerprint)
         expect(five?.fingerprint).toBe(one?.fingerprint)

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Simulation } from "../../src/testing/index.js"
 import { scale } from "../support/Scale.js"
 
-const seeds = scale("WORKFLOW_SEEDS", { usual: 2, long: 2000 })
+const seeds = scale("WORKFLOW_SEEDS", { usual: 1, long: 40 })
 
 it.live(
   "workflow executions keep their promises under all faults",

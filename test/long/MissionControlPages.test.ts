@@ -3,8 +3,8 @@ import { Effect, Layer } from "effect"
 import pg from "pg"
 import type { Page } from "playwright-core"
 import { Browser } from "../support/Browser.js"
-import { ControlRoom } from "./fixtures/ControlRoom.js"
-import { findings, sidewaysOf } from "./fixtures/PageChecks.js"
+import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
+import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 
 // Visits every page in light mode, in dark mode, on a phone and as a viewer, on a service in which every name is
 // hostile.

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import * as Meddler from "../support/Meddler.js"
 import * as Nightshift from "../support/Nightshift.js"
 import { isLong } from "../support/Scale.js"
-import { list, metrics, type Service, serve, until, upload } from "./fixtures/UploadService.js"
+import { list, metrics, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 
 const pulling = (service: Service, url: string, ...more: ReadonlyArray<string>) =>
   Nightshift.start(["uploads", "pull", "--workspace", "acme", "--into", "inbox", "--url", url, ...more], {

@@ -6,7 +6,7 @@ import { Effect, type Scope } from "effect"
 import { TelegramEmulator } from "../../src/testing/index.js"
 import { message } from "../gateway/Updates.js"
 import * as Nightshift from "../support/Nightshift.js"
-import { credentials, deliver, get, start, writeBots } from "./GatewayPod.js"
+import { credentials, deliver, get, start, writeBots } from "../journeys/GatewayPod.js"
 
 const yaml = `
 bots:

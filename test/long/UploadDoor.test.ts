@@ -6,7 +6,7 @@ import pg from "pg"
 import { boundary, form } from "../http/UploadDoors.js"
 import * as RawClient from "../support/RawClient.js"
 import { isLong } from "../support/Scale.js"
-import { bearing, list, type Service, serve, until, upload } from "./fixtures/UploadService.js"
+import { bearing, list, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 
 const mib = 1024 * 1024
 
