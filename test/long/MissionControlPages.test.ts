@@ -2,9 +2,9 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import pg from "pg"
 import type { Page } from "playwright-core"
-import { Browser } from "../support/Browser.js"
 import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
+import { Browser } from "../support/Browser.js"
 
 // Visits every page in light mode, in dark mode, on a phone and as a viewer, on a service in which every name is
 // hostile.

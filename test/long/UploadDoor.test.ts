@@ -4,9 +4,9 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import pg from "pg"
 import { boundary, form } from "../http/UploadDoors.js"
+import { bearing, list, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 import * as RawClient from "../support/RawClient.js"
 import { isLong } from "../support/Scale.js"
-import { bearing, list, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 
 const mib = 1024 * 1024
 

@@ -3,10 +3,10 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { list, metrics, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 import * as Meddler from "../support/Meddler.js"
 import * as Nightshift from "../support/Nightshift.js"
 import { isLong } from "../support/Scale.js"
-import { list, metrics, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 
 const pulling = (service: Service, url: string, ...more: ReadonlyArray<string>) =>
   Nightshift.start(["uploads", "pull", "--workspace", "acme", "--into", "inbox", "--url", url, ...more], {
