@@ -32,6 +32,7 @@ export const requestsOf = async (get) => {
   if (group === undefined || buried === undefined || scheduled === undefined)
     throw new Error("The pages show no dead job, or none of tomorrow: what they would ask for next is not known")
   const next = await get(jobs())
+  const [execution] = (await get("workflows")).executions
   return {
     "who is logged in": "session",
     "overview and queues": "queues",
@@ -51,6 +52,9 @@ export const requestsOf = async (get) => {
     "kind, durations": `metrics/durations${rangeOf(1_800)}&kind=kind-3`,
     "pods, running jobs": `jobs${query({ state: "running", sort: "when", order: "asc", limit: 200 })}`,
     kinds: "kinds",
+    workflows: "workflows",
+    // The benchmark stores no executions; a database of your own may have some.
+    ...(execution === undefined ? {} : { execution: `workflows/${encodeURIComponent(execution.execution)}` }),
     "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),
     "jobs, of one kind": jobs({ kind: "kind-3" }),
     "jobs, of a kind that is not there": jobs({ kind: "nobody" }),
