@@ -46,7 +46,7 @@ import * as SchedulerLoop from "./loops/SchedulerLoop.js"
 import * as SlotReconciler from "./loops/SlotReconciler.js"
 import * as Sweeper from "./loops/Sweeper.js"
 import type { MetricsConfig } from "./MetricsConfig.js"
-import { Pod } from "./Pod.js"
+import { Boot, Pod } from "./Pod.js"
 import { Deadlines } from "./worker/Deadlines.js"
 import { Finalizer } from "./worker/Finalizer.js"
 import * as Supervisor from "./worker/Supervisor.js"
@@ -217,4 +217,4 @@ export const layer = <R>(
       yield* declareSchedules(options.schedules ?? [])
       return yield* staffed(queues, registry)
     })
-  )
+  ).pipe(Layer.provide(Boot.layer))

@@ -27,7 +27,10 @@ export const podLabel = ({ id, prefix, version }: LabelParts, pod: PodId): strin
     ? undefined
     : [prefix.value, "worker", ...Option.toArray(version), Option.getOrElse(id, () => shortId(pod))].join("-")
 
-/** The id and start time of this process, whether or not it runs jobs. */
+/**
+ * The id and start time of this process, whether or not it runs jobs. Use the layer, which is built once per process: counts,
+ * samples and the pod's row share the id.
+ */
 export class Boot extends Context.Tag("nightshift/crew/Boot")<
   Boot,
   {
@@ -48,15 +51,19 @@ export class Boot extends Context.Tag("nightshift/crew/Boot")<
 const info = MetricSpec.gauge("pod_info", "Always 1; the labels identify this process.", ["label", "version"])
 
 export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, "queues" | "kinds">>() {
-  static readonly make: Effect.Effect<typeof Pod.Service, never, ClusterConfig | Metrics> = Effect.gen(function* () {
-    const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig
-    const { id, startedAt } = yield* Boot.make
-    const label = podLabel({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
-    const version = Option.getOrElse(workerVersion, () => Package.version.text)
-    const metrics = yield* Metrics
-    metrics.series(info, { label: label ?? id, version }).set(1)
-    return { id, label, version, host: { name: hostname(), pid: process.pid, node: process.version }, startedAt }
-  })
+  static readonly make: Effect.Effect<typeof Pod.Service, never, Boot | ClusterConfig | Metrics> = Effect.gen(
+    function* () {
+      const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig
+      const { id, startedAt } = yield* Boot
+      const label = podLabel({ prefix: workerPrefix, version: workerVersion, id: workerId }, id)
+      const version = Option.getOrElse(workerVersion, () => Package.version.text)
+      const metrics = yield* Metrics
+      metrics.series(info, { label: label ?? id, version }).set(1)
+      return { id, label, version, host: { name: hostname(), pid: process.pid, node: process.version }, startedAt }
+    }
+  )
 
-  static readonly layer: Layer.Layer<Pod, never, ClusterConfig | Metrics> = Layer.effect(Pod, Pod.make)
+  static readonly layer: Layer.Layer<Pod, never, ClusterConfig | Metrics> = Layer.effect(Pod, Pod.make).pipe(
+    Layer.provide(Boot.layer)
+  )
 }

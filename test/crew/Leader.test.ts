@@ -3,7 +3,7 @@ import { Context, Duration, Effect, Exit, Layer, Option, Scope, TestClock } from
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { Leader } from "../../src/crew/loops/Leader.js"
-import { Pod } from "../../src/crew/Pod.js"
+import { Boot, Pod } from "../../src/crew/Pod.js"
 import { Signals } from "../../src/database/Signals.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as PodSettings from "../../src/testing/simulation/PodSettings.js"
@@ -18,7 +18,7 @@ const services = Layer.mergeAll(
 it.effect("a pod that stops while its campaign is unanswered resigns from the term that it may have begun", () =>
   Effect.gen(function* () {
     const leadership = yield* Leadership
-    const pod = yield* Pod.make
+    const pod = yield* Effect.provideServiceEffect(Pod.make, Boot, Boot.make)
     let answers = true
     const unanswered: typeof Leadership.Service = {
       ...leadership,

@@ -22,46 +22,51 @@ const lastTry = Duration.seconds(5)
  * Counts job events in this process and writes the counts per minute. It waits for a count rather than for a timer, so
  * an idle process writes nothing. All layers that count close before this one, so the last flush is complete.
  */
-export const make: Effect.Effect<typeof Tally.Service, never, MinuteBuckets | Metrics | MetricsConfig | Scope.Scope> =
-  Effect.gen(function* () {
-    const buckets = yield* MinuteBuckets
-    const config = yield* MetricsConfig
-    const boot = yield* Boot.make
-    const tally = yield* Tally.make
-    let revision = 0
+export const make: Effect.Effect<
+  typeof Tally.Service,
+  never,
+  Boot | MinuteBuckets | Metrics | MetricsConfig | Scope.Scope
+> = Effect.gen(function* () {
+  const buckets = yield* MinuteBuckets
+  const config = yield* MetricsConfig
+  const boot = yield* Boot
+  const tally = yield* Tally.make
+  let revision = 0
 
-    // If the write is interrupted or fails, the counts are restored. Writing the same counts twice is idempotent.
-    const flush = Effect.suspend(() => {
-      const counts = tally.take()
-      if (counts.length === 0) return Effect.succeed({})
-      revision += 1
-      return buckets.record(boot.id, revision, counts).pipe(
-        Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.giveBack(counts)) : Effect.void)),
-        Effect.as({})
-      )
-    })
-
-    const loop: Loop = {
-      name: "metrics",
-      about: "when there are new counts",
-      schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
-      runAtStart: false,
-      steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
-    }
-
-    // Registered before the loop starts, so that it runs after the loop has stopped.
-    yield* Effect.addFinalizer(() =>
-      flush.pipe(
-        Effect.interruptible,
-        Effect.timeout(lastTry),
-        Effect.catchAll((error) => Effect.logWarning("could not write the last counts of this process", error))
-      )
+  // If the write is interrupted or fails, the counts are restored. Writing the same counts twice is idempotent.
+  const flush = Effect.suspend(() => {
+    const counts = tally.take()
+    if (counts.length === 0) return Effect.succeed({})
+    revision += 1
+    return buckets.record(boot.id, revision, counts).pipe(
+      Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.giveBack(counts)) : Effect.void)),
+      Effect.as({})
     )
-    yield* Effect.forkScoped(repeatCounted(loop))
-    return tally
   })
 
-export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(Tally, make)
+  const loop: Loop = {
+    name: "metrics",
+    about: "when there are new counts",
+    schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
+    runAtStart: false,
+    steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
+  }
+
+  // Registered before the loop starts, so that it runs after the loop has stopped.
+  yield* Effect.addFinalizer(() =>
+    flush.pipe(
+      Effect.interruptible,
+      Effect.timeout(lastTry),
+      Effect.catchAll((error) => Effect.logWarning("could not write the last counts of this process", error))
+    )
+  )
+  yield* Effect.forkScoped(repeatCounted(loop))
+  return tally
+})
+
+export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsConfig> = Layer.scoped(Tally, make).pipe(
+  Layer.provide(Boot.layer)
+)
 
 /** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
 export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> = Effect.gen(function* () {

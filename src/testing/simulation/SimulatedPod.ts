@@ -15,6 +15,7 @@ import {
 import { makeGenerator, type PodId } from "../../core/Ids.js"
 import * as Crew from "../../crew/Crew.js"
 import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
+import * as Pod from "../../crew/Pod.js"
 import { WebhookIntake } from "../../gateway/WebhookIntake.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
@@ -212,7 +213,7 @@ export class SimulatedPod<R> {
         Context.add(Queue, queue)
       )
       const started = Effect.gen(this, function* () {
-        const tally = yield* MetricsFlush.make
+        const tally = yield* Effect.provideServiceEffect(MetricsFlush.make, Pod.Boot, Pod.Boot.make)
         const built = yield* Effect.provideService(
           Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
           Tally,
