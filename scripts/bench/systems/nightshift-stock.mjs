@@ -26,9 +26,9 @@ export const jobs = `
 // Chart data: one row per minute, queue and kind.
 export const minutes = `
   insert into nightshift.job_bucket (minutes, start, queue, kind, pod_id, revision, enqueued, started, completed, retried,
-    dead, rescued, processing_sum, processing_max, processing, total_sum, total_max, total)
+    dead, cancelled, rescued, processing_sum, processing_max, processing, total_sum, total_max, total)
   select 1, date_trunc('minute', ${past}), 'queue-' || n % 9, 'kind-' || n % 7, '00000000-0000-7000-8000-000000000000', 1,
-    count(*), count(*), count(*), 0, 0, 0, 10, 10, '\\x0a01', 20, 20, '\\x1401'
+    count(*), count(*), count(*), 0, 0, 0, 0, 10, 10, '\\x0a01', 20, 20, '\\x1401'
   from generate_series(1, $1::int) as n
   group by 2, 3, 4`
 
