@@ -185,14 +185,14 @@ export const make = (
   ) =>
     Effect.gen(function* () {
       const written: Array<() => void> = []
-      const told = ends.map((end) => ({
+      const observed = ends.map((end) => ({
         ...end,
         written: (...what: Parameters<NonNullable<AttemptEnd["written"]>>) =>
           void written.push(() => end.written?.(...what))
       }))
       const [movedOn, queues] = yield* transaction(
         Effect.all([
-          writeEnds(told, now, isSecondTry, true),
+          writeEnds(observed, now, isSecondTry, true),
           counted.count(
             ends.map(({ id }) => id),
             now

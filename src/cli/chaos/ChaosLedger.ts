@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 
-// Every job that a chaos run enqueued, and what its caller was told about it. The check at the end compares this with
+// Every job that a chaos run enqueued, and what its caller received for it. The check at the end compares this with
 // what the service says.
 
 /** The fields of a job in the API that the check reads. */

@@ -44,7 +44,7 @@ const read = ({ client }: Target, id: string, within: Duration.Duration) =>
     Effect.retry(Schedule.intersect(tries, Schedule.upTo(Schedule.forever, within)))
   )
 
-/** Enqueues marked jobs until it is told to stop. A request of unknown outcome is repeated with the same ids. */
+/** Enqueues marked jobs until it is stopped. A request of unknown outcome is repeated with the same ids. */
 const enqueueJobs = (
   target: Target,
   plan: Plan,

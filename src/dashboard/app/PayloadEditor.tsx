@@ -52,7 +52,7 @@ export const PayloadEditor = (props: {
   readonly kind: string
   readonly value: string
   readonly onChange: (text: string) => void
-  /** Whether a payload that nobody has typed follows the kind. */
+  /** Whether an untouched payload changes with the kind. */
   readonly fills?: boolean
 }) => {
   const { fills = false, kind, onChange, value } = props

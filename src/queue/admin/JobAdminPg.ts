@@ -147,7 +147,7 @@ const make = Effect.gen(function* () {
       Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
     )
 
-  /** Cancels what a cancelled execution started. Returns what runs and must be told. */
+  /** Cancels what a cancelled execution started. Returns the running jobs to signal. */
   const cancelBelow = (job: StoredJob) =>
     Effect.gen(function* () {
       if (job.execution === undefined) return []

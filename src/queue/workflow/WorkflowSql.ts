@@ -197,10 +197,10 @@ export const make = (schema: string) => ({
     where l.parent = over.parent and l.name = over.name and l.position = over.position
     returning l.parent, l.name
   ), waits as (
-    update ${schema}.workflow_deferred d set remaining = d.remaining - told.ends,
-      completed_at = case when d.remaining - told.ends <= 0 then ${instant("$2")} end
-    from (select parent, name, count(*)::int as ends from marked group by 1, 2) told
-    where d.execution = told.parent and d.kind = 'children' and d.name = told.name
+    update ${schema}.workflow_deferred d set remaining = d.remaining - counted.ends,
+      completed_at = case when d.remaining - counted.ends <= 0 then ${instant("$2")} end
+    from (select parent, name, count(*)::int as ends from marked group by 1, 2) counted
+    where d.execution = counted.parent and d.kind = 'children' and d.name = counted.name
     returning d.execution, d.completed_at
   ), ${wake(schema, "array(select execution from waits where completed_at is not null)", "$2")}`),
 
