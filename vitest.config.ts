@@ -26,15 +26,14 @@ const sized = [
   "scripts/bench",
   "testing/Simulation",
   "testing/SimulatedWorkflows",
-  "workflow/PostgreSQL",
-  "faults/Faults"
+  "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
 
 const include = isFaults ? [faults] : isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"]
-const reporters = isLong || isFaults ? ["./test/faults/FaultsReporter.ts"] : []
+const reporters = isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */
 const built = (name: string) => fileURLToPath(new URL(`dist/${name}.js`, import.meta.url))
@@ -49,7 +48,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\/\w+\.js$/] } },
     include,
-    exclude: isLong || isFaults ? [] : ["test/long/**", faults],
+    exclude: isFaults ? [] : isLong ? [faults] : ["test/long/**", faults],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],
