@@ -33,8 +33,6 @@ export interface FaultCase {
   readonly recoveryLimit: ReadonlyArray<SettingName>
   /** What an operator sees meanwhile; the case checks it. */
   readonly operatorSees: string
-  /** Whether `npm run test:long` runs this case, too. */
-  readonly inLongRun?: boolean
   readonly run: Effect.Effect<Observation, unknown, Scope.Scope>
 }
 

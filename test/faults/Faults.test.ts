@@ -1,16 +1,14 @@
 import { Cause, Duration, Effect, Exit, Option } from "effect"
 import { describe, expect, test } from "vitest"
-import { isLong } from "../support/Scale.js"
 import { type FaultCase, groups, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
 import type { FaultMeta } from "./FaultsReporter.js"
 import { cases } from "./Registry.js"
 
-const chosen = isLong ? cases.filter(({ inLongRun }) => inLongRun === true) : cases
 
 const limitOf = ({ recoveryLimit }: FaultCase) => Duration.sum(sumOf(recoveryLimit, quick), slack)
 
 for (const group of groups) {
-  const ofGroup = chosen.filter((each) => each.group === group)
+  const ofGroup = cases.filter((each) => each.group === group)
   if (ofGroup.length === 0) continue
   describe.concurrent(group, () => {
     for (const each of ofGroup) {

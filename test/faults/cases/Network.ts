@@ -85,7 +85,6 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     promise: nothingLost,
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
     operatorSees: "The log says that statements were not answered and their connections closed",
-    inLongRun: true,
     run: halfOpen({ replies: true })
   },
   {
@@ -116,7 +115,6 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     promise: `${nothingLost}; the pod that was cut off cannot finish jobs that the other has rescued`,
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
     operatorSees: "/readyz of the pod is 503; the other pod logs how many jobs it rescued",
-    inLongRun: true,
     run: Effect.gen(function* () {
       const database = yield* TestDatabase.migrated
       const proxy = yield* LosingProxy.stalling(database)

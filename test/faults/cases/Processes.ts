@@ -40,7 +40,6 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "Another pod logs how many jobs it rescued",
-    inLongRun: true,
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -110,7 +109,6 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     promise: `${nothingLost}; the resumed pod cannot finish jobs that another pod has rescued`,
     recoveryLimit: crashRecovery,
     operatorSees: "Another pod logs how many jobs it rescued; the resumed pod reports a late heartbeat",
-    inLongRun: true,
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {

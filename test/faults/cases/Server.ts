@@ -109,7 +109,6 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: [...crashRecovery, "DATABASE_CONNECT_TIMEOUT"],
     operatorSees: "/readyz is 503 and names the database",
-    inLongRun: true,
     run: stopped("SIGINT")
   },
   {

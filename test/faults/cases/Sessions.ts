@@ -21,7 +21,6 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "Retries in the log; /readyz stays or returns to 200",
-    inLongRun: true,
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
