@@ -4,7 +4,6 @@ import { type FaultCase, groups, quick, slack, sumOf, Unavailable } from "./Faul
 import type { FaultMeta } from "./FaultsReporter.js"
 import { cases } from "./Registry.js"
 
-
 const limitOf = ({ recoveryLimit }: FaultCase) => Duration.sum(sumOf(recoveryLimit, quick), slack)
 
 for (const group of groups) {
@@ -14,8 +13,8 @@ for (const group of groups) {
     for (const each of ofGroup) {
       test.concurrent(each.name, { timeout: 300_000 }, async ({ skip, task }) => {
         const meta = task.meta as FaultMeta
-        const { run: _, ...told } = each
-        meta.fault = told
+        const { run: _, ...described } = each
+        meta.fault = described
         const exit = await Effect.runPromiseExit(Effect.scoped(each.run))
         if (Exit.isFailure(exit)) {
           const failure = Option.getOrUndefined(Cause.failureOption(exit.cause))
