@@ -8,7 +8,7 @@ import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
 import { type Child, dueAtOf, type ExecutionSummary, statusOf } from "./Execution.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import { admitted, jobOf, jobOfChild, Workflows } from "./Workflows.js"
-import { WorkflowTable } from "./WorkflowTableMemory.js"
+import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
@@ -39,7 +39,13 @@ const make = Effect.gen(function* () {
             const known = table.stepsOf(id)
             const same = known.find(({ attempt, name }) => name === step.name && attempt === step.attempt)
             if (same !== undefined) return { ...same, repeated: true }
-            const stored = { ...step, retryAt: step.retryAt, exit: JSON.parse(text), endedAt: now }
+            const stored = {
+              ...step,
+              retryAt: step.retryAt,
+              reopenedAt: undefined,
+              exit: JSON.parse(text),
+              endedAt: now
+            }
             table.setSteps(id, [...known, stored])
             return { ...stored, repeated: false }
           })
@@ -227,7 +233,9 @@ const make = Effect.gen(function* () {
         yield* jobs.step(() => {
           table.setSteps(
             answer.id,
-            steps.filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
+            steps
+              .filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
+              .map((each) => (isUndone(each, steps) ? reopenedAt(each, now) : each))
           )
           const signals = table
             .deferredsOf(source)
