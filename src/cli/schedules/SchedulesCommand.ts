@@ -106,8 +106,8 @@ export const list = Command.make("list", { ...CommonOptions.database, json: Comm
 ).pipe(Command.withDescription("List schedules by name."))
 
 const count = Options.integer("count").pipe(
-  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
-  Options.withDefault<number>(previewLimits.usual)
+  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.default}).`),
+  Options.withDefault<number>(previewLimits.default)
 )
 
 export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
