@@ -50,6 +50,13 @@ const endState = `case when e.verb = 'done' then 'done'
         when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
         else 'pending' end`
 
+/**
+ * When a job that returns to the queue is due. One whose kind the pod does not know is due sooner at first: another pod
+ * may have its handler. The delay is the time since the first such claim, from half a second up to the one requested.
+ */
+const dueAgain = `case when e.patience is null then ${instant("e.run_at")} else least(${instant("e.run_at")},
+        ${instant("$10")} + greatest(interval '0.5 s', ${instant("$10")} - coalesce(j.unknown_since, ${instant("$10")}))) end`
+
 /** Outcome recorded in the history: what actually happened, if that differs from what the pod reported. */
 const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
         when e.verb = 'again' and ${endState} = 'unknown_kind' then 'unknown_kind'
@@ -233,7 +240,7 @@ export const make = (schema: string) => ({
       finished_at = case when ${endState} = 'pending' then null else ${instant("$10")} end,
       -- The first pod without a handler sets the time; later pods keep it.
       unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
-      run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
+      run_at = case when e.verb = 'again' then ${dueAgain} else j.run_at end,
       attempt = j.attempt - (case when e.counted then 0 else 1 end),
       woken = ${nextWoken},
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
