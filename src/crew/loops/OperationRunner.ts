@@ -21,7 +21,7 @@ const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig>
     const operations = yield* Operations
     const { poll } = yield* CrewConfig
 
-    const carryOn = Effect.gen(function* () {
+    const runBatches = Effect.gen(function* () {
       const began = yield* Clock.currentTimeMillis
       let batches = 0
       for (;;) {
@@ -38,7 +38,7 @@ const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig>
       about: "running bulk operations",
       schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
       runAtStart: true,
-      steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
+      steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }
   })
 
