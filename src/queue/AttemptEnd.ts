@@ -16,11 +16,11 @@ export interface AttemptEnd {
    */
   readonly queue?: string | undefined
   readonly key?: string | undefined
-  /** Whether the job is an execution, or others count its end (see `ClaimedJob.linked`). */
+  /** Whether the job is an execution, or an execution counts its end (see `ClaimedJob.linked`). */
   readonly linked?: boolean | undefined
   /**
-   * What `finalize` was given in a transaction whose COMMIT got no answer. If it was committed after all, it is the end
-   * of this attempt.
+   * The end that was passed to `finalize` in a transaction whose COMMIT got no response. If that transaction did commit,
+   * it is the end of this attempt.
    */
   readonly unanswered?: ReadonlyArray<AttemptEnd> | undefined
   /**

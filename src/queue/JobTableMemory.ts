@@ -125,7 +125,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
 
     const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
-      written.push(() => takeBack(before, after))
+      written.push(() => revert(before, after))
       for (const listener of rowListeners) listener(before, after, stepAt)
     }
 
@@ -141,8 +141,8 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       wrote(row, undefined)
     }
 
-    /** A row that another step has changed since stays as it is: in PostgreSQL that step would have waited. */
-    const takeBack = (before: JobRow | undefined, after: JobRow | undefined) => {
+    /** A row that another step has changed since is not restored: in PostgreSQL that step would have waited. */
+    const revert = (before: JobRow | undefined, after: JobRow | undefined) => {
       if (after !== undefined && reads.get(after.id) !== after) return
       if (before !== undefined) put(before)
       else if (after !== undefined) remove(after)

@@ -71,8 +71,8 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
   /** Few jobs are due: takes a bounded number of their keys, in round-robin order. */
   const fromShort = (front: ReadonlyArray<FrontRow>, keyScan: KeyScan, limit: number): Tries => {
     const keys = [...new Set(front.flatMap(({ key }) => key ?? []))]
-    const usual = front.at(-1)?.priority ?? 0
-    const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+    const lastPriority = front.at(-1)?.priority ?? 0
+    const urgent = front.flatMap(({ key, priority }) => (priority < lastPriority ? (key ?? []) : []))
     const inTurn = keys.toSorted((a, b) => Number(a <= keyScan.last) - Number(b <= keyScan.last) || (a < b ? -1 : 1))
     const tried = new Set([...urgent, ...inTurn.slice(0, triesOf(limit))])
     return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
@@ -92,8 +92,8 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       const lastSeen = further.at(-1)
       if (keyScan.isWalkDue(now))
         keyScan.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
-      const usual = front.at(-1)?.priority ?? 0
-      const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+      const lastPriority = front.at(-1)?.priority ?? 0
+      const urgent = front.flatMap(({ key, priority }) => (priority < lastPriority ? (key ?? []) : []))
       const inTurn = yield* keysBehind(queue, keyScan.last, triesOf(limit))
       const keyless = [...new Set([...keylessOf(front), ...keylessOf(further)])]
       if (keyless.length > 0) keyScan.isMixed = true
