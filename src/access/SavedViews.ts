@@ -6,7 +6,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 export const pages = ["jobs", "scheduled", "retries", "dead"] as const
 export type Page = (typeof pages)[number]
 
-/** Bounds that keep the row of views at the top of a page readable. */
+/** Limits that keep the row of views at the top of a page short. */
 export const limits = { nameCharacters: 60, views: 100 } as const
 
 /** A named filter on one of the job lists. */
