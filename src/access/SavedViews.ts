@@ -26,7 +26,7 @@ export interface SavedView extends NewView {
 /** The view does not exist or was deleted. */
 export class ViewNotFound extends Schema.TaggedError<ViewNotFound>()("ViewNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `View ${this.id.slice(0, 64)} does not exist.`
+    return `View ${this.id.slice(0, 64)} does not exist. It may have been deleted; reload the list.`
   }
 }
 

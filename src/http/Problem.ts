@@ -158,7 +158,10 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   CrossSiteRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
-  UnknownScope: (error) => ({ status: 404, message: `Rate limit "${error.scope.slice(0, 64)}" does not exist.` }),
+  UnknownScope: (error) => ({
+    status: 404,
+    message: `Rate limit "${error.scope.slice(0, 64)}" does not exist. GET /api/v1/limits lists all limits.`
+  }),
   QueueNotFound: plain(404),
   KindNotFound: plain(404),
   ScheduleNotFound: plain(404),
@@ -275,7 +278,7 @@ export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServ
   }
   if (error instanceof HttpApiDecodeError) return answer(faultOfIssues(error.issues))
   return Effect.as(
-    Effect.logError("a request failed", cause),
+    Effect.logError("a request failed with an internal error", cause),
     respond(500, "Internal", "Internal error. See the server log for details.")
   )
 }

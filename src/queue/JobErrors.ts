@@ -5,7 +5,7 @@ import { State } from "../core/StoredJob.js"
 
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no job ${this.id}.`
+    return `There is no job ${this.id}. It was deleted or its retention expired, or the id is wrong.`
   }
 }
 

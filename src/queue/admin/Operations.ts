@@ -58,7 +58,7 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
   id: Schema.String
 }) {
   override get message(): string {
-    return `There is no operation ${this.id}.`
+    return `There is no operation ${this.id}. Ended operations are deleted after 7 days at most.`
   }
 }
 

@@ -59,7 +59,7 @@ export class InvalidBatch extends Schema.TaggedError<InvalidBatch>()("InvalidBat
 
 export class BatchNotFound extends Schema.TaggedError<BatchNotFound>()("BatchNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no batch ${this.id}.`
+    return `There is no batch ${this.id}. Its retention expired, or the id is wrong.`
   }
 }
 
