@@ -66,7 +66,7 @@ const lentBy = ({ blocks }: Bucket, now: number, holder?: string) =>
 const sum = (blocks: ReadonlyArray<readonly [string, Block]>) =>
   blocks.reduce((total, [, { tokens }]) => total + tokens, 0)
 
-/** A clock that goes back neither adds nor removes tokens. */
+/** A clock that is set back neither adds nor removes tokens. */
 const refilled = (bucket: Bucket, now: number, lent: number, returned = 0): number =>
   Math.max(
     0,

@@ -106,7 +106,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
           return yield* answerOf(scope, tokens, taken, now, inTurn)
         }
         if (fromBlock(scope, tokens, now)) return Acquired.Granted()
-        // One request at a time: the block it brings back also serves the waiting callers.
+        // One request at a time: the block that it reserves also serves the waiting callers.
         return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
       })
   }

@@ -45,7 +45,7 @@ export type End = Data.TaggedEnum<{
   /** Returns the job to the queue. A job whose cancellation was requested in the meantime dies instead. */
   Again: {
     readonly runAt: number
-    /** False gives the attempt back, as if it had never started. */
+    /** False restores the attempt, as if it had never started. */
     readonly counted: boolean
     /** The error message; absent if nothing failed, for example when the job is returned unstarted. */
     readonly error: string | undefined

@@ -116,7 +116,7 @@ export const make = (
     })
 
   // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
-  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
+  // was lost. The identity of the array distinguishes a retry from a new call, even if the effect was wrapped.
   const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
 
   /** Returns the jobs that an earlier try of the same batch has already written. */

@@ -68,7 +68,7 @@ const closed = (schema: string, leases: string, witnesses: string) => `closed as
 const isLast = `(j.cancel_requested_at is not null and ${isPlain} or j.crash_count + 1 >= $4)`
 
 /**
- * A crash is not a failed attempt: the attempt is given back and the crash counted, until the job is quarantined as
+ * A crash is not a failed attempt: the attempt is restored and the crash counted, until the job is quarantined as
  * poison.
  */
 const recover = (schema: string, stuck: string) => `

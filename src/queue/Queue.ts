@@ -157,7 +157,7 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
     /**
-     * Recovers running jobs whose heartbeat has not changed for this long: due immediately, attempt given back, crash
+     * Recovers running jobs whose heartbeat has not changed for this long: due immediately, attempt restored, crash
      * counted. This process compares heartbeats with those of its earlier calls and measures time with its own
      * monotonic clock, so it recovers nothing before it has watched for that long. A duration of zero recovers
      * everything that runs.

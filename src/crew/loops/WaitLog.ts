@@ -39,7 +39,7 @@ export const make: Effect.Effect<() => Step, never, Pods | JobSearch | Queues | 
     const waits = yield* QueueWaits
     const { lease } = yield* ClusterConfig
 
-    // Made anew for each term: another leader may have changed the open waits meanwhile.
+    // Created for each term, because another leader may have changed the open waits in between.
     return () => {
       let known: Map<string, WaitReason> | undefined
       const record = Effect.gen(function* () {

@@ -232,7 +232,7 @@ const make = Effect.gen(function* () {
           (error) => error._tag === "JobNotInState" && (error.state === "dead" || error.state === "cancelled"),
           () => search.get(id)
         ),
-        // The pod that runs the job learns of it before its next heartbeat.
+        // Notifies the pod that runs the job, which would otherwise notice at its next heartbeat.
         Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
         notifying
       ),
