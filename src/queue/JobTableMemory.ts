@@ -20,7 +20,7 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly putDead: (row: JobRow, now: number) => void
     readonly remove: (row: JobRow) => void
     /** Wakes the queue after this step even if no job was added. */
-    readonly stir: (queue: string) => void
+    readonly wakeAfter: (queue: string) => void
     readonly rows: () => IterableIterator<JobRow>
     readonly running: () => Array<JobRow>
     /** Pending rows of a queue, in claim order. */
@@ -186,7 +186,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         put(next)
         tally.of(next.queue, next.kind).enqueued(1, now)
       },
-      stir: (queue) => void woken.add(queue),
+      wakeAfter: (queue) => void woken.add(queue),
       remove,
       changes: () => changes,
       onChange: (listener) => {

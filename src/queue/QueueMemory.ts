@@ -136,7 +136,7 @@ const finalizeAll = (
     }
     ended(queues, row, end, now)
     // Jobs that wait for this key may now be claimable.
-    if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
+    if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.wakeAfter(row.queue)
     const after = afterwards(workflows, row, end, now)
     releaseAfter(table, after, now)
     if (after.status !== "running") end.written?.(after.status, now, after.deadReason)

@@ -100,7 +100,7 @@ const make = Effect.gen(function* () {
   const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
   const claims = ClaimPg.make(database, known, ids, leases)
-  notifier.onHint(claims.stir)
+  notifier.onHint(claims.markChanged)
 
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
     const queues = new Set<string>()
@@ -135,14 +135,14 @@ const make = Effect.gen(function* () {
   const traced = Routes.apply(routes, SendSpan.around(tracer, enqueue))
 
   /** Jobs were returned to the queue, possibly before the claim cursor's position. */
-  const putBack = (queues: ReadonlySet<string>) =>
+  const onReturned = (queues: ReadonlySet<string>) =>
     Effect.suspend(() => {
       for (const queue of queues) claims.rescan(queue)
       return notifier.stored(queues, false)
     })
 
   const finalize = FinalizePg.make(database, statements, leases, tally, {
-    onPending: putBack,
+    onPending: onReturned,
     // Their start times are not before any cursor's position.
     onWoken: notifier.stored,
     ...CoolingPg.make(database, known, wakeups, claims)
@@ -201,7 +201,7 @@ const make = Effect.gen(function* () {
       }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
-      yield* putBack(new Set([...rows.map(({ queue }) => queue), ...woken]))
+      yield* onReturned(new Set([...rows.map(({ queue }) => queue), ...woken]))
       return recovered
     }).pipe(retrying)
 

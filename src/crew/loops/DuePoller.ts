@@ -15,7 +15,7 @@ import { Supervisors } from "../worker/Supervisor.js"
  * Minimum interval between queries. A claim that returns fewer jobs than requested triggers a new query, which can
  * happen thousands of times per second.
  */
-const calm = Duration.millis(100)
+const minInterval = Duration.millis(100)
 
 export interface DuePoller {
   /** Reports that a queue has no more due jobs. */
@@ -53,7 +53,7 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
     const pause = (delay: Duration.Duration) =>
       Effect.zipRight(
         latch.openedWithin(delay),
-        Effect.suspend(() => (requested ? Effect.sleep(calm) : Effect.void))
+        Effect.suspend(() => (requested ? Effect.sleep(minInterval) : Effect.void))
       )
     const loop: Loop = {
       name: "due poller",

@@ -94,7 +94,7 @@ const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) 
     const schedules = yield* Schedules
     const metrics = yield* Metrics
     const { name } = schedule
-    const busy = yield* ScheduledJobs.obstacle(schedule)
+    const busy = yield* ScheduledJobs.unfinishedRun(schedule)
     // If runs must not overlap, only the first of several ticks can fire.
     const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
     const skipped = ticks.slice(firing.length)
@@ -201,7 +201,7 @@ export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseE
   })
 
 /** Sets the last-fire metrics from the stored schedules, so that a new leader does not start without them. */
-export const recall: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
+export const restoreLastFires: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const metrics = yield* Metrics
   let after: string | undefined
