@@ -102,7 +102,13 @@ export const onServer = <E, R>(
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(AccessCleanup.layer),
     Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
-    Layer.provide([Readiness.layer, Gauges.layerDatabase, Gauges.layerJobs, MeasuresLayer.sampling]),
+    Layer.provide([
+      Readiness.layer,
+      Gauges.layerDatabase,
+      Gauges.layerJobs,
+      Gauges.layerExecutions,
+      MeasuresLayer.sampling
+    ]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provideMerge(
       Layer.mergeAll(

@@ -27,7 +27,10 @@ const Step = Schema.Struct({
   exit: Schema.Unknown.annotations({ description: "The result or error of the step." }),
   startedAt: Moment,
   endedAt: Moment,
-  retryAt: Schema.NullOr(Moment)
+  retryAt: Schema.NullOr(Moment),
+  reopenedAt: Schema.NullOr(Moment).annotations({
+    description: "When a retry of the execution reopened the step, because it failed or was undone: it runs again."
+  })
 }).annotations({ identifier: "WorkflowStep" })
 
 const Child = Schema.Struct({
