@@ -98,7 +98,7 @@ const login = Effect.gen(function* () {
   return { cookie: headers["set-cookie"]?.[0]?.split(";")[0] ?? "", "sec-fetch-site": "same-origin" }
 })
 
-describe.each(backends)("on %s, live events", (_, layer) => {
+describe.concurrent.each(backends)("on %s, live events", (_, layer) => {
   it.scopedLive("end in every tab when their session is ended, and continue for others", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -130,7 +130,7 @@ describe.each(backends)("on %s, live events", (_, layer) => {
   )
 })
 
-describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
+describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
   it.scopedLive("begins with a snapshot and continues with changes", () =>
     Effect.gen(function* () {
       yield* enqueue
@@ -163,7 +163,7 @@ describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
   )
 })
 
-describe("live events", () => {
+describe.concurrent("live events", () => {
   it.scopedLive("are polled once for all subscribers, and not at all without any", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
