@@ -98,7 +98,7 @@ const login = Effect.gen(function* () {
   return { cookie: headers["set-cookie"]?.[0]?.split(";")[0] ?? "", "sec-fetch-site": "same-origin" }
 })
 
-describe.each(backends)("on %s, live events", (_, layer) => {
+describe.concurrent.each(backends)("on %s, live events", (_, layer) => {
   it.scopedLive("end in every tab when their session is ended, and continue for others", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors
@@ -130,7 +130,7 @@ describe.each(backends)("on %s, live events", (_, layer) => {
   )
 })
 
-describe.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
+describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
   it.scopedLive("begins with a snapshot and continues with changes", () =>
     Effect.gen(function* () {
       yield* enqueue
@@ -176,20 +176,25 @@ describe("live events", () => {
           return counting(since, limit)
         }
       })
+      // One poll at the start and one per second, however slow the machine is: five pollers would do five times as many.
+      const polls = () => {
+        const began = performance.now()
+        return () => 1 + Math.floor((performance.now() - began) / 1_000)
+      }
       expect(looks).toBe(0)
+      const most = polls()
       const listeners = yield* Effect.all(Array.from({ length: 5 }, () => follow()))
       for (const listener of listeners) yield* listener.heard("snapshot")
-      expect(looks).toBe(1)
       yield* enqueue
       for (const listener of listeners) yield* listener.heard("jobs")
-      const seen = looks
-      expect(seen).toBeLessThanOrEqual(4)
+      expect(looks).toBeLessThanOrEqual(most())
       for (const listener of listeners) listener.leave()
       yield* Effect.repeat(admin("GET", "/healthz"), { times: 5 })
       const after = looks
+      const mostAgain = polls()
       const fresh = yield* follow(adminToken)
       expect((yield* fresh.heard("snapshot")).data).toMatchObject({ jobs: [{ kind: "greet" }] })
-      expect(looks - after).toBeLessThanOrEqual(1)
+      expect(looks - after).toBeLessThanOrEqual(mostAgain())
     }).pipe(Effect.provide(layer()))
   )
 
