@@ -1,5 +1,6 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
+import * as RetrySql from "./RetrySql.js"
 
 // SQL statements about workflow executions. Locks are taken in one order everywhere: rows of workflow_child, then of
 // workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first.
@@ -15,20 +16,6 @@ export const forgotten = (schema: string, old: string): string => {
     delete from ${schema}.workflow_child where parent = ${executions}
   )`
 }
-
-/**
- * Forgets what a requeued execution does again: failed steps, steps that were undone, and waits that did not end. The
- * jobs are rows of `chosen`.
- */
-export const forgetFailed = (schema: string, chosen: string): string => `forgotten_steps as (
-    delete from ${schema}.workflow_step s where s.job_id = any(array(select id from ${chosen} where woken >= 0))
-      and (s.outcome <> 'done' or s.kind = 'undo' or exists (
-        select from ${schema}.workflow_step u where u.job_id = s.job_id and u.kind = 'undo' and u.name = 'undo:' || s.name))
-  ), forgotten_waits as (
-    delete from ${schema}.workflow_deferred
-    where execution = any(array(select dedupe_key from ${chosen} where woken >= 0))
-      and completed_at is null and kind <> 'children'
-  )`
 
 /** Wakes the executions of `waits` that are complete. Returns the queues to notify. */
 const wake = (schema: string, executions: string, now: string) => `
@@ -65,7 +52,7 @@ const below = (schema: string) => `recursive tree(id) as (
   )`
 
 const stepColumns = `s.name, s.kind, s.attempt, s.sequence, s.outcome, s.exit, ${millis("s.started_at")} as started_at,
-  ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at`
+  ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at, ${millis("s.reopened_at")} as reopened_at`
 
 const waitColumns = `d.kind, d.name, d.waiting, d.remaining, d.exit, ${millis("d.created_at")} as created_at,
   ${millis("d.due_at")} as due_at, ${millis("d.completed_at")} as completed_at`
@@ -108,6 +95,8 @@ const statusCase = (schema: string) => {
 }
 
 export const make = (schema: string) => ({
+  ...RetrySql.make(schema),
+
   /** What a run needs: the journal and the waits, as of the same instant as `woken`. */
   loadJournal: hot(`
   select r.place::int, j.woken, j.cancel_requested_at is not null as cancelled, ${steps(schema, "j.id")} as steps,
@@ -314,13 +303,18 @@ export const make = (schema: string) => ({
     and ($4::uuid is null or j.id < $4) and ($3::text is null or ${statusCase(schema)} = $3)
   order by j.id desc limit $5::int`,
 
-  /** Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. */
+  /**
+   * Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. Steps that were undone
+   * run again.
+   */
   copyJournal: `
   with cut as (
     select min(sequence) as sequence from ${schema}.workflow_step where job_id = $1 and name = $3
   ), steps as (
-    insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at)
-    select $2, s.name, s.attempt, s.sequence, s.kind, s.outcome, s.exit, s.started_at, s.ended_at, s.retry_at
+    insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at,
+      reopened_at)
+    select $2, s.name, s.attempt, s.sequence, s.kind, s.outcome, s.exit, s.started_at, s.ended_at, s.retry_at,
+      coalesce(s.reopened_at, case when ${RetrySql.isUndone(schema)} then ${instant("$6")} end)
     from ${schema}.workflow_step s cross join cut
     where s.job_id = $1 and s.sequence < cut.sequence and s.kind <> 'undo'
   ), waits as (

@@ -101,7 +101,10 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       options?: { readonly now?: boolean }
     ) => Effect.Effect<CancelReport, ExecutionNotFound | JobNotInState | DatabaseError>
 
-    /** Runs a failed or cancelled execution again: failed and undone steps are forgotten, all others are kept. */
+    /**
+     * Runs a failed or cancelled execution again. Failed and undone steps are reopened and run again in their place; dead
+     * children that it started or that made a step fail are requeued and waited for again. All other results are kept.
+     */
     readonly retry: (execution: string) => Effect.Effect<StoredJob, ExecutionNotFound | JobNotInState | DatabaseError>
 
     /** Starts a new execution with the payload of another one and its journal before a step. */

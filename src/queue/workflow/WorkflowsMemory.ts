@@ -9,7 +9,7 @@ import { type Child, dueAtOf, type ExecutionStatus, type ExecutionSummary, statu
 import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import { admitted, jobOf, jobOfChild, Workflows } from "./Workflows.js"
-import { WorkflowTable } from "./WorkflowTableMemory.js"
+import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
@@ -40,7 +40,13 @@ const make = Effect.gen(function* () {
             const known = table.stepsOf(id)
             const same = known.find(({ attempt, name }) => name === step.name && attempt === step.attempt)
             if (same !== undefined) return { ...same, repeated: true }
-            const stored = { ...step, retryAt: step.retryAt, exit: JSON.parse(text), endedAt: now }
+            const stored = {
+              ...step,
+              retryAt: step.retryAt,
+              reopenedAt: undefined,
+              exit: JSON.parse(text),
+              endedAt: now
+            }
             table.setSteps(id, [...known, stored])
             return { ...stored, repeated: false }
           })
@@ -229,7 +235,9 @@ const make = Effect.gen(function* () {
         yield* jobs.step(() => {
           table.setSteps(
             answer.id,
-            steps.filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
+            steps
+              .filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
+              .map((each) => (isUndone(each, steps) ? reopenedAt(each, now) : each))
           )
           const signals = table
             .deferredsOf(source)

@@ -289,7 +289,7 @@ const make = Effect.gen(function* () {
         ])
         if (answer === undefined) return yield* Effect.dieMessage("the queue gave no answer")
         if (answer._tag === "Enqueued") {
-          yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name]))
+          yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name, now]))
         }
         return { id: answer.id, execution: name }
       })
