@@ -23,6 +23,27 @@ const verify = async (flows, executions, steps) => {
     )
 }
 
+/** Counts started steps. `all` resolves when there were this many. */
+const counter = (expected) => {
+  let started = 0
+  let reached
+  const all = new Promise((done) => {
+    reached = done
+  })
+  return {
+    all,
+    count: () => {
+      if (++started === expected) reached()
+    }
+  }
+}
+
+/** Resolves when every end is stored. Does not ask before every step has started, as the answer costs time. */
+const settled = async (flows, all) => {
+  await all
+  while (await flows.unfinished()) await sleep(1)
+}
+
 const rated = (executions, steps, seconds, cpu) => ({
   executions,
   seconds,
@@ -41,14 +62,16 @@ export const loadExecutions = async (instance, { callers, executions, steps }) =
 /** Runs stored executions. Timed from the first step, which excludes boot, until every end is written. */
 export const drainExecutions = async (instance, { executions, steps }) => {
   const flows = await instance.workflows()
+  const { all, count } = counter(executions * steps)
   let begun
   let spent
   const onStep = () => {
     begun ??= performance.now()
     spent ??= process.cpuUsage()
+    count()
   }
   await flows.work({ onStep })
-  while (await flows.unfinished()) await sleep(1)
+  await settled(flows, all)
   const seconds = (performance.now() - begun) / 1000
   const cpu = cpuSeconds(spent)
   await verify(flows, executions, steps)
@@ -58,17 +81,20 @@ export const drainExecutions = async (instance, { executions, steps }) => {
 /** Starts executions from many callers and runs them in the same process, after a warm-up, until every end is written. */
 export const execute = async (instance, { callers, executions, steps }) => {
   const flows = await instance.workflows()
-  await flows.work({ onStep: () => {} })
-  const settled = async () => {
-    while (await flows.unfinished()) await sleep(1)
-  }
   const warming = Math.ceil(executions / 5)
+  const warm = counter(warming * steps)
+  const whole = counter((warming + executions) * steps)
+  const onStep = () => {
+    warm.count()
+    whole.count()
+  }
+  await flows.work({ onStep })
   await fromCallers(callers, 0, warming, (n) => flows.run(n, steps))
-  await settled()
+  await settled(flows, warm.all)
   const begun = performance.now()
   const spent = process.cpuUsage()
   await fromCallers(callers, warming, executions, (n) => flows.run(n, steps))
-  await settled()
+  await settled(flows, whole.all)
   const seconds = (performance.now() - begun) / 1000
   const cpu = cpuSeconds(spent)
   await verify(flows, warming + executions, steps)
