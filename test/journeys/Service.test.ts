@@ -156,6 +156,9 @@ describe("the service on an external PostgreSQL", () => {
         const before = yield* busyPage(running.url, 20)
         const after = yield* busyPage(running.url, 40)
         // Counters only increase, and existing series stay.
+        expect(
+          before.get("nightshift_workflow_executions_suspended")?.samples.map(({ labels }) => labels.status)
+        ).toEqual(["sleeping", "waiting", "changed"])
         for (const { name, samples, type } of before.values()) {
           if (type !== "counter") continue
           for (const { labels, value } of samples) {

@@ -137,3 +137,42 @@ it("a retried execution goes on from its failed step, though recorded steps foll
   const { rows } = await database.pool().query("select count(*)::int as n from booking where id = 'retried'")
   expect(rows[0].n).toBe(1)
 })
+
+it("a result that cannot be stored fails its step, and a run that lost its lease records nothing", async () => {
+  const order = workflow("refused", settings, async ({ id }, step) => {
+    if (id === "large")
+      return step.run("large", () => "x".repeat(70_000), { retries: 0 }).catch((error: Error) => error.message)
+    await step.run("late", async () => {
+      if (id === "lost") await order.cancel(id, { now: true, shift })
+    })
+  })
+  await using _ = await worker(shift, { handlers: [order], queues: { orders: 1 } })
+  await order.start({ id: "lost" }, { shift })
+  // One slot: this execution runs when the run that lost its lease is over.
+  await order.start({ id: "large" }, { shift })
+  expect(await order.result("large", { ...patience, shift })).toContain("65536 bytes")
+  expect(await order.show("lost", { shift })).toMatchObject({ status: "cancelled", steps: [] })
+})
+
+it("a step is recorded once although the server ended the connection that recorded it", async () => {
+  let calls = 0
+  const order = workflow("cut", settings, async (_, step) => step.run("charge", () => (calls += 1)))
+  const client = await database.pool().connect()
+  await order.start({ id: "A" }, { shift })
+  const until = async (query: string) => {
+    while ((await database.pool().query(query)).rows.length === 0)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  // The record waits for this lock, and its connection is ended meanwhile.
+  await client.query("begin")
+  await client.query("lock table nightshift.workflow_step in access exclusive mode")
+  await using _ = await worker(shift, { handlers: [order] })
+  await until(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and wait_event_type = 'Lock' and query like '%workflow_step%'`
+  )
+  await client.query("commit")
+  client.release()
+  expect(await order.result("A", { ...patience, shift })).toBe(1)
+  expect((await order.show("A", { shift })).steps).toMatchObject([{ name: "charge", attempt: 1, outcome: "done" }])
+})

@@ -66,7 +66,7 @@ type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.recor
 
 export class WorkflowRun {
   readonly journal: RunJournal
-  private readonly controller = new AbortController()
+  private controller: AbortController | undefined
   private replay: Replay | undefined
   private readonly open = new Map<string, OpenWait>()
   private readonly bodies = new Set<Promise<unknown>>()
@@ -89,6 +89,13 @@ export class WorkflowRun {
     private readonly isFirst: boolean
   ) {
     this.journal = new RunJournal(execution, services, runtime, () => this.isOver)
+  }
+
+  /** The signal of all steps. Made when one asks for it: most do not, and an abort costs as much as a step. */
+  private signal(): AbortSignal {
+    this.controller ??= new AbortController()
+    if (this.isOver) this.controller.abort()
+    return this.controller.signal
   }
 
   now(): number {
@@ -126,7 +133,7 @@ export class WorkflowRun {
     this.isOver = true
     for (const { timer } of this.open.values()) if (timer !== undefined) this.fork(Fiber.interrupt(timer))
     this.open.clear()
-    this.controller.abort()
+    this.controller?.abort()
   }
 
   /** Ends the run. Steps that lost a race and still run are aborted, and awaited. */
@@ -298,7 +305,14 @@ export class WorkflowRun {
     const { journal } = this
     const idempotencyKey = journal.idempotencyKey(given.name, this.undoing)
     const step = { name: given.name, kind: this.kindOf(given.kind), attempt, startedAt }
-    const context = { idempotencyKey, attempt, signal: this.controller.signal }
+    const signal = () => this.signal()
+    const context: StepContext = {
+      idempotencyKey,
+      attempt,
+      get signal() {
+        return signal()
+      }
+    }
     this.busy(async () => {
       let sequence: number | undefined
       const place = () => (sequence ??= journal.sequenceOf(given.name))
