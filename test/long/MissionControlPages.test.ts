@@ -204,6 +204,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           await page.getByRole("button", { name: "Enqueue" }).click()
           await page.getByRole("dialog").getByLabel("Kind").fill("noop_echo")
           await page.getByRole("dialog").getByLabel("Payload").fill('{"fail": 7, "sleep_ms": "soon"}')
+          await page.getByRole("dialog").getByText("sleep_ms must be").first().waitFor()
         })
         looked.push(...(yield* findings(page)))
         yield* visit(page, "audit")

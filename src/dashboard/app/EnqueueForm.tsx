@@ -49,7 +49,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
       <input
         value={fields[field]}
         placeholder={hint}
-        onInput={(event) => setFields({ ...fields, [field]: event.currentTarget.value })}
+        onInput={({ currentTarget: { value } }) => setFields((now) => ({ ...now, [field]: value }))}
         {...more}
       />
     </label>
