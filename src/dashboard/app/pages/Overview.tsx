@@ -1,5 +1,5 @@
 import { Attention } from "../Attention"
-import { JobCharts } from "../JobCharts"
+import { JobCharts, useSeries } from "../JobCharts"
 import { useNews } from "../Live"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
@@ -84,6 +84,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
 export const Overview = () => {
   const { pulse } = useNews()
   const range = useAddressRange()
+  const series = useSeries(range)
   const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
   return (
     <>
@@ -95,7 +96,7 @@ export const Overview = () => {
       </div>
       <Attention queues={queues.data?.queues} />
       <Shown of={queues}>{(data) => <Tiles queues={data.queues} />}</Shown>
-      <JobCharts range={range} />
+      <JobCharts range={range} series={series} />
       {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}
     </>
   )

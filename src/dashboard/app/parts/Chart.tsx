@@ -6,6 +6,8 @@ export interface Line {
   readonly label: string
   /** CSS custom property. */
   readonly colour: string
+  /** Lengths of dashes and gaps in pixels, so that lines differ without their colours. */
+  readonly dash?: ReadonlyArray<number>
   readonly values: ReadonlyArray<number | null>
 }
 
@@ -84,6 +86,7 @@ export const Chart = (props: {
               label: line.label,
               stroke: colour(line.colour),
               width: 1.5,
+              ...(line.dash === undefined ? {} : { dash: [...line.dash] }),
               spanGaps: false,
               points: { show: false },
               value: (plot: uPlot, pointed: number | null, line: number, place: number | null) => {
