@@ -2,7 +2,7 @@
 // and puts every view, in both themes and three widths, into `pictures/`, which git ignores: one file per view, and one
 // contact sheet per theme and width, such as `sheet-light-1280.png`.
 //
-//   --only PATTERN     only the matching views, such as `schedules|390`; leaves the README's pictures alone
+//   --only PATTERN     only the matching views, such as `schedules|390`; `readme` stands for the README's pictures
 //   --into FOLDER      instead of `pictures/`
 //   --per-sheet COUNT  several sheets with at most this many views each
 //   --minutes COUNT    skip what is not done by then (default 12)
@@ -143,7 +143,7 @@ const take = async ({ page, requests }, view, viewport, files) => {
   await settled(page, requests, view)
   if (view.open !== undefined) {
     await view.open(page)
-    await settled(page, requests, { isLoading: true })
+    await settled(page, requests, view)
   }
   const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
   if (tooWide > 0) report(`${view.name} is ${tooWide} px wider than its window of ${viewport.width} px`)
@@ -243,7 +243,7 @@ try {
   console.log(`every page has something to show after ${seconds(begun)} s`)
   const { browser, stop } = await startBrowser()
   try {
-    if (options.only === undefined) await takeReadme(browser, scene)
+    if (isWanted("readme")) await takeReadme(browser, scene)
     const progress = {
       count: 0,
       total: Object.keys(sizes).flatMap((size) =>

@@ -120,6 +120,7 @@ export const viewsOf = ({ deadJob, pod, waitingJob }) => [
   {
     name: "disconnected",
     hash: "#/overview",
+    isLoading: true,
     open: async (page) => {
       await withAnswer(page, /\/api\/v1\//, (route) => route.abort())
       await page.getByText("Disconnected.").waitFor()

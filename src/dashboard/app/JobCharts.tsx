@@ -87,6 +87,7 @@ export const JobCharts = ({ range, series }: { readonly range: Range; readonly s
               <div class="body">
                 <Chart
                   label="Latency"
+                  empty="No job ended in this range."
                   times={drawn.times}
                   lines={drawn.latency}
                   format={measured}

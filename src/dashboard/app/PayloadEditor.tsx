@@ -30,10 +30,11 @@ const marksOf = (text: string, schema: unknown): ReadonlyArray<Marked> => {
     return [{ path: [], message, choices: [], line: lineOf(text, from), from, to: from }]
   }
   if (schema === null || schema === undefined) return []
-  return faultsOf(schema, value).map((fault) => {
+  const marks = faultsOf(schema, value).map((fault) => {
     const place = placeOf(text, fault.path)
     return { ...fault, ...place, line: lineOf(text, place.from) }
   })
+  return marks.sort((a, b) => a.line - b.line)
 }
 
 const nameOf = (path: ReadonlyArray<string>) => (path.length === 0 ? "The payload" : path.join("."))
@@ -165,7 +166,7 @@ export const PayloadEditor = (props: {
       {example === undefined || value === example ? null : (
         <div>
           <button type="button" class="link small" onClick={() => onChange(example)}>
-            Replace by an example
+            Replace with an example
           </button>
         </div>
       )}

@@ -115,7 +115,7 @@ export const QueueCard = (props: {
       <div class="row figures">
         {(["pending", "scheduled", "retrying", "done", "dead", "cancelled"] as const).map((state) => (
           <a
-            class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
+            class={`state ${state} ${queue.counts[state] === 0 ? "none" : ""}`}
             key={state}
             href={to("jobs", { queue: queue.name, state })}
           >
