@@ -58,7 +58,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
           <tr>
             <th>Queue</th>
             <th class="number">Pending</th>
-            <th class="number">Running</th>
+            <th class="number hide-narrow">Running</th>
             <th class="number">Dead</th>
             <th class="number">Oldest due</th>
           </tr>
@@ -70,7 +70,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
                 <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a> <QueueChips queue={queue} />
               </td>
               <td class="number">{stateCount([queue], "pending")}</td>
-              <td class="number">{stateCount([queue], "running")}</td>
+              <td class="number hide-narrow">{stateCount([queue], "running")}</td>
               <td class="number">{stateCount([queue], "dead")}</td>
               <td class="number">{queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}</td>
             </tr>
