@@ -15,9 +15,9 @@ import { Notifier } from "../Notifier.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
-import { cancelSet, forgetFailed, forgotten } from "../workflow/WorkflowSql.js"
+import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
+import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
-import { requeueSet } from "./OperationSql.js"
 import type { Action } from "./Operations.js"
 import * as UndoSql from "./UndoSql.js"
 
@@ -25,7 +25,7 @@ const forgetBatch = 1_000
 
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
-/** Locks the job if it is in an accepted status, changes it, and keeps it as it was under the act `$3`. */
+/** Locks the job if it is in an accepted status, changes it, and saves its previous state under the act id `$3`. */
 const acting = (schema: string, action: Action, condition: string, change: string, also?: string) => `
   with chosen as (select * from ${schema}.job where id = $1 and ${condition} for update),
   changed as (${change}),
@@ -50,7 +50,7 @@ const statementsOf = (schema: string) => ({
     `update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
   from chosen where j.id = chosen.id
   returning ${storedColumns}`,
-    forgetFailed(schema, "chosen")
+    reopenFailed(schema, "chosen", instant("$2"))
   ),
 
   edit: `
@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
   /**
    * Notifies workers and callers that wait for this job. In a caller's transaction the notification is sent at commit.
    */
-  const telling = <E>(changed: Effect.Effect<StoredJob, E>) =>
+  const notifying = <E>(changed: Effect.Effect<StoredJob, E>) =>
     Effect.tap(changed, (job) =>
       Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
         notifier.stored(new Set([job.queue]), Option.isSome(outer))
@@ -140,14 +140,14 @@ const make = Effect.gen(function* () {
     )
 
   /** Wakes executions that waited for a cancelled or deleted job, in the transaction of the action. */
-  const countingEnd = <E>(act: Effect.Effect<StoredJob, E>) =>
+  const wakingWaiters = <E>(act: Effect.Effect<StoredJob, E>) =>
     transaction(
       Effect.flatMap(act, (job) => Effect.map(counted.count([job.id], job.updatedAt), (queues) => ({ job, queues })))
     ).pipe(
       Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
     )
 
-  /** Cancels what a cancelled execution started. Returns the running jobs to signal. */
+  /** Cancels the children of a cancelled execution. Returns the running jobs to signal. */
   const cancelBelow = (job: StoredJob) =>
     Effect.gen(function* () {
       if (job.execution === undefined) return []
@@ -162,6 +162,14 @@ const make = Effect.gen(function* () {
       yield* notify([...below.map(({ queue }) => queue), ...woken])
       return below.filter(({ status }) => status === "running").map(({ id }) => id)
     })
+
+  /** Requeues the failed children of a requeued execution, which waits for them again. */
+  const requeueBelow = (job: StoredJob) =>
+    job.execution === undefined
+      ? Effect.void
+      : Effect.flatMap(counted.requeueBelow([job.id], job.updatedAt), (below) =>
+          notify(below.map(({ queue }) => queue))
+        )
 
   const notify = (queues: ReadonlyArray<string>) =>
     Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
@@ -216,7 +224,7 @@ const make = Effect.gen(function* () {
 
   const actions = (kept: string | null): JobActions => ({
     cancel: (id) =>
-      countingEnd(
+      wakingWaiters(
         act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job), (running) =>
@@ -232,22 +240,25 @@ const make = Effect.gen(function* () {
           (error) => error._tag === "JobNotInState" && (error.state === "dead" || error.state === "cancelled"),
           () => search.get(id)
         ),
-        // The pod that runs the job learns of it before its next heartbeat.
+        // Notifies the pod that runs the job, which would otherwise notice at its next heartbeat.
         Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
-        telling
+        notifying
       ),
     requeue: (id) =>
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
       // work.
-      transaction(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept])).pipe(
+      transaction(
+        Effect.tap(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept]), requeueBelow)
+      ).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,
           () => keyHolder(id)
         ),
-        telling
+        notifying
       ),
-    runNow: (id) => telling(act("run now", waiting, id, statements.runNow, [kept])),
-    remove: (id) => countingEnd(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
+    runNow: (id) => notifying(act("run now", waiting, id, statements.runNow, [kept])),
+    remove: (id) =>
+      wakingWaiters(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
   })
 
   return JobAdmin.of({
@@ -264,8 +275,8 @@ const make = Effect.gen(function* () {
           edit.priority ?? null,
           edit.runAt ?? null
         ])
-      }).pipe(telling),
-    undo: (id, kept) => telling(undo(id, kept)),
+      }).pipe(notifying),
+    undo: (id, kept) => notifying(undo(id, kept)),
     forgetUndo
   })
 })

@@ -1,11 +1,12 @@
 import { instant, millis } from "../../database/SqlInstant.js"
-import { cancelSet, forgetFailed, forgotten } from "../workflow/WorkflowSql.js"
+import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
+import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import type { Action } from "./Operations.js"
 import { keep } from "./UndoSql.js"
 
 // Statements that apply an action to a batch of ids. Each locks the matching unlocked jobs in id order and returns a
 // row per locked job: `changed` is false only when a requeue was blocked by a dedupe key. Jobs without a row were in
-// another state, deleted, or locked by another transaction. The jobs as they were are kept under the act `$3`.
+// another state, deleted, or locked by another transaction. The previous state of the jobs is saved under the act id `$3`.
 
 const now = instant("$2")
 
@@ -32,11 +33,6 @@ const updating = (schema: string, set: string) => `
     from free where j.id = free.id
     returning j.id, j.queue, j.status`
 
-/** Changes of a requeued job. */
-export const requeueSet = (at: string): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null,
-    finished_at = null, started_at = null, pod_id = null, cancel_requested_at = null, unknown_since = null, result = null,
-    progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
-
 /** Of several jobs with the same key the newest gets it, unless another job holds it. */
 const withFreeKeys = (schema: string) => `
     select id from (
@@ -61,7 +57,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         wait,
         updating(schema, requeueSet(now)),
         withFreeKeys(schema),
-        forgetFailed(schema, "chosen")
+        reopenFailed(schema, "chosen", now)
       )
     case "run-now":
       // A job that is already due keeps its position in the queue.
