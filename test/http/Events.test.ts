@@ -34,9 +34,12 @@ const parse = (block: string): Event | undefined => {
     : { name: field("event") ?? "", id: Number(field("id")), data: JSON.parse(data) }
 }
 
-const follow = (token = viewerToken) => followWith({ authorization: `Bearer ${token}` })
+const follow = (token = viewerToken, query = "") => followWith({ authorization: `Bearer ${token}` }, query)
 
-const followWith = (credentials: Http.OutgoingHttpHeaders): Effect.Effect<Listener, never, Doors | Scope.Scope> =>
+const followWith = (
+  credentials: Http.OutgoingHttpHeaders,
+  query = ""
+): Effect.Effect<Listener, never, Doors | Scope.Scope> =>
   Effect.gen(function* () {
     const { port } = yield* Doors
     const events: Array<Event> = []
@@ -47,7 +50,7 @@ const followWith = (credentials: Http.OutgoingHttpHeaders): Effect.Effect<Listen
     const response = yield* Effect.acquireRelease(
       Effect.async<Http.IncomingMessage>((resume) => {
         const headers = { ...credentials, accept: "text/event-stream" }
-        Http.get({ host: "127.0.0.1", port, path: "/api/v1/events", headers }, (answer) =>
+        Http.get({ host: "127.0.0.1", port, path: `/api/v1/events${query}`, headers }, (answer) =>
           resume(Effect.succeed(answer))
         )
       }),
@@ -164,6 +167,23 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
 })
 
 describe("live events", () => {
+  it.scopedLive("leave out the jobs for a client that asks for it, and refuse other words", () =>
+    Effect.gen(function* () {
+      const { viewer } = yield* Doors
+      yield* enqueue
+      const others = yield* follow()
+      const listener = yield* follow(viewerToken, "?jobs=none")
+      const { data } = yield* listener.heard("snapshot")
+      expect(data).toMatchObject({ queues: [{ name: "mail" }], pods: [] })
+      expect(Object.keys(data)).not.toContain("jobs")
+      yield* enqueue
+      const { data: full } = yield* others.heard("jobs")
+      expect(full).toMatchObject({ jobs: [{ kind: "greet" }] })
+      expect((yield* listener.heard("jobs")).data).toEqual({})
+      expect(yield* viewer("GET", "/api/v1/events?jobs=some")).toMatchObject({ status: 400 })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("are polled once for all subscribers, and not at all without any", () =>
     Effect.gen(function* () {
       const { admin } = yield* Doors
