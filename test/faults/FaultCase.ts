@@ -1,8 +1,7 @@
 import { Data, Duration, type Effect, Option, type Scope } from "effect"
+import type { groups } from "../../scripts/matrix/faults-page.mjs"
 import * as DurationText from "../../src/core/DurationText.js"
 
-/** The groups of docs/operate/faults.md, in its order. */
-export const groups = ["processes", "server", "network", "middle", "versions", "settings"] as const
 export type Group = (typeof groups)[number]
 
 /** What a case found out when its promise held. */

@@ -1,6 +1,7 @@
 import { Cause, Duration, Effect, Exit, Option } from "effect"
 import { describe, expect, test } from "vitest"
-import { type FaultCase, groups, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
+import { groups } from "../../scripts/matrix/faults-page.mjs"
+import { type FaultCase, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
 import type { FaultMeta } from "./FaultsReporter.js"
 import { cases } from "./Registry.js"
 

@@ -122,6 +122,39 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     })
   },
   {
+    name: "SIGSTOP of a pod whose transaction holds a lock on its job",
+    promise: `${nothingLost}; another pod ends the transaction and finishes the job before the pod resumes`,
+    recoveryLimit: [...crashRecovery, "QUEUE_REAPER_INTERVAL", "QUEUE_REAPER_INTERVAL"],
+    operatorSees: "Another pod logs that it ended the session",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const [victim, other] = [yield* first(deployment), yield* second(deployment)]
+          const locking = { kind: "once", payload: { ms: 3_000, text: "locks" } }
+          const ids = yield* deployment.enqueue(
+            Array.from({ length: 6 }, () => locking),
+            victim
+          )
+          const held = yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
+            events.some(({ job, pid }) => pid === victim.pid && ids.includes(job))
+          )
+          yield* victim.signal("SIGSTOP")
+          const mine = held.filter(({ job, pid }) => pid === victim.pid && ids.includes(job)).map(({ job }) => job)
+          const saw = yield* other.logged(/ended \d+ database sessions[^"]+/)
+          yield* Deployment.until(
+            "its jobs end",
+            deployment.query<{ id: string }>(
+              `select id from "${deployment.schema}".job where id = any($1) and finished_at is null`,
+              [mine]
+            ),
+            (rows) => rows.length === 0
+          )
+          yield* victim.signal("SIGCONT")
+          return [saw]
+        })
+    })
+  },
+  {
     name: "SIGSTOP of the leader past its lease, then SIGCONT",
     promise: `${nothingLost}; the old leader writes nothing under its old term; every tick fires at most once`,
     recoveryLimit: [...crashRecovery, "NIGHTSHIFT_LEASE"],
