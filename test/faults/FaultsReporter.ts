@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url"
 import type { Reporter, TestCase, TestModule, Vitest } from "vitest/node"
 import { type FaultRow, update } from "../../scripts/matrix/faults-page.mjs"
 import * as DurationText from "../../src/core/DurationText.js"
-import { defaults, type FaultCase, sumOf } from "./FaultCase.js"
+import { defaults, type FaultCase, pace, sumOf } from "./FaultCase.js"
 
 /** What a case leaves for the reporter. */
 export interface FaultMeta {
@@ -52,7 +52,8 @@ export default class FaultsReporter implements Reporter {
   private isWriting = false
 
   onInit(vitest: Vitest): void {
-    this.isWriting = vitest.config.snapshotOptions.updateSnapshot === "all"
+    // The page shows what happens with the usual settings of the cases.
+    this.isWriting = vitest.config.snapshotOptions.updateSnapshot === "all" && pace === 1
   }
 
   onTestCaseResult(test: TestCase): void {
