@@ -90,7 +90,7 @@ const broken = () =>
  */
 export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined, BadRequest> =>
   Effect.async((resume) => {
-    const look = () => {
+    const readPiece = () => {
       const piece: unknown = source.read()
       if (Buffer.isBuffer(piece)) finish(Effect.succeed(piece))
       else if (source.readableEnded) finish(Effect.succeed(undefined))
@@ -98,15 +98,15 @@ export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined,
     const end = () => finish(Effect.succeed(undefined))
     const fail = () => finish(source.complete ? Effect.succeed(undefined) : broken())
     const leave = () => {
-      source.off("readable", look).off("end", end).off("close", fail).off("error", fail)
+      source.off("readable", readPiece).off("end", end).off("close", fail).off("error", fail)
     }
     const finish = (result: Effect.Effect<Buffer | undefined, BadRequest>) => {
       leave()
       resume(result)
     }
     if (source.destroyed && !source.readableEnded) return resume(broken())
-    source.on("readable", look).once("end", end).once("close", fail).once("error", fail)
-    look()
+    source.on("readable", readPiece).once("end", end).once("close", fail).once("error", fail)
+    readPiece()
     return Effect.sync(leave)
   })
 
