@@ -85,19 +85,23 @@ const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Rea
       current = { draft, filename: facts.filename }
     })
 
+  const refusalOf = (filename: string, others: number): RequestTooLarge | QuotaExceeded | undefined => {
+    if (size > config.maxRequest) return new RequestTooLarge({ filename, size, max: config.maxRequest })
+    // Count concurrent uploads of the workspace before they are published: their chunks already take space in the
+    // database.
+    return kept + others + size > config.quota
+      ? new QuotaExceeded({ workspace, kept: kept + others, size, max: config.quota })
+      : undefined
+  }
+
+  // Runs for every piece of a body, hence no generator.
   const append = (bytes: Buffer) =>
-    Effect.gen(function* () {
-      if (current === undefined) return
+    Effect.suspend((): Effect.Effect<void, Refusal> => {
+      if (current === undefined) return Effect.void
       const { draft, filename } = current
       size += bytes.length
-      const others = onContent(bytes.length) - size
-      yield* draft.append(bytes)
-      if (size > config.maxRequest) return yield* new RequestTooLarge({ filename, size, max: config.maxRequest })
-      // Count concurrent uploads of the workspace before they are published: their chunks already take space in the
-      // database.
-      if (kept + others + size > config.quota) {
-        return yield* new QuotaExceeded({ workspace, kept: kept + others, size, max: config.quota })
-      }
+      const refusal = refusalOf(filename, onContent(bytes.length) - size)
+      return refusal === undefined ? draft.append(bytes) : Effect.zipRight(draft.append(bytes), Effect.fail(refusal))
     })
 
   const end = Effect.gen(function* () {
@@ -122,13 +126,14 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
     const parser = new MultipartParser(boundary)
     const files = makeFiles(reading)
     const mostBytes = config.maxRequest + overheadBytes
-    const next = Effect.timeoutFail(Body.next(source), {
-      duration: config.stallTimeout,
-      onTimeout: () =>
+    const next = Body.nextWithin(
+      source,
+      config.stallTimeout,
+      () =>
         new RequestTimedOut({
           message: "The upload stalled: no data arrived within UPLOADS_STALL_TIMEOUT. Send it again."
         })
-    })
+    )
     let bytes = 0
     for (let piece = yield* next; piece !== undefined; piece = yield* next) {
       bytes += piece.length
