@@ -228,6 +228,9 @@ create table workflow_step (
   ended_at timestamptz not null,
   -- A failed attempt that is retried: when.
   retry_at timestamptz,
+  -- A failed or undone step of a retried execution: since when it runs again. The row keeps its place in the journal, and
+  -- the next attempt is recorded with the same sequence.
+  reopened_at timestamptz,
   sequence int not null,
   attempt smallint not null,
   -- What recorded it: run, transaction, sleep, signal, children, patch or undo.

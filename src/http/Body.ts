@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
-import { Duration, Effect, ParseResult, Schema } from "effect"
+import { Effect, ParseResult, Schema } from "effect"
 import * as JsonNumbers from "../core/JsonNumbers.js"
 import {
   BadRequest,
@@ -85,60 +85,29 @@ export const decoded = <A, I>(
 const broken = () =>
   new BadRequest({ message: "The request body was cut off: the connection closed before it was complete." })
 
-type Piece = Effect.Effect<Buffer | undefined, BadRequest>
-
-/** Calls `finish` once with the next piece. Returns a function that stops waiting for it. */
-const pull = (source: IncomingMessage, finish: (piece: Piece) => void): (() => void) => {
-  const look = () => {
-    const piece: unknown = source.read()
-    if (Buffer.isBuffer(piece)) settle(Effect.succeed(piece))
-    else if (source.readableEnded) settle(Effect.succeed(undefined))
-  }
-  const end = () => settle(Effect.succeed(undefined))
-  const fail = () => settle(source.complete ? Effect.succeed(undefined) : broken())
-  const leave = () => {
-    source.off("readable", look).off("end", end).off("close", fail).off("error", fail)
-  }
-  const settle = (piece: Piece) => {
-    leave()
-    finish(piece)
-  }
-  if (source.destroyed && !source.readableEnded) finish(broken())
-  else {
-    source.on("readable", look).once("end", end).once("close", fail).once("error", fail)
-    look()
-  }
-  return leave
-}
-
 /**
  * Reads the next piece of a body, or undefined at its end. Does not read ahead, so a slow consumer slows the sender.
  */
-export const next = (source: IncomingMessage): Piece =>
+export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined, BadRequest> =>
   Effect.async((resume) => {
-    const stop = pull(source, resume)
-    return Effect.sync(stop)
-  })
-
-/** Like `next`, and fails if no piece arrives in time. A plain timer: a large body has thousands of pieces. */
-export const nextWithin = <E>(
-  source: IncomingMessage,
-  limit: Duration.Duration,
-  onTimeout: () => E
-): Effect.Effect<Buffer | undefined, BadRequest | E> =>
-  Effect.async((resume) => {
-    const timer = setTimeout(() => {
-      stop()
-      resume(Effect.failSync(onTimeout))
-    }, Duration.toMillis(limit))
-    const stop = pull(source, (piece) => {
-      clearTimeout(timer)
-      resume(piece)
-    })
-    return Effect.sync(() => {
-      clearTimeout(timer)
-      stop()
-    })
+    const readPiece = () => {
+      const piece: unknown = source.read()
+      if (Buffer.isBuffer(piece)) finish(Effect.succeed(piece))
+      else if (source.readableEnded) finish(Effect.succeed(undefined))
+    }
+    const end = () => finish(Effect.succeed(undefined))
+    const fail = () => finish(source.complete ? Effect.succeed(undefined) : broken())
+    const leave = () => {
+      source.off("readable", readPiece).off("end", end).off("close", fail).off("error", fail)
+    }
+    const finish = (result: Effect.Effect<Buffer | undefined, BadRequest>) => {
+      leave()
+      resume(result)
+    }
+    if (source.destroyed && !source.readableEnded) return resume(broken())
+    source.on("readable", readPiece).once("end", end).once("close", fail).once("error", fail)
+    readPiece()
+    return Effect.sync(leave)
   })
 
 /** How much of an unread body to drain after the response before closing the connection. */

@@ -39,7 +39,7 @@ export const ofExecution = ({ lastError, result, status, steps }: Execution): un
     return result === undefined || result === null ? { _tag: "Success" } : { _tag: "Success", value: result }
   if (status === "cancelled") return { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
   if (status !== "failed") return undefined
-  const recorded = steps.find(({ name }) => name === failureStep)
+  const recorded = steps.find(({ name, reopenedAt }) => name === failureStep && reopenedAt === undefined)
   const defect = { name: "Error", message: lastError ?? "the execution failed" }
   return recorded?.exit ?? { _tag: "Failure", cause: { _tag: "Die", defect } }
 }

@@ -47,6 +47,8 @@ export class Run {
   undoing: string | undefined
 
   private readonly steps = new Map<string, Step | NewStep>()
+  /** The last attempt of each step that a retry of the execution reopened: later ones count from it. */
+  private readonly reopened = new Map<string, Pick<Step, "attempt" | "sequence">>()
   private waits: Journal["waits"] = []
   private isLoaded = false
   private sequence = 0
@@ -63,7 +65,7 @@ export class Run {
 
   /** The recorded failure of the workflow, whose compensations have begun. */
   get failure(): unknown {
-    return this.steps.get(keyOf(ExitJson.failureStep, 1))?.exit
+    return this.step(ExitJson.failureStep, 1)?.exit
   }
 
   /** Whether the code may start something. The code of a cancelled or failed execution is only replayed. */
@@ -100,8 +102,20 @@ export class Run {
   })
 
   private keep(step: Step | NewStep): void {
-    this.steps.set(keyOf(step.name, step.attempt), step)
     this.sequence = Math.max(this.sequence, step.sequence)
+    if ("reopenedAt" in step && step.reopenedAt !== undefined) {
+      if (step.attempt > this.attemptsBefore(step.name)) this.reopened.set(step.name, step)
+    } else this.steps.set(keyOf(step.name, step.attempt), step)
+  }
+
+  /** Attempts of a step that do not count any more. */
+  private attemptsBefore(name: string): number {
+    return this.reopened.get(name)?.attempt ?? 0
+  }
+
+  /** The recorded attempt of a step, numbered as the code does. */
+  private step(name: string, attempt: number): Step | NewStep | undefined {
+    return this.steps.get(keyOf(name, this.attemptsBefore(name) + attempt))
   }
 
   /** Steps inside a compensation belong to it. */
@@ -117,17 +131,17 @@ export class Run {
     return Math.max(attempt, (this.failures.get(name) ?? 0) + 1)
   }
 
-  /** The recorded exit of a step. An attempt that was forgotten has the exit of the later one that succeeded. */
+  /** The recorded exit of a step. */
   recorded(name: string, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
-    const later = () =>
-      [...this.steps.values()].find((each) => each.name === name && each.outcome === "done" && each.attempt > attempt)
-    const step = this.steps.get(keyOf(name, attempt)) ?? later()
+    const step = this.step(name, attempt)
     return step === undefined ? Effect.succeed(undefined) : this.give(step)
   }
 
   private give(step: Pick<Step, "name" | "attempt" | "exit" | "outcome">) {
-    if (step.outcome === "failed")
-      this.failures.set(step.name, Math.max(step.attempt, this.failures.get(step.name) ?? 0))
+    if (step.outcome === "failed") {
+      const attempt = step.attempt - this.attemptsBefore(step.name)
+      this.failures.set(step.name, Math.max(attempt, this.failures.get(step.name) ?? 0))
+    }
     return Effect.as(FiberRef.set(lastStep, step.name), ExitJson.decode(step.exit))
   }
 
@@ -136,9 +150,11 @@ export class Run {
     return Effect.gen(this, function* () {
       if (this.fault !== undefined) return undefined
       const startedAt = given.startedAt ?? (yield* Clock.currentTimeMillis)
-      this.sequence += 1
       const kind = this.undoing === undefined ? given.kind : "undo"
-      const step: NewStep = { attempt: 1, ...given, kind, sequence: this.sequence, startedAt }
+      const attempt = this.attemptsBefore(given.name) + (given.attempt ?? 1)
+      const sequence = this.reopened.get(given.name)?.sequence ?? this.sequence + 1
+      this.sequence = Math.max(this.sequence, sequence)
+      const step: NewStep = { ...given, attempt, kind, sequence, startedAt }
       const recording = this.workflows.record(this.execution.run, step)
       const stored = yield* this.attempt(
         Effect.catchTag(recording, "InvalidStep", (invalid) => Effect.succeed(invalid))
@@ -190,9 +206,9 @@ export class Run {
       const name = this.nameOf(clock)
       const before = yield* this.recorded(name)
       if (before !== undefined || !this.mayStart) return before
-      const startedAt = yield* Clock.currentTimeMillis
-      const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)?.dueAt
-      const dueAt = stored ?? this.clocks.get(name) ?? startedAt + millis
+      const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)
+      const startedAt = yield* begunAt(stored)
+      const dueAt = stored?.dueAt ?? this.clocks.get(name) ?? startedAt + millis
       this.clocks.set(name, dueAt)
       while (true) {
         const left = dueAt - (yield* Clock.currentTimeMillis)
@@ -217,7 +233,8 @@ export class Run {
       if (!this.isLoaded) yield* this.load
       while (this.mayStart) {
         const given = this.waits.find((wait) => wait.kind === "signal" && wait.name === signal)
-        if (given?.completedAt !== undefined) return yield* this.conclude({ name, kind: "signal" }, given.exit)
+        if (given?.completedAt !== undefined)
+          return yield* this.conclude({ name, kind: "signal", startedAt: yield* begunAt(given) }, given.exit)
         this.open.set(`signal ${signal}`, { kind: "signal", name: signal })
         if (isInside || !(yield* this.isBusy)) return undefined
         yield* Effect.race(Effect.sleep(lookEvery), this.idle.await)
@@ -267,6 +284,10 @@ export class Run {
     return Math.max(0, ...places)
   }
 }
+
+/** When a wait began: now, or before the execution was suspended on it. */
+export const begunAt = (wait: Journal["waits"][number] | undefined): Effect.Effect<number> =>
+  wait?.waiting === true ? Effect.succeed(wait.createdAt) : Clock.currentTimeMillis
 
 const keyOf = (name: string, attempt: number) => `${attempt} ${name}`
 

@@ -16,6 +16,7 @@ const step = (name: string, from: number, to: number, more: object = {}) => ({
   startedAt: at(from),
   endedAt: at(to),
   retryAt: null,
+  reopenedAt: null,
   ...more
 })
 

@@ -1,7 +1,9 @@
 import { assert } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
+import type { JobId } from "../../src/core/Ids.js"
+import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
-import { begin, childOf, done, end, executionOf, suspend } from "./WorkflowLine.js"
+import { begin, childOf, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
 const wait = { kind: "children", name: "ship" } as const
 
@@ -16,6 +18,16 @@ const parentOf = (line: Line, names: ReadonlyArray<string>, name = "order") =>
     )
     yield* suspend(line, job, [wait])
     return job
+  })
+
+/** Requeues jobs with one operation. */
+const requeueAll = (line: Line, ids: ReadonlyArray<JobId>) =>
+  Effect.gen(function* () {
+    const { id } = yield* line.operations.begin({ action: "requeue", who: "law", reason: "because", target: { ids } })
+    for (let more = true; more; ) {
+      const stepped = yield* line.operations.step(id)
+      more = Option.isSome(stepped) && stepped.value.status === "running"
+    }
   })
 
 /** Laws of children: started once, counted once, cancelled with their parent. */
@@ -148,6 +160,131 @@ export const childrenLaws = (law: Law): void => {
       assert.deepStrictEqual((yield* line.workflows.show(`${line.name}/ship/a`)).parents, [`${line.name}/order`])
       const alone = yield* line.workflows.start(executionOf(line, "alone"))
       assert.deepStrictEqual((yield* line.workflows.show(alone.id)).parents, [])
+    })
+  )
+
+  /** A parent with the children a and b, of which b failed, and with it the parent. */
+  const failedParent = (line: Line) =>
+    Effect.gen(function* () {
+      const parent = yield* parentOf(line, ["a", "b"])
+      const [a, b] = yield* line.claim()
+      if (a === undefined || b === undefined) return yield* Effect.die("two children")
+      yield* end(line, a, done({ parcel: 1 }))
+      yield* end(line, b, ends.dead)
+      const woken = yield* line.claimOne
+      yield* line.workflows.record(woken, step("ship", { kind: "children", outcome: "failed" }))
+      yield* end(line, woken, ends.dead)
+      return { parent, a, b }
+    })
+
+  /** The parent is due, waits for b only, and wakes when b has ended. */
+  const goesOn = (line: Line, parent: ClaimedJob, b: ClaimedJob) =>
+    Effect.gen(function* () {
+      const due = yield* line.claim()
+      assert.deepStrictEqual(new Set(due.map(({ id }) => id)), new Set([parent.id, b.id]))
+      for (const job of due) {
+        if (job.id !== parent.id) continue
+        const { steps, waits } = yield* line.workflows.load(job)
+        assert.deepStrictEqual([waits[0]?.remaining, waits[0]?.completedAt], [1, undefined])
+        assert.isDefined(steps.find(({ name }) => name === "ship")?.reopenedAt)
+        yield* suspend(line, job, [wait])
+      }
+      assert.deepStrictEqual(yield* line.claim(), [])
+      for (const job of due) if (job.id === b.id) yield* end(line, job, done({ parcel: 2 }))
+      assert.strictEqual((yield* line.claimOne).id, parent.id)
+      const children = yield* line.workflows.children(`${line.name}/order`, "ship")
+      assert.deepStrictEqual(
+        children.map(({ job }) => [job?.status, job?.result]),
+        [
+          ["done", { parcel: 1 }],
+          ["done", { parcel: 2 }]
+        ]
+      )
+    })
+
+  law("a retry of the parent retries its failed children, keeps the others and waits again", (line) =>
+    Effect.gen(function* () {
+      const { b, parent } = yield* failedParent(line)
+      yield* line.workflows.retry(`${line.name}/order`)
+      yield* goesOn(line, parent, b)
+    })
+  )
+
+  law("a parent that is retried after its child was requeued waits for that child", (line) =>
+    Effect.gen(function* () {
+      const { b, parent } = yield* failedParent(line)
+      yield* line.jobAdmin.requeue(b.id)
+      yield* line.workflows.retry(`${line.name}/order`)
+      yield* goesOn(line, parent, b)
+    })
+  )
+
+  law("a bulk requeue of parent and child does the same", (line) =>
+    Effect.gen(function* () {
+      const { b, parent } = yield* failedParent(line)
+      yield* requeueAll(line, [b.id, parent.id])
+      yield* goesOn(line, parent, b)
+    })
+  )
+
+  law("a bulk requeue of the parent retries its failed children", (line) =>
+    Effect.gen(function* () {
+      const { b, parent } = yield* failedParent(line)
+      yield* requeueAll(line, [parent.id])
+      yield* goesOn(line, parent, b)
+    })
+  )
+
+  law("a retry reaches failed children of failed children, but not detached ones", (line) =>
+    Effect.gen(function* () {
+      yield* parentOf(line, ["a"])
+      const a = yield* line.claimOne
+      yield* line.workflows.startChildren(a, "pack", [childOf(line, "leaf")])
+      yield* line.workflows.startChildren(a, "log", [childOf(line, "detached")], { detached: true })
+      yield* suspend(line, a, [{ kind: "children", name: "pack" }])
+      for (const leaf of yield* line.claim()) yield* end(line, leaf, ends.dead)
+      for (const name of ["pack", "ship"]) {
+        const job = yield* line.claimOne
+        yield* line.workflows.record(job, step(name, { kind: "children", outcome: "failed" }))
+        yield* end(line, job, ends.dead)
+      }
+      yield* line.workflows.retry(`${line.name}/order`)
+      const statuses = yield* Effect.forEach(["order", "ship/a", "ship/leaf", "ship/detached"], (name) =>
+        Effect.map(line.workflows.show(`${line.name}/${name}`), ({ status }) => status)
+      )
+      assert.deepStrictEqual(statuses, ["pending", "pending", "pending", "failed"])
+    })
+  )
+
+  law("a retry of a cancelled parent retries the children that were cancelled with it", (line) =>
+    Effect.gen(function* () {
+      const parent = yield* parentOf(line, ["a"])
+      yield* line.workflows.cancel(`${line.name}/order`, { now: true })
+      yield* line.workflows.retry(`${line.name}/order`)
+      const due = yield* line.claim()
+      assert.strictEqual(due.length, 2)
+      for (const job of due) if (job.id === parent.id) yield* suspend(line, job, [wait])
+      for (const job of due) if (job.id !== parent.id) yield* end(line, job, done())
+      assert.strictEqual((yield* line.claimOne).id, parent.id)
+    })
+  )
+
+  law("a child shared by two failed parents is waited for by each parent that is retried", (line) =>
+    Effect.gen(function* () {
+      yield* parentOf(line, ["shared"], "one")
+      const child = yield* line.claimOne
+      yield* parentOf(line, ["shared"], "two")
+      yield* end(line, child, ends.dead)
+      for (const job of yield* line.claim()) {
+        yield* line.workflows.record(job, step("ship", { kind: "children", outcome: "failed" }))
+        yield* end(line, job, ends.dead)
+      }
+      for (const name of ["one", "two"]) yield* line.workflows.retry(`${line.name}/${name}`)
+      const due = yield* line.claim()
+      assert.strictEqual(due.length, 3)
+      for (const job of due) if (job.kind === "order") yield* suspend(line, job, [wait])
+      for (const job of due) if (job.kind !== "order") yield* end(line, job, done())
+      assert.strictEqual((yield* line.claim()).length, 2)
     })
   )
 }

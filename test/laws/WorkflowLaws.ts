@@ -218,21 +218,45 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("a retry forgets failed and undone steps and keeps the others", (line) =>
+  law("a retry reopens failed and undone steps in their place, forgets undos and keeps the others", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)
       yield* line.workflows.record(job, step("reserve", { sequence: 1 }))
       yield* line.workflows.record(job, step("charge", { sequence: 2 }))
-      yield* line.workflows.record(job, step("ship", { sequence: 3, outcome: "failed" }))
-      yield* line.workflows.record(job, step("undo:charge", { sequence: 4, kind: "undo" }))
+      yield* line.workflows.record(job, step("wrap", { sequence: 3, outcome: "retrying", retryAt: 9 }))
+      yield* line.workflows.record(job, step("wrap", { sequence: 4, attempt: 2 }))
+      yield* line.workflows.record(job, step("ship", { sequence: 5, outcome: "failed" }))
+      yield* line.workflows.record(job, step("print", { sequence: 6, outcome: "retrying", retryAt: 9 }))
+      yield* line.workflows.record(job, step("undo:charge", { sequence: 7, kind: "undo" }))
+      yield* line.workflows.record(job, step("undo:reserve", { sequence: 8, kind: "undo", outcome: "failed" }))
       yield* end(line, job, ends.dead)
       assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "failed")
+      const at = yield* line.now
       yield* line.workflows.retry(`${line.name}/order`)
       const again = yield* line.claimOne
       assert.notStrictEqual(again.execution?.woken, 0)
+      const rows = Effect.map(line.workflows.load(again), ({ steps }) =>
+        steps.map(({ attempt, name, outcome, reopenedAt }) => [name, attempt, outcome, reopenedAt])
+      )
+      assert.deepStrictEqual(yield* rows, [
+        ["reserve", 1, "done", undefined],
+        ["charge", 1, "done", at],
+        ["wrap", 1, "retrying", undefined],
+        ["wrap", 2, "done", undefined],
+        ["ship", 1, "failed", at]
+      ])
+      yield* line.workflows.record(again, step("ship", { sequence: 5, attempt: 2, outcome: "failed" }))
+      yield* end(line, again, ends.dead)
+      yield* line.advance("1 minute")
+      const second = yield* line.now
+      yield* line.jobAdmin.requeue(again.id)
+      const { steps } = yield* line.workflows.load(yield* line.claimOne)
       assert.deepStrictEqual(
-        (yield* line.workflows.load(again)).steps.map(({ name }) => name),
-        ["reserve"]
+        steps.filter(({ name }) => name === "ship").map(({ attempt, reopenedAt }) => [attempt, reopenedAt]),
+        [
+          [1, at],
+          [2, second]
+        ]
       )
     })
   )

@@ -266,6 +266,73 @@ describe("compensation", () => {
   })
 })
 
+describe("a retry of a failed execution", () => {
+  const retry = (id: string) => Effect.flatMap(Workflows, (service) => service.retry(id))
+  const unlessBroken = (name: string, log: Array<string>, isBroken: () => boolean) =>
+    Activity.make({
+      name,
+      success: Schema.String,
+      error: Refused,
+      execute: Effect.suspend(() => {
+        log.push(name)
+        return isBroken() ? new Refused({ why: `${name} broke` }) : Effect.succeed(name)
+      })
+    })
+
+  it.effect("runs failed and compensated activities again, and keeps those between them", () => {
+    const log: Array<string> = []
+    let isBroken = true
+    return on(
+      () =>
+        Order.withCompensation(counted("charge", log), () => Effect.sync(() => void log.push("refund"))).pipe(
+          Effect.zipRight(counted("price", log)),
+          Effect.zipRight(unlessBroken("card", log, () => isBroken).pipe(Effect.retry({ times: 1 }), Effect.either)),
+          Effect.zipRight(nap("cool off")),
+          Effect.zipRight(unlessBroken("ship", log, () => isBroken)),
+          Effect.zipLeft(nap("after"))
+        ),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* drain
+        assert.deepStrictEqual(log, ["charge", "price", "card", "card", "ship", "refund"])
+        yield* retry(id)
+        yield* drain
+        assert.deepStrictEqual(log.slice(6), ["charge", "card", "card", "ship", "refund"])
+        assert.deepStrictEqual(yield* exitOf(id), Exit.fail(new Refused({ why: "ship broke" })))
+        isBroken = false
+        yield* retry(id)
+        yield* drain
+        assert.deepStrictEqual(log.slice(11), ["charge", "card", "ship"])
+        assert.deepStrictEqual(yield* exitOf(id), Exit.succeed("ship"))
+      })
+    )
+  })
+
+  it.effect("retries the child that failed, and keeps the others", () => {
+    const log: Array<string> = []
+    let isBroken = true
+    return on(
+      () => Effect.forEach(["a", "b", "c"], (item) => Ship.execute({ item }), { concurrency: "unbounded" }),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* drain
+        assert.include((yield* show(id)).lastError, "send b broke")
+        isBroken = false
+        yield* retry(id)
+        yield* drain
+        assert.deepStrictEqual(yield* exitOf(id), Exit.succeed(["parcel of a", "parcel of b", "parcel of c"]))
+        assert.deepStrictEqual(log.filter((name) => name === "label b").length, 1)
+        assert.deepStrictEqual(log.filter((name) => name === "send a").length, 1)
+      }),
+      ({ item }) =>
+        counted(`label ${item}`, log).pipe(
+          Effect.zipRight(unlessBroken(`send ${item}`, log, () => isBroken && item === "b")),
+          Effect.as(`parcel of ${item}`)
+        )
+    )
+  })
+})
+
 describe("side by side", () => {
   const race = (effects: readonly [Effect.Effect<string, never, Inside>, Effect.Effect<string, never, Inside>]) =>
     DurableDeferred.raceAll({ name: "race", success: Schema.String, error: Schema.Never, effects })

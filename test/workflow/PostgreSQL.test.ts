@@ -116,3 +116,24 @@ it("a sleeping execution is due at the instant it named", async () => {
   const { steps } = await order.show("A", { shift })
   expect((steps[0]?.endedAt ?? 0) - (steps[0]?.startedAt ?? 0)).toBeGreaterThanOrEqual(0)
 })
+
+it("a retried execution goes on from its failed step, though recorded steps follow one that was undone", async () => {
+  const log: Array<string> = []
+  let stock = false
+  const order = workflow("retried", settings, async (_, step) => {
+    await step.run("charge", ({ idempotencyKey }) => log.push(idempotencyKey), { undo: () => void log.push("refund") })
+    await step.transaction("book", (sql) => sql`insert into booking values ('retried')`)
+    await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { retries: 0 })
+    await step.sleep("after", "200ms")
+    return step.run("thank", () => log.push("thank"))
+  })
+  await using _ = await worker(shift, { handlers: [order] })
+  await order.start({ id: "A" }, { shift })
+  await expect(order.result("A", { ...patience, shift })).rejects.toThrow("no stock")
+  stock = true
+  await order.retry("A", { shift })
+  expect(await order.result("A", { ...patience, shift })).toBe(5)
+  expect(log).toEqual(["retried/A/charge", "refund", "retried/A/charge/after-undo-1", "ship", "thank"])
+  const { rows } = await database.pool().query("select count(*)::int as n from booking where id = 'retried'")
+  expect(rows[0].n).toBe(1)
+})

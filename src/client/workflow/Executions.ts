@@ -53,7 +53,10 @@ export interface Executions<in In, out Result> {
   signal(key: string, name: string, value?: unknown, options?: OnShift): Promise<"completed" | "repeated">
   /** Cancels an execution and its children. Each undoes its steps; `now` skips that. */
   cancel(key: string, options?: OnShift & { readonly now?: boolean }): Promise<{ readonly cancelled: number }>
-  /** Runs a failed or cancelled execution again. Failed and undone steps run again, all others are kept. */
+  /**
+   * Runs a failed or cancelled execution again. Failed and undone steps run again, and failed children are retried; all
+   * other results are kept.
+   */
   retry(key: string, options?: OnShift): Promise<void>
   /** Starts a new execution with the journal of this one before a step. Returns its id. */
   fork(key: string, step: string, options?: OnShift & { readonly as?: string }): Promise<string>

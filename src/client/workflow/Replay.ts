@@ -4,6 +4,10 @@ import type { Step } from "../../queue/workflow/Execution.js"
 // them before. A result whose turn it is is delivered at once. One that is requested too early waits until the code does
 // nothing more, which is seen by a turn of the event loop. A step that is not recorded is held back until all recorded
 // results are delivered; if the code stops before it has requested all of them, it has changed.
+//
+// A step that a retry reopened has a place in this order and no result: it runs again as soon as the code requests it, and
+// the results behind it wait for its new one. Its new result may lead the code elsewhere, so what is recorded behind it
+// is delivered if the code requests it, and is no proof of changed code if it does not.
 
 /** A result as it is stored. */
 export type Stored = Pick<Step, "outcome" | "exit">
@@ -27,21 +31,38 @@ export interface Difference {
   readonly requested: string | undefined
 }
 
+/** What a replay needs to know of the journal. Both lists are ordered by sequence. */
+export interface Recording {
+  /** Results that the code has got. */
+  readonly results: ReadonlyArray<Step>
+  /** Reopened steps: the last attempt of each. */
+  readonly reopened: ReadonlyArray<Step>
+}
+
 export class Replay {
+  /** Results that the code has not got again, and places of steps that run again, by sequence. */
   private unseen: Array<Step>
   private readonly requested = new Map<Step, () => void>()
+  /** Reopened steps that the code has requested and that have no new result. */
+  private readonly running = new Set<Step>()
   private held: Array<Held> = []
   private readonly names = new Map<string, number>()
-  private readonly byName: ReadonlyMap<string, Step>
+  private readonly results: ReadonlyMap<string, Step>
+  private readonly open: ReadonlyMap<string, Step>
+  /** The place of the first step that ran again. */
+  private firstAgain: number
   private quiet = 0
 
-  /** `steps` are final results, in their order. With `frozen`, no new step starts. */
+  /** With `frozen`, no step starts. */
   constructor(
-    steps: ReadonlyArray<Step>,
+    { reopened, results }: Recording,
     private readonly frozen: boolean
   ) {
-    this.unseen = [...steps]
-    this.byName = new Map(steps.map((step) => [step.name, step]))
+    this.results = new Map(results.map((step) => [step.name, step]))
+    this.open = new Map(reopened.filter(({ name }) => !this.results.has(name)).map((step) => [step.name, step]))
+    this.unseen = [...results, ...this.open.values()].sort((a, b) => a.sequence - b.sequence)
+    const again = reopened.filter(({ name }) => this.results.has(name)).map(({ sequence }) => sequence)
+    this.firstAgain = Math.min(Number.POSITIVE_INFINITY, ...again)
   }
 
   /** Numbers names that are used again. */
@@ -51,8 +72,15 @@ export class Replay {
     return count === 1 ? base : `${base}#${count}`
   }
 
+  /** The result of a step. A run that starts nothing gets the old result of a step that was undone, to find its way. */
   recorded(name: string): Step | undefined {
-    return this.byName.get(name)
+    const open = this.open.get(name)
+    return this.results.get(name) ?? (this.frozen && open?.outcome === "done" ? open : undefined)
+  }
+
+  /** The place of a step that runs again. */
+  place(name: string): Step | undefined {
+    return this.open.get(name)
   }
 
   /** Delivers a recorded result now or when its turn comes. Returns whether `turn` must be called. */
@@ -67,6 +95,21 @@ export class Replay {
     return true
   }
 
+  /** Runs a reopened step again. Its result is given to `request`. */
+  rerun(place: Step, start: () => void): void {
+    this.quiet = 0
+    if (this.frozen) return
+    this.running.add(place)
+    this.firstAgain = Math.min(this.firstAgain, place.sequence)
+    start()
+  }
+
+  /** A step that ran again has its new result, which takes its turn. Returns whether `turn` must be called. */
+  concluded(place: Step, deliver: () => void): boolean {
+    this.running.delete(place)
+    return this.request(place, deliver) || this.requested.size > 0 || this.held.length > 0
+  }
+
   /** Starts a step that is not recorded, now or when the replay is over. Returns whether `turn` must be called. */
   begin(held: Held): boolean {
     this.quiet = 0
@@ -79,17 +122,30 @@ export class Replay {
   }
 
   /** Recorded results that the code has not requested. Marks of patches may be removed from the code. */
+  private unrequested(): ReadonlyArray<Step> {
+    return this.unseen.filter((step) => step.kind !== "patch" && !this.open.has(step.name) && !this.requested.has(step))
+  }
+
+  /** Recorded results that the code must request: those before the first step that ran again. */
   private missing(): ReadonlyArray<Step> {
-    return this.unseen.filter((step) => step.kind !== "patch" && !this.requested.has(step))
+    return this.unrequested().filter(({ sequence }) => sequence < this.firstAgain)
   }
 
   private isBehind(): boolean {
     return this.unseen.some(({ kind }) => kind !== "patch")
   }
 
+  /** The next result to deliver, unless it is behind a step that runs again now. */
+  private next(): Step | undefined {
+    const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
+    const [first] = [...this.requested.keys()].sort(bySequence)
+    const [running] = [...this.running].sort(bySequence)
+    return first === undefined || (running !== undefined && running.sequence < first.sequence) ? undefined : first
+  }
+
   /** A turn of the event loop has passed. `wait`: call again. `still`: the code waits for open steps only. */
   turn(): "wait" | "still" | Difference {
-    const [first] = [...this.requested.keys()].sort((a, b) => a.sequence - b.sequence)
+    const first = this.next()
     if (first !== undefined) {
       this.unseen = this.unseen.filter((step) => step !== first)
       const deliver = this.requested.get(first)
@@ -98,15 +154,15 @@ export class Replay {
       deliver?.()
       return "wait"
     }
+    const patch = this.unrequested().length === 0 ? undefined : this.held.find(({ passed }) => passed !== undefined)
     const missing = this.missing()
-    if (this.held.length > 0 && missing.length === 0 && !this.frozen) {
+    if (patch === undefined && this.held.length > 0 && missing.length === 0 && !this.frozen) {
       const ready = this.held
       this.held = []
       this.quiet = 0
       for (const { start } of ready) start()
       return "wait"
     }
-    const patch = missing.length === 0 ? undefined : this.held.find(({ passed }) => passed !== undefined)
     if (patch !== undefined) {
       this.held = this.held.filter((other) => other !== patch)
       this.quiet = 0

@@ -4,6 +4,7 @@ import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { Deferred, NewStep, Step } from "../../queue/workflow/Execution.js"
 import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import type { Recording } from "./Replay.js"
 import * as StepExit from "./StepExit.js"
 
 export interface RunServices {
@@ -18,8 +19,10 @@ const isTagged = (error: unknown, tag: string) => (error as { readonly _tag?: st
 
 /** The journal of an execution as one run reads and writes it. */
 export class RunJournal {
-  /** Failed attempts of steps that are retried, by name. */
-  readonly attempts = new Map<string, ReadonlyArray<Step>>()
+  /** Attempts of steps that have no result: failed ones that are retried, and reopened ones. */
+  private readonly attempts = new Map<string, ReadonlyArray<Step>>()
+  /** The places of reopened steps, where their new results are recorded. */
+  private readonly places = new Map<string, number>()
   /** Undos, and the steps inside them, that have ended. */
   readonly undone = new Map<string, Step>()
   /** Counts wake-ups as of the last read. A suspension states it. */
@@ -69,16 +72,34 @@ export class RunJournal {
     return journal
   }
 
-  /** Reads everything. Returns the results that the code has got, in their order. */
-  async load(): Promise<ReadonlyArray<Step>> {
-    const steps: Array<Step> = []
+  /** Reads everything. Returns what a replay needs. */
+  async load(): Promise<Recording> {
+    const results: Array<Step> = []
+    const reopened = new Map<string, Step>()
     for (const step of (await this.read()).steps) {
       this.sequence = Math.max(this.sequence, step.sequence)
-      if (step.outcome === "retrying") this.attempts.set(step.name, [...(this.attempts.get(step.name) ?? []), step])
-      else if (step.kind === "undo") this.undone.set(step.name, step)
-      else steps.push(step)
+      const isOpen = step.reopenedAt !== undefined
+      if (isOpen || step.outcome === "retrying") {
+        this.attempts.set(step.name, [...this.attemptsOf(step.name), step])
+      } else if (step.kind === "undo") this.undone.set(step.name, step)
+      else results.push(step)
+      if (!isOpen) continue
+      reopened.set(step.name, step)
+      this.places.set(step.name, step.sequence)
     }
-    return steps
+    return { results, reopened: [...reopened.values()] }
+  }
+
+  /** Earlier attempts of a step that has no result, the last one last. */
+  attemptsOf(name: string): ReadonlyArray<Step> {
+    return this.attempts.get(name) ?? []
+  }
+
+  /** The idempotency key of a step. A step that runs again because it was undone has a new one, and so has its next undo. */
+  idempotencyKey(name: string, undoing: string | undefined): string {
+    const undone = this.attemptsOf(undoing ?? name).filter(({ outcome }) => outcome === "done").length
+    const key = `${this.execution.id}/${name}`
+    return undone === 0 ? key : `${key}/after-undo-${undone}`
   }
 
   /** Reads the waits again. */
@@ -95,8 +116,16 @@ export class RunJournal {
     return this.deferreds.find((each) => each.kind === kind && each.name === name)
   }
 
-  /** The place of a result in the journal, which is also its turn to be delivered. */
-  nextSequence(): number {
+  /** When a wait began: now, or before the execution was suspended on it. */
+  begunAt(kind: WaitKind, name: string, now: number): number {
+    const wait = this.deferred(kind, name)
+    return wait?.waiting === true ? wait.createdAt : now
+  }
+
+  /** The place of a step's result in the journal, which is also its turn to be delivered. */
+  sequenceOf(name: string): number {
+    const place = this.places.get(name)
+    if (place !== undefined) return place
     this.sequence += 1
     this.inFlight.push(this.sequence)
     return this.sequence
@@ -104,6 +133,11 @@ export class RunJournal {
 
   /** Gives results to the code in the order of their sequence, which is the order of a replay. */
   deliver(sequence: number, give: () => void): void {
+    // A step that ran again: the replay knows its turn.
+    if (!this.inFlight.includes(sequence)) {
+      if (!this.isOver()) give()
+      return
+    }
     this.ready.set(sequence, give)
     for (let next = this.inFlight[0]; next !== undefined; next = this.inFlight[0]) {
       const turn = this.ready.get(next)

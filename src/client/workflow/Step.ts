@@ -6,7 +6,10 @@ import type { StandardSchema } from "../StandardSchema.js"
 
 /** What the code of a step gets. */
 export interface StepContext {
-  /** The same in every attempt of this step. Pass it to services that accept one, so that a repeated call has no effect. */
+  /**
+   * The same in every attempt of this step. Pass it to services that accept one, so that a repeated call has no effect. A
+   * step that was undone and runs again after a retry gets a new one, because it must have its effect again.
+   */
   readonly idempotencyKey: string
   /** The number of this attempt, from 1. */
   readonly attempt: number

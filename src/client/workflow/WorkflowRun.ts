@@ -57,6 +57,11 @@ export interface Attempts {
   readonly settle: (stored: Stored, sequence: number) => void
 }
 
+interface Tries extends Attempts {
+  /** Attempts up to this one do not count as retries. */
+  readonly from: number
+}
+
 type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.record>>
 
 export class WorkflowRun {
@@ -103,8 +108,8 @@ export class WorkflowRun {
         )
         if (!this.isFirst || this.execution.cancelled) this.check()
       }
-      const steps = this.isFirst ? Promise.resolve([]) : this.journal.load()
-      steps.then(
+      const recording = this.isFirst ? Promise.resolve({ results: [], reopened: [] }) : this.journal.load()
+      recording.then(
         (recorded) => start(new Replay(recorded, this.execution.cancelled)),
         (error: unknown) => this.fail(error)
       )
@@ -181,6 +186,7 @@ export class WorkflowRun {
         }
       }
       const before = inUndo ? this.journal.undone.get(name) : replay.recorded(name)
+      const place = inUndo ? undefined : replay.place(name)
       if (before !== undefined && before.kind !== kind && !inUndo) {
         this.changed({ recorded: `${name} (${before.kind})`, requested: `${name} (${kind})` })
       } else if (inUndo) {
@@ -190,6 +196,11 @@ export class WorkflowRun {
         // Code that goes on beside a failure gets no further.
       } else if (before !== undefined) {
         if (replay.request(before, () => settle(before, before.sequence))) this.check()
+      } else if (place !== undefined) {
+        const conclude = (stored: Stored, sequence: number) => {
+          if (replay.concluded(place, () => settle(stored, sequence))) this.check()
+        }
+        replay.rerun(place, () => live(name, conclude))
       } else {
         const start = () => live(name, settle)
         const held = passed === undefined ? { name, start } : { name, start, passed: () => resolve(passed) }
@@ -205,10 +216,11 @@ export class WorkflowRun {
     settle: Attempts["settle"],
     startedAt = this.now()
   ): void {
-    const sequence = this.journal.nextSequence()
+    const sequence = this.journal.sequenceOf(step.name)
     this.busy(async () => {
       const kind = this.kindOf(step.kind)
-      const result = await this.journal.record({ ...step, kind, attempt: 1, sequence, startedAt, ...stored })
+      const attempt = (this.journal.attemptsOf(step.name).at(-1)?.attempt ?? 0) + 1
+      const result = await this.journal.record({ ...step, kind, attempt, sequence, startedAt, ...stored })
       this.journal.deliver(sequence, () => settle(result, sequence))
     })
   }
@@ -264,27 +276,32 @@ export class WorkflowRun {
 
   /** Runs a step with its retries. The delays between attempts are waits like others. */
   attempt(given: Attempts): void {
-    const before = this.journal.attempts.get(given.name) ?? []
-    const retryAt = before.at(-1)?.retryAt
-    if (retryAt === undefined || retryAt <= this.now()) this.tryOnce(given, before.length + 1)
-    else this.retryLater(given, before.length + 1, retryAt)
+    const before = this.journal.attemptsOf(given.name)
+    const last = before.at(-1)
+    const next = (last?.attempt ?? 0) + 1
+    // A reopened step has all its retries again.
+    const from = before.findLast(({ reopenedAt }) => reopenedAt !== undefined)?.attempt ?? 0
+    const tries = { ...given, from }
+    if (last?.retryAt === undefined || last.retryAt <= this.now()) this.tryOnce(tries, next)
+    else this.retryLater(tries, next, last.retryAt)
   }
 
-  private retryLater(given: Attempts, attempt: number, dueAt: number): void {
+  private retryLater(given: Tries, attempt: number, dueAt: number): void {
     this.block(
       { kind: "retry", name: given.name, dueAt },
       { onDue: () => this.tryOnce(given, attempt), onCompleted: undefined }
     )
   }
 
-  private tryOnce(given: Attempts, attempt: number): void {
+  private tryOnce(given: Tries, attempt: number): void {
     const startedAt = this.now()
     const { journal } = this
+    const idempotencyKey = journal.idempotencyKey(given.name, this.undoing)
     const step = { name: given.name, kind: this.kindOf(given.kind), attempt, startedAt }
-    const context = { idempotencyKey: `${this.execution.id}/${given.name}`, attempt, signal: this.controller.signal }
+    const context = { idempotencyKey, attempt, signal: this.controller.signal }
     this.busy(async () => {
       let sequence: number | undefined
-      const place = () => (sequence ??= journal.nextSequence())
+      const place = () => (sequence ??= journal.sequenceOf(given.name))
       const record = (stored: Stored & { readonly retryAt?: number | undefined }) =>
         journal.record({ ...step, sequence: place(), ...stored })
       const recordInside = (stored: Stored) =>
@@ -298,7 +315,7 @@ export class WorkflowRun {
       } catch (error) {
         // An interrupted step has not failed.
         if (this.isOver || error instanceof Stopped) throw new Stopped()
-        retryAt = this.retryOf(given.options, error, attempt)
+        retryAt = this.retryOf(given.options, error, attempt - given.from)
         const failed = StepExit.ofError(error)
         stored = await record(retryAt === undefined ? failed : { ...failed, outcome: "retrying", retryAt })
       }
@@ -323,7 +340,8 @@ export class WorkflowRun {
 
   /** Registers the undo of a step that is done. */
   onUndo(undo: Undo): void {
-    this.undos.push(undo)
+    // A cancelled run passes steps that were undone before it and did not run again.
+    if (this.replay?.place(undo.step) === undefined || !this.execution.cancelled) this.undos.push(undo)
   }
 
   private returned(value: unknown): void {
@@ -379,7 +397,8 @@ export class WorkflowRun {
           sequence,
           startedAt: at,
           endedAt: at,
-          retryAt: undefined
+          retryAt: undefined,
+          reopenedAt: undefined
         })
         this.undoing = undefined
         this.check()

@@ -50,6 +50,11 @@ const begunAt = (step: Step, wait: Wait | undefined): number => {
   return Math.min(recorded, Date.parse(wait.createdAt))
 }
 
+const detailOf = ({ attempt, outcome, reopenedAt }: Step): string | undefined => {
+  if (reopenedAt !== null) return `attempt ${attempt} ${outcome}, then retried`
+  return outcome === "done" ? undefined : `attempt ${attempt} ${outcome}`
+}
+
 const stepBar = (step: Step, wait: Wait | undefined, createdAt: number): Bar => {
   const isWait = step.kind in waitNames
   const to = Date.parse(step.endedAt)
@@ -63,7 +68,7 @@ const stepBar = (step: Step, wait: Wait | undefined, createdAt: number): Bar => 
     to,
     open: false,
     // The journal of a fork begins with steps of its source.
-    detail: to < createdAt ? "copied" : step.outcome === "done" ? undefined : `attempt ${step.attempt} ${step.outcome}`,
+    detail: to < createdAt ? "copied" : detailOf(step),
     step
   }
 }

@@ -85,7 +85,7 @@ export const layer: Layer.Layer<
         Problem.answeredForOne
       )
 
-    /** An action that keeps the job as it was. Nothing is kept of a job that was running or did not change. */
+    /** Runs an action that can be undone. A job that was running or did not change has nothing to undo. */
     const actUndoably = <E extends Problem.Foreseen>(
       name: string,
       text: string,
@@ -132,9 +132,9 @@ export const layer: Layer.Layer<
 
     return handlers
       .handleRaw("enqueue", ({ request }) => enqueue(request))
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, order = "desc", sort, ...filter } }) =>
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, order = "desc", sort, ...filter } }) =>
         Effect.gen(function* () {
-          yield* views.mayAskFor(filter.payload)
+          yield* views.checkFilterAllowed(filter.payload)
           const by = { by: sort ?? "created", descending: order === "desc" }
           const page = yield* lists.page(filter, { limit, cursor, sort: by })
           return {

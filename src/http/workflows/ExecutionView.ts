@@ -25,7 +25,8 @@ const stepOf = (step: Step) => ({
   exit: showable(step.exit ?? null),
   startedAt: Instant.format(step.startedAt),
   endedAt: Instant.format(step.endedAt),
-  retryAt: moment(step.retryAt)
+  retryAt: moment(step.retryAt),
+  reopenedAt: moment(step.reopenedAt)
 })
 
 const childOf = ({ id, job, name, owned, position }: Child) => ({

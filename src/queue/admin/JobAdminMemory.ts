@@ -68,9 +68,11 @@ const requeued = (
     return Either.left(new DedupeKeyHeld({ id: row.id, holder: holder.id }))
   }
   const { deathCount, history } = row
-  workflows.forgetFailed(row)
+  workflows.reopenFailed(row, now)
   const woken = isExecution(row) ? (row.woken ?? 0) + 1 : row.woken
-  return stored(table, { ...row, ...blank, deathCount, history, woken, runAt: now, updatedAt: now })
+  const next = stored(table, { ...row, ...blank, deathCount, history, woken, runAt: now, updatedAt: now })
+  workflows.requeueBelow(row, now, (child) => void requeued(table, workflows, child, now))
+  return next
 }
 
 const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {

@@ -15,9 +15,9 @@ import { Notifier } from "../Notifier.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
-import { cancelSet, forgetFailed, forgotten } from "../workflow/WorkflowSql.js"
+import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
+import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
-import { requeueSet } from "./OperationSql.js"
 import type { Action } from "./Operations.js"
 import * as UndoSql from "./UndoSql.js"
 
@@ -50,7 +50,7 @@ const statementsOf = (schema: string) => ({
     `update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
   from chosen where j.id = chosen.id
   returning ${storedColumns}`,
-    forgetFailed(schema, "chosen")
+    reopenFailed(schema, "chosen", instant("$2"))
   ),
 
   edit: `
@@ -163,6 +163,14 @@ const make = Effect.gen(function* () {
       return below.filter(({ status }) => status === "running").map(({ id }) => id)
     })
 
+  /** Requeues the failed children of a requeued execution, which waits for them again. */
+  const requeueBelow = (job: StoredJob) =>
+    job.execution === undefined
+      ? Effect.void
+      : Effect.flatMap(counted.requeueBelow([job.id], job.updatedAt), (below) =>
+          notify(below.map(({ queue }) => queue))
+        )
+
   const notify = (queues: ReadonlyArray<string>) =>
     Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
       queues.length === 0 ? Effect.void : notifier.stored(new Set(queues), Option.isSome(outer))
@@ -239,7 +247,9 @@ const make = Effect.gen(function* () {
     requeue: (id) =>
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
       // work.
-      transaction(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept])).pipe(
+      transaction(
+        Effect.tap(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept]), requeueBelow)
+      ).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,
           () => keyHolder(id)

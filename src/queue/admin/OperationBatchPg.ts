@@ -222,12 +222,19 @@ export const make = (database: typeof Database.Service) => {
       }
     })
 
-  /** What a cancel or delete of linked jobs means to others: children are cancelled, waiting executions wake. */
+  /**
+   * What an action on linked jobs means to others: children are cancelled or requeued with their parent, executions that
+   * wait for cancelled or deleted jobs wake.
+   */
   const follow = (action: Action, changed: ReadonlyArray<JobResult>, now: number) =>
     Effect.gen(function* () {
       const linked = changed.filter(({ woken }) => woken !== null && woken !== undefined)
-      if (linked.length === 0 || (action !== "cancel" && action !== "delete")) return { woken: [], stopped: [] }
+      if (linked.length === 0 || action === "run-now") return { woken: [], stopped: [] }
       const executions = linked.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
+      if (action === "requeue") {
+        const requeued = yield* counted.requeueBelow(executions, now)
+        return { woken: requeued.map(({ queue }) => queue), stopped: [] }
+      }
       const below = action === "cancel" ? yield* counted.cancelBelow(executions, now) : []
       const ended = [...linked.map(({ id }) => id), ...below.map(({ id }) => id)]
       const woken = yield* counted.count(ended, now)

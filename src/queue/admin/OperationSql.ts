@@ -1,5 +1,6 @@
 import { instant, millis } from "../../database/SqlInstant.js"
-import { cancelSet, forgetFailed, forgotten } from "../workflow/WorkflowSql.js"
+import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
+import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import type { Action } from "./Operations.js"
 import { keep } from "./UndoSql.js"
 
@@ -32,11 +33,6 @@ const updating = (schema: string, set: string) => `
     from free where j.id = free.id
     returning j.id, j.queue, j.status`
 
-/** Changes of a requeued job. */
-export const requeueSet = (at: string): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null,
-    finished_at = null, started_at = null, pod_id = null, cancel_requested_at = null, unknown_since = null, result = null,
-    progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
-
 /** Of several jobs with the same key the newest gets it, unless another job holds it. */
 const withFreeKeys = (schema: string) => `
     select id from (
@@ -61,7 +57,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         wait,
         updating(schema, requeueSet(now)),
         withFreeKeys(schema),
-        forgetFailed(schema, "chosen")
+        reopenFailed(schema, "chosen", now)
       )
     case "run-now":
       // A job that is already due keeps its position in the queue.

@@ -15,8 +15,9 @@ export interface CancelledBelow {
 }
 
 /**
- * What the end of a job means to the executions that wait for it. The caller runs both in the transaction that ends the
- * jobs, after the statement that does: only a newer snapshot shows links that were made while that statement waited.
+ * What the end or the requeue of a job means to the executions that wait for it or that it started. The caller runs each in the transaction that ends or
+ * requeues the jobs, after the statement that does: only a newer snapshot shows links that were made while that statement
+ * waited.
  */
 export interface CountedEnds {
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
@@ -26,6 +27,14 @@ export interface CountedEnds {
     ids: ReadonlyArray<JobId>,
     now: number
   ) => Effect.Effect<ReadonlyArray<CancelledBelow>, DatabaseError>
+  /**
+   * Requeues the dead children of requeued executions, at any depth, and lets their parents wait for them again. Children
+   * that were requeued before are waited for too.
+   */
+  readonly requeueBelow: (
+    ids: ReadonlyArray<JobId>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<{ readonly id: JobId; readonly queue: string }>, DatabaseError>
 }
 
 export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
@@ -39,6 +48,17 @@ export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
             (rows) => rows.map(({ queue }) => queue)
           ),
     cancelBelow: (ids, now) =>
-      mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now]))
+      mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now])),
+    requeueBelow: (ids, now) =>
+      Effect.gen(function* () {
+        if (ids.length === 0) return []
+        const below = yield* mapErrors(
+          sql.unsafe<{ id: JobId; queue: string }>(statements.requeueBelow, [SqlArrays.ofPlain(ids), now])
+        )
+        // A second statement: it must see the requeued children, and those that another transaction has just requeued.
+        const parents = [...ids, ...below.map(({ id }) => id)]
+        yield* mapErrors(sql.unsafe(statements.awaitAgain, [SqlArrays.ofPlain(parents), now]))
+        return below
+      })
   }
 }

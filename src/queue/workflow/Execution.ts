@@ -22,10 +22,15 @@ export interface Step {
   readonly startedAt: number
   readonly endedAt: number
   readonly retryAt: number | undefined
+  /**
+   * When a retry of the execution reopened the step, because it failed or was undone. It is no result any more: the step
+   * runs again, and the next attempt takes the same place in the journal.
+   */
+  readonly reopenedAt: number | undefined
 }
 
 /** A step to record. `endedAt` is the time of recording. */
-export type NewStep = Omit<Step, "endedAt" | "retryAt"> & { readonly retryAt?: number | undefined }
+export type NewStep = Omit<Step, "endedAt" | "retryAt" | "reopenedAt"> & { readonly retryAt?: number | undefined }
 
 /** Something that an execution waits or waited for. */
 export interface Deferred {

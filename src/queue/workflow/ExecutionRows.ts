@@ -25,13 +25,15 @@ export interface StepRow {
   readonly started_at: number
   readonly ended_at: number
   readonly retry_at: number | null
+  readonly reopened_at: number | null
 }
 
-export const toStep = ({ ended_at, retry_at, started_at, ...row }: StepRow): Step => ({
+export const toStep = ({ ended_at, reopened_at, retry_at, started_at, ...row }: StepRow): Step => ({
   ...row,
   startedAt: started_at,
   endedAt: ended_at,
-  retryAt: retry_at ?? undefined
+  retryAt: retry_at ?? undefined,
+  reopenedAt: reopened_at ?? undefined
 })
 
 export interface DeferredRow {

@@ -1,5 +1,6 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
+import * as RetrySql from "./RetrySql.js"
 
 // SQL statements about workflow executions. Locks are taken in one order everywhere: rows of workflow_child, then of
 // workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first.
@@ -15,20 +16,6 @@ export const forgotten = (schema: string, old: string): string => {
     delete from ${schema}.workflow_child where parent = ${executions}
   )`
 }
-
-/**
- * Forgets what a requeued execution does again: failed steps, steps that were undone, and waits that did not end. The
- * jobs are rows of `chosen`.
- */
-export const forgetFailed = (schema: string, chosen: string): string => `forgotten_steps as (
-    delete from ${schema}.workflow_step s where s.job_id = any(array(select id from ${chosen} where woken >= 0))
-      and (s.outcome <> 'done' or s.kind = 'undo' or exists (
-        select from ${schema}.workflow_step u where u.job_id = s.job_id and u.kind = 'undo' and u.name = 'undo:' || s.name))
-  ), forgotten_waits as (
-    delete from ${schema}.workflow_deferred
-    where execution = any(array(select dedupe_key from ${chosen} where woken >= 0))
-      and completed_at is null and kind <> 'children'
-  )`
 
 /** Wakes the executions of `waits` that are complete. Returns the queues to notify. */
 const wake = (schema: string, executions: string, now: string) => `
@@ -65,7 +52,7 @@ const below = (schema: string) => `recursive tree(id) as (
   )`
 
 const stepColumns = `s.name, s.kind, s.attempt, s.sequence, s.outcome, s.exit, ${millis("s.started_at")} as started_at,
-  ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at`
+  ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at, ${millis("s.reopened_at")} as reopened_at`
 
 const waitColumns = `d.kind, d.name, d.waiting, d.remaining, d.exit, ${millis("d.created_at")} as created_at,
   ${millis("d.due_at")} as due_at, ${millis("d.completed_at")} as completed_at`
@@ -108,6 +95,8 @@ const statusCase = (schema: string) => {
 }
 
 export const make = (schema: string) => ({
+  ...RetrySql.make(schema),
+
   /** What a run needs: the journal and the waits, as of the same instant as `woken`. */
   loadJournal: hot(`
   select r.place::int, j.woken, j.cancel_requested_at is not null as cancelled, ${steps(schema, "j.id")} as steps,
@@ -279,7 +268,25 @@ export const make = (schema: string) => ({
     lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}, woken = greatest(j.woken + 1, j.woken),
     last_error = $3
   from chosen where j.id = chosen.id
-  returning j.id, j.queue, j.kind, j.status`,
+  returning j.id, j.queue, j.kind, j.status, coalesce(j.woken >= 0, false) as execution`,
+
+  /** Suspended executions by status, at most `$2` of them. `job_waiting` has them, as their instant is after their start. */
+  countSuspended: `
+  select count(*) filter (where s.changed)::int as changed,
+    count(*) filter (where s.waiting and not s.changed)::int as waiting,
+    count(*) filter (where not s.waiting and not s.changed)::int as sleeping
+  from (
+    select w.kinds && '{changed}' as changed, w.kinds && '{signal,children}' as waiting
+    from (
+      select j.dedupe_key from ${schema}.job j
+      where j.finished_at is null and j.run_at > j.created_at and j.woken > 0 and j.lease is null
+        and j.run_at > ${instant("$1")} and j.cancel_requested_at is null
+      limit $2::int
+    ) j cross join lateral (
+      select array(select d.kind from ${schema}.workflow_deferred d
+        where d.execution = j.dedupe_key and d.waiting and d.completed_at is null) as kinds
+    ) w
+  ) s`,
 
   countBelow: `with ${below(schema)} select count(*)::int as count from tree join ${schema}.job j on j.id = tree.id
     where j.cancel_requested_at is not null`,
@@ -296,13 +303,18 @@ export const make = (schema: string) => ({
     and ($4::uuid is null or j.id < $4) and ($3::text is null or ${statusCase(schema)} = $3)
   order by j.id desc limit $5::int`,
 
-  /** Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. */
+  /**
+   * Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. Steps that were undone
+   * run again.
+   */
   copyJournal: `
   with cut as (
     select min(sequence) as sequence from ${schema}.workflow_step where job_id = $1 and name = $3
   ), steps as (
-    insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at)
-    select $2, s.name, s.attempt, s.sequence, s.kind, s.outcome, s.exit, s.started_at, s.ended_at, s.retry_at
+    insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at,
+      reopened_at)
+    select $2, s.name, s.attempt, s.sequence, s.kind, s.outcome, s.exit, s.started_at, s.ended_at, s.retry_at,
+      coalesce(s.reopened_at, case when ${RetrySql.isUndone(schema)} then ${instant("$6")} end)
     from ${schema}.workflow_step s cross join cut
     where s.job_id = $1 and s.sequence < cut.sequence and s.kind <> 'undo'
   ), waits as (

@@ -22,6 +22,14 @@ type Jobs = typeof JobTable.Service
 
 const keyOf = (kind: WaitKind, name: string) => `${kind} ${name}`
 
+/** Whether a step was undone. A step whose undo failed was not. */
+export const isUndone = ({ name, outcome }: Step, all: ReadonlyArray<Step>): boolean =>
+  outcome === "done" &&
+  all.some((each) => each.kind === "undo" && each.outcome === "done" && each.name === `undo:${name}`)
+
+/** Reopens a step, unless that was done before. */
+export const reopenedAt = (step: Step, now: number): Step => ({ ...step, reopenedAt: step.reopenedAt ?? now })
+
 const makeTable = (jobs: Jobs) => {
   const steps = new Map<JobId, ReadonlyArray<Step>>()
   const deferreds = new Map<string, ReadonlyMap<string, StoredDeferred>>()
@@ -98,6 +106,8 @@ const makeTable = (jobs: Jobs) => {
     set(links, execution, undefined)
   }
 
+  const isOver = (id: JobId) => jobs.get(id)?.finishedAt !== undefined
+
   const below = (row: JobRow, seen = new Set<JobId>()): ReadonlyArray<JobRow> => {
     const own = isExecution(row) && row.dedupe !== undefined ? (links.get(row.dedupe.key) ?? []) : []
     return own.flatMap(({ child, owned }) => {
@@ -114,7 +124,7 @@ const makeTable = (jobs: Jobs) => {
       set(
         steps,
         id,
-        [...all].sort((a, b) => a.sequence - b.sequence)
+        [...all].sort((a, b) => a.sequence - b.sequence || a.attempt - b.attempt)
       ),
     deferred,
     deferredsOf,
@@ -146,19 +156,63 @@ const makeTable = (jobs: Jobs) => {
       return stored.some(({ completedAt }) => completedAt !== undefined)
     },
 
-    /** Forgets failed and undone steps, and waits that did not end. */
-    forgetFailed: (row: JobRow) => {
+    /** Reopens failed and undone steps. Forgets undos, attempts without a result, and waits that did not end. */
+    reopenFailed: (row: JobRow, now: number) => {
       if (!isExecution(row) || row.dedupe === undefined) return
       const all = steps.get(row.id) ?? []
-      const undone = new Set(all.filter(({ kind }) => kind === "undo").map(({ name }) => name))
-      const kept = all.filter(
-        ({ kind, name, outcome }) => outcome === "done" && kind !== "undo" && !undone.has(`undo:${name}`)
+      const isKept = ({ attempt, kind, name, outcome }: Step) =>
+        kind !== "undo" &&
+        (outcome !== "retrying" ||
+          all.some((each) => each.name === name && each.attempt > attempt && each.outcome !== "retrying"))
+      set(
+        steps,
+        row.id,
+        all
+          .filter(isKept)
+          .map((step) => (step.outcome === "failed" || isUndone(step, all) ? reopenedAt(step, now) : step))
       )
-      set(steps, row.id, kept)
       const ended = deferredsOf(row.dedupe.key).filter(
         ({ completedAt, kind }) => completedAt !== undefined || kind === "children"
       )
       setDeferreds(row.dedupe.key, ended)
+    },
+
+    /** Requeues the dead children of a requeued execution, which waits for them again. */
+    requeueBelow: (row: JobRow, now: number, requeue: (child: JobRow) => void) => {
+      const execution = isExecution(row) ? row.dedupe?.key : undefined
+      if (execution === undefined) return
+      const isFailed = (name: string) =>
+        (steps.get(row.id) ?? []).some(
+          (step) => step.name === name && step.kind === "children" && step.outcome === "failed"
+        )
+      const own = (links.get(execution) ?? []).filter(({ name, owned }) => owned || isFailed(name))
+      for (const { child } of own) {
+        const found = jobs.get(child)
+        if (found?.status === "dead") requeue(found)
+      }
+      const again = own.filter(
+        ({ child, endedAt }) => endedAt !== undefined && jobs.get(child) !== undefined && !isOver(child)
+      )
+      if (again.length === 0) return
+      set(
+        links,
+        execution,
+        (links.get(execution) ?? []).map((link) => (again.includes(link) ? { ...link, endedAt: undefined } : link))
+      )
+      const names = new Set(again.map(({ name }) => name))
+      for (const name of names) {
+        const wait = deferred(execution, "children", name)
+        if (wait === undefined) continue
+        const ends = again.filter((link) => link.name === name).length
+        putDeferred({ ...wait, completedAt: undefined, remaining: Math.max(0, wait.remaining ?? 0) + ends })
+      }
+      set(
+        steps,
+        row.id,
+        (steps.get(row.id) ?? []).map((step) =>
+          step.kind === "children" && names.has(step.name) ? reopenedAt(step, now) : step
+        )
+      )
     },
 
     /** Asks a job to stop: a pending plain job is dead, an execution runs again and undoes its steps. */

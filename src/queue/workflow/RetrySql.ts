@@ -1,0 +1,83 @@
+import { instant } from "../../database/SqlInstant.js"
+
+// SQL of the retry of failed and cancelled executions: their journal is reopened, and their failed children are retried.
+
+/** Whether the step `s` was undone. A step whose undo failed was not. */
+export const isUndone = (schema: string) => `s.outcome = 'done' and exists (
+        select from ${schema}.workflow_step u
+        where u.job_id = s.job_id and u.kind = 'undo' and u.outcome = 'done' and u.name = 'undo:' || s.name)`
+
+/**
+ * Prepares the journal of requeued executions, rows of `chosen`, for another run. Failed and undone steps are reopened: they
+ * run again in their place. Undos, attempts without a result, and waits that did not end are forgotten.
+ */
+export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
+    update ${schema}.workflow_step s set reopened_at = ${now}
+    where s.job_id = any(array(select id from ${chosen} where woken >= 0)) and s.kind <> 'undo' and s.reopened_at is null
+      and (s.outcome = 'failed' or ${isUndone(schema)})
+  ), forgotten_steps as (
+    delete from ${schema}.workflow_step s where s.job_id = any(array(select id from ${chosen} where woken >= 0))
+      and (s.kind = 'undo' or s.outcome = 'retrying' and not exists (
+        select from ${schema}.workflow_step l
+        where l.job_id = s.job_id and l.name = s.name and l.attempt > s.attempt and l.outcome <> 'retrying'))
+  ), forgotten_waits as (
+    delete from ${schema}.workflow_deferred
+    where execution = any(array(select dedupe_key from ${chosen} where woken >= 0))
+      and completed_at is null and kind <> 'children'
+  )`
+
+/** Changes of a requeued job. */
+export const requeueSet = (at: string): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null,
+    finished_at = null, started_at = null, pod_id = null, cancel_requested_at = null, unknown_since = null, result = null,
+    progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
+
+/**
+ * Whether a retry of the parent, job `parent`, concerns the link `l`: a child that the parent started and waits for, or one
+ * that made its step fail. Detached children are neither.
+ */
+const isRetriedWith = (schema: string, parent: string) => `(l.owned or exists (
+      select from ${schema}.workflow_step s
+      where s.job_id = ${parent} and s.name = l.name and s.kind = 'children' and s.outcome = 'failed'))`
+
+export const make = (schema: string) => ({
+  /** Requeues the dead children of the requeued executions `$1`, and theirs. */
+  requeueBelow: `
+  with recursive tree(id, execution, above) as (
+    select j.id, j.dedupe_key, true from ${schema}.job j where j.id = any($1::uuid[]) and j.woken >= 0
+    union
+    select j.id, case when j.woken >= 0 then j.dedupe_key end, false
+    from tree join ${schema}.workflow_child l on l.parent = tree.execution and ${isRetriedWith(schema, "tree.id")}
+    join ${schema}.job j on j.id = l.child and j.status = 'dead'
+  ), chosen as (
+    select * from ${schema}.job where id in (select id from tree where not above) and status = 'dead' order by id for update
+  ), ${reopenFailed(schema, "chosen", instant("$2"))}
+  update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
+  from chosen where j.id = chosen.id
+  returning j.id, j.queue`,
+
+  /**
+   * Makes the requeued executions `$1` wait again for children that were requeued. The lock waits for children that are
+   * ending, whose end is not counted, and makes those that end later see that they count again.
+   */
+  awaitAgain: `
+  with linked as materialized (
+    select l.parent, l.name, l.position, l.child, j.id as job_id
+    from ${schema}.job j join ${schema}.workflow_child l on l.parent = j.dedupe_key
+    where j.id = any($1::uuid[]) and j.woken >= 0 and l.ended_at is not null and ${isRetriedWith(schema, "j.id")}
+  ), standing as materialized (
+    select j.id from ${schema}.job j
+    where j.id = any(array(select child from linked)) and j.finished_at is null order by j.id for share
+  ), counted as (
+    update ${schema}.workflow_child l set ended_at = null
+    from linked join standing on standing.id = linked.child
+    where l.parent = linked.parent and l.name = linked.name and l.position = linked.position
+    returning l.parent, l.name, linked.job_id
+  ), reopened as (
+    update ${schema}.workflow_step s set reopened_at = ${instant("$2")}
+    from (select distinct job_id, name from counted) c
+    where s.job_id = c.job_id and s.name = c.name and s.kind = 'children' and s.reopened_at is null
+  )
+  update ${schema}.workflow_deferred d set completed_at = null, remaining = greatest(d.remaining, 0) + c.ends
+  from (select parent, name, count(*)::int as ends from counted group by 1, 2) c
+  where d.execution = c.parent and d.kind = 'children' and d.name = c.name`
+})
