@@ -12,7 +12,7 @@ import type { Finding, Invariant } from "./Invariant.js"
 import { Dice, digest } from "./Seed.js"
 
 // Workflow executions in the simulation: each records a step, sleeps, starts two children and waits for them, records a
-// second step and ends. Its steps are counted outside of the database.
+// second step and ends. Its steps are counted outside the database.
 
 type Numbered = Job.JobKind<{ readonly n: number }>
 
@@ -83,7 +83,7 @@ export const handler = (
 
 const ofStories = (rows: Iterable<JobRow>) => [...rows].filter(({ kind }) => kind === storyKind)
 
-/** A step that was recorded anew although the journal had it. */
+/** A step that was recorded again although it was already in the journal. */
 const recordedOnce: Invariant = {
   name: "journal",
   promise: "a step is recorded once, and only by the holder of the lease",
