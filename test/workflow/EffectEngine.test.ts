@@ -286,9 +286,7 @@ describe("a retry of a failed execution", () => {
       () =>
         Order.withCompensation(counted("charge", log), () => Effect.sync(() => void log.push("refund"))).pipe(
           Effect.zipRight(counted("price", log)),
-          Effect.zipRight(
-            unlessBroken("card", log, () => isBroken).pipe(Effect.retry({ times: 1 }), Effect.either)
-          ),
+          Effect.zipRight(unlessBroken("card", log, () => isBroken).pipe(Effect.retry({ times: 1 }), Effect.either)),
           Effect.zipRight(nap("cool off")),
           Effect.zipRight(unlessBroken("ship", log, () => isBroken)),
           Effect.zipLeft(nap("after"))

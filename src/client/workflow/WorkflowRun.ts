@@ -5,11 +5,12 @@ import * as Outcome from "../../core/Outcome.js"
 import { faultOfText, faultOfWait } from "../../core/Storable.js"
 import * as Suspension from "../../core/Suspension.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
+import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { Deferred, NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { backoffOf } from "../JobDefinition.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
-import { type Difference, Replay, type Stored } from "./Replay.js"
+import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import * as StepExit from "./StepExit.js"
@@ -20,9 +21,6 @@ import * as StepExit from "./StepExit.js"
 
 /** Waits that end sooner than this, in milliseconds, are waited for in the slot. */
 export const holdFor = 100
-
-/** How long an execution waits before the changed code is tried again: other code may have been deployed. */
-const changedPause = Duration.toMillis("10 minutes")
 
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
 const usualRetries = 3
@@ -415,14 +413,9 @@ export class WorkflowRun {
     return Outcome.dead([StepExit.textOf(this.failure.error), ...notUndone].join("; "))
   }
 
-  private changed({ recorded, requested }: Difference): void {
-    const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
-    const error = `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, use step.patched, or fork the execution.`
-    this.suspend([{ kind: "changed", name: recorded, dueAt: this.now() + changedPause }], error)
-  }
-
-  private suspend(waits: ReadonlyArray<Suspension.Wait>, error?: string): void {
-    this.finish(Suspension.make({ woken: this.journal.woken, waits, error }))
+  private changed(difference: ChangedCode.Difference): void {
+    const advice = "use step.patched, or fork the execution"
+    this.finish(ChangedCode.suspension(difference, this.journal.woken, this.now(), advice))
   }
 
   /** Looks in the next turn of the event loop whether the code can go on. */
@@ -453,6 +446,6 @@ export class WorkflowRun {
     if (waits.length === 0) return
     const isSoon = waits.some(({ dueAt }) => dueAt !== undefined && dueAt <= this.now() + holdFor)
     if (isSoon) this.arm()
-    else this.suspend(waits)
+    else this.finish(Suspension.make({ woken: this.journal.woken, waits }))
   }
 }
