@@ -18,7 +18,7 @@ if (process.env.TMPDIR === undefined) {
 /** Files whose tests have a larger size in a long run. */
 const sized = [
   "journeys/{Crashes,Environments,Gateway,Service}",
-  "database/embedded/PostgresBinaries",
+  "database/embedded/{EmbeddedPostgres,PostgresBinaries}",
   "http/Multipart",
   "queue/QueueLimits",
   "schedule/Expression",
@@ -29,10 +29,13 @@ const sized = [
   "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 
+/** Files that `npm test` leaves to `npm run test:long`, which installs the libraries that the second folder needs. */
+const long = ["test/long/**/*.test.ts", "test/libraries/*.test.ts"]
+
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
 
-const include = isFaults ? [faults] : isLong ? ["test/long/**/*.test.ts", ...sized] : ["test/**/*.test.ts"]
+const include = isFaults ? [faults] : isLong ? [...long, ...sized] : ["test/**/*.test.ts"]
 const reporters = isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */
@@ -48,7 +51,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\/\w+\.js$/] } },
     include,
-    exclude: isFaults ? [] : isLong ? [faults] : ["test/long/**", faults],
+    exclude: isFaults ? [] : isLong ? [faults] : [...long, faults],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],

@@ -14,13 +14,13 @@ const choices = /(compgen -W ")([^" $]+)(")/g
 
 /**
  * The bash script sets its state to `nightshift__jobs` but matches `nightshift,jobs,list`, so it completes nothing
- * below the first subcommand. It also writes a dash in a command name like a level separator, and offers a list of
+ * below the first subcommand. It also encodes a dash in a command name like the separator between commands, and offers a list of
  * choices as one word.
  */
 const fixBash = (script: string): string =>
   script
-    .replace(step, (_, root: string, way: string, last: string) => `${root}${way.replaceAll(",", "__")},${last})`)
-    .replace(named, (_, way: string, last: string) => `${way},${last.replaceAll("__", "-")})`)
+    .replace(step, (_, root: string, path: string, last: string) => `${root}${path.replaceAll(",", "__")},${last})`)
+    .replace(named, (_, path: string, last: string) => `${path},${last.replaceAll("__", "-")})`)
     .replace(choices, (_, before: string, words: string, after: string) => before + words.replaceAll(",", " ") + after)
 
 const zshOption = /^( +)'--([\w-]+)(\[.*\])(:CHOICE:\(.*\))?' \\$/gm
@@ -47,12 +47,12 @@ const fixZsh =
 
 const fishFile = new RegExp(` -l (${[...files, ...folders].join("|")}) -r -f `, "g")
 
-/** The fish script completes files for every argument, except for the options that take one. */
+/** The fish script offers files for every argument except the options that take a file. */
 const fixFish = (script: string): string =>
   `complete -c nightshift -f\n${script.replace(fishFile, (_, name: string) => ` -l ${name} -r -F `)}`
 
 /** Only the fish script marks which options take a value (`-r`). */
-const takers = (lines: ReadonlyArray<string>): ReadonlySet<string> =>
+const optionsWithValue = (lines: ReadonlyArray<string>): ReadonlySet<string> =>
   new Set(lines.flatMap((line) => / -l ([\w-]+) -r /.exec(line)?.[1] ?? []))
 
 /** Fixes the script printed by `--completions`; other output is unchanged. */
@@ -61,7 +61,7 @@ export const withFixedScripts =
   <B, F, S>(effect: Effect.Effect<B, F, S>): Effect.Effect<B, F, S> => {
     if (!argv.some((word) => word === "--completions" || word.startsWith("--completions="))) return effect
     return Effect.flatMap(Command.getFishCompletions(root, "nightshift"), (lines) => {
-      const fixZshScript = fixZsh(takers(lines))
+      const fixZshScript = fixZsh(optionsWithValue(lines))
       const fix = (text: string) => {
         if (text.startsWith("#compdef ")) return fixZshScript(text)
         return text.startsWith("complete -c ") ? fixFish(text) : fixBash(text)

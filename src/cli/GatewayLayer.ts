@@ -23,7 +23,7 @@ import type { App } from "./App.js"
 
 // Assembles the gateway: the webhook endpoint on top, its storage and outgoing clients below.
 
-const outward = Layer.merge(Telegram.layer, SafeFetch.layer)
+const outgoing = Layer.merge(Telegram.layer, SafeFetch.layer)
 
 /**
  * All handlers of the process: the app's, those of the bots' jobs, and the dead letter messages if there are any bots.
@@ -46,7 +46,7 @@ export const onDatabase = (declared: Declarations, app: App) =>
     Layer.provide([WebhookIntake.layer, ChatOrders.layer(declared.bots)]),
     Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
     Layer.provideMerge(Deliveries.layer),
-    Layer.provideMerge(Layer.mergeAll(outward, AuthSessionsPg.layer, DeadLettersPg.layer))
+    Layer.provideMerge(Layer.mergeAll(outgoing, AuthSessionsPg.layer, DeadLettersPg.layer))
   )
 
 /** The gateway without a database: sync bots only, with sign-ins kept in memory. */
@@ -58,5 +58,5 @@ export const alone = (declared: Declarations) =>
   ).pipe(
     Layer.provide(WebhookIntake.layerWithoutDatabase),
     Layer.provide([Bots.layer<never>({ declared, database: false, handlers: [] }), Deliveries.layer]),
-    Layer.provide(Layer.mergeAll(outward, AuthSessionsMemory.layer, Transactions.layerMemory))
+    Layer.provide(Layer.mergeAll(outgoing, AuthSessionsMemory.layer, Transactions.layerMemory))
   )

@@ -12,16 +12,18 @@ export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const crew = yield* Crew
     const runSync = Runtime.runSync(yield* Effect.runtime())
-    let isSaid = false
+    let isLogged = false
 
-    const say = (what: string) => {
+    const logRunningJobs = (what: string) => {
       const jobs = crew.running().map(factsOf)
-      if (isSaid || jobs.length === 0) return
-      isSaid = true
+      if (isLogged || jobs.length === 0) return
+      isLogged = true
       const names = jobs.map(({ id, kind }) => `${kind} ${id}`).join(", ")
       runSync(
         Effect.logFatal(
-          `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
+          jobs.length === 1
+            ? `${what} ends the process while 1 job is running, which may be the cause: ${names}`
+            : `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
         ).pipe(Effect.annotateLogs({ jobs }))
       )
     }
@@ -29,9 +31,9 @@ export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
     const onUncaught = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
       const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
       const kind = origin === "unhandledRejection" ? "an unhandled promise rejection" : "an uncaught error"
-      say(`${kind} (${text})`)
+      logRunningJobs(`${kind} (${text})`)
     }
-    const onExit = (code: number) => say(`exit code ${code}`)
+    const onExit = (code: number) => logRunningJobs(`exit code ${code}`)
 
     yield* Effect.acquireRelease(
       // A monitor does not handle the error: Node still prints the stack trace and exits with code 1.

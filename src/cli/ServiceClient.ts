@@ -19,11 +19,11 @@ export interface ServiceClient {
   readonly ask: (
     method: "GET" | "POST" | "PATCH",
     path: string,
-    options?: Asked
+    options?: RequestOptions
   ) => Effect.Effect<unknown, RequestFailed>
 }
 
-export interface Asked {
+export interface RequestOptions {
   readonly body?: unknown
   readonly form?: FormData
   /** Reason recorded in the audit log. */
@@ -55,7 +55,7 @@ export const make = (url: string, admin: Redacted.Redacted): ServiceClient => ({
         return new RequestFailed({ path, reason: cause instanceof Error ? cause.message : String(cause) })
       }
     }).pipe(
-      // The server may close an idle connection at the moment in which it is used again.
+      // The server may close an idle connection at the moment it is reused.
       Effect.retry({ times: 1, while: ({ status }) => method === "GET" && status === undefined })
     )
 })

@@ -49,7 +49,11 @@ import * as RunningAtExit from "./RunningAtExit.js"
 
 const pages = Layer.effect(UiApp, Assets.app)
 
-const doors = Server.layer.pipe(Layer.provide(pages), Layer.provideMerge(Gauges.layer), Layer.provide(EventLoop.layer))
+const httpServer = Server.layer.pipe(
+  Layer.provide(pages),
+  Layer.provideMerge(Gauges.layer),
+  Layer.provide(EventLoop.layer)
+)
 
 /** Applies pending migrations. */
 export const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
@@ -94,11 +98,17 @@ export const onServer = <E, R>(
       Sweeper.SweeperConfig.layer,
       MetricsConfig.layer
     ]),
-    Layer.provideMerge(doors),
+    Layer.provideMerge(httpServer),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(AccessCleanup.layer),
     Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
-    Layer.provide([Readiness.layer, Gauges.layerDatabase, Gauges.layerJobs, MeasuresLayer.sampling]),
+    Layer.provide([
+      Readiness.layer,
+      Gauges.layerDatabase,
+      Gauges.layerJobs,
+      Gauges.layerExecutions,
+      MeasuresLayer.sampling
+    ]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provideMerge(
       Layer.mergeAll(
@@ -124,7 +134,7 @@ export const onServer = <E, R>(
 
 /** The service without a database: the HTTP server and sync bots. */
 export const alone = (declared: Declarations) =>
-  Layer.merge(doors, Sweeper.layerWithoutDatabase).pipe(
+  Layer.merge(httpServer, Sweeper.layerWithoutDatabase).pipe(
     Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
     Layer.provide(Readiness.layerWithoutDatabase),
     Layer.provide(GatewayLayer.alone(declared)),

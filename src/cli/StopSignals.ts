@@ -43,25 +43,25 @@ export interface Stop {
 /** Installs the signal handlers. The returned effect polls the parent process. */
 export const listen = (stop: Stop): Effect.Effect<void> => {
   const hasRunner = isStartedByRunner()
-  let asked: number | undefined
-  const ask = () => {
-    asked ??= performance.now()
+  let requestedAt: number | undefined
+  const requestStop = () => {
+    requestedAt ??= performance.now()
     stop.gracefully()
   }
   for (const [signal, code] of Object.entries(exitCodes)) {
     process.on(signal, () => {
-      if (asked === undefined) ask()
-      else if (!hasRunner || performance.now() - asked > sameRequest) stop.atOnce(code)
+      if (requestedAt === undefined) requestStop()
+      else if (!hasRunner || performance.now() - requestedAt > sameRequest) stop.atOnce(code)
     })
   }
 
-  // Under nohup none of the three is a terminal; the process is meant to survive the terminal then.
+  // Under nohup none of the three is a terminal, and the process must survive when the terminal closes.
   const isInTerminal = [0, 1, 2].some((fd) => isatty(fd)) && hasTerminal()
   if (isInTerminal) {
     process.on("SIGHUP", () => {
-      // SIGHUP stops a command that has no other SIGHUP listener, as it does by default.
+      // Without another SIGHUP listener, SIGHUP stops the command, which is Node's default.
       const isReload = process.listenerCount("SIGHUP") > 1
-      if (asked === undefined && !(isReload && hasTerminal())) ask()
+      if (requestedAt === undefined && !(isReload && hasTerminal())) requestStop()
     })
   }
 
@@ -70,5 +70,5 @@ export const listen = (stop: Stop): Effect.Effect<void> => {
     Effect.sync(() => process.ppid),
     { until: (now) => now !== parent, schedule: Schedule.spaced("250 millis") }
   )
-  return hasRunner ? Effect.zipRight(watchParent, Effect.sync(ask)) : Effect.void
+  return hasRunner ? Effect.zipRight(watchParent, Effect.sync(requestStop)) : Effect.void
 }

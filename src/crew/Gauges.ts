@@ -6,6 +6,7 @@ import * as Package from "../database/Package.js"
 import { DatabaseHealth, type Health } from "../measures/DatabaseHealth.js"
 import { JobSearch, type QueueCounts } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
+import { mostCounted as mostExecutions, Workflows } from "../queue/workflow/Workflows.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { Series } from "../telemetry/MetricFamily.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
@@ -212,3 +213,29 @@ export const watchUploads: Effect.Effect<void, never, Storage | Metrics> = Effec
   )
   yield* metrics.onRead(yield* Effect.cachedWithTTL(look, "15 seconds"))
 })
+
+const suspended = MetricSpec.gauge(
+  "workflow_executions_suspended",
+  `Workflow executions that wait, in the whole database; counting stops at ${mostExecutions}. Aggregate with max.`,
+  ["status"]
+)
+
+/** Counts suspended executions when the metrics are scraped. The rate and duration of the count are limited. */
+export const layerExecutions: Layer.Layer<never, never, Metrics | Workflows | Database> = Layer.scopedDiscard(
+  Effect.gen(function* () {
+    const metrics = yield* Metrics
+    const workflows = yield* Workflows
+    const bounded = within(yield* Database, "5 seconds")
+    const counting = yield* OnDemand.make({
+      name: "the number of suspended executions",
+      work: Effect.map(bounded(workflows.suspended), (counts) => {
+        for (const status of ["sleeping", "waiting", "changed"] as const)
+          metrics.series(suspended, { status }).set(counts[status])
+      }),
+      freshFor: "15 seconds",
+      restAfterFailure: "1 minute",
+      patience: "1 second"
+    })
+    yield* metrics.onRead(counting.refresh)
+  })
+)

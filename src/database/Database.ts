@@ -1,13 +1,13 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
-import * as PgClient from "@effect/sql-pg/PgClient"
-import { Context, Duration, Effect, Layer, type Scope } from "effect"
-import type pg from "pg"
+import type * as PgClient from "@effect/sql-pg/PgClient"
+import { Context, Duration, Effect, Layer } from "effect"
 import { type DatabaseRejected, type DatabaseUnreachable, reach } from "./DatabaseBoot.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { address, DatabaseUrl } from "./DatabaseUrl.js"
 import * as DirectStatements from "./DirectStatements.js"
+import * as PooledClient from "./PooledClient.js"
 import * as Pools from "./Pools.js"
 import type { StatementListener } from "./Statements.js"
 import * as Transaction from "./Transaction.js"
@@ -88,7 +88,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       const database = Layer.scoped(
         Database,
         Effect.gen(function* () {
-          const sql = yield* clientOf(pools.own)
+          const sql = yield* PooledClient.make(pools.own)
           const serverVersion = yield* reach(sql, { address: address(url), patience: config.bootPatience })
           return Database.of({
             sql,
@@ -110,15 +110,10 @@ export class Database extends Context.Tag("nightshift/database/Database")<
           })
         })
       )
-      return Layer.merge(database, layerClient(pools.program))
+      return Layer.merge(database, PooledClient.layer(pools.program))
     })
   )
 }
-
-const layerClient = (pool: pg.Pool) => Layer.orDie(PgClient.layerFromPool({ acquire: Effect.succeed(pool) }))
-
-const clientOf = (pool: pg.Pool): Effect.Effect<PgClient.PgClient, never, Scope.Scope> =>
-  Effect.map(Layer.build(layerClient(pool)), (services) => Context.get(services, PgClient.PgClient))
 
 const modeOf = (sql: PgClient.PgClient) =>
   Effect.map(

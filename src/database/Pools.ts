@@ -74,7 +74,6 @@ const useOf = (pool: pg.Pool): PoolUse => ({
 const otherServer = new Error("connection closed: the address of PostgreSQL now reaches a different server")
 
 const poolOf = (
-  startup: Startup.Startup,
   config: typeof DatabaseConfig.Service,
   size: number,
   shared: ServerConnection.Shared
@@ -88,15 +87,11 @@ const poolOf = (
         application_name: config.applicationName,
         keepAlive: true,
         keepAliveInitialDelayMillis: 10_000,
-        Client: ServerConnection.classOf(shared),
-        ...{ verify: (client: pg.ClientBase, done: (error?: Error) => void) => startup.check(client).then(done, done) }
+        Client: ServerConnection.classOf(shared)
       })
       // The pool replaces a broken idle connection on next use. Without a listener, the `error` event would end the
       // process.
       pool.on("error", () => {})
-      // The same for a connection that breaks between two statements of a transaction, or while it is handed over. The
-      // next statement on it fails with the error.
-      pool.on("connect", (client) => client.on("error", () => {}))
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
       pool.on("release", (_, client) => {
         const connection = Object.assign(client, { idle: true }) as pg.PoolClient & ServerConnection.ServerConnection
@@ -178,13 +173,14 @@ export const open = (
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
       onConnectFailed: startup.failed,
+      check: startup.check,
       listener,
       names,
       connections: connections[purpose],
       refusal: () => refusal
     })
-    const own = yield* poolOf(startup, config, config.pool, sharedBy("ours"))
-    const program = yield* poolOf(startup, config, config.handlerPool, sharedBy("program"))
+    const own = yield* poolOf(config, config.pool, sharedBy("ours"))
+    const program = yield* poolOf(config, config.handlerPool, sharedBy("program"))
 
     // The server cancels a statement at its timeout; allow the connect timeout for its answer to arrive.
     const patience = Duration.sum(config.statementTimeout, config.connectTimeout)

@@ -10,6 +10,8 @@ export interface Shared {
   /** Options for the next connection. */
   readonly config: () => pg.ClientConfig
   readonly onConnectFailed: (error: unknown) => void
+  /** Checks a new connection. Returns why it must not be used, or undefined. */
+  readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   readonly listener: StatementListener
   readonly names: PreparedNames
   readonly connections: Set<ServerConnection>
@@ -51,6 +53,7 @@ export const destroySocket = (client: pg.Client, error?: Error): void => {
 
 /** Returns the client class that the driver's pool instantiates. */
 export const classOf = ({
+  check,
   config: nextConfig,
   connections,
   listener,
@@ -71,6 +74,9 @@ export const classOf = ({
       super({ ...Object(config), ...nextConfig() })
       connections.add(this)
       this.once("end", () => connections.delete(this))
+      // A connection may break while it is checked, handed over, or between two statements of a transaction. Its next
+      // statement then fails with the error. Without a listener, the `error` event would end the process.
+      this.on("error", () => {})
       const connect = this.connect.bind(this) as (callback: (error: Error | null) => void) => void
       this.connect = ((callback: (error: Error | null) => void) => {
         const refused = refusal()
@@ -78,9 +84,24 @@ export const classOf = ({
           connections.delete(this)
           return process.nextTick(callback, refused)
         }
+        const failed = (error: Error) => {
+          onConnectFailed(error)
+          callback(refusal() ?? error)
+        }
         connect((error) => {
-          if (error) onConnectFailed(error)
-          callback(error === null ? null : (refusal() ?? error))
+          if (error !== null) return failed(error)
+          // The check is part of connecting, so DATABASE_CONNECT_TIMEOUT includes it. The pool's option `verify` has no
+          // time limit, and hands a connection to a caller that has timed out in the meantime.
+          check(this).then(
+            (fault) => {
+              if (fault !== undefined) destroySocket(this)
+              callback(fault ?? null)
+            },
+            (error) => {
+              destroySocket(this)
+              failed(error)
+            }
+          )
         })
       }) as typeof this.connect
       const plain = this.query.bind(this) as (...args: ReadonlyArray<unknown>) => unknown

@@ -94,19 +94,13 @@ const savepoint = <A, E, R>(
     })
   })
 
-/**
- * Waits for a connection. The client's `reserve` loses the connection if it is interrupted while the pool opens it, so
- * it runs to its end in the background; the closed Scope then returns the connection at once.
- */
-const reserved = (sql: SqlClient.SqlClient) => Effect.disconnect(Effect.uninterruptible(sql.reserve))
-
 const outermost = <A, E, R>(
   sql: SqlClient.SqlClient,
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError | DatabaseError, R | Scope.Scope> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
-      const connection = yield* restore(reserved(sql))
+      const connection = yield* restore(sql.reserve)
       yield* connection.executeUnprepared(begin, [], undefined)
       const afterwards: Array<() => void> = []
       const exit = yield* restore(withoutSqlDefects(effect)).pipe(

@@ -90,7 +90,7 @@ const broken = () =>
  */
 export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined, BadRequest> =>
   Effect.async((resume) => {
-    const look = () => {
+    const readPiece = () => {
       const piece: unknown = source.read()
       if (Buffer.isBuffer(piece)) finish(Effect.succeed(piece))
       else if (source.readableEnded) finish(Effect.succeed(undefined))
@@ -98,15 +98,15 @@ export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined,
     const end = () => finish(Effect.succeed(undefined))
     const fail = () => finish(source.complete ? Effect.succeed(undefined) : broken())
     const leave = () => {
-      source.off("readable", look).off("end", end).off("close", fail).off("error", fail)
+      source.off("readable", readPiece).off("end", end).off("close", fail).off("error", fail)
     }
     const finish = (result: Effect.Effect<Buffer | undefined, BadRequest>) => {
       leave()
       resume(result)
     }
     if (source.destroyed && !source.readableEnded) return resume(broken())
-    source.on("readable", look).once("end", end).once("close", fail).once("error", fail)
-    look()
+    source.on("readable", readPiece).once("end", end).once("close", fail).once("error", fail)
+    readPiece()
     return Effect.sync(leave)
   })
 
@@ -127,7 +127,7 @@ const finished = (response: ServerResponse): Effect.Effect<void> =>
  * Closes a connection whose body was not read to its end. Drains it for a while first: closing a connection with unread
  * data resets it, which can destroy the response before the client reads it.
  */
-export const hangUp = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
+export const closeUnread = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
   // Call it now and not when the effect runs: once the response is written, node itself would read the whole rest.
   source.read(0)
   return Effect.gen(function* () {

@@ -34,7 +34,7 @@ const offClock = ({ clockOffset = 0, id, label }: StoredPod): ReadonlyArray<Warn
 export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOverview")<
   ClusterOverview,
   {
-    readonly look: Effect.Effect<
+    readonly read: Effect.Effect<
       { readonly pods: ReadonlyArray<PodView>; readonly warnings: ReadonlyArray<Warning> },
       DatabaseError
     >
@@ -48,7 +48,7 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
       const queue = yield* Queue
       const { lease } = yield* ClusterConfig
       return {
-        look: Effect.gen(function* () {
+        read: Effect.gen(function* () {
           const live = yield* pods.live(lease)
           const leader = yield* leadership.leader
           const unserved = yield* Effect.provideService(unservedAmong(live), Queue, queue)

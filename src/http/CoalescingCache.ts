@@ -17,67 +17,68 @@ const staleLimit = Duration.toMillis("5 minutes")
 
 /** Shares the result of an expensive query between all callers and refreshes it at most once per `least`. */
 export const refreshed = <A, E, R>(
-  look: Effect.Effect<A, E, R>,
+  query: Effect.Effect<A, E, R>,
   least: Duration.DurationInput,
   most: Duration.DurationInput = longestKept
 ): Effect.Effect<Effect.Effect<Taken<A>, E, R>> =>
   Effect.map(Effect.makeSemaphore(1), (turn) => {
-    let taken: Taken<A> | undefined
-    let again = 0
-    const found = (now: number) => (taken !== undefined && now < again ? taken : undefined)
+    let latest: Taken<A> | undefined
+    let validUntil = 0
+    const ifValid = (now: number) => (latest !== undefined && now < validUntil ? latest : undefined)
 
     const take = Effect.gen(function* () {
       const at = yield* Clock.currentTimeMillis
-      const known = found(at)
-      if (known !== undefined) return known
-      const value = yield* look
+      const cached = ifValid(at)
+      if (cached !== undefined) return cached
+      const value = yield* query
       const cost = (yield* Clock.currentTimeMillis) - at
-      taken = { value, at }
-      again = at + Math.min(Duration.toMillis(most), Math.max(Duration.toMillis(least), cost * timesCost))
-      return taken
+      latest = { value, at }
+      validUntil = at + Math.min(Duration.toMillis(most), Math.max(Duration.toMillis(least), cost * timesCost))
+      return latest
     })
 
     /** Concurrent callers wait for the running query and share its result. */
     const read = Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const known = found(now)
-      return known === undefined ? turn.withPermits(1)(take) : Effect.succeed(known)
+      const cached = ifValid(now)
+      return cached === undefined ? turn.withPermits(1)(take) : Effect.succeed(cached)
     })
 
     return Effect.catchAll(read, (error) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        taken !== undefined && now - taken.at < staleLimit ? Effect.succeed(taken) : Effect.fail(error)
+        latest !== undefined && now - latest.at < staleLimit ? Effect.succeed(latest) : Effect.fail(error)
       )
     )
   })
 
 // Coalesces equal queries from many browser tabs. Callers that arrive while a query runs share the result of the next
-// query, which starts after they asked, so every result includes what was committed before the call. Results of
-// expensive queries are cached for a while, so queries take at most a twentieth of the time. For a single value that
-// may always be a little stale, see `RefreshedValue`.
+// query, which starts after their call, so every result includes all earlier commits. Results of expensive queries are
+// cached for a while, so queries take at most a twentieth of the time. For a single value that may be stale, see
+// `refreshed`.
 
 /** Queries faster than this are not cached: repeating them is cheap, and the result is never stale. */
 const cheap = Duration.toMillis("50 millis")
 
 export interface CoalescingCache<A> {
   /** Runs the query, or returns a shared or cached result for the same key. */
-  readonly to: <E, R>(question: string, look: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  readonly to: <E, R>(key: string, query: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Drops all cached results after a change. Later callers run a new query. */
   readonly forget: Effect.Effect<void>
 }
 
-interface Question<A> {
+interface Entry<A> {
   readonly turn: Effect.Semaphore
-  asking: number
+  /** Number of callers that wait for a result. */
+  callers: number
   /** Number of queries started for this key. */
-  begun: number
+  started: number
   /** Result of the last query, and until when it is valid. */
-  last: { readonly look: number; readonly answer: A; readonly until: number } | undefined
+  last: { readonly number: number; readonly result: A; readonly until: number } | undefined
 }
 
-const begin = <A>(): Question<A> => ({
+const newEntry = <A>(): Entry<A> => ({
   turn: Effect.unsafeMakeSemaphore(1),
-  asking: 0,
-  begun: 0,
+  callers: 0,
+  started: 0,
   last: undefined
 })
 
@@ -92,60 +93,60 @@ export const nothing: Kept = { most: 0, longest: 0 }
 
 export const make = <A>({ longest, most }: Kept): CoalescingCache<A> => {
   const longestMillis = Duration.toMillis(longest)
-  let questions = new Map<string, Question<A>>()
+  let entries = new Map<string, Entry<A>>()
 
   /** Evicts expired entries and, above the maximum, the oldest ones. */
-  const tidy = (now: number) => {
-    const idle = [...questions].filter(([, { asking }]) => asking === 0)
-    const surplus = questions.size - most
-    idle.forEach(([text, { last }], index) => {
-      if (index < surplus || last === undefined || last.until <= now) questions.delete(text)
+  const evict = (now: number) => {
+    const idle = [...entries].filter(([, { callers }]) => callers === 0)
+    const surplus = entries.size - most
+    idle.forEach(([key, { last }], index) => {
+      if (index < surplus || last === undefined || last.until <= now) entries.delete(key)
     })
   }
 
-  const find = <E, R>(question: Question<A>, look: Effect.Effect<A, E, R>) =>
+  const run = <E, R>(entry: Entry<A>, query: Effect.Effect<A, E, R>) =>
     Effect.gen(function* () {
-      question.begun += 1
-      const number = question.begun
-      const begun = yield* Clock.currentTimeMillis
-      const answer = yield* look
-      const ended = yield* Clock.currentTimeMillis
-      const cost = ended - begun
-      const until = cost < cheap ? ended : ended + Math.min(longestMillis, cost * timesCost)
-      question.last = { look: number, answer, until }
-      return answer
+      entry.started += 1
+      const number = entry.started
+      const startedAt = yield* Clock.currentTimeMillis
+      const result = yield* query
+      const endedAt = yield* Clock.currentTimeMillis
+      const cost = endedAt - startedAt
+      const until = cost < cheap ? endedAt : endedAt + Math.min(longestMillis, cost * timesCost)
+      entry.last = { number, result, until }
+      return result
     })
 
-  const ask = <E, R>(question: Question<A>, look: Effect.Effect<A, E, R>) =>
+  const share = <E, R>(entry: Entry<A>, query: Effect.Effect<A, E, R>) =>
     Effect.suspend(() => {
-      const before = question.begun
-      question.asking += 1
+      const before = entry.started
+      entry.callers += 1
       const inTurn = Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const { last } = question
-        const isGood = last !== undefined && (last.look > before || now < last.until)
-        return isGood ? Effect.succeed(last.answer) : find(question, look)
+        const { last } = entry
+        const isValid = last !== undefined && (last.number > before || now < last.until)
+        return isValid ? Effect.succeed(last.result) : run(entry, query)
       })
       return Effect.ensuring(
-        question.turn.withPermits(1)(inTurn),
+        entry.turn.withPermits(1)(inTurn),
         Effect.sync(() => {
-          question.asking -= 1
+          entry.callers -= 1
         })
       )
     })
 
   return {
-    to: (text, look) =>
+    to: (key, query) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const { last } = questions.get(text) ?? {}
-        if (last !== undefined && now < last.until) return Effect.succeed(last.answer)
-        tidy(now)
-        const question = questions.get(text) ?? begin<A>()
-        questions.set(text, question)
-        return ask(question, look)
+        const { last } = entries.get(key) ?? {}
+        if (last !== undefined && now < last.until) return Effect.succeed(last.result)
+        evict(now)
+        const entry = entries.get(key) ?? newEntry<A>()
+        entries.set(key, entry)
+        return share(entry, query)
       }),
     // Callers that already wait still share their result; new callers do not see it.
     forget: Effect.sync(() => {
-      questions = new Map()
+      entries = new Map()
     })
   }
 }

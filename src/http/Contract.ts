@@ -8,7 +8,7 @@ import * as WireText from "./WireText.js"
 // them.
 
 /** Default and maximum page size. */
-export const pageLimits = { usual: 50, most: 1000 } as const
+export const pageLimits = { default: 50, most: 1000 } as const
 
 /** The error response with a status. */
 export const problem = (status: number) => Problem.Body.annotations(HttpApiSchema.annotations({ status }))
@@ -22,7 +22,7 @@ export const about = (description: string) => OpenApi.annotations({ description 
 export const pageQuery = {
   limit: WireText.optional(
     Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, pageLimits.most)).annotations({
-      ...WireText.said(`must be a whole number from 1 to ${pageLimits.most}`),
+      ...WireText.withMessage(`must be a whole number from 1 to ${pageLimits.most}`),
       jsonSchema: { type: "integer", minimum: 1, maximum: pageLimits.most }
     })
   ),

@@ -44,7 +44,11 @@ const metrics = Effect.gen(function* () {
       yield* Effect.flatMap(Attempts, (attempts) => attempts.token(request, given, isRight))
     }
     if (!isRight) {
-      return Problem.respond(401, "Unauthorized", "Send the metrics token as `Authorization: Bearer <token>`.")
+      return Problem.respond(
+        401,
+        "Unauthorized",
+        "/metrics requires NIGHTSHIFT_METRICS_TOKEN. Send it as `Authorization: Bearer <token>`."
+      )
     }
   }
   const text = yield* Effect.flatMap(Metrics, (service) => service.render)

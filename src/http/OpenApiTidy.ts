@@ -7,12 +7,12 @@ const record = (value: unknown): Json => (Predicate.isRecord(value) ? (value as 
 
 const ways = [{ token: [] }, { login: [] }]
 /** Schemas that only the framework's error format uses. */
-const foreign = new Set(["HttpApiDecodeError", "Issue", "PropertyKey"])
+const frameworkSchemas = new Set(["HttpApiDecodeError", "Issue", "PropertyKey"])
 
 const open: ReadonlyArray<string> = ["session.login"]
 
 /** Whether a schema is the framework's own error format, which no response of ours uses. */
-const isForeignRefusal = (value: unknown) =>
+const isFrameworkError = (value: unknown) =>
   Predicate.hasProperty(value, "$ref") && value.$ref === "#/components/schemas/HttpApiDecodeError"
 
 /** Whether a schema is our error format, which the framework inlines everywhere. */
@@ -21,9 +21,9 @@ const isProblem = (value: Json) =>
   Predicate.hasProperty(value.properties.error, "properties") &&
   Predicate.hasProperty(value.properties.error.properties, "tag")
 
-const answersForeign = (answer: unknown) => {
+const hasFrameworkError = (answer: unknown) => {
   const [content] = Object.values(record(record(answer).content))
-  return isForeignRefusal(record(content).schema)
+  return isFrameworkError(record(content).schema)
 }
 
 /** Whether this is an `$id` that the framework repeats for all schemas of one type. Ids must be unique. */
@@ -42,11 +42,11 @@ const tidy = (value: unknown): unknown => {
   if (!Predicate.isRecord(value)) return value
   if (isProblem(value)) return { $ref: "#/components/schemas/Problem" }
   if (Array.isArray(value.anyOf)) {
-    const others = value.anyOf.filter((each) => !isForeignRefusal(each))
+    const others = value.anyOf.filter((each) => !isFrameworkError(each))
     return others.length === 1 ? tidy(others[0]) : fieldsOf({ ...value, anyOf: others })
   }
   if (typeof value.operationId !== "string") return fieldsOf(value)
-  const responses = Object.entries(record(value.responses)).filter(([, answer]) => !answersForeign(answer))
+  const responses = Object.entries(record(value.responses)).filter(([, answer]) => !hasFrameworkError(answer))
   // The framework writes an empty `security`, which would override the global one.
   const security = open.includes(value.operationId) ? [] : ways
   return { ...fieldsOf({ ...value, responses: Object.fromEntries(responses) }), security }
@@ -57,7 +57,7 @@ const problemSchema = JSONSchema.make(Problem.Body).$defs?.Problem ?? {}
 /** Corrects the framework's OpenAPI output: removes its error format and adds the security schemes. */
 export const apply = (specification: Json): Json => {
   const components = record(specification.components)
-  const own = Object.entries(record(components.schemas)).filter(([name]) => !foreign.has(name))
+  const own = Object.entries(record(components.schemas)).filter(([name]) => !frameworkSchemas.has(name))
   return {
     ...fieldsOf(specification),
     components: {

@@ -54,7 +54,7 @@ export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooM
 /** No pod has registered this kind. */
 export class KindNotFound extends Schema.TaggedError<KindNotFound>()("KindNotFound", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has registered the kind "${this.kind}".`
+    return `No pod has registered the kind "${this.kind}". Start a pod that has a handler for it.`
   }
 }
 

@@ -36,7 +36,7 @@ export const settings = {
 }
 
 /** The server would be reachable from other machines without authentication. */
-export class OpenDoorRefused extends Schema.TaggedError<OpenDoorRefused>()("OpenDoorRefused", {
+export class UnprotectedAddress extends Schema.TaggedError<UnprotectedAddress>()("UnprotectedAddress", {
   host: Schema.String
 }) {
   override get message(): string {
@@ -51,12 +51,12 @@ export class ServerConfig extends Context.Tag("nightshift/http/ServerConfig")<
   ServerConfig,
   Setting.Values<typeof settings>
 >() {
-  static readonly layer: Layer.Layer<ServerConfig, ConfigError | OpenDoorRefused> = Layer.effect(
+  static readonly layer: Layer.Layer<ServerConfig, ConfigError | UnprotectedAddress> = Layer.effect(
     ServerConfig,
     Effect.filterOrFail(
       Setting.group(settings),
       (config) => isLoopback(config.host) || Option.isSome(config.adminToken),
-      (config) => new OpenDoorRefused({ host: config.host })
+      (config) => new UnprotectedAddress({ host: config.host })
     )
   )
 }

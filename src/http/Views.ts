@@ -15,7 +15,7 @@ export interface Views {
   /** Masks any JSON value. */
   readonly json: (value: unknown) => Effect.Effect<unknown>
   /** Fails if a viewer filters by a masked field, which would reveal its value. */
-  readonly mayAskFor: (payload: unknown) => Effect.Effect<void, Forbidden>
+  readonly checkFilterAllowed: (payload: unknown) => Effect.Effect<void, Forbidden>
 }
 
 export const make: Effect.Effect<Views, never, AccessConfig> = Effect.map(AccessConfig, ({ mask: names }) => {
@@ -49,7 +49,7 @@ export const make: Effect.Effect<Views, never, AccessConfig> = Effect.map(Access
       }))
     },
     json: (value) => forCaller(value, () => mask(value)),
-    mayAskFor: (payload) =>
+    checkFilterAllowed: (payload) =>
       Effect.flatMap(Caller, ({ role }) =>
         role === "admin" || payload === undefined || !Masking.touches(names, payload)
           ? Effect.void

@@ -76,7 +76,7 @@ export const optional = <S extends Schema.Schema.Any>(schema: S): Schema.optiona
   Schema.optionalWith(schema, { exact: true })
 
 /** Replaces the schema's own error message. */
-export const said = (message: string) => ({ message: () => ({ message, override: true }) })
+export const withMessage = (message: string) => ({ message: () => ({ message, override: true }) })
 
 /** Rejects unknown fields, so a misspelled field is not silently ignored. */
 export const strict = { parseOptions: { onExcessProperty: "error", exact: true } } as const

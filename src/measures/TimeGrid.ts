@@ -48,12 +48,12 @@ export const of = ({ from, to }: Range, width: Duration.Duration): Either.Either
 const narrowest = ({ from, to }: Range) => wholeMinutes((to - from) / (mostPoints - 1))
 
 /** Chart bucket widths, in minutes. From ten minutes on they can be read from wider stored buckets. */
-const usualMinutes = [1, 2, 5, 10, 20, 30, 60, 120, 240, 360, 720, 1440]
+const chartMinutes = [1, 2, 5, 10, 20, 30, 60, 120, 240, 360, 720, 1440]
 
 /** Chooses a width that gives about 120 points. */
-export const usualWidth = ({ from, to }: Range): Duration.Duration => {
+export const defaultWidth = ({ from, to }: Range): Duration.Duration => {
   const wanted = (to - from) / 120 / minute
-  return Duration.minutes(usualMinutes.find((minutes) => minutes >= wanted) ?? Math.ceil(wanted / 1440) * 1440)
+  return Duration.minutes(chartMinutes.find((minutes) => minutes >= wanted) ?? Math.ceil(wanted / 1440) * 1440)
 }
 
 /** Rounds a range out to stored buckets, as few as possible without widening it much. */

@@ -53,7 +53,7 @@ export interface JobRow {
   readonly deadReason: DeadReason | undefined
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
-  /** Undefined for plain jobs, -1 for plain jobs whose end others count, from 0 for executions. */
+  /** Undefined for plain jobs, -1 for plain jobs whose end an execution counts, 0 or more for executions. */
   readonly woken: number | undefined
 }
 
@@ -186,7 +186,7 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
   }
 }
 
-/** Returns an execution to the queue until one of its waits ends. `isDue` says that one has already. */
+/** Returns an execution to the queue until one of its waits ends. `isDue`: one has already ended. */
 export const suspend = (
   row: JobRow,
   end: Extract<End, { readonly _tag: "Suspended" }>,
@@ -196,7 +196,7 @@ export const suspend = (
   ...row,
   status: "pending",
   run: undefined,
-  // Key order treats a job that has not started as one that holds back no other.
+  // With key order, a job without a start time does not block other jobs of its key.
   startedAt: undefined,
   unknownSince: undefined,
   woken: nextWoken(row),

@@ -40,7 +40,7 @@ const followUps = (schema: string, ended: string, now: string) => `
 /** A cancelled execution ends only when it has undone its steps. All other jobs end when they are cancelled. */
 const isPlain = "coalesce(j.woken, -1) < 0"
 
-/** Null and -1 stay: those jobs are no executions. */
+/** Null and -1 are unchanged: those jobs are not executions. */
 const nextWoken = "case when j.woken >= 0 then j.woken + 1 else j.woken end"
 
 /** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
@@ -68,7 +68,7 @@ const closed = (schema: string, leases: string, witnesses: string) => `closed as
 const isLast = `(j.cancel_requested_at is not null and ${isPlain} or j.crash_count + 1 >= $4)`
 
 /**
- * A crash is not a failed attempt: the attempt is given back and the crash counted, until the job is quarantined as
+ * A crash is not a failed attempt: the attempt is restored and the crash counted, until the job is quarantined as
  * poison.
  */
 const recover = (schema: string, stuck: string) => `

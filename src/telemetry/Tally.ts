@@ -3,6 +3,7 @@ import type { BucketCount } from "./BucketCount.js"
 import { KindTally } from "./KindTally.js"
 import * as MetricSpec from "./MetricSpec.js"
 import { Metrics } from "./Metrics.js"
+import { WorkflowTally } from "./WorkflowTally.js"
 
 const dropped = MetricSpec.counter(
   "buckets_dropped_total",
@@ -19,6 +20,8 @@ const mostWaiting = 10_000
 interface Counting {
   /** Returns the counters of a kind in a queue, always the same object. Keep them in a variable on hot paths. */
   readonly of: (queue: string, kind: string) => KindTally
+
+  readonly workflows: WorkflowTally
 
   /** Returns every bucket that changed since the last call, with its running total. */
   readonly take: () => ReadonlyArray<BucketCount>
@@ -71,6 +74,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
 
   return {
     of,
+    workflows: new WorkflowTally(metrics),
     take: () => {
       hasChanged = false
       const taken = [...waiting.values()]
@@ -108,7 +112,8 @@ const nobody: typeof Metrics.Service = {
 
 const nothing: Counting = (() => {
   const silent = new KindTally(others, others, nobody, { touched: () => {}, closed: () => {} })
-  return { of: () => silent, take: () => [], giveBack: () => {}, changed: Effect.never }
+  const workflows = new WorkflowTally(nobody)
+  return { of: () => silent, workflows, take: () => [], giveBack: () => {}, changed: Effect.never }
 })()
 
 /** Job counters of this process. Optional: without a layer, nothing is counted. */

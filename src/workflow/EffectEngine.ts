@@ -4,7 +4,7 @@ import { Clock, Context, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
-import { CurrentRun, type Run } from "./Run.js"
+import { begunAt, CurrentRun, type Run } from "./Run.js"
 
 // The contract of @effect/workflow on Nightshift's journal. What a workflow calls while it runs goes through its `Run`.
 
@@ -115,7 +115,7 @@ export const make = (
         run.open.set(name, { kind: "children", name })
         return suspended
       }
-      const exit = yield* run.conclude({ name, kind: "children" }, ended.json)
+      const exit = yield* run.conclude({ name, kind: "children", startedAt: yield* begunAt(started) }, ended.json)
       return exit === undefined ? suspended : complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(exit)))
     })
 

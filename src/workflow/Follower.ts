@@ -29,7 +29,7 @@ const overlaps = (a: Recorded, b: Recorded) => a.startedAt < b.endedAt && b.star
 const isInside = (step: Recorded, activity: Recorded) =>
   activity.kind === "run" &&
   step.sequence < activity.sequence &&
-  step.startedAt >= activity.startedAt &&
+  step.endedAt >= activity.startedAt &&
   step.endedAt <= activity.endedAt
 
 /** Compares what the code requests with what is recorded. */

@@ -229,9 +229,9 @@ export class Run {
       const name = this.nameOf(clock)
       const before = yield* this.request(name, "sleep")
       if (before !== "start") return before
-      const startedAt = yield* Clock.currentTimeMillis
-      const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)?.dueAt
-      const dueAt = stored ?? this.clocks.get(name) ?? startedAt + millis
+      const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)
+      const startedAt = yield* begunAt(stored)
+      const dueAt = stored?.dueAt ?? this.clocks.get(name) ?? startedAt + millis
       this.clocks.set(name, dueAt)
       while (true) {
         const left = dueAt - (yield* Clock.currentTimeMillis)
@@ -261,7 +261,8 @@ export class Run {
       if (!this.isLoaded) yield* this.load
       while (this.mayStart) {
         const given = this.waits.find((wait) => wait.kind === "signal" && wait.name === signal)
-        if (given?.completedAt !== undefined) return yield* this.conclude({ name, kind: "signal" }, given.exit)
+        if (given?.completedAt !== undefined)
+          return yield* this.conclude({ name, kind: "signal", startedAt: yield* begunAt(given) }, given.exit)
         this.open.set(`signal ${signal}`, { kind: "signal", name: signal })
         if (isInside || !(yield* this.isBusy)) return undefined
         yield* Effect.race(Effect.sleep(lookEvery), this.idle.await)
@@ -311,6 +312,10 @@ export class Run {
     return Math.max(0, ...places)
   }
 }
+
+/** When a wait began: now, or before the execution was suspended on it. */
+export const begunAt = (wait: Journal["waits"][number] | undefined): Effect.Effect<number> =>
+  wait?.waiting === true ? Effect.succeed(wait.createdAt) : Clock.currentTimeMillis
 
 const keyOf = (name: string, attempt: number) => `${attempt} ${name}`
 

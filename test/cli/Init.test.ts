@@ -48,7 +48,7 @@ describe("nightshift init", () => {
       writeFileSync(join(cwd, "README.md"), "# mine")
       const { code, stderr } = yield* Nightshift.call(["init"], { cwd })
       expect(code).toBe(1)
-      expect(stderr).toContain("already has src/jobs.ts, README.md, and init overwrites nothing")
+      expect(stderr).toContain("already contains src/jobs.ts, README.md, and init does not overwrite files")
       expect(readdirSync(cwd, { recursive: true }).toSorted()).toEqual(["README.md", "src", "src/jobs.ts"])
     })
   )

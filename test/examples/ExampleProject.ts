@@ -1,10 +1,13 @@
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { Effect, type Scope } from "effect"
 import { transform } from "esbuild"
 import * as Nightshift from "../support/Nightshift.js"
 
 export const examples = join(Nightshift.root, "examples")
+
+/** The folder with the libraries that `npm run test:long` installs. */
+export const libraries = join(Nightshift.root, "test", "libraries")
 
 /** The folders of the examples. */
 export const names: ReadonlyArray<string> = readdirSync(examples, { withFileTypes: true })
@@ -20,12 +23,17 @@ export interface Manifest {
 export const manifestOf = (name: string): Manifest =>
   JSON.parse(readFileSync(join(examples, name, "package.json"), "utf8"))
 
+const installed = (name: string) => {
+  const places = [libraries, Nightshift.root].map((folder) => join(folder, "node_modules", name))
+  return places.find((place) => existsSync(place)) ?? name
+}
+
 /** Links the packages that a folder may import: the build of this repository as `nightshift`, the rest as installed here. */
 export const link = (cwd: string, names: ReadonlyArray<string>): void => {
   for (const name of names) {
     const place = join(cwd, "node_modules", name)
     mkdirSync(dirname(place), { recursive: true })
-    symlinkSync(name === "nightshift" ? Nightshift.root : join(Nightshift.root, "node_modules", name), place)
+    symlinkSync(name === "nightshift" ? Nightshift.root : installed(name), place)
   }
 }
 

@@ -1,10 +1,6 @@
-import { execFile } from "node:child_process"
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { dirname, join } from "node:path"
-import { promisify } from "node:util"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { describe, expect, it } from "vitest"
-import { files } from "../../src/cli/init/InitTemplate.js"
-import { root } from "../support/Nightshift.js"
 import { examples, manifestOf, names } from "./ExampleProject.js"
 
 const sourcesOf = (name: string) =>
@@ -19,31 +15,6 @@ const importedBy = (source: string) =>
     .filter((name) => !name.startsWith("node:"))
 
 describe("examples", () => {
-  it("compile in strict mode against the types of the build, and so does what `nightshift init` writes", async () => {
-    const folder = join(root, "node_modules", ".cache", "examples")
-    rmSync(folder, { recursive: true, force: true })
-    for (const [file, text] of Object.entries(files("my-jobs", "0.1.0"))) {
-      mkdirSync(dirname(join(folder, "init", file)), { recursive: true })
-      writeFileSync(join(folder, "init", file), text)
-    }
-    const include = [join(examples, "**/*.ts"), "init/**/*.ts"]
-    writeFileSync(
-      join(folder, "tsconfig.json"),
-      JSON.stringify({ extends: join(examples, "tsconfig.json"), include, exclude: [] })
-    )
-    const tsc = join(root, "node_modules", ".bin", "tsc")
-    const { stdout } = await promisify(execFile)(tsc, [
-      "--noEmit",
-      "--singleThreaded",
-      "--listFiles",
-      "-p",
-      folder
-    ]).catch((error: { stdout: string }) => error)
-    const lines = stdout.trim().split("\n")
-    expect(lines.filter((line) => line.startsWith(folder)).length).toBe(2)
-    expect(lines.filter((line) => !line.startsWith("/"))).toEqual([])
-  })
-
   it("are listed in the README, and each has one", () => {
     const listed = [...readFileSync(join(examples, "README.md"), "utf8").matchAll(/^\| \[([\w-]+)\]/gm)]
     expect(listed.map(([, name]) => name).toSorted()).toEqual(names.toSorted())

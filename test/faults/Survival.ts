@@ -2,6 +2,7 @@ import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import * as Deployment from "./Deployment.js"
 import type { Observation } from "./FaultCase.js"
 import * as HistoryChecker from "./HistoryChecker.js"
+import * as Stuck from "./Stuck.js"
 
 export interface Story extends Deployment.DeploymentOptions {
   /** Number of pods; 2 by default. */
@@ -102,7 +103,11 @@ export const recover = (
 ): Effect.Effect<{ readonly recovery: Duration.Duration; readonly saw: ReadonlyArray<string> }, unknown, Scope.Scope> =>
   Effect.gen(function* () {
     yield* deployment.enqueue([{ kind: "work", payload: { ms: 1 } }])
-    yield* Deployment.until("every job ends", unfinished(deployment), (rows) => rows.length === 0, 120)
+    yield* Deployment.until("every job ends", unfinished(deployment), (rows) => rows.length === 0, 120).pipe(
+      Effect.catchAll((error) =>
+        Effect.flatMap(Stuck.describe(deployment), (report) => Effect.fail(new Error(`${error.message}\n${report}`)))
+      )
+    )
     const recovery = Duration.millis(performance.now() - since)
     const saw = story.afterwards === undefined ? [] : yield* story.afterwards(deployment)
     yield* stopPods(deployment)

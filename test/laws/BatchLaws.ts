@@ -185,6 +185,18 @@ export const batchLaws = (law: Law): void => {
     })
   )
 
+  law("is closed even if many older ones have to stay open", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([reportQueue(line)])
+      yield* line.queues.change(reportQueue(line), { depthCap: 1 })
+      yield* line.put({ queue: reportQueue(line) })
+      yield* Effect.replicateEffect(batchOf(line, 0), 101, { discard: true })
+      const { batch } = yield* line.batches.create({ jobs: [] })
+      yield* line.batches.close
+      expect((yield* line.batches.get(batch.id)).closedAt).toBeDefined()
+    })
+  )
+
   law("is listed newest first, page by page, and deleted after its retention", (line) =>
     Effect.gen(function* () {
       const made: Array<BatchId> = []

@@ -33,6 +33,8 @@ export interface Running {
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
   /** Waits for a line on standard output or error that matches, and returns the match. */
   readonly said: (pattern: RegExp) => Effect.Effect<RegExpExecArray, EndedEarly>
+  /** Its standard output and error so far. */
+  readonly printed: () => string
   readonly finished: Effect.Effect<Finished>
 }
 
@@ -65,6 +67,7 @@ const watch = (child: ChildProcess): Running => {
         look()
         result.then((finished) => resume(Effect.fail(new EndedEarly(finished))))
       }),
+    printed: () => `${stdout}${stderr}`,
     finished: Effect.promise(() => result)
   }
 }

@@ -155,6 +155,7 @@ describe("code that has not changed", () => {
       return on(code, () =>
         Effect.gen(function* () {
           const id = yield* start
+          yield* settle
           yield* Effect.flatMap(Workflows, (workflows) =>
             workflows.signal({ execution: id, name: "approval", value: "yes" })
           )

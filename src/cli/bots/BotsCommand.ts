@@ -65,8 +65,8 @@ const viewOf = ({ bot, info }: Known) => ({
 
 const rowOf = (known: Known) => {
   const { bot, error, handler, mode, webhook } = viewOf(known)
-  const said = error ?? webhook?.lastError ?? "-"
-  return [bot, handler, mode, webhook?.url ?? "-", String(webhook?.pendingUpdates ?? "-"), said].map(printable)
+  const lastProblem = error ?? webhook?.lastError ?? "-"
+  return [bot, handler, mode, webhook?.url ?? "-", String(webhook?.pendingUpdates ?? "-"), lastProblem].map(printable)
 }
 
 export const info = Command.make("info", { slug: slugToShow, json: CommonOptions.json }, (given) =>
@@ -130,7 +130,10 @@ export const setWebhook = Command.make("set-webhook", { slug, ...options }, (giv
     if (most !== undefined && (most < 1 || most > 100)) {
       return yield* new UsageError({ message: `--max-connections must be between 1 and 100, got ${most}.` })
     }
-    if (secret === undefined) return yield* new UsageError({ message: `The bot ${bot.slug} has no secret.` })
+    if (secret === undefined)
+      return yield* new UsageError({
+        message: `The bot ${bot.slug} has no secret. Set BOT_${bot.slug.toUpperCase().replaceAll("-", "_")}_SECRET.`
+      })
     const telegram = yield* Telegram
     yield* telegram.setWebhook(bot.token, {
       url,

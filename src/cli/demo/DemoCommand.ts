@@ -89,7 +89,7 @@ const runActivity = (pace: DemoTraffic.Pace, service: ServiceClient.ServiceClien
     yield* DemoSetup.startSecondPod
   })
 
-const standing = Layer.merge(Layer.effect(DatabaseUrl, DatabaseUrl), Layer.effect(ServerConfig, ServerConfig))
+const inherited = Layer.merge(Layer.effect(DatabaseUrl, DatabaseUrl), Layer.effect(ServerConfig, ServerConfig))
 
 const served = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
   Effect.gen(function* () {
@@ -110,7 +110,7 @@ const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
     yield* served(pace, token).pipe(
       Effect.onExit(() => lifecycle.drain),
       Effect.scoped,
-      Effect.provide(ServiceLayer.onServer(standing, app, DemoBots.declared, queues)),
+      Effect.provide(ServiceLayer.onServer(inherited, app, DemoBots.declared, queues)),
       Effect.provideService(GatewayConfig, { ...config, telegramApi: new URL(telegram.url) })
     )
   }).pipe(

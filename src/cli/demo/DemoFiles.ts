@@ -1,5 +1,5 @@
 import { Effect, Predicate, Random, type Scope } from "effect"
-import type { Asked, RequestFailed, ServiceClient } from "../ServiceClient.js"
+import type { RequestFailed, RequestOptions, ServiceClient } from "../ServiceClient.js"
 import { keep, type Pace, pick } from "./DemoTraffic.js"
 
 // Uploads files for two workspaces and pulls them. A third workspace has files that no puller fetches: see
@@ -35,11 +35,11 @@ const idsIn = (listing: unknown): ReadonlyArray<string> => {
 /** Pulls waiting files and acknowledges most of them, so that some stay unacknowledged. */
 const fetchAll = (service: ServiceClient, workspace: string, token: string): Effect.Effect<void, RequestFailed> =>
   Effect.gen(function* () {
-    const asked: Asked = { token }
-    for (const id of idsIn(yield* service.ask("GET", `/uploads/${workspace}`, asked))) {
-      yield* service.ask("GET", `/uploads/${workspace}/${id}/content`, asked)
-      const hesitates = (yield* Random.nextIntBetween(0, 4)) === 0
-      if (!hesitates) yield* service.ask("POST", `/uploads/${workspace}/${id}/ack`, asked)
+    const options: RequestOptions = { token }
+    for (const id of idsIn(yield* service.ask("GET", `/uploads/${workspace}`, options))) {
+      yield* service.ask("GET", `/uploads/${workspace}/${id}/content`, options)
+      const skipsAck = (yield* Random.nextIntBetween(0, 4)) === 0
+      if (!skipsAck) yield* service.ask("POST", `/uploads/${workspace}/${id}/ack`, options)
     }
   })
 

@@ -22,7 +22,7 @@ const ofUnknownKeys = (environment: Environment) => {
 }
 
 /** Reports settings that are valid but leave the API unusable or unprotected. */
-const ofDoors = Effect.gen(function* () {
+const ofExposure = Effect.gen(function* () {
   const { adminToken, viewerToken } = yield* ServerConfig
   const { embedded } = yield* DatabaseConfig
   return Option.isNone(adminToken) && Option.isNone(viewerToken) && !embedded
@@ -30,7 +30,7 @@ const ofDoors = Effect.gen(function* () {
     : []
 }).pipe(
   Effect.provide([ServerConfig.layer, DatabaseConfig.layer, ClusterConfig.layer]),
-  Effect.catchTag("OpenDoorRefused", (error) =>
+  Effect.catchTag("UnprotectedAddress", (error) =>
     Effect.succeed([fail(error.message, "Set NIGHTSHIFT_ADMIN_TOKEN, or HOST to a loopback address.")])
   )
 )
@@ -38,7 +38,7 @@ const ofDoors = Effect.gen(function* () {
 /** Checks whether the service would start with these settings. */
 export const look = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
   Settings.validate.pipe(
-    Effect.zipRight(ofDoors),
+    Effect.zipRight(ofExposure),
     Effect.catchAll((error) => Effect.succeed(ofBadKeys(error))),
     Effect.map((found) => [...found, ...ofUnknownKeys(environment)]),
     Effect.map((found) => {

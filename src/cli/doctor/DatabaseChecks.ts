@@ -124,9 +124,9 @@ export const clock: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseTime> =
   const time = yield* DatabaseTime
   const offset = yield* time.offsetMillis
   const uncertainty = yield* time.uncertaintyMillis
-  const said = `This machine's clock is ${shown(offset)} ${offset > 0 ? "behind" : "ahead of"} the database's, give or take ${shown(uncertainty)}`
+  const summary = `This machine's clock is ${shown(offset)} ${offset > 0 ? "behind" : "ahead of"} the database's, give or take ${shown(uncertainty)}`
   const fix =
     "Jobs use the database's time and are not affected. Enable NTP on this machine to get correct log timestamps."
-  const found = Math.abs(offset) < noticeable ? ok(`${said}.`) : warn(`${said}.`, fix)
+  const found = Math.abs(offset) < noticeable ? ok(`${summary}.`) : warn(`${summary}.`, fix)
   return [{ check: "clock", ...found }]
 })

@@ -82,11 +82,11 @@ const onTime = Effect.zipWith(
 
 const versionFinding = (version: number, where: string): Finding => {
   const major = Math.floor(version / 10_000)
-  const said = `PostgreSQL ${major}.${version % 10_000} at ${where}`
+  const server = `PostgreSQL ${major}.${version % 10_000} at ${where}`
   const fix = `It will probably work. This release is tested with PostgreSQL up to ${newestTested}.`
   return {
     check: "database",
-    ...(major <= newestTested ? ok(`${said}.`) : warn(`${said} is newer than the tested versions.`, fix))
+    ...(major <= newestTested ? ok(`${server}.`) : warn(`${server} is newer than the tested versions.`, fix))
   }
 }
 

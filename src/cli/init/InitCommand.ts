@@ -7,13 +7,13 @@ import * as Package from "../../database/Package.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { files } from "./InitTemplate.js"
 
-/** Files of the project exist already. Nothing was written. */
+/** Some of the project's files already exist. Nothing was written. */
 class FilesExist extends Schema.TaggedError<FilesExist>()("FilesExist", {
   folder: Schema.String,
   files: Schema.Array(Schema.String)
 }) {
   override get message(): string {
-    return `${this.folder} already has ${this.files.join(", ")}, and init overwrites nothing. Choose another folder: \`nightshift init my-jobs\`.`
+    return `${this.folder} already contains ${this.files.join(", ")}, and init does not overwrite files. Choose another folder: \`nightshift init my-jobs\`.`
   }
 }
 
@@ -22,12 +22,12 @@ class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.file} could not be written: ${this.reason}.`
+    return `Cannot write ${this.file}: ${this.reason}. Fix the problem or choose another folder.`
   }
 }
 
 const folder = Args.text({ name: "folder" }).pipe(
-  Args.withDescription("Where to write the project; it is created if it does not exist."),
+  Args.withDescription("Folder of the project, created if it does not exist (default: this folder)."),
   Args.withDefault(".")
 )
 
@@ -35,7 +35,7 @@ const writeNew = (path: string, text: string) =>
   Effect.try({
     try: () => {
       mkdirSync(dirname(path), { recursive: true })
-      // Fails if another program has created the file since it was looked for.
+      // wx: fails if another program has created the file since the check.
       writeFileSync(path, text, { flag: "wx" })
     },
     catch: (error) => new WriteFailed({ file: path, reason: error instanceof Error ? error.message : String(error) })
@@ -51,7 +51,6 @@ const init = (given: string) =>
     return { folder: target, files: Object.keys(project) }
   })
 
-/** `nightshift init` */
 export const command = Command.make("init", { folder, json: CommonOptions.json }, ({ folder, json }) =>
   Effect.gen(function* () {
     const written = yield* init(folder)

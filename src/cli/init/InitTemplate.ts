@@ -49,7 +49,7 @@ export const greet = job("greet", {
   timeout: "30s"
 })
 
-/** \`nightshift serve --app ./src/jobs.ts\` runs these. An error that is thrown is retried. */
+/** \`nightshift serve --app ./src/jobs.ts\` runs these. If a handler throws, the job is retried. */
 export const handlers = [
   greet.handle(async ({ name }, { attempt, log }) => {
     log.info(\`greeting \${name}, attempt \${attempt}\`)
@@ -63,7 +63,7 @@ const test = `import { testShift } from "nightshift/testing"
 import { expect, it } from "vitest"
 import { greet, handlers } from "../src/jobs.js"
 
-// Jobs are in memory and only the test moves the clock: no database, no waiting.
+// Runs the handlers in memory on a virtual clock that only the test moves. Needs no database.
 
 it("greets tomorrow, not today", async () => {
   const shift = await testShift({ handlers })
@@ -117,8 +117,8 @@ const readme = (name: string) => `# ${name}
 
 \`\`\`sh
 npm install
-npm test            # the handlers on virtual time; needs no database
-npm run dev         # the service on an embedded PostgreSQL; prints a link to Mission Control
+npm test            # runs the handlers on virtual time; needs no database
+npm run dev         # starts the service on an embedded PostgreSQL and prints a link to Mission Control
 npx nightshift enqueue greet --payload '{"name": "Ada"}'     # in a second terminal
 \`\`\`
 

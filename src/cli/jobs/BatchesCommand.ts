@@ -81,7 +81,7 @@ const details = (batch: Batch, now: number): string => {
   const followUp =
     batch.followUp === undefined
       ? "none"
-      : `${printable(batch.followUp.kind)} ${batch.followUpId ?? "when all have ended"}`
+      : `${printable(batch.followUp.kind)} ${batch.followUpId ?? "once all jobs have ended"}`
   const facts: ReadonlyArray<readonly [string, string]> = [
     ["id", batch.id],
     ...(batch.name === undefined ? [] : [["name", printable(batch.name)] as const]),

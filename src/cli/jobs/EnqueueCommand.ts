@@ -61,7 +61,11 @@ const readMeta = (text: Option.Option<string>) =>
   Effect.gen(function* () {
     if (Option.isNone(text)) return undefined
     const meta = yield* EnqueueOptions.parsePayload(text.value, "--meta")
-    return Predicate.isRecord(meta) ? meta : yield* new UsageError({ message: "--meta must be a JSON object." })
+    return Predicate.isRecord(meta)
+      ? meta
+      : yield* new UsageError({
+          message: `--meta must be a JSON object like {"order":"A-17"}, got ${JSON.stringify(text.value)}.`
+        })
   })
 
 interface DedupeFlags {
@@ -92,7 +96,7 @@ const optionOf = (field: string) => {
   return `--${field.replace(".", "-").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
-const say = (json: boolean, { _tag, id }: Enqueued) => {
+const printOutcome = (json: boolean, { _tag, id }: Enqueued) => {
   const outcome = _tag === "Enqueued" ? "enqueued" : "deduplicated"
   return Console.log(json ? JSON.stringify({ id, outcome }) : `${outcome} ${id}`)
 }
@@ -121,7 +125,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
       const jobs = yield* JobRequests.resolve([request], { force: given.force, check: true })
       // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
       const enqueued = yield* transactions.run(queue.enqueue(jobs))
-      yield* Effect.forEach(enqueued, (outcome) => say(given.json, outcome), { discard: true })
+      yield* Effect.forEach(enqueued, (outcome) => printOutcome(given.json, outcome), { discard: true })
     }).pipe(Effect.provide(QueueLayer.layerForCommand))
   }).pipe(
     Effect.catchTag("InvalidJob", ({ field, reason }) => {

@@ -101,7 +101,7 @@ const readStdin = async (): Promise<string> => {
   for await (const chunk of process.stdin) {
     bytes += chunk.length
     // Stop reading early. The factor of 2 leaves room for whitespace, which does not count towards the payload limit.
-    if (bytes > 2 * limits.payloadBytes) throw new Error("it exceeds the maximum payload size")
+    if (bytes > 2 * limits.payloadBytes) throw new Error("it exceeds the maximum payload size of 1 MiB")
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString("utf8")

@@ -46,7 +46,7 @@ export interface JobAct {
   readonly action: Action
   readonly about: string
   readonly act: (jobAdmin: typeof JobAdmin.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
-  readonly said: (job: StoredJob) => string
+  readonly report: (job: StoredJob) => string
 }
 
 const view = ({ id, job, refusal }: Outcome) => ({
@@ -56,7 +56,7 @@ const view = ({ id, job, refusal }: Outcome) => ({
 })
 
 /** Runs the action for each job in turn. A rejected job does not stop the others; a database error does. */
-const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
+const performEach = ({ act, action, report }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
   Effect.gen(function* () {
     const jobAdmin = yield* JobAdmin
     const search = yield* JobSearch
@@ -68,7 +68,7 @@ const performEach = ({ act, action, said }: JobAct, ids: ReadonlyArray<JobId>, j
           before: JobSummary.of(before),
           ...(action === "delete" ? {} : { after: JobSummary.of(after) })
         })),
-        Effect.tap(([, job]) => (json ? Effect.void : Console.log(said(job)))),
+        Effect.tap(([, job]) => (json ? Effect.void : Console.log(report(job)))),
         Effect.map(([, job]): Outcome => ({ id, job, refusal: undefined })),
         Effect.catchTags({ JobNotFound: refused, JobNotInState: refused, DedupeKeyHeld: refused })
       )
@@ -101,19 +101,19 @@ export const cancel = command("cancel", {
   action: "cancel",
   about: "Cancel jobs. Waiting jobs are cancelled immediately; running jobs are asked to stop.",
   act: (jobAdmin, id) => jobAdmin.cancel(id),
-  said: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
+  report: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
 })
 
 export const requeue = command("requeue", {
   action: "requeue",
   about: "Run finished jobs again from attempt 1. A filter without --state selects dead jobs.",
   act: (jobAdmin, id) => jobAdmin.requeue(id),
-  said: ({ id }) => `requeued ${id}`
+  report: ({ id }) => `requeued ${id}`
 })
 
 export const remove = command("delete", {
   action: "delete",
   about: "Delete jobs that are not running.",
   act: (jobAdmin, id) => jobAdmin.remove(id),
-  said: ({ id }) => `deleted ${id}`
+  report: ({ id }) => `deleted ${id}`
 })

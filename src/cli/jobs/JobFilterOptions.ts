@@ -62,7 +62,7 @@ export const options = {
   text: optionalText("text", "Only jobs with this text in the last error."),
   shape: optionalText(
     "shape",
-    "Only jobs with this error pattern: the first line, with numbers and ids replaced by #."
+    "Only jobs with this error shape: the first line of the last error, with numbers and ids replaced by #."
   ),
   batch: Options.text("batch").pipe(
     Options.mapEffect((text) =>

@@ -30,7 +30,7 @@ export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): string =>
 const sampleSize = 10
 const countedUpTo = 100_000
 
-const said: Readonly<Record<Action, string>> = {
+const pastTense: Readonly<Record<Action, string>> = {
   cancel: "cancelled",
   requeue: "requeued",
   "run-now": "made due",
@@ -50,7 +50,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
   })
 
 /** Runs the operation to its end. A pod may work on it at the same time; then this process waits and polls. */
-const carryOut = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
+const runToEnd = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
   Effect.gen(function* () {
     const operations = yield* Operations
     const stepped = yield* operations.step(id)
@@ -58,7 +58,7 @@ const carryOut = (id: string): Effect.Effect<Operation, OperationNotFound | Data
     yield* ProgressBar.show(operation)
     if (operation.status !== "running") return operation
     if (Option.isNone(stepped)) yield* Effect.sleep("200 millis")
-    return yield* carryOut(id)
+    return yield* runToEnd(id)
   })
 
 const view = ({ action, done, error, failed, id, skipped, status, total }: Operation) => ({
@@ -96,8 +96,8 @@ export const perform = (given: {
         ({ total }) => ({ after: { filter: JobsFilter.view(filter), total } })
       )
     )
-    const ended = yield* carryOut(begun.id)
-    yield* Console.log(json ? JSON.stringify(view(ended), null, 2) : `${said[action]} ${ended.done} jobs`)
+    const ended = yield* runToEnd(begun.id)
+    yield* Console.log(json ? JSON.stringify(view(ended), null, 2) : `${pastTense[action]} ${ended.done} jobs`)
     const reasons = [
       ...Object.entries(ended.skipped).map(([why, count]) => `${count} skipped: ${why.replaceAll("_", " ")}.`),
       ...(ended.failed > 0 ? [`${ended.failed} failed.`] : []),

@@ -24,8 +24,8 @@ const listOptions = {
   ...CommonOptions.database,
   ...JobFilterOptions.options,
   limit: Options.integer("limit").pipe(
-    Options.withDescription(`Maximum number of jobs, up to ${pageLimits.most} (default ${pageLimits.usual}).`),
-    Options.withDefault<number>(pageLimits.usual)
+    Options.withDescription(`Maximum number of jobs, up to ${pageLimits.most} (default ${pageLimits.default}).`),
+    Options.withDefault<number>(pageLimits.default)
   ),
   cursor: Options.text("cursor").pipe(
     Options.withDescription("Cursor returned by the previous page."),

@@ -30,8 +30,8 @@ interface Given {
   readonly directory: Parameters<typeof CommonOptions.databaseFlags>[0]["directory"]
 }
 
-/** Changes the queue's settings and prints `said`, or the queue as JSON. */
-export const change = (given: Given, patch: QueueSettingsPatch, said: string) =>
+/** Changes the queue's settings and prints `message`, or the queue as JSON. */
+export const change = (given: Given, patch: QueueSettingsPatch, message: string) =>
   Effect.gen(function* () {
     const queues = yield* Queues
     const audited = yield* Audited.make
@@ -42,7 +42,7 @@ export const change = (given: Given, patch: QueueSettingsPatch, said: string) =>
       })),
       Operator.acting(given.reason)
     )
-    if (!given.json) return yield* Console.log(said)
+    if (!given.json) return yield* Console.log(message)
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
     const counted = counts.find(({ queue }) => queue === given.queue)
     const lately = yield* Effect.flatMap(ThroughputCache, (cache) => cache.sums)

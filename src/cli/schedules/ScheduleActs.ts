@@ -57,7 +57,7 @@ const view = ({ name, refusal, schedule }: Outcome) => ({
 export interface ScheduleAct {
   readonly name: "edit" | "trigger"
   readonly act: (name: string) => Effect.Effect<StoredSchedule, Refusal | DatabaseError, QueueLayer.QueueServices>
-  readonly said: (schedule: StoredSchedule) => string
+  readonly report: (schedule: StoredSchedule) => string
 }
 
 const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule, StoredSchedule]) =>
@@ -75,7 +75,7 @@ const perform = (given: Given, what: ScheduleAct) =>
         Effect.succeed({ name, schedule: undefined, refusal })
       return Effect.zip(schedules.get(name), what.act(name)).pipe(
         audited(`schedule.${what.name}`, name, (seen) => seenOf(what, seen)),
-        Effect.tap(([, schedule]) => (given.json ? Effect.void : Console.log(what.said(schedule)))),
+        Effect.tap(([, schedule]) => (given.json ? Effect.void : Console.log(what.report(schedule)))),
         Effect.map(([, schedule]): Outcome => ({ name, schedule, refusal: undefined })),
         Effect.catchTags({
           ScheduleNotFound: refused,
@@ -99,21 +99,21 @@ const perform = (given: Given, what: ScheduleAct) =>
 const switching = (enabled: boolean) => (name: string) =>
   Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => after))
 
-const saidEnabled = ({ name, nextFireAt }: StoredSchedule) =>
+const reportEnabled = ({ name, nextFireAt }: StoredSchedule) =>
   `enabled ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
 
 export const enable = Command.make("enable", options, (given) =>
-  perform(given, { name: "edit", act: switching(true), said: saidEnabled })
+  perform(given, { name: "edit", act: switching(true), report: reportEnabled })
 ).pipe(Command.withDescription("Enable schedules. They fire again from their next run on."))
 
 export const disable = Command.make("disable", options, (given) =>
-  perform(given, { name: "edit", act: switching(false), said: ({ name }) => `disabled ${name}` })
+  perform(given, { name: "edit", act: switching(false), report: ({ name }) => `disabled ${name}` })
 ).pipe(Command.withDescription("Disable schedules. They stay disabled even if code declares them again."))
 
 export const triggerNow = Command.make("trigger", options, (given) =>
   perform(given, {
     name: "trigger",
     act: (name) => Effect.flatMap(Caller, ({ who }) => trigger(name, who)),
-    said: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
+    report: ({ lastJobId, name }) => `triggered ${name}: ${lastJobId}`
   })
 ).pipe(Command.withDescription("Enqueue a job of each schedule now."))

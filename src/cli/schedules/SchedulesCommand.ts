@@ -24,7 +24,7 @@ export const localTime = (millis: number, timeZone: string): string =>
     onSome: DateTime.formatIsoOffset
   }).replace(/\.\d{3}/, "")
 
-const said: Readonly<Record<HistoryView.RunView["outcome"], string>> = {
+const outcomeNames: Readonly<Record<HistoryView.RunView["outcome"], string>> = {
   fired: "fired",
   caughtUp: "caught up",
   triggered: "triggered",
@@ -41,7 +41,7 @@ const runRow = (timezone: string, now: number) => (run: HistoryView.RunView) => 
   return [
     at === since ? last : `${localTime(since, timezone)} to ${last}`,
     age(at, now),
-    run.by === null ? said[run.outcome] : `${said[run.outcome]} by ${printable(run.by)}`,
+    run.by === null ? outcomeNames[run.outcome] : `${outcomeNames[run.outcome]} by ${printable(run.by)}`,
     run.jobId ?? "-",
     run.jobId === null ? "-" : (run.jobState ?? "deleted")
   ]
@@ -106,8 +106,8 @@ export const list = Command.make("list", { ...CommonOptions.database, json: Comm
 ).pipe(Command.withDescription("List schedules by name."))
 
 const count = Options.integer("count").pipe(
-  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.usual}).`),
-  Options.withDefault<number>(previewLimits.usual)
+  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.default}).`),
+  Options.withDefault<number>(previewLimits.default)
 )
 
 export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>

@@ -4,7 +4,7 @@ import type { Report } from "../../testing/simulation/Report.js"
 
 // A range of seeds, run in this process or in a worker.
 
-/** What all seeds of a command have in common. */
+/** Options that apply to all seeds of a command. */
 export interface Wanted {
   readonly pods?: number | undefined
   readonly jobs?: number | undefined
@@ -15,7 +15,7 @@ export interface SeedBatch {
   readonly count: number
 }
 
-/** Plain data: it also travels between processes. */
+/** Plain data, because workers send it to their parent process. */
 export interface BatchResult extends SeedBatch {
   /** One fingerprint per seed, in order. */
   readonly fingerprints: ReadonlyArray<string>

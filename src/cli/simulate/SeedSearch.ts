@@ -6,7 +6,7 @@ import * as ProgressBar from "../ProgressBar.js"
 import * as SeedBatch from "./SeedBatch.js"
 import * as SeedWorkers from "./SeedWorkers.js"
 
-/** Seeds per batch: enough to hide the messages, few enough to keep all workers busy until the end. */
+/** Seeds per batch: enough to make the cost of messages negligible, few enough to keep all workers busy until the end. */
 const perBatch = 20
 
 export interface Search extends SeedBatch.SeedBatch {

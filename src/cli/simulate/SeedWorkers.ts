@@ -2,10 +2,10 @@ import { type ChildProcess, fork } from "node:child_process"
 import { Effect, Schema, type Scope } from "effect"
 import { type BatchResult, run, type SeedBatch, type Wanted } from "./SeedBatch.js"
 
-// Runs batches of seeds in child processes of this command, one per core. Each child is this same program, and
-// takes batches from its parent instead of options.
+// Runs batches of seeds in child processes, one per core. A child runs this same command and receives its batches from
+// the parent over IPC instead of from options.
 
-/** Young objects of a run survive for long. With V8's default of 16 MB, a fifth of the time goes into copying them. */
+/** A run's objects live long. With V8's default young generation of 16 MB, copying them takes a fifth of the time. */
 const execArgv = ["--max-semi-space-size=64", "--min-semi-space-size=32"]
 
 interface Request {
@@ -18,25 +18,25 @@ export class WorkerEnded extends Schema.TaggedError<WorkerEnded>()("WorkerEnded"
   how: Schema.String
 }) {
   override get message(): string {
-    return `A simulation process ended (${this.how}) while it ran the seeds from ${this.from}. Run them with --workers 1 to see why.`
+    return `A simulation process exited (${this.how}) while running a batch of seeds that starts at ${this.from}. Run it with --seed ${this.from} --runs 20 --workers 1 to see the error.`
   }
 }
 
-/** A parent with an IPC channel started this process with the flags of a worker. */
+/** Whether this process was started as a worker: with an IPC channel and with the flags above. */
 export const isWorker = (): boolean =>
   process.send !== undefined && execArgv.every((flag) => process.execArgv.includes(flag))
 
-/** The next request; undefined when the parent has disconnected. The parent sends one at a time. */
+/** Waits for the next request. Returns undefined when the parent disconnects. The parent sends one request at a time. */
 const nextRequest = Effect.async<Request | undefined>((resume) => {
-  const asked = (request: Request) => {
+  const onRequest = (request: Request) => {
     process.off("disconnect", left)
     resume(Effect.succeed(request))
   }
   const left = () => {
-    process.off("message", asked)
+    process.off("message", onRequest)
     resume(Effect.succeed(undefined))
   }
-  process.once("message", asked)
+  process.once("message", onRequest)
   process.once("disconnect", left)
 })
 
@@ -53,7 +53,7 @@ export interface Worker {
   readonly run: (batch: SeedBatch, wanted: Wanted) => Effect.Effect<BatchResult, WorkerEnded>
 }
 
-const ask = (child: ChildProcess, request: Request): Effect.Effect<BatchResult, WorkerEnded> =>
+const sendBatch = (child: ChildProcess, request: Request): Effect.Effect<BatchResult, WorkerEnded> =>
   Effect.async((resume) => {
     const answered = (result: BatchResult) => {
       child.off("exit", ended)
@@ -69,7 +69,7 @@ const ask = (child: ChildProcess, request: Request): Effect.Effect<BatchResult, 
     child.send(request)
   })
 
-/** Starts a worker that ends with the Scope. */
+/** Starts a worker, which is killed when the Scope closes. */
 export const start: Effect.Effect<Worker, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() =>
@@ -80,5 +80,5 @@ export const start: Effect.Effect<Worker, never, Scope.Scope> = Effect.map(
     ),
     (child) => Effect.sync(() => void child.kill("SIGKILL"))
   ),
-  (child) => ({ run: (batch, wanted) => ask(child, { batch, wanted }) })
+  (child) => ({ run: (batch, wanted) => sendBatch(child, { batch, wanted }) })
 )

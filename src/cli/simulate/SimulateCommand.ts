@@ -37,12 +37,12 @@ const plan = Options.text("plan").pipe(
   Options.optional
 )
 const keepGoing = Options.boolean("keep-going").pipe(
-  Options.withDescription("Run all seeds even if one violates an invariant, and list those that do.")
+  Options.withDescription("Run all seeds even if one violates an invariant, and list the seeds that do.")
 )
 const coverage = Options.boolean("coverage").pipe(
   Options.withDescription("Print how often each operation was hit by each fault.")
 )
-const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run, on one process."))
+const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run. Uses one process."))
 
 const within = (name: string, value: number, most: number) =>
   value >= 1 && value <= most
@@ -84,8 +84,8 @@ const covered = (found: Found): ReadonlyArray<string> => {
   const hits = operations.reduce((sum, { hits }) => sum + Object.values(hits).reduce((all, count) => all + count, 0), 0)
   const untouched = Coverage.untouched(found.coverage)
   return [
-    `faults: ${counted(hits)} in ${counted(total)} operations; ${operations.length - untouched.length} of ${operations.length} kinds of operations met every fault that can hit them`,
-    ...(untouched.length === 0 || found.ran < 1_000 ? [] : [`not yet met: ${untouched.join("; ")}`])
+    `faults: ${counted(hits)} in ${counted(total)} operations; ${operations.length - untouched.length} of ${operations.length} kinds of operations were hit by every applicable fault`,
+    ...(untouched.length === 0 || found.ran < 1_000 ? [] : [`not hit yet: ${untouched.join("; ")}`])
   ]
 }
 

@@ -102,7 +102,7 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
   /**
    * Sends a request and aborts the response when `use` ends, so that an unread body does not keep the connection open.
    */
-  const asking = <A, E>(path: string, init: RequestInit, use: (response: Response) => Effect.Effect<A, E>) =>
+  const send = <A, E>(path: string, init: RequestInit, use: (response: Response) => Effect.Effect<A, E>) =>
     Effect.acquireUseRelease(
       Effect.sync(() => new AbortController()),
       ({ signal }) =>
@@ -122,7 +122,7 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
 
   return {
     /** Returns the waiting files, oldest first. */
-    list: asking("", {}, (response) =>
+    list: send("", {}, (response) =>
       Effect.gen(function* () {
         if (response.status !== 200) return yield* refusal(response)
         const body = yield* Effect.tryPromise({ try: (): Promise<unknown> => response.json(), catch: unreachable })
@@ -143,7 +143,7 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
      */
     content: (file: WaitingFile, from: number, take: Taker) => {
       const headers = from === 0 ? {} : { range: `bytes=${from}-`, "if-range": `"${file.sha256}"` }
-      return asking(`/${file.id}/content`, { headers }, (response) =>
+      return send(`/${file.id}/content`, { headers }, (response) =>
         Effect.gen(function* () {
           if (response.status === 404) return yield* new FileGone()
           if (response.status !== 200 && response.status !== 206) return yield* refusal(response)
@@ -163,7 +163,7 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
 
     /** Acknowledges a file. Fails with FileGone if it was already acknowledged or has expired. */
     ack: (id: UploadId) =>
-      asking(
+      send(
         `/${id}/ack`,
         { method: "POST" },
         (response): Effect.Effect<void, FileGone | ServiceRefused | ServiceUnreachable> => {

@@ -66,7 +66,7 @@ export const round = (client: PullClient, folder: PullFolder, listeners: Listene
     yield* Effect.forEach(yield* folder.delivered, acknowledge, { discard: true })
     const files = yield* client.list
     if (files.length < mostListed) yield* folder.keepOnly(new Set(files.map(({ id }) => id)))
-    const went = yield* Effect.forEach(files, pull)
-    const pulled = went.filter(Boolean).length
+    const results = yield* Effect.forEach(files, pull)
+    const pulled = results.filter(Boolean).length
     return { pulled, missed: files.length - pulled }
   })

@@ -30,8 +30,8 @@ const id = Args.text({ name: "execution" }).pipe(
 const oneOptions = { id, ...CommonOptions.database, json: CommonOptions.json }
 const actOptions = { ...oneOptions, reason: Operator.reason }
 
-const json = (name: string, about: string, usual: string) =>
-  Options.text(name).pipe(Options.withDescription(`${about} (default ${usual}).`), Options.withDefault(usual))
+const json = (name: string, about: string, fallback: string) =>
+  Options.text(name).pipe(Options.withDescription(`${about} (default ${fallback}).`), Options.withDefault(fallback))
 
 const parsed = (option: string, text: string) =>
   Effect.try({
@@ -39,7 +39,7 @@ const parsed = (option: string, text: string) =>
     catch: () => new UsageError({ message: `--${option} must be valid JSON, got ${JSON.stringify(text)}.` })
   })
 
-/** The execution's id, given that or the id of its job. */
+/** Returns the execution's id, given that id or the id of its job. */
 const executionOf = (given: string) =>
   isId(given)
     ? Effect.flatMap(Workflows, (workflows) => Effect.map(workflows.show(given), ({ execution }) => execution))
@@ -48,7 +48,7 @@ const executionOf = (given: string) =>
 const waitText =
   (now: number) =>
   ({ dueAt, kind, name, remaining }: Deferred) => {
-    const until = dueAt === undefined ? "" : ` until ${age(dueAt, now)}`
+    const until = dueAt === undefined ? "" : `, ${kind === "signal" ? "times out" : "due"} ${age(dueAt, now)}`
     const left = remaining === undefined ? "" : ` (${remaining} left)`
     return `${kind} "${printable(name)}"${left}${until}`
   }
@@ -76,7 +76,7 @@ export const list = Command.make(
       Options.optional
     ),
     prefix: Options.text("prefix").pipe(
-      Options.withDescription("Only executions whose id begins with this text."),
+      Options.withDescription("Only executions whose id starts with this text."),
       Options.optional
     ),
     limit: Options.integer("limit").pipe(
@@ -169,15 +169,19 @@ export const start = Command.make(
   "start",
   {
     workflow: Args.text({ name: "workflow" }).pipe(Args.withDescription("The workflow's name.")),
-    key: Args.text({ name: "key" }).pipe(Args.withDescription("One execution per workflow and key.")),
+    key: Args.text({ name: "key" }).pipe(
+      Args.withDescription("Key of the execution. A second start with the same key returns the existing execution.")
+    ),
     ...CommonOptions.database,
     payload: json("payload", "The payload as JSON", "{}"),
     queue: Options.text("queue").pipe(
-      Options.withDescription("The queue, if not the workflow's own."),
+      Options.withDescription("The queue (default: the workflow's queue)."),
       Options.optional
     ),
     force: Options.boolean("force").pipe(
-      Options.withDescription("Accept a workflow that no pod has registered and a payload that does not fit it.")
+      Options.withDescription(
+        "Accept a workflow that no pod has registered and a payload that does not match its schema."
+      )
     ),
     json: CommonOptions.json
   },
@@ -188,8 +192,8 @@ export const start = Command.make(
       const queue = Option.getOrUndefined(given.queue)
       yield* Effect.gen(function* () {
         const started = yield* startExecution({ workflow, key, payload, queue, force })
-        const said = started.outcome === "started" ? "started" : "exists already:"
-        yield* Console.log(given.json ? JSON.stringify(started, null, 2) : `${said} ${started.execution}`)
+        const message = started.outcome === "started" ? "started" : "already exists:"
+        yield* Console.log(given.json ? JSON.stringify(started, null, 2) : `${message} ${started.execution}`)
       }).pipe(Effect.provide(QueueLayer.layerForCommand))
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("Start an execution, once per key."))
@@ -214,20 +218,24 @@ export const signal = Command.make(
         const outcome = yield* workflows
           .signal({ execution, name: given.name, value })
           .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name: given.name, outcome } })))
-        const said =
+        const message =
           outcome === "completed"
             ? `sent ${given.name} to ${execution}`
-            : `${execution} has a value for ${given.name} already; it stays`
-        yield* Console.log(given.json ? JSON.stringify({ execution, outcome }, null, 2) : said)
+            : `${execution} already has a value for ${given.name}, which is unchanged`
+        yield* Console.log(given.json ? JSON.stringify({ execution, outcome }, null, 2) : message)
       }).pipe(Operator.acting(given.reason), Effect.provide(QueueLayer.layerForCommand))
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Send a signal. It is kept if the execution does not wait for it yet."))
+).pipe(
+  Command.withDescription("Send a signal. A signal that arrives before its execution waits for it is kept until then.")
+)
 
 export const cancel = Command.make(
   "cancel",
   {
     ...actOptions,
-    now: Options.boolean("now").pipe(Options.withDescription("End it at once and undo no step."))
+    now: Options.boolean("now").pipe(
+      Options.withDescription("End the execution immediately, without undoing its steps.")
+    )
   },
   (given) =>
     Effect.gen(function* () {
@@ -238,16 +246,16 @@ export const cancel = Command.make(
         .cancel(execution, { now: given.now })
         .pipe(audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now: given.now, cancelled } })))
       const children = cancelled > 1 ? ` and ${cancelled - 1} children` : ""
-      const said = given.now
-        ? `ended ${execution}${children}; no step was undone`
+      const message = given.now
+        ? `ended ${execution}${children}; its steps were not undone`
         : `cancelling ${execution}${children}`
-      yield* Console.log(given.json ? JSON.stringify({ execution, cancelled }, null, 2) : said)
+      yield* Console.log(given.json ? JSON.stringify({ execution, cancelled }, null, 2) : message)
     }).pipe(
       Operator.acting(given.reason),
       Effect.provide(QueueLayer.layerForCommand),
       Settings.configured(CommonOptions.databaseFlags(given))
     )
-).pipe(Command.withDescription("Cancel an execution and its children; their steps are undone."))
+).pipe(Command.withDescription("Cancel an execution and its children, and undo their steps."))
 
 export const retry = Command.make("retry", actOptions, (given) =>
   Effect.gen(function* () {
@@ -270,7 +278,7 @@ export const fork = Command.make(
     ...actOptions,
     step: Args.text({ name: "step" }).pipe(Args.withDescription("The first step that runs again.")),
     as: Options.text("as").pipe(
-      Options.withDescription("Id of the new execution; made up if absent."),
+      Options.withDescription("Id of the new execution (default: generated)."),
       Options.optional
     )
   },

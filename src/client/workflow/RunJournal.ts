@@ -116,6 +116,12 @@ export class RunJournal {
     return this.deferreds.find((each) => each.kind === kind && each.name === name)
   }
 
+  /** When a wait began: now, or before the execution was suspended on it. */
+  begunAt(kind: WaitKind, name: string, now: number): number {
+    const wait = this.deferred(kind, name)
+    return wait?.waiting === true ? wait.createdAt : now
+  }
+
   /** The place of a step's result in the journal, which is also its turn to be delivered. */
   sequenceOf(name: string): number {
     const place = this.places.get(name)

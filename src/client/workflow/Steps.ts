@@ -126,7 +126,7 @@ export const make = (run: WorkflowRun): Step => {
       "children",
       name,
       (numbered, settle) => {
-        const startedAt = run.now()
+        const startedAt = run.journal.begunAt("children", numbered, run.now())
         const step = { name: numbered, kind: "children" } as const
         const begin = async (stepName: string): Promise<undefined> => {
           const jobs = items.map((item, index) =>
@@ -160,7 +160,7 @@ export const make = (run: WorkflowRun): Step => {
       "signal",
       name,
       (numbered, settle) => {
-        const startedAt = run.now()
+        const startedAt = run.journal.begunAt("signal", numbered, run.now())
         const step = { name: numbered, kind: "signal" } as const
         const take = ({ exit }: Deferred) =>
           run.busy(async () => {
@@ -243,7 +243,7 @@ export const make = (run: WorkflowRun): Step => {
         "sleep",
         name,
         (numbered, settle) => {
-          const startedAt = run.now()
+          const startedAt = run.journal.begunAt("sleep", numbered, run.now())
           const dueAt = run.journal.deferred("sleep", numbered)?.dueAt ?? startedAt + millisOf(name, duration)
           const wake = () =>
             run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)

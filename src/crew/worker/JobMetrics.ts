@@ -1,14 +1,25 @@
+import type { Tracer } from "effect"
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { DeadReason } from "../../core/StoredJob.js"
 import type { AttemptEnd, Became, End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"
 import type { Tally } from "../../telemetry/Tally.js"
+import type { ExecutionEnd } from "../../telemetry/WorkflowTally.js"
+import * as ProcessSpan from "./ProcessSpan.js"
 
 /** Start and end of a run. */
 interface Span {
   readonly began: number
   readonly over: number
+}
+
+/** Called when the end of a workflow execution is written. */
+type OnExecution = (job: ClaimedJob, end: ExecutionEnd, now: number) => void
+
+const executionEnd = (became: Became, reason: DeadReason | undefined): ExecutionEnd => {
+  if (became === "done") return "completed"
+  return reason === "cancelled" ? "cancelled" : "failed"
 }
 
 /**
@@ -28,6 +39,7 @@ class CountedEnd implements AttemptEnd {
     readonly end: End,
     private readonly span: Span | undefined,
     private readonly tally: KindTally,
+    private readonly onExecution: OnExecution,
     readonly unanswered?: ReadonlyArray<AttemptEnd>
   ) {
     this.id = job.id
@@ -44,15 +56,23 @@ class CountedEnd implements AttemptEnd {
     // Waiting is neither a result nor a retry.
     if (end._tag === "Suspended") return
     if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
+    const why = reason ?? (end._tag === "Dead" ? end.reason : "cancelled")
     if (became === "done") tally.completed(now)
-    else if (became === "dead") tally.died(1, reason ?? (end._tag === "Dead" ? end.reason : "cancelled"), now)
+    else if (became === "dead") tally.died(1, why, now)
     else if (span !== undefined) tally.retried(now)
+    if (this.job.execution !== undefined && became !== "pending")
+      this.onExecution(this.job, executionEnd(became, why), now)
   }
 }
 
 /** Counts the runs of one queue. Counters are looked up once per kind, because this runs for every job. */
-export const make = (tally: typeof Tally.Service, queue: string) => {
+export const make = (tally: typeof Tally.Service, queue: string, tracer: Tracer.Tracer | undefined) => {
   const kinds = new Map<string, KindTally>()
+
+  const onExecution: OnExecution = (job, end, now) => {
+    tally.workflows.ended(job.kind, end)
+    if (tracer !== undefined) ProcessSpan.ofExecution(tracer, job, end, now)
+  }
 
   const of = (kind: string): KindTally => {
     const known = kinds.get(kind)
@@ -71,10 +91,10 @@ export const make = (tally: typeof Tally.Service, queue: string) => {
       began: number,
       over: number,
       unanswered?: ReadonlyArray<AttemptEnd>
-    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), unanswered),
+    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), onExecution, unanswered),
 
     /** The result of a job that was claimed and never started. */
-    unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind))
+    unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind), onExecution)
   }
 }
 

@@ -97,6 +97,7 @@ export const start = <R>(
     }
     const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort })
     const begun = new Set<string>()
+    const tracer = yield* Tracing
 
     const context: SlotContext<R> = {
       name,
@@ -105,8 +106,8 @@ export const start = <R>(
       queue: yield* Queue,
       transactions: yield* Transactions,
       finalizer: yield* Finalizer,
-      metrics: JobMetrics.make(yield* Tally, name),
-      tracer: yield* Tracing,
+      metrics: JobMetrics.make(yield* Tally, name, tracer),
+      tracer,
       clock,
       chance: () => jitter.number(),
       curve: () => curveOf(queues.known(name)),

@@ -30,7 +30,7 @@ export const layer: Layer.Layer<
         after
       }))
 
-    return handlers.handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
+    return handlers.handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
       Effect.gen(function* () {
         const page = yield* audit.list(filter, { limit, cursor })
         return { entries: yield* Effect.forEach(page.entries, shown), next: page.next ?? null }

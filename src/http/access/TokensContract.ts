@@ -11,7 +11,10 @@ import * as WireText from "../WireText.js"
 export const TokenRequest = Schema.Struct({
   label: WireText.optional(
     WireText.Text.pipe(
-      Schema.maxLength(mostLabelCharacters, WireText.said(`must be at most ${mostLabelCharacters} characters long`))
+      Schema.maxLength(
+        mostLabelCharacters,
+        WireText.withMessage(`must be at most ${mostLabelCharacters} characters long`)
+      )
     ).annotations({ description: "Name of the token, for people." })
   )
 }).annotations({ identifier: "TokenRequest", message: () => "must be an object", ...WireText.strict })

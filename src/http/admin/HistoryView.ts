@@ -11,7 +11,7 @@ import * as Instant from "../Instant.js"
 const Run = Schema.Struct({
   outcome: Schema.Literal("fired", "caughtUp", "triggered", "skipped", "missed").annotations({
     description:
-      "`fired`: on time; `caughtUp`: fired late, after an outage; `triggered`: by an operator; `skipped`: the previous job was still active; `missed`: no leader could fire it and it was not caught up."
+      "`fired`: on time; `caughtUp`: fired late, after an outage; `triggered`: by an operator; `skipped`: the previous job was still active; `missed`: no leader could fire it, and the schedule does not catch up on it."
   }),
   at: Moment.annotations({ description: "Time of the tick, of the last of several ticks, or of the trigger." }),
   since: Moment.annotations({ description: "First of several consecutive ticks that were skipped or missed." }),

@@ -19,7 +19,7 @@ export const LimitView = Schema.Struct({
 export type LimitView = typeof LimitView.Type
 
 const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
-  ...WireText.said("must be a number, or null to use the value declared in code"),
+  ...WireText.withMessage("must be a number, or null to use the value declared in code"),
   jsonSchema: { type: ["number", "null"] }
 })
 
@@ -37,7 +37,7 @@ export const TuneRequest = Schema.Struct({
 export const DrainRequest = Schema.Struct({
   seconds: WireText.optional(
     Schema.NonNegative.annotations({
-      ...WireText.said("must be a number of seconds"),
+      ...WireText.withMessage("must be a number of seconds"),
       description: "How long the bucket is not refilled; 0 if omitted."
     })
   )

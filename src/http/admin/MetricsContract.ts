@@ -14,7 +14,7 @@ const BucketSeconds = Schema.NumberFromString.pipe(
   Schema.between(60, mostBucketSeconds),
   Schema.multipleOf(60)
 ).annotations({
-  ...WireText.said(`must be a multiple of 60 seconds, from 60 to ${mostBucketSeconds}`),
+  ...WireText.withMessage(`must be a multiple of 60 seconds, from 60 to ${mostBucketSeconds}`),
   jsonSchema: { type: "integer", minimum: 60, maximum: mostBucketSeconds, multipleOf: 60 },
   description: "Seconds per point; derived from the range if omitted."
 })
@@ -148,31 +148,33 @@ export const group = HttpApiGroup.make("metrics")
       .setUrlParams(SeriesQuery)
       .addSuccess(SeriesView)
       .addError(problem(400))
-      .annotateContext(about("Job counts and latencies per bucket, including empty buckets."))
+      .annotateContext(about("Get job counts and latencies per bucket, including empty buckets."))
   )
   .add(
     HttpApiEndpoint.get("durations", "/metrics/durations")
       .setUrlParams(DurationsQuery)
       .addSuccess(DurationsView)
       .addError(problem(400))
-      .annotateContext(about("How long attempts took in a range, as a histogram."))
+      .annotateContext(about("Get a histogram of how long attempts took in a range."))
   )
   .add(
     HttpApiEndpoint.get("queues", "/metrics/queues")
       .addSuccess(QueuesView)
-      .annotateContext(about("Completed and dead jobs of every queue in the last hour, per bucket."))
+      .annotateContext(about("Get the completed and dead jobs of every queue in the last hour, per bucket."))
   )
   .add(
     HttpApiEndpoint.get("pods", "/metrics/pods")
       .setUrlParams(RangeQuery)
       .addSuccess(PodsView)
       .addError(problem(400))
-      .annotateContext(about("Resource usage of each pod: the mean of its CPU usage, the maximum of all other values."))
+      .annotateContext(
+        about("Get the resource usage of each pod: the mean of its CPU usage, the maximum of all other values.")
+      )
   )
   .add(
     HttpApiEndpoint.get("database", "/metrics/database")
       .setUrlParams(RangeQuery)
       .addSuccess(DatabaseView)
       .addError(problem(400))
-      .annotateContext(about("Current and past state of the database."))
+      .annotateContext(about("Get the current and past state of the database."))
   )

@@ -13,25 +13,25 @@ import { BadRequest } from "../RequestErrors.js"
 import type { RangeQuery } from "./MetricsContract.js"
 import { ThroughputCache } from "./ThroughputCache.js"
 
-const usualRange = Duration.toMillis("1 hour")
+const defaultRange = Duration.toMillis("1 hour")
 
 /** Minimum time between two queries, regardless of the number of open tabs. */
-const lookEvery = Duration.seconds(5)
+const healthCacheTtl = Duration.seconds(5)
 
 /** Fills in the defaults of a range query. */
 const rangeOf = ({ bucket, since, until }: RangeQuery) =>
   Effect.gen(function* () {
     const to = until ?? (yield* Clock.currentTimeMillis)
-    const from = since ?? to - usualRange
+    const from = since ?? to - defaultRange
     if (from >= to) return yield* new BadRequest({ message: "since must be before until.", field: "since" })
-    const width = bucket === undefined ? TimeGrid.usualWidth({ from, to }) : Duration.seconds(bucket)
+    const width = bucket === undefined ? TimeGrid.defaultWidth({ from, to }) : Duration.seconds(bucket)
     const grid = yield* TimeGrid.of({ from, to }, width)
     return { from: grid.from, to: grid.to, width: Duration.millis(grid.width) }
   })
 
-type Asked = Effect.Effect.Success<ReturnType<typeof rangeOf>>
+type RangeAndGrid = Effect.Effect.Success<ReturnType<typeof rangeOf>>
 
-const covered = ({ from, to, width }: Asked) => ({
+const covered = ({ from, to, width }: RangeAndGrid) => ({
   since: Instant.format(from),
   until: Instant.format(to),
   bucketSeconds: Duration.toSeconds(width)
@@ -86,7 +86,7 @@ export const layer: Layer.Layer<
     const throughput = yield* ThroughputCache
     const pods = yield* PodSamples
     const health = yield* DatabaseHealth
-    const look = yield* Effect.cachedWithTTL(health.look, lookEvery)
+    const cachedHealth = yield* Effect.cachedWithTTL(health.look, healthCacheTtl)
     return handlers
       .handle("series", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
@@ -125,7 +125,7 @@ export const layer: Layer.Layer<
       .handle("database", ({ urlParams }) =>
         Effect.gen(function* () {
           const range = yield* rangeOf(urlParams)
-          const { blockers, ...now } = yield* look
+          const { blockers, ...now } = yield* cachedHealth
           const points = yield* health.series(range)
           return {
             ...covered(range),

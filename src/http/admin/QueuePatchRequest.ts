@@ -2,9 +2,9 @@ import { Duration, Schema } from "effect"
 import { KeyOrder, type QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import * as WireText from "../WireText.js"
 
-const Whole = Schema.Number.annotations(WireText.said("must be a number"))
-const Switch = Schema.Boolean.annotations(WireText.said("must be true or false"))
-const Seconds = Schema.NonNegative.annotations(WireText.said("must be a number of seconds, 0 or more"))
+const Whole = Schema.Number.annotations(WireText.withMessage("must be a number"))
+const Switch = Schema.Boolean.annotations(WireText.withMessage("must be true or false"))
+const Seconds = Schema.NonNegative.annotations(WireText.withMessage("must be a number of seconds, 0 or more"))
 
 const orNothing = <S extends Schema.Schema.Any>(schema: S) => WireText.optional(Schema.NullOr(schema))
 
@@ -14,7 +14,7 @@ const Rate = Schema.Struct({ jobs: Whole, per: Seconds }).annotations({
 
 const PerKey = Schema.Struct({
   concurrency: Whole,
-  order: WireText.optional(KeyOrder.annotations(WireText.said('must be "none", "serial" or "strict"')))
+  order: WireText.optional(KeyOrder.annotations(WireText.withMessage('must be "none", "serial" or "strict"')))
 }).annotations({ message: () => "must be an object with concurrency and optionally order, or null" })
 
 /** Body of `PATCH /api/v1/queues/{name}`. Omitted fields stay unchanged; null restores the default. */
@@ -36,7 +36,7 @@ export const QueuePatchRequest = Schema.Struct({
     })
   ),
   throttledUntil: WireText.optional(
-    Schema.Null.annotations({ ...WireText.said("can only be set to null, which ends the cool-down") })
+    Schema.Null.annotations({ ...WireText.withMessage("can only be set to null, which ends the cool-down") })
   )
 }).annotations({ identifier: "QueuePatch", message: () => "must be an object", ...WireText.strict })
 export type QueuePatchRequest = typeof QueuePatchRequest.Type

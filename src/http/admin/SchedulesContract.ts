@@ -8,28 +8,30 @@ import { HistoryView } from "./HistoryView.js"
 import { MissedWire, ScheduleView } from "./ScheduleView.js"
 
 /** Default and maximum number of upcoming runs. */
-export const previewLimits = { usual: 10, most: 100 } as const
+export const previewLimits = { default: 10, most: 100 } as const
 
-const Flag = Schema.Boolean.annotations(WireText.said("must be true or false"))
+const Flag = Schema.Boolean.annotations(WireText.withMessage("must be true or false"))
 const TextOrNull = Schema.NullOr(WireText.Text).annotations({
-  ...WireText.said("must be text, or null to use the kind's"),
+  ...WireText.withMessage("must be text, or null to use the kind's"),
   jsonSchema: { type: ["string", "null"] }
 })
 const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
-  ...WireText.said("must be a number, or null to use the kind's"),
+  ...WireText.withMessage("must be a number, or null to use the kind's"),
   jsonSchema: { type: ["integer", "null"] }
 })
 
 const optionalFields = {
   timezone: WireText.optional(WireText.Text.annotations({ description: "IANA name. Defaults to UTC." })),
-  overlap: WireText.optional(Overlap.annotations(WireText.said('must be "allow" or "skip"'))),
-  missed: WireText.optional(MissedWire.annotations(WireText.said('must be "one", "none" or {"all": 1 to 1000}'))),
+  overlap: WireText.optional(Overlap.annotations(WireText.withMessage('must be "allow" or "skip"'))),
+  missed: WireText.optional(
+    MissedWire.annotations(WireText.withMessage('must be "one", "none" or {"all": 1 to 1000}'))
+  ),
   enabled: WireText.optional(Flag),
   queue: WireText.optional(TextOrNull),
   maxAttempts: WireText.optional(NumberOrNull),
   force: WireText.optional(
     Flag.annotations({
-      description: "Accept a kind that no pod has registered, and a payload that does not fit its kind."
+      description: "Accept a kind that no pod has registered, and a payload that does not match its kind's schema."
     })
   )
 }
@@ -65,7 +67,7 @@ const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 
 const count = WireText.optional(
   Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, previewLimits.most)).annotations({
-    ...WireText.said(`must be a whole number from 1 to ${previewLimits.most}`),
+    ...WireText.withMessage(`must be a whole number from 1 to ${previewLimits.most}`),
     jsonSchema: { type: "integer", minimum: 1, maximum: previewLimits.most }
   })
 )

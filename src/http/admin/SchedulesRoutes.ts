@@ -56,7 +56,7 @@ export const layer: Layer.Layer<
 
     return (
       handlers
-        .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+        .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
           Effect.gen(function* () {
             const found = yield* schedules.list({ limit: limit + 1, after: cursor })
             const page = found.slice(0, limit)
@@ -110,7 +110,7 @@ export const layer: Layer.Layer<
             Problem.answered
           )
         )
-        .handle("next", ({ path, urlParams: { count = previewLimits.usual } }) =>
+        .handle("next", ({ path, urlParams: { count = previewLimits.default } }) =>
           Effect.gen(function* () {
             const schedule = yield* schedules.get(path.name)
             const expression = yield* expressionOf(schedule)
@@ -120,7 +120,7 @@ export const layer: Layer.Layer<
           }).pipe(Problem.answered)
         )
         // An invalid expression is a normal response: the editor calls this route while the user types.
-        .handle("read", ({ urlParams: { count = previewLimits.usual, cron = "", timezone = defaults.timezone } }) =>
+        .handle("read", ({ urlParams: { count = previewLimits.default, cron = "", timezone = defaults.timezone } }) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
             Either.match(expressionOf({ name: "", cron, timezone }), {
               onLeft: ({ field, reason }) => ({ timezone, words: null, next: [], wrong: `${field} ${reason}` }),

@@ -33,7 +33,7 @@ const sumsOf = ({ at, from, queues }: Throughput): Sums => {
 const lasting = Duration.hours(1)
 
 /** Bucket widths: 30 points per hour, or 6 if the query for 30 would read too much. */
-const widths = { usual: Duration.minutes(2), coarse: Duration.minutes(10) }
+const widths = { fine: Duration.minutes(2), coarse: Duration.minutes(10) }
 
 /** Throughput of all queues in the last hour, shared by all callers. */
 export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCache")<
@@ -58,12 +58,12 @@ export class ThroughputCache extends Context.Tag("nightshift/http/ThroughputCach
           return { from, to, width, queues: yield* buckets.throughput({ from, to, width }) }
         })
 
-      const look = gather(widths.usual).pipe(
+      const query = gather(widths.fine).pipe(
         Effect.catchTag("TooMuchToMerge", () => gather(widths.coarse)),
         // Cannot happen: an hour has at most 30 points.
         Effect.catchTag("TooManyPoints", Effect.die)
       )
-      const taken = yield* CoalescingCache.refreshed(look, "5 seconds")
+      const taken = yield* CoalescingCache.refreshed(query, "5 seconds")
       const read = Effect.map(taken, ({ at, value }) => ({ ...value, at }))
       const sums = Effect.catchAll(Effect.map(read, sumsOf), (error) =>
         Effect.as(Effect.logDebug("could not read the throughput of queues", error), undefined)

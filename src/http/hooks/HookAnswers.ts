@@ -132,7 +132,7 @@ const tooLarge: Refused = {
   outcome: "too_large",
   status: 413,
   tag: "BodyTooLarge",
-  message: `The body exceeds the limit of ${mostBytes} bytes.`
+  message: `The body exceeds the limit of ${mostBytes} bytes for a webhook.`
 }
 
 /** Responses for a body that could not be read. */
@@ -167,7 +167,7 @@ const refusalOfError = (error: WebhookIntakeError): Refused => {
     case "InvalidJob":
       return invalidDelivery(`The delivery cannot be stored: ${error.field} ${error.reason}.`)
     case "UnknownKind":
-      return unavailable(error._tag, "No pod has registered the kind of this source's jobs. Try again.")
+      return unavailable(error._tag, "No pod has registered the kind of this source's jobs. Try again later.")
     case "HandlerFailed":
       return { outcome: "failed", status: 500, tag: error._tag, message: error.message }
     case "QueueFull":

@@ -28,7 +28,7 @@ export type NoBody = "TooLarge" | "TooMuch" | "TooSlow" | "Gone"
 /** The bot or source of a body, and the client address. */
 export interface Sender {
   readonly hook: string
-  /** A function, because only a full memory needs it, and finding it costs as much as parsing a small body. */
+  /** A function, because it is needed only when memory is full, and computing it costs as much as parsing a small body. */
   readonly address: () => string
 }
 

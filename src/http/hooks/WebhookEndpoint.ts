@@ -127,7 +127,7 @@ const make = Effect.gen(function* () {
   }
 
   /** Rejects a request without reading its body. */
-  const turnAway = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: Refused) => {
+  const reject = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: Refused) => {
     count(hook, refused.outcome)
     if (hasBody(request)) answers.refuseUnread(request, response, refused)
     else answers.refuse(response, refused)
@@ -167,26 +167,26 @@ const make = Effect.gen(function* () {
     response: ServerResponse,
     whole: (body: Buffer) => void
   ) => {
-    const odd = refusedType(request.headers["content-type"], request.headers["content-encoding"])
-    if (odd !== undefined) return turnAway(hook, request, response, typeRefused(odd))
+    const unsupported = refusedType(request.headers["content-type"], request.headers["content-encoding"])
+    if (unsupported !== undefined) return reject(hook, request, response, typeRefused(unsupported))
     if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
-      return turnAway(hook, request, response, bodyRefused.TooLarge)
+      return reject(hook, request, response, bodyRefused.TooLarge)
     }
     if (request.headers.expect !== undefined) response.writeContinue()
     const address = () => ClientAddress.group(addressOf(request.socket.remoteAddress, forwardedFor(request)))
     reader.read(request, { hook: hook.name, address }, (body) => {
-      if (typeof body === "string") turnAway(hook, request, response, bodyRefused[body])
+      if (typeof body === "string") reject(hook, request, response, bodyRefused[body])
       else whole(body)
     })
   }
 
   const takeUpdate = (bot: Bot, request: IncomingMessage, response: ServerResponse) => {
     const hook = hookOf(bot, bot.slug, `telegram/${bot.slug}`)
-    if (request.method !== "POST") return turnAway(hook, request, response, methodRefused)
+    if (request.method !== "POST") return reject(hook, request, response, methodRefused)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
     if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
       const message = "The header X-Telegram-Bot-Api-Secret-Token does not match the bot's secret."
-      return turnAway(hook, request, response, unauthorizedHook(message))
+      return reject(hook, request, response, unauthorizedHook(message))
     }
     read(readers.known, hook, request, response, (body) => {
       const parsed = parse(body)
@@ -206,9 +206,9 @@ const make = Effect.gen(function* () {
     const { keys, name, style } = source
     const { headers } = request
     const hook = hookOf(source, name, name)
-    if (request.method !== "POST") return turnAway(hook, request, response, methodRefused)
+    if (request.method !== "POST") return reject(hook, request, response, methodRefused)
     const early = SignedSources.preVerify(style, headers, now())
-    if (early._tag === "Refused") return turnAway(hook, request, response, unauthorizedHook(early.reason))
+    if (early._tag === "Refused") return reject(hook, request, response, unauthorizedHook(early.reason))
     read(readers.unknown, hook, request, response, (body) => {
       const verdict = SignedSources.verify(style, keys, headers, body, now())
       if (verdict._tag === "Refused") return refuse(hook, response, unauthorizedHook(verdict.reason))
@@ -235,7 +235,7 @@ const make = Effect.gen(function* () {
       if (bot !== undefined) return takeUpdate(bot, request, response)
       const source = bots.source(path.slice(prefix.length))
       if (source !== undefined) return takeDelivery(source, request, response)
-      turnAway(noHook, request, response, unknownHook(path))
+      reject(noHook, request, response, unknownHook(path))
     }
   })
 })

@@ -14,7 +14,7 @@ const jobs = Schema.Array(JobToEnqueue).annotations({
 
 const force = WireText.optional(
   Schema.Boolean.annotations({
-    ...WireText.said("must be true or false"),
+    ...WireText.withMessage("must be true or false"),
     description: "Accept kinds that no pod has registered and payloads that do not match their kind's schema."
   })
 )
@@ -32,7 +32,7 @@ export const NewBatchRequest = Schema.Struct({
   name: WireText.optional(WireText.Text),
   id: WireText.optional(
     BatchId.annotations({
-      ...WireText.said("must be a UUID"),
+      ...WireText.withMessage("must be a UUID"),
       description: "Makes the request safe to retry: if the batch exists, nothing is stored."
     })
   ),
@@ -63,7 +63,7 @@ export const BatchView = Schema.Struct({
     dead: Schema.Int,
     cancelled: Schema.Int,
     deleted: Schema.Int.annotations({
-      description: "Jobs whose rows no longer exist: deleted by an operator, or past their retention."
+      description: "Jobs whose rows no longer exist: an operator deleted them, or their retention expired."
     })
   }),
   followUp: Schema.NullOr(
@@ -122,5 +122,5 @@ export const group = HttpApiGroup.make("batches")
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
-      .annotateContext(about("Add jobs to an open batch, all or none. A closed batch refuses them."))
+      .annotateContext(about("Add jobs to an open batch, all or none. Fails if the batch is closed."))
   )

@@ -45,8 +45,8 @@ const resolve = (jobs: ReadonlyArray<EnqueueRequest.JobToEnqueue>, force = false
   Effect.gen(function* () {
     if (jobs.length === 0) return []
     const now = yield* Clock.currentTimeMillis
-    const asked = yield* Either.all(jobs.map((job, index) => EnqueueRequest.toRequest(job, index, jobs.length, now)))
-    return yield* JobRequests.resolve(asked, { force, check: true })
+    const requests = yield* Either.all(jobs.map((job, index) => EnqueueRequest.toRequest(job, index, jobs.length, now)))
+    return yield* JobRequests.resolve(requests, { force, check: true })
   })
 
 /** Resolves the follow-up like a job. It keeps no options but these. */
@@ -92,7 +92,7 @@ export const layer: Layer.Layer<
           )
         }).pipe(Effect.provideService(Kinds, kinds), Problem.answered)
       )
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         batches.list({ limit: Math.min(limit, 100), cursor }).pipe(
           Effect.map((page) => ({ batches: page.batches.map(viewOf), next: page.next ?? null })),
           Problem.answered

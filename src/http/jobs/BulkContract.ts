@@ -11,9 +11,9 @@ import { JobView } from "./JobView.js"
 
 /** Body of `POST /api/v1/jobs/bulk`. */
 export const BulkRequest = Schema.Struct({
-  action: Action.annotations(WireText.said(`must be one of ${Action.literals.join(", ")}`)),
+  action: Action.annotations(WireText.withMessage(`must be one of ${Action.literals.join(", ")}`)),
   ids: WireText.optional(
-    Schema.Array(JobId.annotations(WireText.said("must be a job id"))).annotations({
+    Schema.Array(JobId.annotations(WireText.withMessage("must be a job id"))).annotations({
       message: () => "must be a list of ids",
       description: `1 to ${mostIds} job ids. Use either ids or filter.`
     })
@@ -21,7 +21,7 @@ export const BulkRequest = Schema.Struct({
   filter: WireText.optional(JobsFilter.Body),
   dryRun: WireText.optional(
     Schema.Boolean.annotations({
-      ...WireText.said("must be true or false"),
+      ...WireText.withMessage("must be true or false"),
       description: "Change nothing; return the number of matching jobs and the first of them."
     })
   ),
@@ -37,7 +37,8 @@ const Preview = Schema.Struct({
   matched: Total,
   sample: Schema.Array(JobView),
   undoable: Schema.Boolean.annotations({
-    description: "Whether the operation can be undone for an hour. Running jobs that are stopped cannot be restored."
+    description:
+      "Whether the operation can be undone within one hour. Running jobs that were stopped cannot be restored."
   })
 }).annotations({
   identifier: "BulkPreview"
@@ -50,7 +51,7 @@ export const OperationView = Schema.Struct({
   action: OperationAction,
   undoes: Schema.NullOr(Schema.String).annotations({ description: "The operation that this one undoes." }),
   undoable: Schema.Boolean.annotations({
-    description: "Whether the jobs are kept as they were for an hour, so that the operation can be undone."
+    description: "Whether the operation can be undone within one hour."
   }),
   status: OperationStatus,
   who: Schema.String,

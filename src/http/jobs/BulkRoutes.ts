@@ -131,7 +131,7 @@ export const layer: Layer.Layer<
           return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })
         }).pipe(Problem.answered)
       )
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual } }) =>
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         Effect.gen(function* () {
           const page = yield* operations.list({ limit, cursor })
           return { operations: yield* Effect.forEach(page.operations, shown), next: page.next ?? null }

@@ -40,10 +40,12 @@ const store = (jobs: ReadonlyArray<JobRequests.JobRequest>, force: boolean) =>
     }
   })
 
-const storeAsked = ({ force, jobs: asked }: EnqueueRequest.Asked, key: string | undefined, body: unknown) =>
+const storeRequest = ({ force, jobs: requested }: EnqueueRequest.Decoded, key: string | undefined, body: unknown) =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const jobs = yield* Either.all(asked.map((job, index) => EnqueueRequest.toRequest(job, index, asked.length, now)))
+    const jobs = yield* Either.all(
+      requested.map((job, index) => EnqueueRequest.toRequest(job, index, requested.length, now))
+    )
     if (key === undefined) return yield* store(jobs, force)
     const idempotency = yield* Idempotency
     const content = JSON.stringify(body)
@@ -60,9 +62,9 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
     const key = yield* keyOf(request)
     const body = yield* Body.json(request, mostBodyBytes)
-    const asked = yield* EnqueueRequest.decode(body)
-    const stored = storeAsked(asked, key, body)
-    if (!asked.single) return yield* Problem.answered(stored)
+    const decoded = yield* EnqueueRequest.decode(body)
+    const stored = storeRequest(decoded, key, body)
+    if (!decoded.single) return yield* Problem.answered(stored)
     const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
       only === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(only)
     )

@@ -9,7 +9,7 @@ import { Instant } from "../Instant.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 
-const Whole = Schema.Number.annotations(WireText.said("must be a number"))
+const Whole = Schema.Number.annotations(WireText.withMessage("must be a number"))
 
 /** Milliseconds, or a duration such as `90s`. */
 const durationOf = (description: string): Schema.Schema<number, number | string> =>
@@ -22,7 +22,7 @@ const durationOf = (description: string): Schema.Schema<number, number | string>
     },
     encode: (millis) => ParseResult.succeed(millis)
   }).annotations({
-    ...WireText.said(`must be ${DurationText.expected}, or milliseconds`),
+    ...WireText.withMessage(`must be ${DurationText.expected}, or milliseconds`),
     jsonSchema: { oneOf: [{ type: "string" }, { type: "number", minimum: 0 }], description }
   })
 
@@ -32,7 +32,7 @@ const Dedupe = Schema.Struct({
   key: WireText.Text,
   scope: WireText.optional(
     DedupeScope.annotations({
-      ...WireText.said('must be "active" or "retained"'),
+      ...WireText.withMessage('must be "active" or "retained"'),
       description:
         "How long the key is held: until the job ends (active) or as long as its row exists (retained). Defaults to retained with a window, otherwise to active."
     })
@@ -42,9 +42,9 @@ const Dedupe = Schema.Struct({
   ),
   replace: WireText.optional(
     Schema.Boolean.annotations({
-      ...WireText.said("must be true or false"),
+      ...WireText.withMessage("must be true or false"),
       description:
-        "If the job that has the key is pending and of the same kind, give it this payload, start and priority."
+        "If the job that has the key is pending and of the same kind, give it this payload, start time and priority."
     })
   )
 }).annotations({ identifier: "Dedupe", message: () => "must be an object with key" })
@@ -63,16 +63,16 @@ const job = {
   dedupe: WireText.optional(Dedupe),
   meta: WireText.optional(
     Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
-      ...WireText.said("must be an object"),
+      ...WireText.withMessage("must be an object"),
       description: "Metadata stored with the job and passed to its handler; at most 64 KiB."
     })
   ),
-  id: WireText.optional(JobId.annotations(WireText.said("must be a UUID")))
+  id: WireText.optional(JobId.annotations(WireText.withMessage("must be a UUID")))
 }
 
 const force = WireText.optional(
   Schema.Boolean.annotations({
-    ...WireText.said("must be true or false"),
+    ...WireText.withMessage("must be true or false"),
     description: "Accept kinds that no pod has registered and payloads that do not match their kind's schema."
   })
 )
@@ -100,7 +100,7 @@ const OneJob = Schema.Struct({ ...job, force }).annotations({
 /** Body of `POST /api/v1/jobs`. */
 export const EnqueueRequest = Schema.Union(ManyJobs, OneJob)
 
-export interface Asked {
+export interface Decoded {
   readonly jobs: ReadonlyArray<JobToEnqueue>
   readonly force: boolean
   /** Whether the request has a single job without a list. The response then has none either. */
@@ -110,13 +110,13 @@ export interface Asked {
 const decodeMany = Schema.decodeUnknown(ManyJobs)
 const decodeOne = Schema.decodeUnknown(OneJob)
 
-const asked = (body: unknown) =>
+const decodeEither = (body: unknown) =>
   Predicate.hasProperty(body, "kind") && !Predicate.hasProperty(body, "jobs")
-    ? Effect.map(decodeOne(body), ({ force = false, ...job }): Asked => ({ jobs: [job], force, single: true }))
-    : Effect.map(decodeMany(body), ({ force = false, jobs }): Asked => ({ jobs, force, single: false }))
+    ? Effect.map(decodeOne(body), ({ force = false, ...job }): Decoded => ({ jobs: [job], force, single: true }))
+    : Effect.map(decodeMany(body), ({ force = false, jobs }): Decoded => ({ jobs, force, single: false }))
 
 /** Decodes a request, or fails with its first invalid field. */
-export const decode = (body: unknown): Effect.Effect<Asked, BadRequest> => {
+export const decode = (body: unknown): Effect.Effect<Decoded, BadRequest> => {
   // Check the count first: decoding a million small jobs only to reject them would block the event loop.
   if (Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs)) {
     const count = body.jobs.length
@@ -124,7 +124,9 @@ export const decode = (body: unknown): Effect.Effect<Asked, BadRequest> => {
       return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
     }
   }
-  return Effect.mapError(asked(body), (error) => faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body))
+  return Effect.mapError(decodeEither(body), (error) =>
+    faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
+  )
 }
 
 /** Converts a job of the request. A delay counts from now. */

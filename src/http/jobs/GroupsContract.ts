@@ -25,7 +25,7 @@ export const group = HttpApiGroup.make("groups").add(
     .setUrlParams(
       Schema.Struct({
         state: WireText.optional(
-          Schema.Literal("dead").annotations(WireText.said("must be dead: only dead jobs are grouped"))
+          Schema.Literal("dead").annotations(WireText.withMessage("must be dead: only dead jobs are grouped"))
         ),
         queue: WireText.optional(WireText.Text)
       }).annotations(WireText.strict)

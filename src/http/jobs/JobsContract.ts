@@ -22,14 +22,14 @@ export const JobsQuery = Schema.Struct({
   ...JobsFilter.query,
   sort: WireText.optional(
     SortField.annotations({
-      ...WireText.said(`must be one of ${SortField.literals.join(", ")}`),
+      ...WireText.withMessage(`must be one of ${SortField.literals.join(", ")}`),
       description:
-        "The column to sort by, `created` by default. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead and done jobs. Other orders cover the newest matching jobs; `sortedAmong` says so."
+        "The column to sort by, `created` by default. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead and done jobs. Other orders cover only the newest matching jobs; `sortedAmong` is their number."
     })
   ),
   order: WireText.optional(
     Schema.Literal("asc", "desc").annotations({
-      ...WireText.said("must be asc or desc"),
+      ...WireText.withMessage("must be asc or desc"),
       description: "Descending by default."
     })
   ),
@@ -39,13 +39,13 @@ export const JobsQuery = Schema.Struct({
 /** Body of `PATCH /api/v1/jobs/{id}`. */
 export const JobEdit = Schema.Struct({
   payload: WireText.optional(Schema.Unknown),
-  priority: WireText.optional(Schema.Number.annotations(WireText.said("must be a number"))),
+  priority: WireText.optional(Schema.Number.annotations(WireText.withMessage("must be a number"))),
   runAt: WireText.optional(Instant),
   reason: WireText.optional(WireText.Text),
   force: WireText.optional(
     Schema.Boolean.annotations({
-      ...WireText.said("must be true or false"),
-      description: "Accept a payload that does not fit the job's kind."
+      ...WireText.withMessage("must be true or false"),
+      description: "Accept a payload that does not match the kind's schema."
     })
   )
 }).annotations({
@@ -65,7 +65,7 @@ export const JobsPage = Schema.Struct({
 
 export const WaitsView = Schema.Struct({
   waits: Schema.Array(Schema.Struct({ reason: WaitReason, since: Moment, until: Schema.NullOr(Moment) })).annotations({
-    description: "Oldest first; `until` is null while a wait lasts."
+    description: "Oldest first; `until` is null for a wait that has not ended."
   })
 }).annotations({ identifier: "JobWaits" })
 
@@ -73,14 +73,15 @@ export const WaitsView = Schema.Struct({
 export const ActedJob = Schema.Struct({
   ...JobView.fields,
   undo: Schema.NullOr(Schema.String).annotations({
-    description: "Id to undo the action with, for an hour; null if nothing can be restored, as for a running job."
+    description:
+      "Id to undo the action with, valid for one hour; null if the job cannot be restored, for example because it was running."
   })
 }).annotations({ identifier: "ActedJob" })
 
 /** Body of `POST /api/v1/jobs/{id}/undo`. */
 export const UndoRequest = Schema.Struct({
   undo: Schema.String.annotations({
-    ...WireText.said("must be the undo id that the action returned"),
+    ...WireText.withMessage("must be the undo id that the action returned"),
     description: "The undo id that the action returned."
   })
 }).annotations({ identifier: "UndoRequest", message: () => "must be an object with undo", ...WireText.strict })
@@ -148,7 +149,7 @@ export const group = HttpApiGroup.make("jobs")
       .annotateContext(
         OpenApi.annotations({
           description:
-            "Why due jobs of this job's queue waited, from its enqueue until it ended. Recorded every few seconds, for waits of more than five seconds."
+            "List the reasons for which due jobs of this job's queue waited, from its enqueue until it ended. Recorded every few seconds, for waits of more than five seconds."
         })
       )
   )

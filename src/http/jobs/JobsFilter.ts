@@ -10,7 +10,7 @@ const text = (description: string) => WireText.optional(WireText.Text.annotation
 const instant = (description: string) =>
   WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
 
-const batch = BatchId.annotations(WireText.said("must be a batch id"))
+const batch = BatchId.annotations(WireText.withMessage("must be a batch id"))
 
 /** Job filter as query parameters. A repeated parameter matches any of its values. */
 export const query = {
@@ -40,7 +40,7 @@ export const query = {
 const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
   WireText.optional(
     Schema.Union(value, Schema.Array(value).pipe(Schema.minItems(1), Schema.maxItems(50))).annotations(
-      WireText.said(expected)
+      WireText.withMessage(expected)
     )
   )
 

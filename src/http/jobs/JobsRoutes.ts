@@ -68,7 +68,7 @@ export const layer: Layer.Layer<
     const clusterOverview = yield* Effect.context<Explaining>()
 
     /** Runs an operator's action on one job and stores the job before and after in the audit log. */
-    const act = <E extends Problem.Foreseen>(
+    const act = <E extends Problem.ExpectedError>(
       name: string,
       text: string,
       change: (id: JobId) => Effect.Effect<StoredJob, E>,
@@ -85,8 +85,8 @@ export const layer: Layer.Layer<
         Problem.answeredForOne
       )
 
-    /** An action that keeps the job as it was. Nothing is kept of a job that was running or did not change. */
-    const actUndoably = <E extends Problem.Foreseen>(
+    /** Runs an action that can be undone. A job that was running or did not change has nothing to undo. */
+    const actUndoably = <E extends Problem.ExpectedError>(
       name: string,
       text: string,
       change: (actions: JobActions, id: JobId) => Effect.Effect<StoredJob, E>
@@ -132,9 +132,9 @@ export const layer: Layer.Layer<
 
     return handlers
       .handleRaw("enqueue", ({ request }) => enqueue(request))
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, order = "desc", sort, ...filter } }) =>
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, order = "desc", sort, ...filter } }) =>
         Effect.gen(function* () {
-          yield* views.mayAskFor(filter.payload)
+          yield* views.checkFilterAllowed(filter.payload)
           const by = { by: sort ?? "created", descending: order === "desc" }
           const page = yield* lists.page(filter, { limit, cursor, sort: by })
           return {

@@ -26,7 +26,7 @@ const countTimeout = Duration.millis(500)
  * `countedUpTo`.
  */
 const countsMaxAge = Duration.toMillis("2 minutes")
-const plenty = 2 * countedUpTo
+const wellAboveCap = 2 * countedUpTo
 
 export interface CountedPage extends JobPage {
   readonly total: Total
@@ -70,16 +70,19 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       const groups = CoalescingCache.make<DeadGroups>({ most: 30, longest: "10 seconds" })
 
       /** Whether the queue counts already show more than the maximum exact count, so a query is not needed. */
-      const isPlenty = (filter: JobFilter, now: number) => {
+      const isWellAboveCap = (filter: JobFilter, now: number) => {
         const taken = counts.last()
         return (
-          taken !== undefined && now - taken.at < countsMaxAge && isOfCounts(filter) && countIn(taken, filter) > plenty
+          taken !== undefined &&
+          now - taken.at < countsMaxAge &&
+          isOfCounts(filter) &&
+          countIn(taken, filter) > wellAboveCap
         )
       }
 
       const total = (filter: JobFilter, atLeast: number) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
-          isPlenty(filter, now)
+          isWellAboveCap(filter, now)
             ? Effect.succeed({ count: countedUpTo, exact: false })
             : totals.to(
                 JSON.stringify(filter),

@@ -10,11 +10,11 @@ import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 
 /** Characters that break the line or change the direction of text. */
-const disorderly = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
+const unsafeCharacters = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
 
 const faultOfName = (name: string): string | undefined =>
   faultOfText(name, limits.nameCharacters) ??
-  (disorderly.test(name) ? "must be a single line without control characters" : undefined)
+  (unsafeCharacters.test(name) ? "must be a single line without control characters" : undefined)
 
 /** Trims the name. */
 const Name = Schema.transform(Schema.String.annotations({ message: () => "must be text" }), Schema.String, {
@@ -28,7 +28,7 @@ const Name = Schema.transform(Schema.String.annotations({ message: () => "must b
   })
 
 const Page = Schema.Literal(...pages).annotations({
-  ...WireText.said(`must be one of ${pages.join(", ")}`),
+  ...WireText.withMessage(`must be one of ${pages.join(", ")}`),
   description: "The job list that the view opens."
 })
 
@@ -37,7 +37,7 @@ const Filter = Schema.Struct({
   ...JobsFilter.Body.fields,
   within: WireText.optional(
     Schema.Int.pipe(Schema.between(1, 315_360_000)).annotations({
-      ...WireText.said("must be a whole number of seconds from 1 to ten years"),
+      ...WireText.withMessage("must be a whole number of seconds from 1 to ten years"),
       jsonSchema: { type: "integer", minimum: 1, maximum: 315_360_000 },
       description:
         "Enqueued within this many seconds before the view is opened. Cannot be combined with since or until."

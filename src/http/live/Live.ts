@@ -74,7 +74,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
     Effect.gen(function* () {
       const { listeners: most } = yield* AccessConfig
       const lifecycle = yield* Lifecycle
-      const picture = yield* LiveSnapshot.make
+      const snapshot = yield* LiveSnapshot.make
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
       const listeners = new Map<LiveListener, CallerSession | undefined>()
@@ -104,9 +104,9 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         }
       })
 
-      const look = Effect.gen(function* () {
+      const poll = Effect.gen(function* () {
         yield* checkSessions
-        const change = yield* picture.look
+        const change = yield* snapshot.poll
         const now = yield* Clock.currentTimeMillis
         for (const [name, data] of Object.entries(change)) {
           lastId += 1
@@ -119,13 +119,13 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         name: "live",
         schedule: Schedule.spaced(pollEvery),
         runAtStart: false,
-        run: look
+        run: poll
       })
 
       /** Completes the first poll before a listener gets its snapshot. */
       const startPolling = Effect.gen(function* () {
         if (polling !== undefined) return
-        yield* look
+        yield* poll
         polling = yield* Effect.forkIn(repeatLoop(loop), scope)
       })
 
@@ -153,7 +153,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
           const listener = new LiveListener()
           listeners.set(listener, session)
           listener.once("close", () => leave(listener))
-          listener.send(eventText("snapshot", lastId, picture.current()))
+          listener.send(eventText("snapshot", lastId, snapshot.current()))
           return listener
         })
 

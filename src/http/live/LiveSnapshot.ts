@@ -20,7 +20,7 @@ const mostWatched = 200
 const overlap = 1_000
 
 /** How far back the first poll reads, in milliseconds. */
-const beforeFirst = Duration.toMillis("30 seconds")
+const firstLookback = Duration.toMillis("30 seconds")
 
 export interface Picture {
   readonly queues: ReadonlyArray<QueueView.QueueView>
@@ -39,7 +39,7 @@ export type Change = Readonly<Partial<Record<"queues" | "pods" | "jobs" | "warni
 
 const empty: Picture = { queues: [], countedAt: null, pods: [], jobs: [], sampled: false, warnings: [] }
 
-const databaseAway: Warning = {
+const databaseUnavailable: Warning = {
   code: "database",
   message: "The database is not responding; the data shown may be stale."
 }
@@ -57,7 +57,7 @@ const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 /** Ignores the heartbeat age when comparing pods. */
 const withoutHeartbeatAge = (pods: ReadonlyArray<PodView>) => pods.map((pod) => ({ ...pod, heartbeatAgeSeconds: 0 }))
 
-const changeOf = (before: Picture, after: Picture, news: ReadonlyArray<object>): Change => {
+const changeOf = (before: Picture, after: Picture, changedJobs: ReadonlyArray<object>): Change => {
   const known = new Map(before.queues.map((queue) => [queue.name, queue]))
   const names = new Set(after.queues.map(({ name }) => name))
   const changed = after.queues.filter((queue) => !same(known.get(queue.name), queue))
@@ -65,35 +65,38 @@ const changeOf = (before: Picture, after: Picture, news: ReadonlyArray<object>):
   return {
     ...(changed.length + gone.length === 0 ? {} : { queues: { changed, gone, countedAt: after.countedAt } }),
     ...(same(withoutHeartbeatAge(before.pods), withoutHeartbeatAge(after.pods)) ? {} : { pods: { pods: after.pods } }),
-    ...(news.length === 0 ? {} : { jobs: { jobs: news, sampled: after.sampled } }),
+    ...(changedJobs.length === 0 ? {} : { jobs: { jobs: changedJobs, sampled: after.sampled } }),
     ...(same(before.warnings, after.warnings) ? {} : { warnings: { warnings: after.warnings } })
   }
 }
 
 /** Finds jobs that changed since the last poll: those found by index, and those that were running then. */
-const makeNews = (overview: typeof JobOverview.Service) => {
+const makeChangedJobs = (overview: typeof JobOverview.Service) => {
   let since: number | undefined
   let watched: ReadonlyArray<JobId> = []
   let reported = new Map<JobId, number>()
   return Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const { jobs, sampled } = yield* overview.changed((since ?? now - beforeFirst) - overlap, mostJobs)
+    const { jobs, sampled } = yield* overview.changed((since ?? now - firstLookback) - overlap, mostJobs)
     const seen = new Set(jobs.map(({ id }) => id))
     const others = watched.filter((id) => !seen.has(id))
     const all = others.length === 0 ? jobs : [...jobs, ...(yield* overview.glimpses(others))]
-    const news = all.filter(({ id, updatedAt }) => reported.get(id) !== updatedAt)
+    const changedJobs = all.filter(({ id, updatedAt }) => reported.get(id) !== updatedAt)
     since = now
     reported = new Map(all.map(({ id, updatedAt }) => [id, updatedAt]))
     const running = all.filter(({ state }) => state === "running").map(({ id }) => id)
     watched = running.slice(0, mostWatched)
-    return { news: news.slice(0, mostJobs).map(glimpseView), sampled: sampled || news.length > mostJobs }
+    return {
+      changedJobs: changedJobs.slice(0, mostJobs).map(glimpseView),
+      sampled: sampled || changedJobs.length > mostJobs
+    }
   })
 }
 
 export interface LiveSnapshot {
   readonly current: () => Picture
   /** Refreshes the state and returns the changes. Never fails. */
-  readonly look: Effect.Effect<Change>
+  readonly poll: Effect.Effect<Change>
 }
 
 export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | JobOverview | ClusterOverview> =
@@ -101,30 +104,30 @@ export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | Job
     const counts = yield* CountsCache
     const settings = yield* Queues
     const clusterOverview = yield* ClusterOverview
-    const changedJobs = makeNews(yield* JobOverview)
+    const readChangedJobs = makeChangedJobs(yield* JobOverview)
     let picture = empty
 
-    const turnTo = (after: Picture, news: ReadonlyArray<object>): Change => {
+    const replace = (after: Picture, changedJobs: ReadonlyArray<object>): Change => {
       const before = picture
       picture = after
-      return changeOf(before, after, news)
+      return changeOf(before, after, changedJobs)
     }
 
-    const look = Effect.gen(function* () {
+    const poll = Effect.gen(function* () {
       const { at, queues } = yield* counts.read
       const rows = yield* settings.all
-      const { pods, warnings } = yield* clusterOverview.look
-      const { news, sampled } = yield* changedJobs
-      const jobs = [...news, ...picture.jobs].slice(0, mostJobs)
+      const { pods, warnings } = yield* clusterOverview.read
+      const { changedJobs, sampled } = yield* readChangedJobs
+      const jobs = [...changedJobs, ...picture.jobs].slice(0, mostJobs)
       const shown = QueueView.ofAll(queues, rows)
-      return turnTo({ queues: shown, countedAt: Instant.format(at), pods, jobs, sampled, warnings }, news)
+      return replace({ queues: shown, countedAt: Instant.format(at), pods, jobs, sampled, warnings }, changedJobs)
     })
 
     return {
       current: () => picture,
-      look: Effect.catchAll(look, (error) =>
+      poll: Effect.catchAll(poll, (error) =>
         Effect.map(Effect.logDebug("a poll for live events failed", error), () =>
-          turnTo({ ...picture, warnings: [databaseAway] }, [])
+          replace({ ...picture, warnings: [databaseUnavailable] }, [])
         )
       )
     }

@@ -73,14 +73,14 @@ const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
 
 /** Stores the files of one body. Events must arrive in the body's order. */
 const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Reading) => {
-  const wholes: Array<WholeDraft> = []
+  const finished: Array<WholeDraft> = []
   let current: { readonly draft: Draft; readonly filename: string } | undefined
   let size = 0
 
   const begin = (head: ReadonlyMap<string, string>) =>
     Effect.gen(function* () {
-      const facts = yield* factsOf(head, wholes.length)
-      const draft = yield* storage.begin(facts, wholes.length)
+      const facts = yield* factsOf(head, finished.length)
+      const draft = yield* storage.begin(facts, finished.length)
       onBegun(draft.id)
       current = { draft, filename: facts.filename }
     })
@@ -102,12 +102,12 @@ const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Rea
 
   const end = Effect.gen(function* () {
     if (current === undefined) return
-    wholes.push(yield* current.draft.end)
+    finished.push(yield* current.draft.end)
     current = undefined
   })
 
   return {
-    wholes,
+    finished,
     take: (event: MultipartEvent): Effect.Effect<void, Refusal> => {
       if (event._tag === "PartBegins") return begin(event.head)
       return event._tag === "Content" ? append(event.bytes) : end
@@ -138,6 +138,6 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
       for (const event of events.right) yield* files.take(event)
     }
     if (!parser.isOver) return yield* malformed("the closing boundary is missing")
-    if (files.wholes.length === 0) return yield* misplaced("The form has no file.", field)
-    return files.wholes
+    if (files.finished.length === 0) return yield* misplaced("The form has no file.", field)
+    return files.finished
   })

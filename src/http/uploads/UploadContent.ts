@@ -61,9 +61,9 @@ export const respond = (
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     if (isKnown(request, upload)) return HttpServerResponse.empty({ status: 304, headers: { etag: tagOf(upload) } })
-    const asked = rangeOf(request, upload)
-    if (asked === "none") return yield* new RangeRefused({ size: upload.size })
-    const range: ByteRange = asked === "all" ? { first: 0, last: upload.size - 1 } : asked
+    const requested = rangeOf(request, upload)
+    if (requested === "none") return yield* new RangeRefused({ size: upload.size })
+    const range: ByteRange = requested === "all" ? { first: 0, last: upload.size - 1 } : requested
     const response = toServerResponse(request)
     const body = content(range).pipe(
       Stream.onEnd(range.last === upload.size - 1 ? whenSent : Effect.void),
@@ -77,12 +77,12 @@ export const respond = (
       )
     )
     return HttpServerResponse.stream(body, {
-      status: asked === "all" ? 200 : 206,
+      status: requested === "all" ? 200 : 206,
       contentType: stripMimeType(upload.mimetype),
       contentLength: range.last - range.first + 1,
       headers: {
         ...headersOf(upload),
-        ...(asked === "all" ? {} : { "content-range": `bytes ${range.first}-${range.last}/${upload.size}` })
+        ...(requested === "all" ? {} : { "content-range": `bytes ${range.first}-${range.last}/${upload.size}` })
       }
     })
   })

@@ -27,7 +27,7 @@ export const UploadsView = Schema.Struct({
 }).annotations({ identifier: "Uploads" })
 
 const UploadState = Schema.Literal(...uploadStates).annotations(
-  WireText.said(`must be one of ${uploadStates.join(", ")}`)
+  WireText.withMessage(`must be one of ${uploadStates.join(", ")}`)
 )
 
 export const FileView = Schema.Struct({

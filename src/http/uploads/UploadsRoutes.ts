@@ -24,7 +24,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, 
             }
           }).pipe(Problem.answered)
         )
-        .handle("files", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
+        .handle("files", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
           Effect.gen(function* () {
             const { next, uploads } = yield* storage.browse(filter, { limit, cursor })
             const now = yield* Clock.currentTimeMillis

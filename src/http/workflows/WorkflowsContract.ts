@@ -15,7 +15,7 @@ const Wait = Schema.Struct({
   completedAt: Schema.NullOr(Moment),
   value: Schema.Unknown.annotations({ description: "The value of a signal." }),
   remaining: Schema.NullOr(Schema.Int).annotations({ description: "Children that have not ended." }),
-  waiting: Schema.Boolean.annotations({ description: "Whether the execution is suspended on it." })
+  waiting: Schema.Boolean.annotations({ description: "Whether the execution is suspended until this wait ends." })
 }).annotations({ identifier: "WorkflowWait" })
 
 const Step = Schema.Struct({
@@ -29,7 +29,7 @@ const Step = Schema.Struct({
   endedAt: Moment,
   retryAt: Schema.NullOr(Moment),
   reopenedAt: Schema.NullOr(Moment).annotations({
-    description: "When a retry of the execution reopened the step, because it failed or was undone: it runs again."
+    description: "When a retry of the execution reopened this failed or undone step, so that it runs again."
   })
 }).annotations({ identifier: "WorkflowStep" })
 
@@ -61,8 +61,8 @@ const summary = {
   createdAt: Moment,
   updatedAt: Moment,
   finishedAt: Schema.NullOr(Moment),
-  dueAt: Schema.NullOr(Moment).annotations({ description: "When it continues without a signal." }),
-  waits: Schema.Array(Wait).annotations({ description: "What it waits for now." })
+  dueAt: Schema.NullOr(Moment).annotations({ description: "When it continues if no signal arrives first." }),
+  waits: Schema.Array(Wait).annotations({ description: "Waits that have not ended." })
 }
 
 export const ExecutionSummaryView = Schema.Struct(summary).annotations({ identifier: "WorkflowSummary" })
@@ -71,7 +71,9 @@ export type ExecutionSummaryView = typeof ExecutionSummaryView.Type
 export const ExecutionView = Schema.Struct({
   ...summary,
   steps: Schema.Array(Step).annotations({ description: "The journal, in order." }),
-  deferreds: Schema.Array(Wait).annotations({ description: "Everything it waited for, and signals that came early." }),
+  deferreds: Schema.Array(Wait).annotations({
+    description: "All its waits, and signals that arrived before it waited for them."
+  }),
   children: Schema.Array(Child),
   parents: Schema.Array(Schema.String)
 }).annotations({ identifier: "WorkflowExecution" })
@@ -85,21 +87,21 @@ const reason = WireText.optional(WireText.Text.annotations({ description: "Recor
 export const StartRequest = Schema.Struct({
   workflow: WireText.Text.annotations({ description: "The workflow's name." }),
   key: WireText.Text.annotations({
-    description: "One execution per workflow and key while it is retained; starting it again returns that one."
+    description: "At most one execution exists per workflow and key. A second start returns the existing one."
   }),
   payload: Schema.Unknown,
   queue: WireText.optional(WireText.Text),
   force: WireText.optional(
     Schema.Boolean.annotations({
-      ...WireText.said("must be true or false"),
-      description: "Accept a workflow that no pod has registered and a payload that does not fit it."
+      ...WireText.withMessage("must be true or false"),
+      description: "Accept a workflow that no pod has registered and a payload that does not match its schema."
     })
   )
 }).annotations({ identifier: "WorkflowStart", ...object })
 
 /** Body of `POST /api/v1/workflows/{id}/signal`. */
 export const SignalRequest = Schema.Struct({
-  name: WireText.Text.annotations({ description: "The name that `waitFor` uses." }),
+  name: WireText.Text.annotations({ description: "The signal's name, as passed to `waitFor`." }),
   value: WireText.optional(Schema.Unknown)
 }).annotations({ identifier: "WorkflowSignal", ...object })
 
@@ -107,8 +109,8 @@ export const SignalRequest = Schema.Struct({
 export const CancelRequest = Schema.Struct({
   now: WireText.optional(
     Schema.Boolean.annotations({
-      ...WireText.said("must be true or false"),
-      description: "End it at once and undo no step."
+      ...WireText.withMessage("must be true or false"),
+      description: "End the execution immediately, without undoing its steps."
     })
   ),
   reason
@@ -117,7 +119,7 @@ export const CancelRequest = Schema.Struct({
 /** Body of `POST /api/v1/workflows/{id}/fork`. */
 export const ForkRequest = Schema.Struct({
   step: WireText.Text.annotations({ description: "The first step that runs again." }),
-  as: WireText.optional(WireText.Text.annotations({ description: "Id of the new execution; made up if absent." })),
+  as: WireText.optional(WireText.Text.annotations({ description: "Id of the new execution; generated if omitted." })),
   reason
 }).annotations({ identifier: "WorkflowFork", ...object })
 
@@ -129,13 +131,15 @@ const Started = Schema.Struct({
 
 const Signalled = Schema.Struct({
   outcome: Schema.Literal("completed", "repeated").annotations({
-    description: "`repeated`: the signal had a value already, which stays."
+    description: "`repeated`: the signal already had a value, which is unchanged."
   })
 })
 
 const Cancelled = Schema.Struct({
   execution: Schema.String,
-  cancelled: Schema.Int.annotations({ description: "Executions and jobs of the subtree, including this one." })
+  cancelled: Schema.Int.annotations({
+    description: "Number of cancelled executions and jobs, including this execution."
+  })
 })
 
 export const group = HttpApiGroup.make("workflows")
@@ -145,9 +149,9 @@ export const group = HttpApiGroup.make("workflows")
         Schema.Struct({
           workflow: WireText.optional(WireText.Text),
           status: WireText.optional(
-            ExecutionStatus.annotations(WireText.said(`must be one of ${ExecutionStatus.literals.join(", ")}`))
+            ExecutionStatus.annotations(WireText.withMessage(`must be one of ${ExecutionStatus.literals.join(", ")}`))
           ),
-          prefix: WireText.optional(WireText.Text.annotations({ description: "The beginning of the execution's id." })),
+          prefix: WireText.optional(WireText.Text.annotations({ description: "Prefix of the execution's id." })),
           ...pageQuery
         }).annotations(WireText.strict)
       )
@@ -171,7 +175,7 @@ export const group = HttpApiGroup.make("workflows")
       .addSuccess(ExecutionView)
       .addError(problem(404))
       .annotateContext(
-        about("Show an execution with its steps, waits and children. The id is that of the execution, or of its job.")
+        about("Show an execution with its steps, waits and children. Takes the id of the execution or of its job.")
       )
   )
   .add(
@@ -183,7 +187,7 @@ export const group = HttpApiGroup.make("workflows")
       .addError(problem(413))
       .addError(problem(415))
       .annotateContext(
-        about("Send a signal. It is kept if the execution does not exist yet or does not wait for it yet.")
+        about("Send a signal. A signal that arrives before its execution exists or waits for it is kept until then.")
       )
   )
   .add(
@@ -214,5 +218,7 @@ export const group = HttpApiGroup.make("workflows")
       .addError(problem(404))
       .addError(problem(409))
       .addError(problem(415))
-      .annotateContext(about("Start a new execution with the payload of this one and its journal before a step."))
+      .annotateContext(
+        about("Start a new execution with the payload of this one and its journal entries before the given step.")
+      )
   )

@@ -27,7 +27,7 @@ import {
 
 const mostBodyBytes = 1024 * 1024 + 64 * 1024
 
-/** Largest page: an execution may carry a large payload. */
+/** Maximum page size. Small, because an execution may have a large payload. */
 const mostListed = 200
 
 type Start = Omit<typeof StartRequest.Type, "queue"> & { readonly queue?: string | undefined }
@@ -59,12 +59,12 @@ export const layer: Layer.Layer<
 
     const shown = (id: string) => workflows.show(id).pipe(Effect.map(ExecutionView.of), Effect.flatMap(masked))
 
-    /** The execution's id, given that or the id of its job. */
+    /** Returns the execution's id, given that id or the id of its job. */
     const executionOf = (id: string) =>
       isId(id) ? Effect.map(workflows.show(id), ({ execution }) => execution) : Effect.succeed(id)
 
     return handlers
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.usual, ...filter } }) =>
+      .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
         Effect.gen(function* () {
           const page = yield* workflows.list(filter, { limit: Math.min(limit, mostListed), before: cursor })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))

@@ -52,8 +52,8 @@ const toBatch = (row: BatchRow): Batch => {
   }
 }
 
-/** Batches closed per pass; the next pass closes the rest. */
-const closedPerPass = 100
+/** Maximum number of batches to close per query. */
+const closeBatch = 100
 
 const purgeBatch = 1_000
 
@@ -87,7 +87,7 @@ const make = Effect.gen(function* () {
   const get = (id: BatchId) =>
     Effect.flatMap(find(id), Option.match({ onNone: () => new BatchNotFound({ id }), onSome: Effect.succeed }))
 
-  /** Stores the jobs and counts those that are part of the batch now: not those that existed before. */
+  /** Stores the jobs and counts those that were added to the batch, without those that already existed. */
   const store = (id: BatchId, given: ReadonlyArray<NewJob>) =>
     Effect.gen(function* () {
       const answers = yield* enqueueIn(queue, id, given)
@@ -133,7 +133,7 @@ const make = Effect.gen(function* () {
 
   /**
    * The lock comes first: the statement that closes the batch then sees all jobs that `add` has committed. A follow-up
-   * that cannot be stored, because its queue is full, leaves the batch open for the next pass.
+   * that cannot be stored, because its queue is full, leaves the batch open for the next pass; the result says why.
    */
   const closeOne = (id: BatchId) =>
     Effect.gen(function* () {
@@ -141,34 +141,43 @@ const make = Effect.gen(function* () {
       const locked = yield* mapErrors(
         sql`select from ${table} where id = ${id} and closed_at is null for update skip locked`
       )
-      if (locked.length === 0) return false
+      if (locked.length === 0) return { isClosed: false }
       const [row] = yield* mapErrors(
         sql<BatchRow>`select ${columns} from ${table} b ${counted} where b.id = ${id} and ${isOver}`
       )
-      if (row === undefined) return false
+      if (row === undefined) return { isClosed: false }
       const batch = toBatch(row)
       const { unfinished: _, ...counts } = batch.counts
       const followUpId: JobId | undefined =
         batch.followUp === undefined ? undefined : (yield* queue.enqueue([followUpJob(batch.followUp, batch)]))[0]?.id
       yield* mapErrors(sql`update ${table} set closed_at = ${instant(now)}, counts = ${JSON.stringify(counts)}::jsonb,
         follow_up_id = ${followUpId ?? null} where id = ${id}`)
-      return true
+      return { isClosed: true }
     }).pipe(
       transaction,
-      Effect.catchTags({
-        QueueFull: (full) => Effect.as(Effect.logWarning(`batch ${id} stays open: ${full.message}`), false),
-        InvalidJob: (invalid) => Effect.as(Effect.logError(`batch ${id} cannot be closed: ${invalid.message}`), false),
-        JobIdTaken: () => Effect.succeed(false)
-      })
+      Effect.catchTag("QueueFull", "InvalidJob", "JobIdTaken", ({ message }) =>
+        Effect.succeed({ isClosed: false, problem: `batch ${id} stays open: ${message}` })
+      )
     )
 
   const close: typeof Batches.Service.close = Effect.gen(function* () {
-    const over = yield* mapErrors(sql<{ id: BatchId }>`
-      select b.id from ${table} b where b.closed_at is null and ${isOver} order by b.id limit ${closedPerPass}`)
-    const results = yield* Effect.forEach(over, ({ id }) => closeOne(id))
+    const results: Array<{ readonly isClosed: boolean; readonly problem?: string }> = []
+    let after: BatchId | undefined
+    // Continues after the last id, so that batches that stay open do not keep others from being closed.
+    for (;;) {
+      const rest = after === undefined ? sql`true` : sql`b.id > ${after}`
+      const over = yield* mapErrors(sql<{ id: BatchId }>`
+        select b.id from ${table} b where b.closed_at is null and ${rest} and ${isOver} order by b.id limit ${closeBatch}`)
+      results.push(...(yield* Effect.forEach(over, ({ id }) => closeOne(id))))
+      if (over.length < closeBatch) break
+      after = over.at(-1)?.id
+    }
+    const [problem, ...more] = results.flatMap((result) => result.problem ?? [])
+    if (problem !== undefined)
+      yield* Effect.logWarning(more.length === 0 ? problem : `${problem} (and ${more.length} more)`)
     const [open] = yield* mapErrors(sql<{ created_at: number | null }>`
       select ${sql.literal(millis("max(created_at)"))} as created_at from ${table} where closed_at is null`)
-    return { closed: results.filter((isClosed) => isClosed).length, newestOpen: open?.created_at ?? undefined }
+    return { closed: results.filter(({ isClosed }) => isClosed).length, newestOpen: open?.created_at ?? undefined }
   })
 
   return Batches.of({

@@ -1,5 +1,6 @@
 import { Context, Effect, Exit, type Option, Tracer } from "effect"
 import { limits } from "../../core/StoredJob.js"
+import * as ExecutionTrace from "../../telemetry/tracing/ExecutionTrace.js"
 import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 import type { Enqueued } from "../Queue.js"
 import type { NewJob } from "./NewJob.js"
@@ -14,6 +15,16 @@ const roomFor = ({ meta }: NewJob): boolean =>
 
 const marked = (job: NewJob, span: Tracer.Span): NewJob =>
   roomFor(job) ? { ...job, meta: { ...job.meta, [TraceParent.key]: TraceParent.format(span) } } : job
+
+/** Collectors drop links beyond this many. */
+const mostLinks = 128
+
+/** Links to the traces of the executions that were started. */
+const linksOf = (jobs: ReadonlyArray<NewJob>, answers: ReadonlyArray<Enqueued>): ReadonlyArray<Tracer.SpanLink> =>
+  answers
+    .filter((_, place) => jobs[place]?.link === "execution")
+    .slice(0, mostLinks)
+    .map(({ id }) => ExecutionTrace.link(ExecutionTrace.of(id)))
 
 const begin = (
   tracer: Tracer.Tracer,
@@ -53,6 +64,8 @@ export const around = <E>(tracer: Tracer.Tracer | undefined, enqueue: Enqueue<E>
           const then = clock.unsafeCurrentTimeNanos()
           for (const [queue, span] of spans) {
             const answers = Exit.isSuccess(exit) ? exit.value.filter((_, place) => jobs[place]?.queue === queue) : []
+            const own = jobs.filter((job) => job.queue === queue)
+            if (own.some(({ link }) => link === "execution")) span.addLinks(linksOf(own, answers))
             const [only] = answers
             if (only !== undefined && answers.length === 1) {
               span.attribute("messaging.message.id", only.id)

@@ -268,7 +268,25 @@ export const make = (schema: string) => ({
     lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}, woken = greatest(j.woken + 1, j.woken),
     last_error = $3
   from chosen where j.id = chosen.id
-  returning j.id, j.queue, j.kind, j.status`,
+  returning j.id, j.queue, j.kind, j.status, coalesce(j.woken >= 0, false) as execution`,
+
+  /** Suspended executions by status, at most `$2` of them. `job_waiting` has them, as their instant is after their start. */
+  countSuspended: `
+  select count(*) filter (where s.changed)::int as changed,
+    count(*) filter (where s.waiting and not s.changed)::int as waiting,
+    count(*) filter (where not s.waiting and not s.changed)::int as sleeping
+  from (
+    select w.kinds && '{changed}' as changed, w.kinds && '{signal,children}' as waiting
+    from (
+      select j.dedupe_key from ${schema}.job j
+      where j.finished_at is null and j.run_at > j.created_at and j.woken > 0 and j.lease is null
+        and j.run_at > ${instant("$1")} and j.cancel_requested_at is null
+      limit $2::int
+    ) j cross join lateral (
+      select array(select d.kind from ${schema}.workflow_deferred d
+        where d.execution = j.dedupe_key and d.waiting and d.completed_at is null) as kinds
+    ) w
+  ) s`,
 
   countBelow: `with ${below(schema)} select count(*)::int as count from tree join ${schema}.job j on j.id = tree.id
     where j.cancel_requested_at is not null`,

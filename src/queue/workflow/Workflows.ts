@@ -36,6 +36,11 @@ export interface Signal {
 /** A step as it is stored. */
 export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
 
+/** Suspended executions by their status. */
+export type SuspendedCounts = Readonly<Record<"sleeping" | "waiting" | "changed", number>>
+
+export const mostCounted = 10_000
+
 export interface CancelReport {
   readonly job: StoredJob
   /** Executions and jobs that were asked to stop or were ended, including the execution itself. */
@@ -116,6 +121,9 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       filter: ExecutionFilter,
       page: { readonly limit: number; readonly before?: string | undefined }
     ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
+
+    /** How many executions are suspended, by what they wait for. Counting stops at `mostCounted` in total. */
+    readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>
 
     /** By the execution's id, or by the id of its job. */
     readonly show: (execution: string) => Effect.Effect<Execution, ExecutionNotFound | DatabaseError>

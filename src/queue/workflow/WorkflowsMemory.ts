@@ -5,7 +5,8 @@ import { JobAdmin } from "../admin/JobAdmin.js"
 import { die, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
-import { type Child, dueAtOf, type ExecutionSummary, statusOf } from "./Execution.js"
+import { type Child, dueAtOf, type ExecutionStatus, type ExecutionSummary, statusOf } from "./Execution.js"
+import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import { admitted, jobOf, jobOfChild, Workflows } from "./Workflows.js"
 import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
@@ -200,6 +201,7 @@ const make = Effect.gen(function* () {
           const dead = die(each, { reason: "cancelled", counted: true, error, remember: undefined }, now)
           jobs.putDead({ ...dead, cancelRequestedAt: each.cancelRequestedAt ?? now }, now)
           jobs.tally.of(each.queue, each.kind).died(1, "cancelled", now)
+          if (isExecution(each)) jobs.tally.workflows.ended(each.kind, "cancelled")
         }
         return { job: toStored(jobs.get(id) ?? (row as JobRow), now), cancelled: open.length }
       })
@@ -252,7 +254,7 @@ const make = Effect.gen(function* () {
       return { id: answer.id, execution: name }
     })
 
-  return Workflows.of({
+  return yield* observed({
     start: (given) =>
       Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
         answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
@@ -294,6 +296,11 @@ const make = Effect.gen(function* () {
         const executions = all.slice(0, limit)
         return { executions, next: all.length > limit ? executions.at(-1)?.id : undefined }
       }),
+    suspended: jobs.step((now) => {
+      const statuses = [...jobs.rows()].filter(isExecution).map((row) => summary(row, now).status)
+      const count = (status: ExecutionStatus) => statuses.filter((each) => each === status).length
+      return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }
+    }),
     show: (execution) =>
       Effect.flatten(
         jobs.step((now) =>

@@ -17,9 +17,19 @@ import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "./CountedEnds.js"
 import type { Journal, NewStep } from "./Execution.js"
 import * as ExecutionRows from "./ExecutionRows.js"
+import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
-import { admitted, jobOf, jobOfChild, type Recorded, type Signal, Workflows } from "./Workflows.js"
+import {
+  admitted,
+  jobOf,
+  jobOfChild,
+  mostCounted,
+  type Recorded,
+  type Signal,
+  type SuspendedCounts,
+  Workflows
+} from "./Workflows.js"
 
 interface StepToRecord extends NewStep {
   readonly run: HeldJob
@@ -222,13 +232,16 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const ended = yield* mapErrors(
-          sql.unsafe<CountedEnds.CancelledBelow>(statements.cancelNow, [
+          sql.unsafe<CountedEnds.CancelledBelow & { execution: boolean }>(statements.cancelNow, [
             SqlArrays.ofPlain([id]),
             now,
             "cancelled without undoing its steps"
           ])
         )
-        for (const { kind, queue: name } of ended) tally.of(name, kind).died(1, "cancelled", now)
+        for (const { execution, kind, queue: name } of ended) {
+          tally.of(name, kind).died(1, "cancelled", now)
+          if (execution) tally.workflows.ended(kind, "cancelled")
+        }
         const woken = yield* counted.count(
           ended.map((job) => job.id),
           now
@@ -298,7 +311,7 @@ const make = Effect.gen(function* () {
       }
     })
 
-  return Workflows.of({
+  return yield* observed({
     start: (given) =>
       Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
         answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
@@ -346,6 +359,11 @@ const make = Effect.gen(function* () {
           next: rows.length > limit ? page.at(-1)?.id : undefined
         }
       }),
+    suspended: Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const [row] = yield* mapErrors(sql.unsafe<SuspendedCounts>(statements.countSuspended, [now, mostCounted]))
+      return row ?? { sleeping: 0, waiting: 0, changed: 0 }
+    }),
     show
   })
 })

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto"
-import { Cause, type Context, type Exit, Option, Predicate, type Tracer } from "effect"
+import { Cause, Context, type Exit, Option, Predicate, type Tracer } from "effect"
 import * as Outcome from "../../core/Outcome.js"
+import { IsRoot } from "./ExecutionTrace.js"
 
 // A span and its OTLP JSON encoding. Log messages and error texts of handlers are not exported, because they may
 // contain payload data.
@@ -55,7 +56,7 @@ const nearest = (span: Option.Option<Tracer.AnySpan>): Option.Option<Tracer.AnyS
 export class OtlpSpan implements Tracer.Span {
   readonly _tag = "Span"
   readonly traceId: string
-  readonly spanId = idOf(8)
+  readonly spanId: string
   readonly parent: Option.Option<Tracer.AnySpan>
   readonly sampled: boolean
   readonly attributes = new Map<string, unknown>()
@@ -71,9 +72,12 @@ export class OtlpSpan implements Tracer.Span {
     readonly kind: Tracer.SpanKind,
     private readonly onEnd: (span: OtlpSpan) => void
   ) {
-    this.parent = nearest(parent)
-    this.traceId = Option.match(this.parent, { onNone: () => idOf(16), onSome: ({ traceId }) => traceId })
-    this.sampled = Option.match(this.parent, { onNone: () => true, onSome: ({ sampled }) => sampled })
+    const found = nearest(parent)
+    const isRoot = Context.get(context as Context.Context<IsRoot>, IsRoot)
+    this.parent = isRoot ? Option.none() : found
+    this.traceId = Option.match(found, { onNone: () => idOf(16), onSome: ({ traceId }) => traceId })
+    this.spanId = isRoot && Option.isSome(found) ? found.value.spanId : idOf(8)
+    this.sampled = Option.match(found, { onNone: () => true, onSome: ({ sampled }) => sampled })
     this.links = [...links]
     this.status = { _tag: "Started", startTime }
   }

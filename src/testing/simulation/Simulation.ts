@@ -55,10 +55,10 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-type Cast<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
+type Setup<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
 
 /** The built-in workload. */
-const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
+const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
   const { seed } = options
   const runs = new Map<string, number>()
   const nthRun = (job: string) => {
@@ -93,7 +93,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
   }
 }
 
-const yourCast = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOptions<R>): Cast<R> => ({
+const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOptions<R>): Setup<R> => ({
   crew: {
     queues: [...new Set(handlers.map(({ kind }) => kind.queue))],
     schedules: options.schedules,
@@ -111,24 +111,24 @@ const yourCast = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOpt
 export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Report, never, Exclude<R, Ports>> => {
   const { handlers, seed } = options
   // Pods provide the Ports that handlers need, but the compiler cannot subtract them from R.
-  const cast = (
-    handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : yourCast(handlers, options)
-  ) as Cast<R>
+  const setup = (
+    handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : customSetup(handlers, options)
+  ) as Setup<R>
   const plan =
     options.plan ??
     Plan.draw({
       seed,
       pods: options.pods ?? Plan.size(seed).pods,
-      jobs: cast.jobs.length,
-      queues: [...cast.crew.queues],
-      doors: handlers === undefined,
+      jobs: setup.jobs.length,
+      queues: [...setup.crew.queues],
+      viaEntryPoints: handlers === undefined,
       faultPlan: options.faults ?? {}
     })
   const spec: SimulationRun.RunSpec<R> = {
-    ...cast,
+    ...setup,
     seed,
     plan,
-    invariants: [...Invariants.always, ...cast.invariants, ...(options.invariants ?? [])],
+    invariants: [...Invariants.always, ...setup.invariants, ...(options.invariants ?? [])],
     stopAt: options.stopAt,
     logLevel: options.logLevel ?? LogLevel.None,
     tamper: options.tamper ?? ((tables) => tables)
@@ -137,7 +137,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
   return Effect.map(played, ({ coverage, faults, jobs, lasted, trace, violations }) => ({
     seed,
     plan,
-    jobCount: cast.jobs.length,
+    jobCount: setup.jobs.length,
     faults,
     violations,
     trace: trace.events,
@@ -161,7 +161,7 @@ export const describe = (report: Report): string => ofViolations(report)
 /** @deprecated Use `describe`. */
 export const tell = describe
 
-/** A regression violates an invariant again. */
+/** A replayed plan violates an invariant. */
 export class SimulationFailed extends Data.TaggedError("SimulationFailed")<{ readonly report: Report }> {
   override get message(): string {
     return ofViolations(this.report)

@@ -53,12 +53,12 @@ export class SimulationScheduler {
     effect: Effect.Effect<A, E, R>,
     { pace = 1, skew = 0 } = {}
   ) {
-    const inWorld = effect.pipe(
+    const withServices = effect.pipe(
       Effect.withClock(this.clock.clockOf(actor.name, this.server.follow(actor.name, skew, pace), pace)),
       Effect.withRandom(Random.make(`${this.seed} ${actor.name}`))
     )
     const quick = Runtime.disableRuntimeFlag(runtime, RuntimeFlags.RuntimeMetrics)
-    return Runtime.runFork(quick)(inWorld, { scheduler: actor, immediate: false })
+    return Runtime.runFork(quick)(withServices, { scheduler: actor, immediate: false })
   }
 
   /** Schedules a callback in a process. */

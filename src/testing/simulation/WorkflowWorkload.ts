@@ -83,7 +83,7 @@ export const handler = (
 
 const ofStories = (rows: Iterable<JobRow>) => [...rows].filter(({ kind }) => kind === storyKind)
 
-/** A step that was recorded anew although the journal had it. */
+/** A step that was recorded again although it was already in the journal. */
 const recordedOnce: Invariant = {
   name: "journal",
   promise: "a step is recorded once, and only by the holder of the lease",

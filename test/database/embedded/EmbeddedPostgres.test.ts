@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted } from "effect"
 import { EmbeddedPostgres, launchDurable, running } from "../../../src/database/embedded/EmbeddedPostgres.js"
+import { isLong } from "../../support/Scale.js"
 import { holder } from "./fixtures/Holder.js"
 import { query, scratch } from "./fixtures/Scratch.js"
 import { start, startThrowaway } from "./fixtures/Started.js"
@@ -12,6 +13,9 @@ const asRoot = process.getuid?.() === 0
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 const refusalOf = (directory: string) =>
   Effect.map(Effect.flip(Effect.scoped(start(directory))), ({ message }) => message)
+
+// Each of these creates a cluster, which takes seconds.
+const inLongRuns = isLong ? it.scopedLive : () => {}
 
 describe.concurrent("the durable embedded PostgreSQL", () => {
   it.scopedLive(
@@ -84,7 +88,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("takes another port when its last one is in use", () =>
+  inLongRuns("takes another port when its last one is in use", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       yield* Effect.scoped(start(join(parent, "a")))
@@ -123,7 +127,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("shows the end of the server's log when it does not start", () =>
+  inLongRuns("shows the end of the server's log when it does not start", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       yield* Effect.scoped(start(directory))
@@ -137,7 +141,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
   )
 
   // Only root can set this up.
-  const asRootOnly = asRoot && process.platform === "linux" ? it.scopedLive : () => {}
+  const asRootOnly = asRoot && process.platform === "linux" ? inLongRuns : () => {}
   asRootOnly("works as root where no other user may enter", () =>
     Effect.gen(function* () {
       const parent = yield* scratch

@@ -1,8 +1,8 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
+import { ControlRoom, queueRow, tokens } from "../journeys/fixtures/ControlRoom.js"
 import { Browser } from "../support/Browser.js"
-import { ControlRoom, queueRow, tokens } from "./fixtures/ControlRoom.js"
 import { jobListStories } from "./JobListStories.js"
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
@@ -26,30 +26,6 @@ const tellText = `{
 layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
   "at Mission Control an operator",
   (it) => {
-    it.scoped("logs in with a token, not with a wrong one, and out again", () =>
-      Effect.gen(function* () {
-        const { url } = yield* ControlRoom
-        const page = yield* Browser.page()
-        yield* step(async () => {
-          await page.goto(url)
-          await page.getByLabel("Token").fill("wrong")
-          await button(page, "Log in").click()
-          await page.getByText("Wrong token").waitFor()
-          await page.getByLabel("Token").fill(tokens.admin)
-          await button(page, "Log in").click()
-          await page.getByRole("heading", { name: "Overview" }).waitFor()
-          await page.reload()
-          await page.getByRole("heading", { name: "Overview" }).waitFor()
-          await button(page, "Log out").click()
-          await page.getByLabel("Token").waitFor()
-          await page.reload()
-          await page.getByLabel("Token").waitFor()
-        })
-        const status = yield* step(async () => (await page.request.get(`${url}/api/v1/jobs`)).status())
-        expect(status).toBe(401)
-      })
-    )
-
     it.scoped("sees the page in a browser whose language Intl rejects", () =>
       Effect.gen(function* () {
         const { url } = yield* ControlRoom
@@ -290,55 +266,6 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("processes dead jobs with the keyboard alone", () =>
-      Effect.gen(function* () {
-        const { api, bury, enqueue, enter } = yield* ControlRoom
-        const ids = yield* Effect.forEach([1, 2, 3], (n) =>
-          enqueue({ kind: "letter", queue: "attic", payload: { n }, runAt: inAnHour() })
-        )
-        const [oldest = "", , newest = ""] = ids
-        const page = yield* enter("overview")
-        const press = async (...keys: ReadonlyArray<string>) => {
-          for (const key of keys) await page.keyboard.press(key)
-        }
-        const confirm = async (text: string) => {
-          await page.getByRole("dialog").getByText(text).waitFor()
-          await press("Enter")
-        }
-        yield* step(async () => {
-          await press("?")
-          await page.getByRole("dialog", { name: "Keyboard shortcuts" }).getByText("show shortcuts").waitFor()
-          await press("Escape")
-          await press("g", "j")
-          await page.getByRole("heading", { name: "Jobs" }).waitFor()
-          await page.getByLabel("Kind").fill("letter")
-          await press("Enter", "Escape")
-          await page.getByText("3", { exact: true }).and(page.locator(".chip")).waitFor()
-          // The newest is first: it and the oldest are selected and cancelled.
-          await press("x", "j", "j", "x")
-          await page.getByText("2 selected").waitFor()
-          await press("c")
-          await confirm("Cancel 2 jobs?")
-          await said(page, "2 jobs cancelled")
-        })
-        const stateOf = (id: string) => Effect.map(api<{ state: string }>("GET", `jobs/${id}`), ({ state }) => state)
-        expect([yield* stateOf(newest), yield* stateOf(oldest)]).toEqual(["cancelled", "cancelled"])
-        const dead = yield* bury("letter")
-        yield* step(async () => {
-          await press("g", "d")
-          await page.getByRole("heading", { name: "Dead" }).waitFor()
-          await press("/")
-          await page.locator("[data-search]:focus").waitFor()
-          await press("Escape")
-          await page.locator("tbody tr.cursor").waitFor()
-          await press("j", "k", "r")
-          await confirm("Requeue 1 job?")
-          await said(page, "1 job requeued")
-        })
-        expect(yield* stateOf(dead)).not.toBe("dead")
-      })
-    )
-
     it.scoped("sees deliveries to bots with their jobs, and pending files", () =>
       Effect.gen(function* () {
         const { deliver, enter, push, upload } = yield* ControlRoom
@@ -368,6 +295,83 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.getByRole("row").filter({ hasText: "report.pdf" }).getByText("waiting").waitFor()
           await page.getByLabel("State").selectOption("acked")
           await page.getByText("No files match this filter.").waitFor()
+        })
+      })
+    )
+
+    it.scoped("finds a job by whatever is at hand, and reads its run to scale", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter, bury } = yield* ControlRoom
+        const payload = { order: { id: 7 } }
+        const dedupe = { key: "order-7", scope: "active" }
+        const id = yield* enqueue({ kind: "quest", queue: "attic", payload, dedupe, runAt: inAnHour() })
+        yield* enqueue({ kind: "quest", queue: "attic", payload: { order: { id: 8 } }, runAt: inAnHour() })
+        yield* bury("quest")
+        const page = yield* enter("jobs")
+        const search = async (text: string, count: string) => {
+          await page.keyboard.press("/")
+          await page.keyboard.press("Control+a")
+          await page.keyboard.type(text)
+          await page.keyboard.press("Enter")
+          await page.locator(".head .chip").getByText(count, { exact: true }).waitFor()
+          await page.keyboard.press("Escape")
+        }
+        yield* step(async () => {
+          await search("quest", "3")
+          await search(id.slice(4, 30), "1")
+          await search("order-7", "1")
+          await search("attic is", "1")
+          await search("order.id=7", "1")
+          await page.keyboard.press("/")
+          await page.keyboard.type('{"order":')
+          await page.keyboard.press("Enter")
+          await page.getByRole("alert").getByText("The search is not valid JSON").waitFor()
+          await page.keyboard.press("Control+a")
+          await page.keyboard.type(id)
+          await page.keyboard.press("Enter")
+          await page.getByRole("heading", { name: "quest" }).waitFor()
+          await page
+            .getByRole("region", { name: "Timeline" })
+            .getByRole("img", { name: /^not due: / })
+            .waitFor()
+          await page.waitForFunction(`/^\\d.* dead.*Mission Control$/.test(document.title)`)
+        })
+      })
+    )
+
+    it.scoped("enqueues a job by hand, and goes from it to its kind and its queue", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        yield* enqueue({ payload: { fail: "boom 17" }, maxAttempts: 1 })
+        const page = yield* enter("jobs")
+        yield* step(async () => {
+          await button(page, "Enqueue").click()
+          const dialog = page.getByRole("dialog", { name: "Enqueue a job" })
+          await dialog.getByLabel("Kind").fill("noop_echo")
+          const payload = dialog.getByLabel("Payload")
+          await payload.fill('{"message":')
+          await dialog.getByText("The payload is not valid JSON").first().waitFor()
+          // A message says what is wrong and where, and a wrong value is found by it.
+          await payload.fill('{\n  "message": "a",\n  "sleep_ms": "soon"\n}')
+          await dialog.getByRole("status").getByText("sleep_ms must be").waitFor()
+          await dialog.getByRole("button", { name: "Line 3" }).click()
+          await page.waitForFunction(`getSelection().toString() === '"soon"'`)
+          await dialog.getByLabel("Payload").fill('{"message":"by hand"}')
+          await dialog.getByLabel("Start after").fill("soon")
+          await dialog.getByRole("button", { name: "Enqueue" }).click()
+          await dialog.getByText("Start after must be like 30s, 5m or 2d, got soon.").waitFor()
+          await dialog.getByLabel("Start after").fill("30d")
+          await dialog.getByRole("button", { name: "Enqueue" }).click()
+          await page.locator(".head .state.scheduled").waitFor()
+          await page.getByText("in 29 d 23 h").or(page.getByText("in 30 d")).first().waitFor()
+          const details = page.getByRole("region", { name: "Details" })
+          await details.getByRole("link", { name: "noop_echo" }).click()
+          await page.getByText("error rate").waitFor()
+          await page.getByRole("region", { name: "Recent failures" }).getByText("boom 17").waitFor()
+          await page.goBack()
+          await details.getByRole("link", { name: "default" }).click()
+          await page.getByRole("region", { name: "Newest jobs" }).getByText("by hand").waitFor()
+          await page.getByRole("region", { name: "default" }).getByRole("button", { name: "Pause" }).waitFor()
         })
       })
     )

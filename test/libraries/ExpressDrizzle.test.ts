@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from "vitest"
 import { createApp } from "../../examples/express-drizzle/src/app.js"
 import "../../examples/express-drizzle/test/receipts.test.js"
 import { useDatabase } from "../client/ClientDatabase.js"
-import * as ExampleProject from "./ExampleProject.js"
+import * as ExampleProject from "../examples/ExampleProject.js"
 
 const database = useDatabase()
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { expect, type Vitest } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Page } from "playwright-core"
+import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
 import type { Browser } from "../support/Browser.js"
-import { ControlRoom } from "./fixtures/ControlRoom.js"
 
 // Journeys on the job lists. They run in the caller's control room.
 

@@ -1,0 +1,55 @@
+import type { Series } from "./MetricFamily.js"
+import * as MetricSpec from "./MetricSpec.js"
+import type { Metrics } from "./Metrics.js"
+
+const ended = MetricSpec.counter(
+  "workflow_executions_ended_total",
+  "Workflow executions that ended in this process: completed, failed or cancelled.",
+  ["workflow", "end"]
+)
+const steps = MetricSpec.counter("workflow_steps_recorded_total", "Workflow steps recorded by this process.", [
+  "kind",
+  "outcome"
+])
+const signals = MetricSpec.counter(
+  "workflow_signals_total",
+  "Signals that this process stored (delivered), or ignored because the wait had its value (repeated).",
+  ["outcome"]
+)
+
+export type ExecutionEnd = "completed" | "failed" | "cancelled"
+
+/** Workflow names come from users: beyond this many, the rest are counted together. */
+const mostWorkflows = 500
+const others = "(other)"
+
+/** Counters of workflow executions since process start. Plain calls, because every step uses them. */
+export class WorkflowTally {
+  private readonly series = new Map<string, Series>()
+  private readonly workflows = new Set<string>()
+
+  constructor(private readonly metrics: typeof Metrics.Service) {}
+
+  ended(workflow: string, end: ExecutionEnd): void {
+    if (!this.workflows.has(workflow) && this.workflows.size < mostWorkflows) this.workflows.add(workflow)
+    const name = this.workflows.has(workflow) ? workflow : others
+    this.of(`ended ${end} ${name}`, () => this.metrics.series(ended, { workflow: name, end })).add(1)
+  }
+
+  /** Both labels have a few fixed values. */
+  recorded(kind: string, outcome: string): void {
+    this.of(`step ${kind} ${outcome}`, () => this.metrics.series(steps, { kind, outcome })).add(1)
+  }
+
+  signalled(outcome: "delivered" | "repeated"): void {
+    this.of(`signal ${outcome}`, () => this.metrics.series(signals, { outcome })).add(1)
+  }
+
+  private of(key: string, make: () => Series): Series {
+    const known = this.series.get(key)
+    if (known !== undefined) return known
+    const made = make()
+    this.series.set(key, made)
+    return made
+  }
+}
