@@ -3,9 +3,10 @@ import * as Engine from "../client/Engine.js"
 import type { JobView } from "../client/JobView.js"
 import * as View from "../client/JobView.js"
 import * as Shift from "../client/Shift.js"
+import { InvalidOptionError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
 import type { StoredJob } from "../core/StoredJob.js"
-import { type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
+import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
 /** A shift in memory, on a clock that only the test moves, for tests that use promises. */
 export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
@@ -37,10 +38,15 @@ export const testShift = async (options: TestShiftOptions<TestServices>): Promis
   const drain = () => inShift((shift) => shift.drain)
   const settle = () => inShift((shift) => shift.settle)
 
+  const missingFor = missingIn(options, options.queues ?? queuesOf(options))
+
   const waitFor: Shift.Await = async (id, timeout) => {
     const look = () => inShift((shift) => shift.job(id))
     await settle()
-    if (isOver(await look())) return look()
+    const first = await look()
+    if (isOver(first)) return first
+    const missing = missingFor(first)
+    if (missing !== undefined) throw new InvalidOptionError("handlers", `Job ${id} cannot run: ${missing}.`)
     await (timeout === undefined ? drain() : advance(timeout))
     const job = await look()
     return isOver(job) ? job : undefined
