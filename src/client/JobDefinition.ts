@@ -9,7 +9,7 @@ import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
 import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Enqueueable } from "./Enqueue.js"
 import * as PromiseHandler from "./PromiseHandler.js"
-import { InvalidPayloadError, ShiftError, textOf } from "./ShiftErrors.js"
+import { InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
 
 /** How long a failed job waits: always as long, step by step, or doubling from `base` up to `max`. */
@@ -138,7 +138,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       name,
       checked.issues,
       index,
-      `The payload does not fit the job "${name}": ${textOf("payload", checked.issues)}${hint}.`
+      `The payload does not fit the job "${name}": ${StandardSchema.issuesText("payload", checked.issues)}${hint}.`
     )
   }
 

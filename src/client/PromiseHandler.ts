@@ -7,8 +7,8 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import * as Enqueue from "./Enqueue.js"
-import { TransactionError, textOf } from "./ShiftErrors.js"
-import type { Decoded } from "./StandardSchema.js"
+import { TransactionError } from "./ShiftErrors.js"
+import { type Decoded, issuesText } from "./StandardSchema.js"
 
 /** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
 export interface Handler extends Core.Handler<Queue | RateLimits> {}
@@ -45,7 +45,7 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     const checked = await decoded
     // Only asynchronous validators fail here: synchronous ones run before the handler is called.
     if (checked.issues !== undefined)
-      return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
+      return Outcome.dead(`the payload does not fit: ${issuesText("payload", checked.issues)}`)
     return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
   })
 

@@ -55,6 +55,8 @@ export interface Shift {
 /** Poll interval for results, in milliseconds: short at first, for jobs that finish quickly. */
 const looks = { first: 10, growth: 1.5, most: 200 }
 
+const retryExecution = "Fix the cause, then retry the execution: workflow.retry(key)."
+
 const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** Waits until the job is over. Nothing when that takes longer than the timeout, in milliseconds. */
@@ -131,7 +133,8 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     const job = await waitFor(id as StoredId, patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
     if (job.status === "dead") {
-      throw new JobDeadError(id, job.deadReason ?? "exhausted", job.attempt, job.lastError)
+      const reason = job.deadReason ?? "exhausted"
+      throw new JobDeadError(id, reason, job.attempt, job.lastError, job.execution === undefined ? undefined : retryExecution)
     }
     const read = await known.get(job.kind)?.readResult(job.result)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)

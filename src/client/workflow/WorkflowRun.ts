@@ -417,7 +417,7 @@ export class WorkflowRun {
 
   private changed({ recorded, requested }: Difference): void {
     const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
-    const error = `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, use step.patched, or fork the execution.`
+    const error = `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, use step.patched, or fork the execution. Code that reads a clock or a random number between steps causes this, too: read it in a step.`
     this.suspend([{ kind: "changed", name: recorded, dueAt: this.now() + changedPause }], error)
   }
 
