@@ -1,4 +1,4 @@
-import { Cause, Duration, Effect, Either, Option } from "effect"
+import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
@@ -94,6 +94,13 @@ const millisOf = (option: string, duration: DurationInput | undefined): number |
   }
 }
 
+const checkJob = (job: unknown): void => {
+  const isJob = Predicate.hasProperty(job, "encode") && Predicate.hasProperty(job, "kind")
+  if (isJob) return
+  const given = typeof job === "string" ? JSON.stringify(job) : String(job)
+  throw new InvalidOptionError("job", `enqueue needs a job, as job(…) returns it, not ${given}.`)
+}
+
 /** Makes a shift on an engine. */
 export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
@@ -111,6 +118,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     payloads: ReadonlyArray<In>,
     options: Parameters<typeof Enqueue.newJobs<In>>[2]
   ): Promise<ReadonlyArray<NewJob>> => {
+    checkJob(job)
     known.set(job.kind.name, job)
     const made = Enqueue.newJobs(job, payloads, options, clock.unsafeCurrentTimeMillis())
     return Either.getOrThrowWith(made instanceof Promise ? await made : made, (error) => fromCause(Cause.fail(error)))
@@ -134,7 +142,13 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
     if (job.status === "dead") {
       const reason = job.deadReason ?? "exhausted"
-      throw new JobDeadError(id, reason, job.attempt, job.lastError, job.execution === undefined ? undefined : retryExecution)
+      throw new JobDeadError(
+        id,
+        reason,
+        job.attempt,
+        job.lastError,
+        job.execution === undefined ? undefined : retryExecution
+      )
     }
     const read = await known.get(job.kind)?.readResult(job.result)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)

@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import * as Engine from "../client/Engine.js"
 import type { JobView } from "../client/JobView.js"
 import * as View from "../client/JobView.js"
+import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
@@ -30,6 +31,7 @@ const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** A worker with these handlers, on tables in memory and a clock that only the test moves. */
 export const testShift = async (options: TestShiftOptions<TestServices>): Promise<PromiseTestShift> => {
+  checkHandlers(options.handlers)
   const engine = await Engine.make<TestServices, never>(TestShift.layer(options))
   const { clock, run } = engine
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>

@@ -133,7 +133,9 @@ describe("payload validators", () => {
       reason: "undecodable",
       attempts: 0,
       lastError: expect.stringMatching(/^payload\.cents: Invalid string/),
-      message: expect.stringMatching(/is dead \(undecodable\): payload\.cents: Invalid string.*[^.]\. Fix the cause, then requeue it\.$/)
+      message: expect.stringMatching(
+        /is dead \(undecodable\): payload\.cents: Invalid string.*[^.]\. Fix the cause, then requeue it\.$/
+      )
     })
   })
 })
