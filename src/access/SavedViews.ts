@@ -6,7 +6,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 export const pages = ["jobs", "scheduled", "retries", "dead"] as const
 export type Page = (typeof pages)[number]
 
-/** Bounds that keep the row of views at the top of a page readable. */
+/** Limits that keep the row of views at the top of a page short. */
 export const limits = { nameCharacters: 60, views: 100 } as const
 
 /** A named filter on one of the job lists. */
@@ -26,7 +26,7 @@ export interface SavedView extends NewView {
 /** The view does not exist or was deleted. */
 export class ViewNotFound extends Schema.TaggedError<ViewNotFound>()("ViewNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `View ${this.id.slice(0, 64)} does not exist.`
+    return `View ${this.id.slice(0, 64)} does not exist. It may have been deleted; reload the list.`
   }
 }
 

@@ -22,7 +22,7 @@ export interface NewToken extends Token {
 /** The workspace has no token with this id. */
 export class TokenNotFound extends Schema.TaggedError<TokenNotFound>()("TokenNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `This workspace has no token ${this.id}.`
+    return `This workspace has no token ${this.id}. It may have been revoked already.`
   }
 }
 

@@ -21,7 +21,9 @@ export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
       const names = jobs.map(({ id, kind }) => `${kind} ${id}`).join(", ")
       runSync(
         Effect.logFatal(
-          `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
+          jobs.length === 1
+            ? `${what} ends the process while 1 job is running, which may be the cause: ${names}`
+            : `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
         ).pipe(Effect.annotateLogs({ jobs }))
       )
     }

@@ -20,9 +20,9 @@ export const leadership: Layer.Layer<Leadership> = Layer.sync(Leadership, () => 
         Effect.sync(() => {
           const watch = watchOf(clock)
           const now = steadyMillis(clock)
-          const gone = watch.expired(lease, now)
-          const isGone = held !== undefined && gone?.term === held.term && gone.until === `${held.until}`
-          if (held !== undefined && held.pod !== pod && !isGone) {
+          const expired = watch.expired(lease, now)
+          const isExpired = held !== undefined && expired?.term === held.term && expired.until === `${held.until}`
+          if (held !== undefined && held.pod !== pod && !isExpired) {
             watch.saw(seenAs(held), now)
             watch.lost(pod)
             return Option.none()

@@ -5,7 +5,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 /** Another pod leads now. The write that asserted this term was not made. */
 export class TermOver extends Schema.TaggedError<TermOver>()("TermOver", { term: Term }) {
   override get message(): string {
-    return `Leader term ${this.term} is over; another pod leads or the lease was released.`
+    return `Leader term ${this.term} has ended: another pod leads, or the lease was released.`
   }
 }
 
@@ -39,7 +39,7 @@ export class Leadership extends Context.Tag("nightshift/cluster/Leadership")<
     readonly resign: (pod: PodId, term?: Term) => Effect.Effect<void, DatabaseError>
 
     /**
-     * Fails when the term is over, because another pod took the lease or this pod released it. Inside a transaction it
+     * Fails when the term has ended, because another pod took the lease or this pod released it. Inside a transaction it
      * also locks the lease until the commit, so that only the current leader's writes can commit.
      */
     readonly assertTerm: (term: Term) => Effect.Effect<void, TermOver | DatabaseError>

@@ -35,8 +35,8 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const watch = watchOf(yield* Effect.clock)
         const now = yield* Clock.currentTimeMillis
-        const asked = yield* steadyNow
-        const gone = watch.expired(lease, asked)
+        const sentAt = yield* steadyNow
+        const expired = watch.expired(lease, sentAt)
         // When another pod holds the lease, the update matches no row, so it takes no lock and writes nothing.
         const rows = yield* mapErrors(sql<CampaignRow>`
           with taken as (
@@ -44,10 +44,10 @@ const make = Effect.gen(function* () {
             set pod_id = ${pod}, leased_until = ${instant(now + Duration.toMillis(lease))},
               -- An expired term never becomes valid again, even if no other pod has led since.
               term = term
-                + case when pod_id = ${pod} and term = ${watch.termOf(pod, asked) ?? null}::int then 0 else 1 end
+                + case when pod_id = ${pod} and term = ${watch.termOf(pod, sentAt) ?? null}::int then 0 else 1 end
             where pod_id is null or pod_id = ${pod}
               -- The row has not changed for a full lease. The timestamp is not compared with a clock.
-              or (term = ${gone?.term ?? null}::int and ${exact} = ${gone?.until ?? null}::bigint)
+              or (term = ${expired?.term ?? null}::int and ${exact} = ${expired?.until ?? null}::bigint)
             returning term, leased_until
           )
           select term, ${exact}::text as until, true as won from taken
@@ -60,7 +60,7 @@ const make = Effect.gen(function* () {
           watch.lost(pod)
           return Option.none()
         }
-        watch.took(pod, row.term, lease, asked)
+        watch.took(pod, row.term, lease, sentAt)
         return Option.some(row.term)
       }),
 

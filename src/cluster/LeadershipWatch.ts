@@ -20,14 +20,14 @@ class LeadershipWatch {
   private readonly held = new Map<PodId, Held>()
 
   /** Returns the row as last read if it has not changed for a full lease: its leader is dead. */
-  expired(lease: Duration.Duration, asked: number): LeaseSeen | undefined {
-    return this.rows.quietFor(Duration.toMillis(lease), asked)[0]?.[1]
+  expired(lease: Duration.Duration, sentAt: number): LeaseSeen | undefined {
+    return this.rows.quietFor(Duration.toMillis(lease), sentAt)[0]?.[1]
   }
 
   /** Returns the term that the pod may renew, if it took or renewed the lease less than one lease ago. */
-  termOf(pod: PodId, asked: number): Term | undefined {
+  termOf(pod: PodId, sentAt: number): Term | undefined {
     const held = this.held.get(pod)
-    return held !== undefined && asked < held.until ? held.term : undefined
+    return held !== undefined && sentAt < held.until ? held.term : undefined
   }
 
   /** Returns the milliseconds left of a lease that this process holds. */
@@ -36,12 +36,12 @@ class LeadershipWatch {
     return undefined
   }
 
-  saw(row: LeaseSeen | undefined, answered: number): void {
-    this.rows.look(row === undefined ? [] : [["leader", row]], answered)
+  saw(row: LeaseSeen | undefined, receivedAt: number): void {
+    this.rows.look(row === undefined ? [] : [["leader", row]], receivedAt)
   }
 
-  took(pod: PodId, term: Term, lease: Duration.Duration, asked: number): void {
-    this.held.set(pod, { term, until: asked + Duration.toMillis(lease) })
+  took(pod: PodId, term: Term, lease: Duration.Duration, sentAt: number): void {
+    this.held.set(pod, { term, until: sentAt + Duration.toMillis(lease) })
   }
 
   lost(pod: PodId): void {

@@ -89,7 +89,7 @@ const statementsOf = (schema: string) => ({
   select id, ${micros("heartbeat_at")}::text as beat from ${schema}.pod`,
 
   leave: `
-  with gone as (delete from ${schema}.pod where id = $1)
+  with deleted as (delete from ${schema}.pod where id = $1)
   delete from ${schema}.share where pod_id = $1`,
 
   removeDead: `
@@ -111,17 +111,17 @@ const make = Effect.gen(function* () {
   const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), lookedAt: Number.NEGATIVE_INFINITY }))
 
   /** Compares the heartbeats of all pods with the previous read. Returns the rows and when the query was started. */
-  const look = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
+  const readBeats = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
-      const asked = yield* steadyNow
+      const sentAt = yield* steadyNow
       const rows = yield* mapErrors(sql.unsafe<Row>(statement))
       watch.lookedAt = yield* steadyNow
       watch.beats.look(
         rows.map(({ beat, id }) => [id, beat]),
         watch.lookedAt
       )
-      return { asked, rows, beats: watch.beats }
+      return { sentAt, rows, beats: watch.beats }
     })
 
   /** Returns the pods without a heartbeat for `within`. */
@@ -130,7 +130,7 @@ const make = Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
       const now = yield* steadyNow
       const limit = Duration.toMillis(within)
-      if (now - watch.lookedAt >= limit / 3) yield* look(statements.beats)
+      if (now - watch.lookedAt >= limit / 3) yield* readBeats(statements.beats)
       return watch.beats.quietFor(limit, now).map(([id]) => id)
     })
 
@@ -179,8 +179,8 @@ const make = Effect.gen(function* () {
         })
       ),
     present: (within) =>
-      Effect.map(look<PodRow>(statements.all), ({ asked, beats, rows }) => {
-        const quiet = new Set(beats.quietFor(Duration.toMillis(within), asked).map(([id]) => id))
+      Effect.map(readBeats<PodRow>(statements.all), ({ sentAt, beats, rows }) => {
+        const quiet = new Set(beats.quietFor(Duration.toMillis(within), sentAt).map(([id]) => id))
         return rows.filter(({ id }) => !quiet.has(id)).map(toPod)
       }),
     live: (within) =>
@@ -191,8 +191,8 @@ const make = Effect.gen(function* () {
     leave: (id) => mapErrors(Effect.asVoid(sql.unsafe(statements.leave, [id]))),
     removeDead: (silentFor) =>
       Effect.gen(function* () {
-        const { asked, beats } = yield* look(statements.beats)
-        const quiet = beats.quietFor(Duration.toMillis(silentFor), asked)
+        const { sentAt, beats } = yield* readBeats(statements.beats)
+        const quiet = beats.quietFor(Duration.toMillis(silentFor), sentAt)
         const dead = yield* mapErrors(
           sql.unsafe<{ id: PodId }>(statements.removeDead, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat)])
         )

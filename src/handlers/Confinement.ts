@@ -51,16 +51,16 @@ export const folderIn = (root: string, path: string): Effect.Effect<string, Refu
 /** Opens a file inside the root for reading. Closed with the Scope. */
 export const fileIn = (root: string, path: string): Effect.Effect<Readable, Refused, Scope.Scope> =>
   Effect.gen(function* () {
-    const asked = resolve(root, path)
+    const requested = resolve(root, path)
     // O_NONBLOCK: opening a named pipe must not wait for a writer.
     const file = yield* Effect.acquireRelease(
-      attempt(quoted(path), () => open(asked, constants.O_RDONLY | constants.O_NONBLOCK)),
+      attempt(quoted(path), () => open(requested, constants.O_RDONLY | constants.O_NONBLOCK)),
       (opened) => Effect.ignore(Effect.tryPromise(() => opened.close()))
     )
     // Open first, then resolve the path and compare inodes. Checking the path before opening it would race with a
     // symbolic link that is swapped in between.
     const found = yield* attempt(quoted(path), () => file.stat())
-    const real = yield* attempt(quoted(path), () => realpath(asked))
+    const real = yield* attempt(quoted(path), () => realpath(requested))
     const there = yield* attempt(quoted(path), () => stat(real))
     if (!isIn(real, root) || there.ino !== found.ino || there.dev !== found.dev) {
       return yield* new Refused({ reason: `${quoted(path)} is outside ${quoted(root)}` })

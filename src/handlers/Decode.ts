@@ -21,7 +21,9 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
     for (let from = version; from < kind.version; from += 1) {
       const upcast = kind.upcasters[from]
       if (upcast === undefined)
-        return Decoded.Unreadable({ reason: `the kind has no upcaster from version ${from} to ${from + 1}` })
+        return Decoded.Unreadable({
+          reason: `the kind has no upcaster from version ${from} to ${from + 1}; add one and requeue the job`
+        })
       try {
         payload = upcast(payload)
       } catch (error) {

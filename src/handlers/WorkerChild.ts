@@ -65,7 +65,7 @@ class Conversation {
   readonly onLine = (line: string): void => {
     const { waiting } = this
     this.waiting = undefined
-    if (waiting === undefined) this.break(`it wrote ${shown(line)} without a request`)
+    if (waiting === undefined) this.break(`it wrote ${shown(line)} to stdout without a request`)
     else Deferred.unsafeDone(waiting, Exit.succeed(line))
   }
 
@@ -139,7 +139,8 @@ export const start = (
     const ready = nextLine.pipe(
       Effect.timeoutTo({
         duration: startTimeout,
-        onSuccess: (line) => (isReady(line) ? undefined : `it wrote ${shown(line)} instead of its ready line`),
+        onSuccess: (line) =>
+          isReady(line) ? undefined : `it wrote ${shown(line)} to stdout instead of its ready line`,
         onTimeout: () => `it was not ready after ${DurationText.format(startTimeout)}`
       }),
       Effect.flatMap((fault) => (fault === undefined ? Effect.void : Effect.flatMap(endBroken(fault), Effect.fail)))

@@ -45,9 +45,9 @@ const outcomeOf = (reply: WorkerChild.Reply): Outcome.Outcome => {
     case "ok":
       return Outcome.done(reply.result ?? undefined)
     case "error":
-      return Outcome.retry(reply.message ?? "the worker reported an error without a message", pause)
+      return Outcome.retry(reply.message ?? "the child process reported an error without a message", pause)
     case "dead":
-      return Outcome.dead(reply.message ?? "the worker reported a permanent failure without a message")
+      return Outcome.dead(reply.message ?? "the child process reported a permanent failure without a message")
     case "throttled":
       return Outcome.throttled(pause === undefined ? {} : { after: pause })
   }
@@ -88,7 +88,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       Effect.gen(function* () {
         const reason = yield* member.child.broken
         if (!free.includes(member)) return
-        yield* Effect.logWarning(`closing an idle worker of ${kind} because it broke: ${reason}`)
+        yield* Effect.logWarning(`closing an idle child process of ${kind} because it failed: ${reason}`)
         yield* discard(member)
       })
 
@@ -173,7 +173,7 @@ export const make = <A>(kind: JobKind<A>, options: WorkerPoolOptions): Handler.H
           }).pipe(
             Effect.catchTags({
               NoChildAvailable: ({ after }) => Effect.succeed(Outcome.snooze(after)),
-              ChildBroken: ({ reason }) => Effect.succeed(Outcome.retry(`the worker broke: ${reason}`))
+              ChildBroken: ({ reason }) => Effect.succeed(Outcome.retry(`the child process failed: ${reason}`))
             })
           )
     )

@@ -127,7 +127,7 @@ const finished = (response: ServerResponse): Effect.Effect<void> =>
  * Closes a connection whose body was not read to its end. Drains it for a while first: closing a connection with unread
  * data resets it, which can destroy the response before the client reads it.
  */
-export const hangUp = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
+export const closeUnread = (source: IncomingMessage, response: ServerResponse): Effect.Effect<void> => {
   // Call it now and not when the effect runs: once the response is written, node itself would read the whole rest.
   source.read(0)
   return Effect.gen(function* () {

@@ -52,19 +52,19 @@ export const Body = Schema.Struct({
 }).annotations({ identifier: "Problem" })
 
 /** Optional fields of an error response. */
-type Particulars = Partial<Omit<typeof Body.Type.error, "tag" | "message">>
+type ErrorDetails = Partial<Omit<typeof Body.Type.error, "tag" | "message">>
 
 /** Makes an error response: a tag for programs, a message for people and optional details. */
 export const respond = (
   status: number,
   tag: string,
   message: string,
-  particulars: Particulars = {}
+  details: ErrorDetails = {}
 ): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.unsafeJson({ error: { tag, message, ...particulars } }, { status })
+  HttpServerResponse.unsafeJson({ error: { tag, message, ...details } }, { status })
 
 /** Every expected failure of a route. */
-export type Foreseen =
+export type ExpectedError =
   | RequestError
   | InvalidJob
   | JobIdTaken
@@ -116,7 +116,7 @@ interface Answer {
   /** Overrides the error's own tag. */
   readonly tag?: string
   readonly field?: string | undefined
-  readonly about?: Omit<Particulars, "field">
+  readonly about?: Omit<ErrorDetails, "field">
   readonly headers?: Readonly<Record<string, string>>
   /** Log the error, because the response omits details that only operators may see. */
   readonly logged?: boolean
@@ -138,7 +138,7 @@ const retryAfter = { "retry-after": "1" }
 const untranslatable = "22P05"
 
 /** Maps each error to its response. */
-const answerOf = Match.typeTags<Foreseen, Answer>()({
+const answerOf = Match.typeTags<ExpectedError, Answer>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
@@ -158,7 +158,10 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
   CrossSiteRefused: plain(403),
   NotFound: plain(404),
   JobNotFound: plain(404),
-  UnknownScope: (error) => ({ status: 404, message: `Rate limit "${error.scope.slice(0, 64)}" does not exist.` }),
+  UnknownScope: (error) => ({
+    status: 404,
+    message: `Rate limit "${error.scope.slice(0, 64)}" does not exist. GET /api/v1/limits lists all limits.`
+  }),
   QueueNotFound: plain(404),
   KindNotFound: plain(404),
   ScheduleNotFound: plain(404),
@@ -240,27 +243,24 @@ const answerOf = Match.typeTags<Foreseen, Answer>()({
 
 /** Converts an error to its response. */
 export const answer = (
-  error: Foreseen,
+  error: ExpectedError,
   named: (field: string) => string = (field) => field
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   const { about, field: whole, headers, logged, message, status, tag } = answerOf(error)
   const field = whole === undefined ? undefined : named(whole)
-  const particulars = { ...(field === undefined ? {} : { field }), ...about }
-  const response = HttpServerResponse.setHeaders(
-    respond(status, tag ?? error._tag, message, particulars),
-    headers ?? {}
-  )
+  const details = { ...(field === undefined ? {} : { field }), ...about }
+  const response = HttpServerResponse.setHeaders(respond(status, tag ?? error._tag, message, details), headers ?? {})
   return logged === true ? Effect.as(Effect.logError("a request failed", error), response) : Effect.succeed(response)
 }
 
 /** Converts every failure of a route to its response. */
-export const answered = <A, E extends Foreseen, R>(
+export const answered = <A, E extends ExpectedError, R>(
   route: Effect.Effect<A, E, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
   Effect.catchAll(route, (error) => answer(error))
 
 /** Like `answered`, for a request with a single job: drops the `jobs[0].` prefix from the field. */
-export const answeredForOne = <A, E extends Foreseen, R>(
+export const answeredForOne = <A, E extends ExpectedError, R>(
   route: Effect.Effect<A, E, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
   Effect.catchAll(route, (error) => answer(error, (field) => field.replace(/^jobs\[0\]\./, "")))
@@ -275,7 +275,7 @@ export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServ
   }
   if (error instanceof HttpApiDecodeError) return answer(faultOfIssues(error.issues))
   return Effect.as(
-    Effect.logError("a request failed", cause),
+    Effect.logError("a request failed with an internal error", cause),
     respond(500, "Internal", "Internal error. See the server log for details.")
   )
 }

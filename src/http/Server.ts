@@ -116,11 +116,11 @@ const openServer = (uploadTimeout: Duration.Duration): Effect.Effect<Http.Server
 }
 
 /** Closes the connection of a request that was answered before its body was read. */
-const hangUpOnRest = HttpMiddleware.make((app) =>
+const closeUnreadBody = HttpMiddleware.make((app) =>
   Effect.tap(app, () =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
       const source = toIncomingMessage(request)
-      return source.complete ? Effect.void : Effect.forkDaemon(Body.hangUp(source, toServerResponse(request)))
+      return source.complete ? Effect.void : Effect.forkDaemon(Body.closeUnread(source, toServerResponse(request)))
     })
   )
 )
@@ -143,7 +143,7 @@ const appWith = ({ api, ui, uploads }: Apps) =>
     HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
     Effect.catchAllCause(Problem.answerCause),
     HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
-    hangUpOnRest
+    closeUnreadBody
   )
 
 /** Webhooks bypass the platform's router, which would take most of their time. */

@@ -66,7 +66,7 @@ const lentBy = ({ blocks }: Bucket, now: number, holder?: string) =>
 const sum = (blocks: ReadonlyArray<readonly [string, Block]>) =>
   blocks.reduce((total, [, { tokens }]) => total + tokens, 0)
 
-/** A clock that goes back neither adds nor removes tokens. */
+/** A clock that is set back neither adds nor removes tokens. */
 const refilled = (bucket: Bucket, now: number, lent: number, returned = 0): number =>
   Math.max(
     0,
@@ -76,7 +76,7 @@ const refilled = (bucket: Bucket, now: number, lent: number, returned = 0): numb
     )
   )
 
-const broughtUpTo = (bucket: Bucket, now: number): Bucket => ({
+const refilledTo = (bucket: Bucket, now: number): Bucket => ({
   ...bucket,
   tokens: refilled(bucket, now, sum(lentBy(bucket, now))),
   refilledAt: Math.max(bucket.refilledAt, now)
@@ -122,7 +122,7 @@ export const drain = (bucket: Bucket, forMillis: number, now: number): Bucket =>
 
 /** Changes the limit. Tokens up to now are refilled at the old rate. */
 const changed = (bucket: Bucket, now: number, change: Partial<Bucket>): Bucket => {
-  const next = { ...broughtUpTo(bucket, now), ...change }
+  const next = { ...refilledTo(bucket, now), ...change }
   return { ...next, tokens: Math.min(next.tokens, capacityOf(next)) }
 }
 
@@ -132,8 +132,8 @@ export const redeclare = (bucket: Bucket, declared: Limit, now: number): Bucket 
     : changed(bucket, now, { declared })
 
 export const tune = (bucket: Bucket, { capacity, rate }: LimitPatch, now: number): Bucket => {
-  const override = (given: number | null | undefined, standing: number | undefined) =>
-    given === undefined ? standing : (given ?? undefined)
+  const override = (given: number | null | undefined, current: number | undefined) =>
+    given === undefined ? current : (given ?? undefined)
   return changed(bucket, now, {
     tuned: { capacity: override(capacity, bucket.tuned.capacity), rate: override(rate, bucket.tuned.rate) }
   })

@@ -16,7 +16,7 @@ export interface RateLimitOptions {
 }
 
 export interface TakeOptions {
-  /** How long to wait for tokens before the attempt is given back. [does not wait] */
+  /** How long to wait for tokens before the attempt ends as throttled. [does not wait] */
   readonly patience?: Duration.DurationInput
 }
 

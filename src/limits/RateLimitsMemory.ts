@@ -36,9 +36,9 @@ export const make = (table: Table, pod: string): typeof RateLimits.Service => {
         if (fault !== undefined) return fault
         return step((now) => {
           for (const { capacity, rate, scope } of limits) {
-            const standing = table.get(scope)
+            const existing = table.get(scope)
             const declared = { capacity, rate }
-            put(standing === undefined ? Bucket.fresh(scope, declared, now) : Bucket.redeclare(standing, declared, now))
+            put(existing === undefined ? Bucket.fresh(scope, declared, now) : Bucket.redeclare(existing, declared, now))
           }
         })
       }),

@@ -132,9 +132,9 @@ const make = Effect.gen(function* () {
         insert into ${table} (scope, capacity, rate, tokens, refilled_at, registered_at, updated_at)
         values (${scope}, ${capacity}, ${rate}, ${capacity}, ${instant(now)}, ${instant(now)}, ${instant(now)})
         on conflict (scope) do nothing`
-      const standing = yield* held(scope)
-      const next = Bucket.redeclare(standing, { capacity, rate }, now)
-      if (next !== standing) yield* write(next, now)
+      const existing = yield* held(scope)
+      const next = Bucket.redeclare(existing, { capacity, rate }, now)
+      if (next !== existing) yield* write(next, now)
     })
 
   return RateLimits.of({

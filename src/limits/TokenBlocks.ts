@@ -26,17 +26,17 @@ export interface TokenBlocks<E> {
 }
 
 /** Maximum spread of the retry times of refused callers. */
-const lineMillis = Duration.toMillis("1 minute")
+const spreadMillis = Duration.toMillis("1 minute")
 
 /**
  * Assigns retry times: each one after the previous by the time its tokens take to refill, starting over when the spread
  * is exceeded.
  */
-const makeLine = () => {
+const makeRetryTimes = () => {
   const last = new Map<string, number>()
   return (scope: string, earliest: number, gapMillis: number): number => {
     const next = Math.max(earliest, (last.get(scope) ?? Number.NEGATIVE_INFINITY) + gapMillis)
-    const turn = next > earliest + lineMillis ? earliest : next
+    const turn = next > earliest + spreadMillis ? earliest : next
     last.set(scope, turn)
     return turn
   }
@@ -47,7 +47,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
   const blocks = new Map<string, Block>()
   const turns = new Map<string, Effect.Semaphore>()
   const lifeMillis = Duration.toMillis(blockLife)
-  const turnAfter = makeLine()
+  const turnAfter = makeRetryTimes()
 
   const answerOf = (scope: string, least: number, taken: Taken, now: number, inTurn: boolean) => {
     const { capacity, granted, rate, waitMillis } = taken
@@ -106,7 +106,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
           return yield* answerOf(scope, tokens, taken, now, inTurn)
         }
         if (fromBlock(scope, tokens, now)) return Acquired.Granted()
-        // One request at a time: the block it brings back also serves the waiting callers.
+        // One request at a time: the block that it reserves also serves the waiting callers.
         return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
       })
   }

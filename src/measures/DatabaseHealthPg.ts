@@ -10,7 +10,7 @@ import { bucketStart, during } from "./MeasuresSql.js"
 import * as TimeGrid from "./TimeGrid.js"
 
 /** A slower check would add to the problem. */
-const lookLimit = Duration.seconds(3)
+const checkTimeout = Duration.seconds(3)
 
 const statementsOf = (schema: string) => ({
   facts: `
@@ -96,7 +96,7 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const { schema, sql } = database
   const statements = named("health", statementsOf(schema))
-  const bounded = within(database, lookLimit)
+  const bounded = within(database, checkTimeout)
 
   const look = Effect.gen(function* () {
     const [facts, found] = yield* bounded(

@@ -20,7 +20,7 @@ export interface QueueWait {
   readonly queue: string
   readonly reason: WaitReason
   readonly since: number
-  /** Undefined while it lasts. */
+  /** Undefined if the wait has not ended. */
   readonly until: number | undefined
 }
 
@@ -30,15 +30,15 @@ export const mostWaits = 100
 export class QueueWaits extends Context.Tag("nightshift/measures/QueueWaits")<
   QueueWaits,
   {
-    /** The waits that last, by queue. */
+    /** The waits that have not ended, by queue. */
     readonly open: Effect.Effect<ReadonlyArray<QueueWait>, DatabaseError>
 
-    /** Ends the open waits of these queues now, and begins new ones where there is a reason. */
+    /** Ends the open waits of these queues now, and starts new ones where there is a reason. */
     readonly change: (
       changes: ReadonlyArray<{ readonly queue: string; readonly reason: WaitReason | undefined }>
     ) => Effect.Effect<void, DatabaseError>
 
-    /** Waits of a queue that touch a range, oldest first; the latest if there are too many. */
+    /** Waits of a queue that overlap a range, oldest first. If there are too many, only the latest. */
     readonly during: (queue: string, range: Range) => Effect.Effect<ReadonlyArray<QueueWait>, DatabaseError>
 
     /** Deletes waits that ended longer ago than this. Returns the number of rows deleted. */

@@ -16,11 +16,11 @@ export interface AttemptEnd {
    */
   readonly queue?: string | undefined
   readonly key?: string | undefined
-  /** Whether the job is an execution, or others count its end (see `ClaimedJob.linked`). */
+  /** Whether the job is an execution, or an execution counts its end (see `ClaimedJob.linked`). */
   readonly linked?: boolean | undefined
   /**
-   * What `finalize` was given in a transaction whose COMMIT got no answer. If it was committed after all, it is the end
-   * of this attempt.
+   * The end that was passed to `finalize` in a transaction whose COMMIT got no response. If that transaction did commit,
+   * it is the end of this attempt.
    */
   readonly unanswered?: ReadonlyArray<AttemptEnd> | undefined
   /**
@@ -45,7 +45,7 @@ export type End = Data.TaggedEnum<{
   /** Returns the job to the queue. A job whose cancellation was requested in the meantime dies instead. */
   Again: {
     readonly runAt: number
-    /** False gives the attempt back, as if it had never started. */
+    /** False restores the attempt, as if it had never started. */
     readonly counted: boolean
     /** The error message; absent if nothing failed, for example when the job is returned unstarted. */
     readonly error: string | undefined
@@ -54,7 +54,7 @@ export type End = Data.TaggedEnum<{
     /**
      * This pod has no handler for the kind. The job dies once no pod that claimed it has had a handler for this many
      * milliseconds. The time starts at the first such claim and restarts when the job is requeued or a pod knows its
-     * kind.
+     * kind. It is due after half a second, then after as long as it has been unknown, but not later than `runAt`.
      */
     readonly patience?: number | undefined
     /** Also pauses the job's queue or key. */

@@ -79,7 +79,7 @@ const isPlainDone = ({ end, linked }: AttemptEnd) => end._tag === "Done" && end.
 export interface FinalizeListeners {
   /** These queues have pending jobs again: retries or follow-ups. */
   readonly onPending: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
-  /** Executions of these queues woke up, or wait for an instant that this process may be the first to know. */
+  /** Executions of these queues woke up or have a new due time. */
   readonly onWoken: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
   /** Called before attempts are written that also pause their queue or key. */
   readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
@@ -89,7 +89,8 @@ export interface FinalizeListeners {
 
 /**
  * Finalizes attempts in PostgreSQL. Jobs that are done without a result, the common case, use a narrow statement; others
- * use a wider one. Executions, and jobs whose end they count, use it in a transaction that also wakes those that wait.
+ * use a wide one. For executions, and for jobs whose end an execution counts, the wide statement runs in a transaction
+ * that also wakes the executions that wait for them.
  */
 export const make = (
   database: typeof Database.Service,
@@ -115,7 +116,7 @@ export const make = (
     })
 
   // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
-  // was lost. The identity of the array tells a retry from a new call, even if the effect was wrapped.
+  // was lost. The identity of the array distinguishes a retry from a new call, even if the effect was wrapped.
   const firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>()
 
   /** Returns the jobs that an earlier try of the same batch has already written. */

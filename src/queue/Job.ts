@@ -122,7 +122,7 @@ export const make = <A, I>(
     for (const [index, payload] of payloads.entries()) {
       const encoded = encode(payload)
       if (Either.isLeft(encoded)) {
-        const reason = `does not fit the kind: ${encoded.left.message}`
+        const reason = `does not match the kind's schema: ${encoded.left.message}`
         return Either.left(new InvalidJob({ index, jobs: payloads.length, field: "payload", reason }))
       }
       all.push(encoded.right)

@@ -5,7 +5,7 @@ import { State } from "../core/StoredJob.js"
 
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no job ${this.id}.`
+    return `There is no job ${this.id}. It was deleted or its retention expired, or the id is wrong.`
   }
 }
 
@@ -23,7 +23,7 @@ export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotIn
 /** The job cannot become active again while another job holds its dedupe key. */
 export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKeyHeld", { id: JobId, holder: JobId }) {
   override get message(): string {
-    return `Job ${this.id} cannot run again while job ${this.holder} holds its dedupe key.`
+    return `Job ${this.id} cannot run again while job ${this.holder} holds its dedupe key. Wait until that job ends, or cancel it.`
   }
 }
 
@@ -36,7 +36,7 @@ export class UndoRefused extends Schema.TaggedError<UndoRefused>()("UndoRefused"
   override get message(): string {
     return this.why === "changed"
       ? `Job ${this.id} has changed since the action, so it cannot be undone.`
-      : `There is nothing to undo for ${this.id}: the action was undone already, or is more than an hour ago.`
+      : `There is nothing to undo for job ${this.id}: the action was already undone, or it is more than an hour old.`
   }
 }
 
@@ -63,7 +63,7 @@ export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind"
   }
 }
 
-/** The library with which the caller holds its transaction could not run our statement. Its own error says why. */
+/** The caller's database library could not run our statement in the caller's transaction. `error` is the library's. */
 export class OuterTransactionFailed extends Schema.TaggedError<OuterTransactionFailed>()("OuterTransactionFailed", {
   error: Schema.Unknown
 }) {

@@ -53,7 +53,7 @@ export interface JobRow {
   readonly deadReason: DeadReason | undefined
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
-  /** Undefined for plain jobs, -1 for plain jobs whose end others count, from 0 for executions. */
+  /** Undefined for plain jobs, -1 for plain jobs whose end an execution counts, 0 or more for executions. */
   readonly woken: number | undefined
 }
 
@@ -171,13 +171,15 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
     return die(row, { ...end, reason: "unknown_kind", remember: "unknown_kind" }, now)
   }
   const error = end.error === undefined ? undefined : errorText(end.error)
+  const unknownSince = patience === undefined ? undefined : (row.unknownSince ?? now)
   return {
     ...row,
-    unknownSince: patience === undefined ? undefined : (row.unknownSince ?? now),
+    unknownSince,
     status: "pending",
     run: undefined,
     woken: nextWoken(row),
-    runAt: end.runAt,
+    // A job of an unknown kind is due sooner at first: another pod may have its handler.
+    runAt: unknownSince === undefined ? end.runAt : Math.min(end.runAt, now + Math.max(500, now - unknownSince)),
     attempt: spent(row, end.counted),
     // A job returned unstarted has no new error, so it keeps its previous one.
     lastError: error ?? row.lastError,
@@ -186,7 +188,7 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
   }
 }
 
-/** Returns an execution to the queue until one of its waits ends. `isDue` says that one has already. */
+/** Returns an execution to the queue until one of its waits ends. `isDue`: one has already ended. */
 export const suspend = (
   row: JobRow,
   end: Extract<End, { readonly _tag: "Suspended" }>,
@@ -196,7 +198,7 @@ export const suspend = (
   ...row,
   status: "pending",
   run: undefined,
-  // Key order treats a job that has not started as one that holds back no other.
+  // With key order, a job without a start time does not block other jobs of its key.
   startedAt: undefined,
   unknownSince: undefined,
   woken: nextWoken(row),

@@ -20,7 +20,7 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly putDead: (row: JobRow, now: number) => void
     readonly remove: (row: JobRow) => void
     /** Wakes the queue after this step even if no job was added. */
-    readonly stir: (queue: string) => void
+    readonly wakeAfter: (queue: string) => void
     readonly rows: () => IterableIterator<JobRow>
     readonly running: () => Array<JobRow>
     /** Pending rows of a queue, in claim order. */
@@ -125,7 +125,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
 
     const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
-      written.push(() => takeBack(before, after))
+      written.push(() => revert(before, after))
       for (const listener of rowListeners) listener(before, after, stepAt)
     }
 
@@ -141,8 +141,8 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       wrote(row, undefined)
     }
 
-    /** A row that another step has changed since stays as it is: in PostgreSQL that step would have waited. */
-    const takeBack = (before: JobRow | undefined, after: JobRow | undefined) => {
+    /** A row that another step has changed since is not restored: in PostgreSQL that step would have waited. */
+    const revert = (before: JobRow | undefined, after: JobRow | undefined) => {
       if (after !== undefined && reads.get(after.id) !== after) return
       if (before !== undefined) put(before)
       else if (after !== undefined) remove(after)
@@ -186,7 +186,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         put(next)
         tally.of(next.queue, next.kind).enqueued(1, now)
       },
-      stir: (queue) => void woken.add(queue),
+      wakeAfter: (queue) => void woken.add(queue),
       remove,
       changes: () => changes,
       onChange: (listener) => {

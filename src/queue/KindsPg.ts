@@ -40,8 +40,10 @@ const make = Effect.gen(function* () {
   /** Converts a row, with this process's own check if it has the same version. */
   const ofRow = (row: KindRow): RegisteredKind => {
     const kind = toKind(row)
-    const mine = own.get(kind.name)
-    return mine?.check === undefined || mine.version !== kind.version ? kind : { ...kind, check: mine.check }
+    const registeredHere = own.get(kind.name)
+    return registeredHere?.check === undefined || registeredHere.version !== kind.version
+      ? kind
+      : { ...kind, check: registeredHere.check }
   }
 
   const registerOne = (kind: RegisteredKind, now: number) => {

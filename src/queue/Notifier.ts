@@ -79,18 +79,20 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
 
       // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
       // does not listen: it would be woken by each of its own jobs.
-      const hear = Effect.fnUntraced(function* (heard: Mailbox.Dequeue<Heard>) {
-        const message = yield* Mailbox.take(heard)
+      const receive = Effect.fnUntraced(function* (messages: Mailbox.Dequeue<Heard>) {
+        const message = yield* Mailbox.take(messages)
         const queue = message._tag === "Notified" ? message.payload : undefined
         for (const listener of listeners) listener(queue)
         yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
       })
       yield* wakeups.awaited.pipe(
         Effect.zipRight(listener.hear(channel(schema))),
-        Effect.flatMap((heard) =>
-          repeatLoop(single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: hear(heard) }))
+        Effect.flatMap((messages) =>
+          repeatLoop(
+            single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: receive(messages) })
+          )
         ),
-        // The loop must end before what it hears is closed: a pass that waits there would fail.
+        // The loop must end before its mailbox closes: a waiting pass would fail.
         Effect.scoped,
         Effect.forkScoped
       )

@@ -83,30 +83,30 @@ export const make = (
       let last: TurnsSeen = { seen: batch, queue: "", key: "" }
       while (last.seen === batch) {
         const place = [last.queue ?? "", last.key ?? ""]
-        const look = mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, batch]))
-        const rows: ReadonlyArray<TurnsSeen> = yield* retrying(fenced(look, fence))
+        const statement = mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, batch]))
+        const rows: ReadonlyArray<TurnsSeen> = yield* retrying(fenced(statement, fence))
         last = rows[0] ?? { seen: 0, queue: null, key: null }
       }
     })
 
   /** Deletes signals to executions that were never started, once they are as old as done jobs may become. */
-  const purgeEarlySignals = <E>(usual: Duration.Duration, fence: Effect.Effect<void, E> | undefined) =>
+  const purgeEarlySignals = <E>(doneRetention: Duration.Duration, fence: Effect.Effect<void, E> | undefined) =>
     Effect.gen(function* () {
-      const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(usual)
+      const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(doneRetention)
       for (;;) {
-        const look = mapErrors(sql.unsafe<{ seen: number }>(statements.purgeEarly, [until, batch]))
-        const [row] = yield* retrying(fenced(look, fence))
+        const statement = mapErrors(sql.unsafe<{ seen: number }>(statements.purgeEarly, [until, batch]))
+        const [row] = yield* retrying(fenced(statement, fence))
         if ((row?.seen ?? 0) < batch) return
       }
     })
 
-  return (usual, fence) =>
+  return (doneRetention, fence) =>
     Effect.gen(function* () {
-      const all = classesOf(yield* queues.all, usual)
+      const all = classesOf(yield* queues.all, doneRetention)
       const purged = { done: 0, dead: 0 }
       for (const group of all) purged[group.status] += yield* purgeClass(group, all, fence)
       yield* purgeTurns(fence)
-      yield* purgeEarlySignals(usual, fence)
+      yield* purgeEarlySignals(doneRetention, fence)
       return purged
     })
 }

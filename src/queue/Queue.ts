@@ -86,7 +86,7 @@ export interface HeldJob {
 /** Result of a heartbeat for the jobs a pod believes it holds. */
 export interface Pulse {
   /**
-   * Attempts that are over: recovered, deleted or finalized elsewhere. The pod may hold the same job again under a new
+   * Attempts that have ended: recovered, deleted or finalized elsewhere. The pod may hold the same job again under a new
    * lease.
    */
   readonly lost: ReadonlyArray<HeldJob>
@@ -162,7 +162,7 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
     /**
-     * Recovers running jobs whose heartbeat has not changed for this long: due immediately, attempt given back, crash
+     * Recovers running jobs whose heartbeat has not changed for this long: due immediately, attempt restored, crash
      * counted. This process compares heartbeats with those of its earlier calls and measures time with its own
      * monotonic clock, so it recovers nothing before it has watched for that long. A duration of zero recovers
      * everything that runs.
@@ -171,11 +171,11 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
 
     /**
      * Deletes finished jobs past their queue's retention, in bounded batches. Without a setting, done jobs are kept for
-     * `usual` and dead jobs indefinitely. Each batch runs in one transaction with `fence`, if given; when the fence
-     * fails, the purge stops.
+     * `doneRetention` and dead jobs indefinitely. Each batch runs in one transaction with `fence`, if given; when the
+     * fence fails, the purge stops.
      */
     readonly purge: <E = never>(
-      usual: Duration.Duration,
+      doneRetention: Duration.Duration,
       fence?: Effect.Effect<void, E>
     ) => Effect.Effect<Purged, E | DatabaseError>
   }

@@ -136,7 +136,7 @@ const finalizeAll = (
     }
     ended(queues, row, end, now)
     // Jobs that wait for this key may now be claimable.
-    if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.stir(row.queue)
+    if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.wakeAfter(row.queue)
     const after = afterwards(workflows, row, end, now)
     releaseAfter(table, after, now)
     if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
@@ -176,9 +176,14 @@ const purgeWhere = (table: Table, finishedBefore: number, fits: (row: JobRow) =>
   return old.length
 }
 
-const purgeAll = (table: Table, queues: ReadonlyArray<QueueSettings>, usual: Duration.Duration, now: number) => {
+const purgeAll = (
+  table: Table,
+  queues: ReadonlyArray<QueueSettings>,
+  doneRetention: Duration.Duration,
+  now: number
+) => {
   const purged = { done: 0, dead: 0 }
-  for (const group of classesOf(queues, usual)) {
+  for (const group of classesOf(queues, doneRetention)) {
     purged[group.status] += purgeWhere(table, now - Duration.toMillis(group.keepFor), (row) => covers(group, row))
   }
   return purged
@@ -270,11 +275,11 @@ const make = (
         return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
       })
     }),
-  purge: (usual, fence) =>
+  purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
       table.step((now) => {
-        workflows.purgeEarly(now - Duration.toMillis(usual))
-        return purgeAll(table, settings, usual, now)
+        workflows.purgeEarly(now - Duration.toMillis(doneRetention))
+        return purgeAll(table, settings, doneRetention, now)
       })
     )
 })

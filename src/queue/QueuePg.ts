@@ -68,7 +68,7 @@ interface RecoveredRow {
   readonly kind: string
   readonly fate: string
   readonly count: number
-  /** Dead ones whose end others may wait for. */
+  /** Dead jobs whose end an execution may wait for. */
   readonly linked: ReadonlyArray<JobId> | null
 }
 
@@ -100,7 +100,7 @@ const make = Effect.gen(function* () {
   const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
   const claims = ClaimPg.make(database, known, ids, leases)
-  notifier.onHint(claims.stir)
+  notifier.onHint(claims.markChanged)
 
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
     const queues = new Set<string>()
@@ -131,18 +131,18 @@ const make = Effect.gen(function* () {
       DirectHandoffPg.make(database, claims.statements, ids, leases, directHandoff, (ends) => finalize(ends), again)
   })
 
-  // With a tracer, each enqueue pays for a span per job.
+  // With a tracer, each enqueue creates a span per job.
   const traced = Routes.apply(routes, SendSpan.around(tracer, enqueue))
 
   /** Jobs were returned to the queue, possibly before the claim cursor's position. */
-  const putBack = (queues: ReadonlySet<string>) =>
+  const onReturned = (queues: ReadonlySet<string>) =>
     Effect.suspend(() => {
       for (const queue of queues) claims.rescan(queue)
       return notifier.stored(queues, false)
     })
 
   const finalize = FinalizePg.make(database, statements, leases, tally, {
-    onPending: putBack,
+    onPending: onReturned,
     // Their start times are not before any cursor's position.
     onWoken: notifier.stored,
     ...CoolingPg.make(database, known, wakeups, claims)
@@ -158,8 +158,8 @@ const make = Effect.gen(function* () {
           now
         ])
       )
-      const ours = new Map(rows.map(({ cancel, id, lease }) => [`${id} ${lease}`, cancel]))
-      const cancelOf = ({ id, lease }: HeldJob) => ours.get(`${id} ${lease}`)
+      const heldByUs = new Map(rows.map(({ cancel, id, lease }) => [`${id} ${lease}`, cancel]))
+      const cancelOf = ({ id, lease }: HeldJob) => heldByUs.get(`${id} ${lease}`)
       const lost = held.filter((job) => cancelOf(job) === undefined)
       leases.forget(lost)
       return {
@@ -201,7 +201,7 @@ const make = Effect.gen(function* () {
       }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
-      yield* putBack(new Set([...rows.map(({ queue }) => queue), ...woken]))
+      yield* onReturned(new Set([...rows.map(({ queue }) => queue), ...woken]))
       return recovered
     }).pipe(retrying)
 
@@ -224,22 +224,53 @@ const make = Effect.gen(function* () {
   // another program. Finding those means reading all due jobs, so it is done rarely.
   const watchOf = perClock(() => ({
     beats: new ChangeWatch<Lease, string | null>(),
-    lastThorough: Number.NEGATIVE_INFINITY
+    lastThorough: Number.NEGATIVE_INFINITY,
+    /** Transactions that held a job of a quiet lease at the last look. */
+    blockers: [] as ReadonlyArray<string>
   }))
+
+  /**
+   * A pod that is frozen, or cut off from a server that has not noticed yet, may hold its jobs' rows in a transaction,
+   * and recovery skips locked rows. Ends such sessions; the next look recovers their jobs. Never fails.
+   */
+  const endBlockers = (quiet: ReadonlyArray<SignOfLife>, before: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      const leases = quiet.filter(([, beat]) => beat !== null).map(([lease]) => lease)
+      if (leases.length === 0) return []
+      const found = yield* sql.unsafe<{ pid: number; xid: string; ended: boolean }>(statements.endBlockers, [
+        SqlArrays.ofPlain(leases),
+        SqlArrays.ofTexts(before)
+      ])
+      const ended = found.filter((row) => row.ended).map(({ pid }) => pid)
+      if (ended.length > 0) {
+        yield* Effect.logWarning(
+          `ended ${ended.length} database sessions of pods without a heartbeat, which held locks on their jobs (backend ${ended.join(", ")})`
+        )
+      }
+      return found.map(({ xid }) => xid)
+    }).pipe(
+      Effect.catchAll((error) =>
+        Effect.as(Effect.logDebug("could not look for sessions that hold jobs of dead pods", error), [])
+      )
+    )
+
   const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
-      const asked = yield* steadyNow
-      if (asked - watch.lastThorough >= thoroughEvery) {
+      const sentAt = yield* steadyNow
+      if (sentAt - watch.lastThorough >= thoroughEvery) {
         yield* mapErrors(sql.unsafe(statements.adoptStrays, [yield* Clock.currentTimeMillis]))
-        watch.lastThorough = asked
+        watch.lastThorough = sentAt
       }
       const rows = yield* mapErrors(sql.unsafe<{ id: Lease; beat: string | null }>(statements.signsOfLife))
       watch.beats.look(
         rows.map(({ beat, id }) => [id, beat]),
         yield* steadyNow
       )
-      return yield* recoverAll(watch.beats.quietFor(Duration.toMillis(stuckFor), asked))
+      const quiet = watch.beats.quietFor(Duration.toMillis(stuckFor), sentAt)
+      const recovered = yield* recoverAll(quiet)
+      watch.blockers = yield* endBlockers(quiet, watch.blockers)
+      return recovered
     })
 
   const progress: typeof Queue.Service.progress = (job, text) =>

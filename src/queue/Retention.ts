@@ -23,7 +23,7 @@ const classOf = (status: "done" | "dead", queue: string, keepFor: Duration.Durat
 /** Derives the retention classes from the queue settings. Dead jobs are kept unless their queue has a setting. */
 export const classesOf = (
   settings: ReadonlyArray<QueueSettings>,
-  usual: Duration.Duration
+  doneRetention: Duration.Duration
 ): ReadonlyArray<RetentionClass> => {
   const own = settings.flatMap(({ name, retainDone }) =>
     retainDone === undefined ? [] : [classOf("done", name, retainDone)]
@@ -35,7 +35,7 @@ export const classesOf = (
     status: "done",
     queues: own.flatMap(({ queues }) => queues),
     onlyThese: false,
-    keepFor: usual
+    keepFor: doneRetention
   }
   return [rest, ...own, ...dead]
 }

@@ -197,10 +197,10 @@ const rhythmOf = (clock: Clock): Rhythm | undefined => {
   ]
   const [finest, ...above] = fields.slice(fields.findIndex(({ values }) => values.all.length > 1))
   if (finest?.values.step === undefined) return undefined
-  let goesOn = finest.values.isRound
+  let isContinuous = finest.values.isRound
   for (const { values } of above) {
-    if (values.all.length > 1 && !(goesOn && values.step === 1)) return undefined
-    goesOn = goesOn && values.isRound
+    if (values.all.length > 1 && !(isContinuous && values.step === 1)) return undefined
+    isContinuous = isContinuous && values.isRound
   }
   const count = countOf(clock)
   if (count < leastRhythm) return undefined

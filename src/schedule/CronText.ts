@@ -125,7 +125,7 @@ const valuesOf = (field: FieldRule, text: string): Either.Either<ReadonlySet<num
 const longestMonths: Readonly<Record<number, number>> = { 2: 29, 4: 30, 6: 30, 9: 30, 11: 30 }
 
 /** Whether at least one of the months has one of the days. An expression for February 30 would never fire. */
-const comesToPass = ({ dayOfMonth, days, lastDayOfMonth, month }: CronFields): boolean =>
+const hasMatchingDay = ({ dayOfMonth, days, lastDayOfMonth, month }: CronFields): boolean =>
   days !== "ofMonth" ||
   lastDayOfMonth ||
   [...month].some((number) => [...dayOfMonth].some((day) => day <= (longestMonths[number] ?? 31)))
@@ -167,7 +167,7 @@ export const parse = (given: string): Either.Either<CronFields, InvalidExpressio
       days: anyOfMonth ? (anyOfWeek ? "any" : "ofWeek") : anyOfWeek ? "ofMonth" : "either",
       isInterval: hasStep(minutes) || hasStep(hours)
     }
-    return comesToPass(fields) ? fields : yield* Either.left(neverFires)
+    return hasMatchingDay(fields) ? fields : yield* Either.left(neverFires)
   })
 
 const neverFires = new InvalidExpression({

@@ -30,7 +30,11 @@ export interface Span {
  * Returns the ticks to fire now. A tick that is at most `onTime` late is not a missed run, so it fires even if missed
  * runs are skipped.
  */
-export const owed = (missed: Missed, expression: Expression, { due, now, onTime }: Span): ReadonlyArray<number> => {
+export const ticksToFire = (
+  missed: Missed,
+  expression: Expression,
+  { due, now, onTime }: Span
+): ReadonlyArray<number> => {
   // Usually exactly one tick is due. It fires as stored, even if the zone's rules have changed since it was computed.
   if (expression.next(due) > now) return missed === "none" && now - due > onTime ? [] : [due]
   if (typeof missed === "object") return expression.last(due, now, missed.all)
@@ -38,12 +42,12 @@ export const owed = (missed: Missed, expression: Expression, { due, now, onTime 
   return missed === "one" ? ticks : ticks.filter((tick) => now - tick <= onTime)
 }
 
-/** Returns the first and the last skipped tick before the ticks to fire. */
-export const givenUp = (
+/** Returns the first and the last missed tick before the ticks to fire. */
+export const missedBefore = (
   expression: Expression,
   { due, now }: Span,
-  owed: ReadonlyArray<number>
+  firing: ReadonlyArray<number>
 ): { readonly since: number; readonly at: number } | undefined => {
-  const [first = now + 1] = owed
+  const [first = now + 1] = firing
   return first <= due ? undefined : { since: due, at: expression.last(due, first - 1, 1)[0] ?? due }
 }

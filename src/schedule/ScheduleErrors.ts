@@ -26,7 +26,7 @@ export class ScheduleNotFound extends Schema.TaggedError<ScheduleNotFound>()("Sc
   name: Schema.String
 }) {
   override get message(): string {
-    return `There is no schedule ${JSON.stringify(this.name.slice(0, 80))}.`
+    return `There is no schedule ${JSON.stringify(this.name.slice(0, 80))}. Check the name with \`nightshift schedules list\`.`
   }
 }
 

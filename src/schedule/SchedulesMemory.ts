@@ -49,7 +49,7 @@ const make = Effect.gen(function* () {
       return Undo.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
     })
 
-  const tell = (name: string, history: ReadonlyArray<TickOutcome>): Effect.Effect<void> =>
+  const putHistory = (name: string, history: ReadonlyArray<TickOutcome>): Effect.Effect<void> =>
     Effect.suspend(() => {
       const before = histories.get(name) ?? []
       histories.set(name, history)
@@ -81,7 +81,7 @@ const make = Effect.gen(function* () {
         const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
         if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
         yield* put({ ...row, fingerprint: rows.get(row.name)?.fingerprint })
-        yield* Effect.zipRight(tell(row.name, []), signal(row.name))
+        yield* Effect.zipRight(putHistory(row.name, []), signal(row.name))
         return row
       }),
     edit: (name, edit) =>
@@ -134,7 +134,7 @@ const make = Effect.gen(function* () {
           ...(fire === undefined ? {} : { lastFireAt: fire.at, lastJobId: fire.job, lastError: undefined }),
           ...(skip === undefined ? {} : { lastSkipAt: skip.at })
         }
-        return Effect.zipRight(put(noted), tell(name, remembered(histories.get(name) ?? [], outcomes)))
+        return Effect.zipRight(put(noted), putHistory(name, remembered(histories.get(name) ?? [], outcomes)))
       }),
     history: (name) => Effect.suspend(() => Either.map(find(name), () => histories.get(name) ?? [])),
     disableBroken: (read, reason) =>

@@ -23,15 +23,15 @@ const make = Effect.gen(function* () {
       onSome: (row) => (row.removedAt === undefined ? Either.right(row) : Either.left(new ScheduleNotFound({ name })))
     })
   // An invalid name never exists, and may contain characters that PostgreSQL cannot encode.
-  const unlessOdd = <A, E>(name: string, look: Effect.Effect<A, E>) =>
-    Storable.isPlainName(name) ? look : new ScheduleNotFound({ name })
+  const ifValidName = <A, E>(name: string, query: Effect.Effect<A, E>) =>
+    Storable.isPlainName(name) ? query : new ScheduleNotFound({ name })
   const get = (name: string) =>
-    unlessOdd(
+    ifValidName(
       name,
       Effect.flatMap(statements.read(name), (row) => found(name, row))
     )
   const hold = (name: string) =>
-    unlessOdd(
+    ifValidName(
       name,
       Effect.flatMap(statements.lock(name), (row) => found(name, row))
     )
@@ -77,11 +77,11 @@ const make = Effect.gen(function* () {
         Effect.gen(function* () {
           const row = yield* Stored.created(definition, "operator", yield* Clock.currentTimeMillis)
           if (!(yield* statements.insert(row))) {
-            const standing = yield* statements.lock(row.name)
-            if (Option.isNone(standing) || standing.value.removedAt === undefined) {
+            const existing = yield* statements.lock(row.name)
+            if (Option.isNone(existing) || existing.value.removedAt === undefined) {
               return yield* new ScheduleExists({ name: row.name })
             }
-            yield* statements.replace({ ...row, fingerprint: standing.value.fingerprint })
+            yield* statements.replace({ ...row, fingerprint: existing.value.fingerprint })
             yield* statements.forget(row.name)
           }
           yield* signal(row.name)
@@ -119,7 +119,7 @@ const make = Effect.gen(function* () {
       Effect.flatMap(Clock.currentTimeMillis, (now) => statements.advance(read, nextFireAt, now)),
     note: (name, outcomes) => (outcomes.length === 0 ? Effect.void : statements.note(name, outcomes)),
     history: (name) =>
-      unlessOdd(
+      ifValidName(
         name,
         Effect.flatMap(statements.history(name), (history) =>
           Option.match(history, { onNone: () => new ScheduleNotFound({ name }), onSome: Effect.succeed })

@@ -125,7 +125,7 @@ export const declared = (
   now: number
 ): Either.Either<ScheduleRow | undefined, InvalidSchedule> => {
   if (row === undefined) return created(definition, "code", now)
-  // Validates even if the row stays unchanged, so that the developer learns about an invalid declaration.
+  // Validates even if the row stays unchanged, so that an invalid declaration is always reported.
   const admitted = Definition.admit(definition)
   if (Either.isLeft(admitted)) return Either.left(admitted.left)
   const fingerprint = fingerprintOf(definition)

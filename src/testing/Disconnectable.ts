@@ -63,9 +63,9 @@ export const make = (
         nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
         pendingQueues: unless([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
-        purge: (usual, fence) => unless({ done: 0, dead: 0 }, queue.purge(usual, fence))
+        purge: (doneRetention, fence) => unless({ done: 0, dead: 0 }, queue.purge(doneRetention, fence))
       }),
-      // A killed run never learns what became of its calls.
+      // A killed run never gets the results of its calls.
       Layer.succeed(Workflows, {
         ...workflows,
         load: (run) => Effect.suspend(() => (disconnected ? Effect.never : workflows.load(run))),

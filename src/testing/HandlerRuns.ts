@@ -16,7 +16,7 @@ export const currentRun: FiberRef.FiberRef<HandlerRun | undefined> = FiberRef.un
   undefined
 )
 
-/** Maximum real time per run, in milliseconds. A run may be waiting for an event that only virtual time brings. */
+/** Maximum real time per run, in milliseconds. A run may wait for an event that occurs only when virtual time advances. */
 const mostGiven = 100
 
 const realMillisecond = Effect.withClock(Effect.sleep("1 millis"), Clock.make())

@@ -9,27 +9,27 @@ import type { DurationInput } from "../core/DurationText.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
-/** A shift in memory, on a clock that only the test moves, for tests that use promises. */
+/** An in-memory shift on a virtual clock that only the test moves, for tests that use promises. */
 export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
-  /** Runs everything that is due now, and what follows from it. */
+  /** Runs all jobs that are due now, and the jobs that they make due. */
   settle(): Promise<void>
-  /** Moves the clock. Whatever becomes due on the way runs at its own instant, schedules included. */
+  /** Advances the clock. Jobs and schedules that become due run at their exact time. */
   advance(duration: DurationInput): Promise<void>
-  /** Moves the clock from one due job to the next until every job is done or dead. */
+  /** Advances the clock from one due job to the next until every job is done or dead. */
   drain(): Promise<void>
-  /** The result of the job. Moves the clock by the timeout if the job is not done, and without one until all jobs are. */
+  /** Returns the job's result. If the job is not done, advances the clock by the timeout, or drains without one. */
   readonly result: Shift.Shift["result"]
-  /** Every job there is, oldest first. */
+  /** All jobs, oldest first. */
   jobs(): Promise<ReadonlyArray<JobView>>
-  /** The time of the clock. */
+  /** The clock's current time. */
   now(): Date
-  /** Ends the worker as `kill -9` would and starts another. Its jobs are recovered one hour later. */
+  /** Kills the worker like `kill -9` and starts another. Its jobs are recovered one hour later. */
   crash(): Promise<void>
 }
 
-const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
+const hasEnded = ({ status }: StoredJob) => status === "done" || status === "dead"
 
-/** A worker with these handlers, on tables in memory and a clock that only the test moves. */
+/** Starts a worker with these handlers on in-memory tables and a virtual clock. */
 export const testShift = async (options: TestShiftOptions<TestServices>): Promise<PromiseTestShift> => {
   checkHandlers(options.handlers)
   const engine = await Engine.make<TestServices, never>(TestShift.layer(options))
@@ -43,15 +43,15 @@ export const testShift = async (options: TestShiftOptions<TestServices>): Promis
   const missingFor = missingIn(options, options.queues ?? queuesOf(options))
 
   const waitFor: Shift.Await = async (id, timeout) => {
-    const look = () => inShift((shift) => shift.job(id))
+    const read = () => inShift((shift) => shift.job(id))
     await settle()
-    const first = await look()
-    if (isOver(first)) return first
+    const first = await read()
+    if (hasEnded(first)) return first
     const missing = missingFor(first)
     if (missing !== undefined) throw new InvalidOptionError("handlers", `Job ${id} cannot run: ${missing}.`)
     await (timeout === undefined ? drain() : advance(timeout))
-    const job = await look()
-    return isOver(job) ? job : undefined
+    const job = await read()
+    return hasEnded(job) ? job : undefined
   }
 
   return {

@@ -251,25 +251,25 @@ const layerOn = <R>(
         readonly crew: typeof Crew.Crew.Service
       }
 
-      const hirePod = (janitorInterval: Duration.Duration) =>
+      const buildPod = (janitorInterval: Duration.Duration) =>
         Effect.gen(function* () {
           const scope = yield* Scope.make()
-          const severable = Disconnectable.make(context)
+          const disconnectable = Disconnectable.make(context)
           const built = yield* Crew.layer({ ...options, queues, handlers: options.handlers.map(runs.watch) }).pipe(
             Layer.provide(configs(options, janitorInterval)),
             Layer.provide(counting),
-            Layer.provide(severable.layer),
+            Layer.provide(disconnectable.layer),
             Layer.orDie,
             Layer.buildWithScope(scope),
             Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
           )
           const crew = Context.get(built, Crew.Crew)
-          pod = { scope, crew, disconnect: severable.disconnect(crew.pod) }
+          pod = { scope, crew, disconnect: disconnectable.disconnect(crew.pod) }
         })
       // The handlers' requirements are in the context, but the compiler cannot subtract them from the type parameter R.
       const startPod = (janitorInterval: Duration.Duration) =>
         Effect.mapInputContext(
-          hirePod(janitorInterval) as Effect.Effect<void, never, R | Ports>,
+          buildPod(janitorInterval) as Effect.Effect<void, never, R | Ports>,
           (_: Context.Context<never>) => context
         )
 

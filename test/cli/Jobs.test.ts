@@ -8,6 +8,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
+const missingJob = `nightshift: There is no job ${nobody}. It was deleted or its retention expired, or the id is wrong.\n`
 
 /** The command line on its own database. */
 const workplace = Effect.gen(function* () {
@@ -146,7 +147,7 @@ describe("nightshift jobs", () => {
         expect(cancelled).toMatchObject({
           code: 1,
           stdout: `cancelled ${first}\ncancelled ${second}\n`,
-          stderr: `nightshift: There is no job ${nobody}.\n`
+          stderr: missingJob
         })
         const shown = yield* run("jobs", "show", first)
         expect(shown.stdout).toMatch(/^state +cancelled$/m)
@@ -155,7 +156,7 @@ describe("nightshift jobs", () => {
         expect(refused.code).toBe(1)
         expect(JSON.parse(refused.stdout)).toMatchObject([{ id: first, job: null, error: { tag: "JobNotInState" } }])
         const missing = yield* run("jobs", "show", nobody)
-        expect(missing).toMatchObject({ code: 1, stdout: "", stderr: `nightshift: There is no job ${nobody}.\n` })
+        expect(missing).toMatchObject({ code: 1, stdout: "", stderr: missingJob })
       })
   )
 
@@ -207,7 +208,7 @@ describe("nightshift jobs", () => {
       expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })
       expect(yield* run("jobs", "why", nobody)).toMatchObject({
         code: 1,
-        stderr: `nightshift: There is no job ${nobody}.\n`
+        stderr: missingJob
       })
     })
   )

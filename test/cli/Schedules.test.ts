@@ -78,7 +78,10 @@ describe("nightshift schedules", () => {
       expect(JSON.parse(json.stdout)).toMatchObject({ name: "nightly", timezone: "Europe/Paris", words })
       expect(JSON.parse(json.stdout).next).toHaveLength(2)
       const missing = yield* run("next", "nobody")
-      expect(missing).toMatchObject({ code: 1, stderr: 'nightshift: There is no schedule "nobody".\n' })
+      expect(missing).toMatchObject({
+        code: 1,
+        stderr: 'nightshift: There is no schedule "nobody". Check the name with `nightshift schedules list`.\n'
+      })
       expect(yield* run("next", "nightly", "--count", "0")).toMatchObject({ code: 2, stdout: "" })
     }).pipe(Effect.provide(house))
   )
@@ -89,7 +92,10 @@ describe("nightshift schedules", () => {
       const schedules = yield* Schedules
       yield* schedules.declare([nightly, { ...nightly, name: "weekly", cron: "@weekly", overlap: "skip" }])
       const triggered = yield* run("trigger", "nightly", "nobody", "weekly")
-      expect(triggered).toMatchObject({ code: 1, stderr: 'nightshift: There is no schedule "nobody".\n' })
+      expect(triggered).toMatchObject({
+        code: 1,
+        stderr: 'nightshift: There is no schedule "nobody". Check the name with `nightshift schedules list`.\n'
+      })
       expect(triggered.stdout).toMatch(/^triggered nightly: [0-9a-f-]{36}\ntriggered weekly: [0-9a-f-]{36}\n$/)
       const again = yield* run("trigger", "weekly", "--json")
       expect(again.code).toBe(1)

@@ -31,7 +31,7 @@ describe("nightshift simulate", () => {
       })
       expect(yield* Nightshift.call(["simulate", "--plan", "seed 42"], { cwd })).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining("--plan: This is not a regression line of a simulation: it is not JSON.")
+        stderr: expect.stringContaining("--plan: The plan is not valid: it is not JSON.")
       })
     })
   )

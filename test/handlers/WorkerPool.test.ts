@@ -38,7 +38,7 @@ describe.concurrent("a worker pool", () => {
         result: { echoed: { deep: ["größe\n", 1] } }
       })
       expect(yield* ask("error")).toEqual(Outcome.retry("no luck", Duration.seconds(7)))
-      expect(yield* ask("plainError")).toEqual(Outcome.retry("the worker reported an error without a message"))
+      expect(yield* ask("plainError")).toEqual(Outcome.retry("the child process reported an error without a message"))
       expect(yield* ask("dead")).toEqual(Outcome.dead("never"))
       expect(yield* ask("throttled")).toEqual(Outcome.throttled({ after: Duration.seconds(90) }))
       expect(yield* ask("nulls")).toEqual(Outcome.done())
@@ -77,7 +77,10 @@ describe.concurrent("a worker pool", () => {
       const ask = yield* poolOf(command("", file))
       const before = pidOf(yield* ask("echo"))
       const broken = yield* ask(act)
-      expect(broken).toMatchObject({ _tag: "Retry", error: expect.stringContaining(`the worker broke: ${why}`) })
+      expect(broken).toMatchObject({
+        _tag: "Retry",
+        error: expect.stringContaining(`the child process failed: ${why}`)
+      })
       expect(isAlive(before)).toBe(false)
       expect(pidOf(yield* ask("echo"))).not.toBe(before)
       expect(yield* pidsIn(file, 2)).toHaveLength(2)
@@ -174,12 +177,12 @@ describe.concurrent("a worker pool", () => {
         command: ["sh", "-c", 'echo $$ > "$0"; exec sleep 1000', file],
         startTimeout: "1 second"
       })
-      expect(yield* silent("echo")).toEqual(Outcome.retry("the worker broke: it was not ready after 1s"))
+      expect(yield* silent("echo")).toEqual(Outcome.retry("the child process failed: it was not ready after 1s"))
       const [pid = 0] = yield* pidsIn(file, 1)
       expect(isAlive(pid)).toBe(false)
       const mumbling = yield* poolOf(command("mumble"))
       expect(yield* mumbling("echo")).toEqual(
-        Outcome.retry('the worker broke: it wrote "warming up" instead of its ready line')
+        Outcome.retry('the child process failed: it wrote "warming up" to stdout instead of its ready line')
       )
       const other = yield* poolOf({ ...command("mumble"), ready: /^warming/ })
       // The child's second line comes unasked.
@@ -192,7 +195,7 @@ describe.concurrent("a worker pool", () => {
       const ask = yield* poolOf({ command: ["/no/such/worker"] })
       expect(yield* ask("echo")).toMatchObject({
         _tag: "Retry",
-        error: expect.stringMatching(/^the worker broke: \/no\/such\/worker.*(not found|No such file)/)
+        error: expect.stringMatching(/^the child process failed: \/no\/such\/worker.*(not found|No such file)/)
       })
     })
   )
@@ -241,7 +244,7 @@ describe("a worker pool whose children fail to start", () => {
       expect(outcome).toEqual(Outcome.snooze(Duration.seconds(60)))
       yield* TestClock.adjust("1 minute")
       expect(yield* perform(handler, { act: "echo" })).toEqual(
-        Outcome.retry("the worker broke: it exited with code 3: cannot start today")
+        Outcome.retry("the child process failed: it exited with code 3: cannot start today")
       )
     }).pipe(Effect.scoped)
   )

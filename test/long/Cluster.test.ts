@@ -243,7 +243,7 @@ describe("a pod", () => {
         const cwd = yield* prepared
         const only = yield* pod(cwd, { SHUTDOWN_GRACE: "500ms" })
         yield* enqueue("blocking", 2)
-        yield* only.said(/heartbeat was .* late because the event loop was blocked \(jobs that ran: blocking\)/)
+        yield* only.said(/heartbeat was .* late because the event loop was blocked \(kinds that ran: blocking\)/)
         expect(yield* only.get("/metrics")).toMatch(/^nightshift_heartbeats_late_total [1-9]/m)
 
         // One job holds a transaction, one sleeps: both outlast the grace period.

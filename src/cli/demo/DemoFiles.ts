@@ -38,8 +38,8 @@ const fetchAll = (service: ServiceClient, workspace: string, token: string): Eff
     const options: RequestOptions = { token }
     for (const id of idsIn(yield* service.ask("GET", `/uploads/${workspace}`, options))) {
       yield* service.ask("GET", `/uploads/${workspace}/${id}/content`, options)
-      const hesitates = (yield* Random.nextIntBetween(0, 4)) === 0
-      if (!hesitates) yield* service.ask("POST", `/uploads/${workspace}/${id}/ack`, options)
+      const skipsAck = (yield* Random.nextIntBetween(0, 4)) === 0
+      if (!skipsAck) yield* service.ask("POST", `/uploads/${workspace}/${id}/ack`, options)
     }
   })
 

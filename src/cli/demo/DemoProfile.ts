@@ -3,7 +3,7 @@ export interface DemoProfile {
   readonly kind: string
   readonly queue: string
   readonly perMinute: number
-  /** Usual and maximum duration of a run in milliseconds. */
+  /** Typical and maximum duration of a run in milliseconds. */
   readonly usual: number
   readonly worst: number
   /** Share from 0 to 1 of runs that are retried, and of jobs that die. */

@@ -63,7 +63,9 @@ const readMeta = (text: Option.Option<string>) =>
     const meta = yield* EnqueueOptions.parsePayload(text.value, "--meta")
     return Predicate.isRecord(meta)
       ? meta
-      : yield* new UsageError({ message: `--meta must be a JSON object like {"order":"A-17"}, got ${text.value}.` })
+      : yield* new UsageError({
+          message: `--meta must be a JSON object like {"order":"A-17"}, got ${JSON.stringify(text.value)}.`
+        })
   })
 
 interface DedupeFlags {

@@ -55,7 +55,7 @@ const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
       step("sessions", sessions.purge),
       step("requests", idempotency.purge(requestsRemembered)),
       step("audit", audit.purge(auditRetention)),
-      // The audit log keeps what an operation did; its progress is kept for 7 days at most.
+      // The audit log has the result of an operation, so its progress is deleted after 7 days at most.
       step("operations", operations.purge(Duration.min(auditRetention, Duration.days(7)))),
       step("undo", jobAdmin.forgetUndo(undoFor))
     ]

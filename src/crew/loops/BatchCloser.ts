@@ -12,7 +12,7 @@ const longest = Duration.toMillis("30 seconds")
 const idle = Duration.toMillis("1 day")
 
 /**
- * Closes batches whose jobs have all ended. It looks at the jobs instead of counting their ends, because a job can end in
+ * Closes batches whose jobs have all ended. It reads the jobs instead of counting their ends, because a job can end in
  * many ways: by its handler, an operator, the reaper or a delete. Without an open batch it waits for a signal.
  */
 export const make: Effect.Effect<LeaderLoop, never, Batches | Signals | Scope.Scope> = Effect.gen(function* () {

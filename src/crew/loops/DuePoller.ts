@@ -15,7 +15,7 @@ import { Supervisors } from "../worker/Supervisor.js"
  * Minimum interval between queries. A claim that returns fewer jobs than requested triggers a new query, which can
  * happen thousands of times per second.
  */
-const calm = Duration.millis(100)
+const minInterval = Duration.millis(100)
 
 export interface DuePoller {
   /** Reports that a queue has no more due jobs. */
@@ -29,14 +29,14 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
     const supervisors = yield* Supervisors
     const { poll } = yield* CrewConfig
     const latch = makeLatch()
-    let asked = true
+    let requested = true
     let untilDue: Duration.Duration = poll
 
     /** Queues with at least one slot. */
     const open = () => [...supervisors].filter(([, supervisor]) => supervisor.slots().wanted > 0).map(([name]) => name)
 
-    const look = Effect.gen(function* () {
-      asked = false
+    const pollOnce = Effect.gen(function* () {
+      requested = false
       untilDue = poll
       const names = open()
       const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
@@ -53,20 +53,20 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
     const pause = (delay: Duration.Duration) =>
       Effect.zipRight(
         latch.openedWithin(delay),
-        Effect.suspend(() => (asked ? Effect.sleep(calm) : Effect.void))
+        Effect.suspend(() => (requested ? Effect.sleep(minInterval) : Effect.void))
       )
     const loop: Loop = {
       name: "due poller",
       about: "waking queues when their jobs are due",
       schedule: wakeable(until(Effect.sync(() => untilDue)), pause),
       runAtStart: true,
-      steps: [{ name: "look", run: look }]
+      steps: [{ name: "poll", run: pollOnce }]
     }
     yield* Effect.forkScoped(repeatCounted(loop))
 
     return {
       ranShort: () => {
-        asked = true
+        requested = true
         latch.open()
       }
     }

@@ -36,7 +36,7 @@ const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue 
     return {
       name: "heartbeat",
       about: `every ${DurationText.format(heartbeat)}, for all running jobs at once`,
-      // An idle pod waits for a job first, and beats one interval after it got one.
+      // An idle pod waits until it has a job and sends the first heartbeat one interval later.
       schedule: after(untilHeld, Schedule.spaced(heartbeat)),
       runAtStart: false,
       steps: [{ name: "beat", timeout: heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
@@ -72,16 +72,20 @@ export const hearCancels: Effect.Effect<void, never, Queue | Signals | Superviso
       named.add(id)
       latch.open()
     })
-    const look = Effect.suspend(() => {
-      const asked = heldBy(supervisors).filter(({ id }) => named.has(id))
+    const stopCancelled = Effect.suspend(() => {
+      const signalled = heldBy(supervisors).filter(({ id }) => named.has(id))
       named.clear()
-      return asked.length === 0 ? Effect.void : Effect.asVoid(beat(asked))
-    }).pipe(Effect.catchAll((error) => Effect.logDebug("cancelled jobs are stopped at the next heartbeat", error)))
+      return signalled.length === 0 ? Effect.void : Effect.asVoid(beat(signalled))
+    }).pipe(
+      Effect.catchAll((error) =>
+        Effect.logDebug("could not check for cancelled jobs; they are stopped at the next heartbeat", error)
+      )
+    )
     const loop = single({
       name: "cancels",
       schedule: onEvent(latch.opened),
       runAtStart: false,
-      run: look
+      run: stopCancelled
     })
     yield* Effect.forkScoped(repeatLoop(loop))
   }

@@ -13,15 +13,15 @@ import { Pod } from "../Pod.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the other pods try to take the lease. A leader that
 // cannot renew stops when its lease expires on its own monotonic clock; the term fences its later writes. On shutdown
-// it resigns and sends a signal, so that another pod takes over at once.
+// it resigns and sends a signal, so that another pod takes over immediately.
 
 const leads = MetricSpec.gauge("leader", "1 while this process leads the cluster.")
 
 /** Signal topic for a released lease. */
 const leaderTopic = "leader"
 
-/** Time limit for the resignation on shutdown. */
-const farewell = Duration.seconds(2)
+/** Timeout for resigning on shutdown. */
+const resignTimeout = Duration.seconds(2)
 
 /** A loop that only the leader runs, made for each of its terms. */
 export type LeaderLoop = (term: Term) => Loop
@@ -33,7 +33,7 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
     /** The current term if this pod leads. */
     readonly term: Effect.Effect<Option.Option<Term>>
 
-    /** Runs the effect whenever this pod is elected and interrupts it when the term is over, until the Scope closes. */
+    /** Runs the effect whenever this pod is elected and interrupts it when the term ends, until the Scope closes. */
     readonly whileLeading: <R>(
       work: (term: Term) => Effect.Effect<void, never, R>
     ) => Effect.Effect<void, never, R | Scope.Scope>
@@ -64,7 +64,7 @@ const make = Effect.gen(function* () {
   const latch = makeLatch()
   let leadsUntil = Number.NEGATIVE_INFINITY
   /** True when the last campaign got no answer, so this pod may hold the lease without knowing it. */
-  let inDoubt = false
+  let isUncertain = false
 
   const set = (term: Option.Option<Term>) =>
     Effect.gen(function* () {
@@ -77,33 +77,33 @@ const make = Effect.gen(function* () {
     })
 
   const campaign = Effect.gen(function* () {
-    const asked = yield* steadyNow
-    inDoubt = true
+    const sentAt = yield* steadyNow
+    isUncertain = true
     const term = yield* leadership.campaign(pod.id, lease).pipe(Effect.timeout(every))
-    inDoubt = false
-    leadsUntil = asked + Duration.toMillis(lease)
+    isUncertain = false
+    leadsUntil = sentAt + Duration.toMillis(lease)
     yield* set(term)
   }).pipe(
     Effect.catchAll((error) =>
       Effect.gen(function* () {
-        yield* Effect.logDebug("could not campaign for the leader's lease", error)
+        yield* Effect.logDebug("could not campaign for the leader's lease; retrying", error)
         if ((yield* steadyNow) >= leadsUntil) yield* set(Option.none())
       })
     )
   )
 
-  const over = (term: Term) =>
+  const endTerm = (term: Term) =>
     Effect.flatMap(SubscriptionRef.get(current), (now) =>
       Option.contains(now, term) ? set(Option.none()) : Effect.void
     )
 
-  /** Another pod leads now. This is expected and not a failure of the step. */
-  const unlessOver = (term: Term, step: Step): Step => ({
+  /** Ends the term when a step finds that another pod leads, which is not a failure of the step. */
+  const endingTermOnLoss = (term: Term, step: Step): Step => ({
     ...step,
     run: Effect.catchIf(
       step.run,
       (error) => error instanceof TermOver,
-      () => Effect.as(over(term), {})
+      () => Effect.as(endTerm(term), {})
     )
   })
 
@@ -121,13 +121,13 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const term = yield* SubscriptionRef.get(current)
       yield* set(Option.none())
-      if (Option.isNone(term) && !inDoubt) return
-      // A campaign without an answer may have begun a new term, so the known one could be the wrong one to end.
-      const ended = inDoubt ? undefined : Option.getOrUndefined(term)
+      if (Option.isNone(term) && !isUncertain) return
+      // A campaign without an answer may have started a new term, so resign from any term and not only from the known one.
+      const ended = isUncertain ? undefined : Option.getOrUndefined(term)
       yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
     }).pipe(
       Effect.interruptible,
-      Effect.timeout(farewell),
+      Effect.timeout(resignTimeout),
       Effect.catchAll((error) => Effect.logDebug("could not resign as leader; the lease will expire", error))
     )
   )
@@ -150,7 +150,7 @@ const make = Effect.gen(function* () {
     runLoop: (loopOf) =>
       whileLeading((term) => {
         const loop = loopOf(term)
-        return repeatCounted({ ...loop, steps: loop.steps.map((step) => unlessOver(term, step)) })
+        return repeatCounted({ ...loop, steps: loop.steps.map((step) => endingTermOnLoss(term, step)) })
       })
   })
 })

@@ -15,8 +15,8 @@ import type { CleanupStep } from "./Cleanup.js"
 
 /** Delay after a failed write. Counts accumulate in memory meanwhile, so nothing is lost. */
 const afterFailure = Duration.seconds(15)
-/** Time limit for the last flush on shutdown. */
-const lastTry = Duration.seconds(5)
+/** Timeout of the last flush on shutdown. */
+const lastFlushTimeout = Duration.seconds(5)
 
 /**
  * Counts job events in this process and writes the counts per minute. It waits for a count rather than for a timer, so
@@ -56,8 +56,10 @@ export const make: Effect.Effect<
   yield* Effect.addFinalizer(() =>
     flush.pipe(
       Effect.interruptible,
-      Effect.timeout(lastTry),
-      Effect.catchAll((error) => Effect.logWarning("could not write the last counts of this process", error))
+      Effect.timeout(lastFlushTimeout),
+      Effect.catchAll((error) =>
+        Effect.logWarning("could not write the last counts of this process; charts will not include them", error)
+      )
     )
   )
   yield* Effect.forkScoped(repeatCounted(loop))

@@ -13,7 +13,7 @@ const turnLength = Duration.toMillis("20 seconds")
 /**
  * New operations are signalled. Operations that another pod left behind are found by polling, once per this many polls.
  */
-const pollsToLook = 5
+const pollsPerCheck = 5
 
 /** Runs bulk operations batch by batch until none is left, including those started on other pods. */
 const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
@@ -21,7 +21,7 @@ const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig>
     const operations = yield* Operations
     const { poll } = yield* CrewConfig
 
-    const carryOn = Effect.gen(function* () {
+    const runBatches = Effect.gen(function* () {
       const began = yield* Clock.currentTimeMillis
       let batches = 0
       for (;;) {
@@ -36,9 +36,9 @@ const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig>
     return {
       name: "operations",
       about: "running bulk operations",
-      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsToLook)), latch.openedWithin),
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsPerCheck)), latch.openedWithin),
       runAtStart: true,
-      steps: [{ name: "carry on", timeout: "1 minute", run: carryOn }]
+      steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }
   })
 

@@ -24,8 +24,8 @@ const lateBeats = MetricSpec.counter(
   "Heartbeats of this process that were late because its event loop was blocked."
 )
 
-/** Time limit for each write on shutdown. */
-const farewell = Duration.seconds(2)
+/** Timeout of each write on shutdown. */
+const shutdownTimeout = Duration.seconds(2)
 
 /** The heartbeat of this pod and the assignments it returned. */
 export class PodHeartbeat extends Context.Tag("nightshift/crew/PodHeartbeat")<
@@ -81,9 +81,9 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
     const beat = Effect.gen(function* () {
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
-      const said = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
-      if (!isSame(said, orders)) {
-        orders = said
+      const received = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
+      if (!isSame(received, orders)) {
+        orders = received
         for (const listener of listeners) listener()
       }
       const now = yield* steadyNow
@@ -97,24 +97,29 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
       const lateBy = Duration.seconds((yield* delays).max)
       if (Duration.lessThan(lateBy, podHeartbeat)) return
       late.add(1)
-      const meanwhile = kinds.size === 0 ? "no job ran" : `jobs that ran: ${[...kinds].sort().join(", ")}`
+      const meanwhile = kinds.size === 0 ? "no job ran" : `kinds that ran: ${[...kinds].sort().join(", ")}`
       yield* Effect.logWarning(
         `the heartbeat was ${Duration.toSeconds(lateBy).toFixed(1)}s late because the event loop was blocked (${meanwhile})`
       )
     })
 
-    /** Writes and signals on shutdown. Best effort: other pods detect a missing heartbeat anyway. */
-    const lastWord = (word: Effect.Effect<void, DatabaseError>) =>
-      word.pipe(
+    /** Writes and signals on shutdown. Best effort: without it, other pods notice the missing heartbeat later. */
+    const announce = (write: Effect.Effect<void, DatabaseError>) =>
+      write.pipe(
         Effect.zipRight(signals.tell(podsTopic, facts.id)),
         Effect.interruptible,
-        Effect.timeout(farewell),
-        Effect.catchAll((error) => Effect.logDebug("could not announce that this process is stopping", error))
+        Effect.timeout(shutdownTimeout),
+        Effect.catchAll((error) =>
+          Effect.logDebug(
+            "could not announce that this process is stopping; other pods notice when its heartbeats stop",
+            error
+          )
+        )
       )
 
     yield* beat
     yield* signals.tell(podsTopic, facts.id)
-    yield* Effect.addFinalizer(() => lastWord(pods.leave(facts.id)))
+    yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
     const latch = makeLatch()
     yield* signals.hear(sharesTopic, latch.open)
     const loop: Loop = {
@@ -142,7 +147,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
       steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
       drain: Effect.suspend(() => {
         draining = true
-        return lastWord(beat)
+        return announce(beat)
       })
     })
   })

@@ -23,11 +23,11 @@ export const unservedAmong = (
   Effect.gen(function* () {
     const queue = yield* Queue
     const served = new Set(pods.flatMap(({ draining, queues }) => (draining ? [] : queues)))
-    const alone = (yield* queue.pendingQueues).filter((name) => !served.has(name))
-    if (alone.length === 0) return []
-    const due = yield* queue.nextDue(alone)
+    const unservedNames = (yield* queue.pendingQueues).filter((name) => !served.has(name))
+    if (unservedNames.length === 0) return []
+    const due = yield* queue.nextDue(unservedNames)
     const now = yield* Clock.currentTimeMillis
-    return alone.filter((name) => (due.get(name) ?? Number.POSITIVE_INFINITY) <= now)
+    return unservedNames.filter((name) => (due.get(name) ?? Number.POSITIVE_INFINITY) <= now)
   })
 
 const unserved = MetricSpec.gauge(
@@ -62,16 +62,18 @@ export const make: Effect.Effect<
     })
 
   // Logged when it changes, not on every pass.
-  let alone = ""
+  let lastLogged = ""
   let count = 0
   const warn = (live: ReadonlyArray<StoredPod>) =>
     Effect.gen(function* () {
       const names = yield* unservedAmong(live)
       const text = names.join(", ")
-      if (text !== alone && text !== "") {
-        yield* Effect.logWarning(`queues with due jobs that no live process serves: ${text}`)
+      if (text !== lastLogged && text !== "") {
+        yield* Effect.logWarning(
+          `queues with due jobs that no live process serves: ${text}. Start a process that serves them`
+        )
       }
-      alone = text
+      lastLogged = text
       count = names.length
     })
   yield* metrics.onRead(Effect.map(leader.term, (term) => gauge.set(Option.isSome(term) ? count : 0)))

@@ -32,7 +32,7 @@ const warning = ({ blockers, jobDeadTuples, oldestTransactionSeconds }: Health) 
     first === undefined
       ? ""
       : ` (${first.what} ${first.name}${first.application === undefined ? "" : `, ${first.application}`})`
-  return `a transaction has been open for ${shown(oldestTransactionSeconds)}${who} and blocks vacuum; the job table has ${jobDeadTuples} dead rows. End it`
+  return `a transaction has been open for ${shown(oldestTransactionSeconds)}${who} and blocks vacuum; the job table has ${jobDeadTuples} dead rows. End it; nightshift doctor shows how`
 }
 
 /** Records this process's resource usage and the database's health once a minute, and warns about vacuum blockers. */

@@ -28,7 +28,7 @@ export class PreviousRunActive extends Schema.TaggedError<PreviousRunActive>()("
 export const iso = (millis: number): string => DateTime.formatIso(DateTime.unsafeMake(millis))
 
 /** Returns the unfinished previous job, if the schedule does not allow overlapping runs. */
-export const obstacle = (schedule: StoredSchedule): Effect.Effect<JobId | undefined, DatabaseError, JobSearch> =>
+export const unfinishedRun = (schedule: StoredSchedule): Effect.Effect<JobId | undefined, DatabaseError, JobSearch> =>
   Effect.gen(function* () {
     const { lastJobId, overlap } = schedule
     if (overlap === "allow" || lastJobId === undefined) return undefined
@@ -76,7 +76,7 @@ export const trigger = (
     return yield* transactions.run(
       Effect.gen(function* () {
         const schedule = yield* schedules.hold(name)
-        const busy = yield* obstacle(schedule)
+        const busy = yield* unfinishedRun(schedule)
         if (busy !== undefined) return yield* new PreviousRunActive({ name, job: busy })
         const now = yield* Clock.currentTimeMillis
         const meta = { schedule: name, triggeredAt: iso(now) }

@@ -94,7 +94,7 @@ const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) 
     const schedules = yield* Schedules
     const metrics = yield* Metrics
     const { name } = schedule
-    const busy = yield* ScheduledJobs.obstacle(schedule)
+    const busy = yield* ScheduledJobs.unfinishedRun(schedule)
     // If runs must not overlap, only the first of several ticks can fire.
     const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
     const skipped = ticks.slice(firing.length)
@@ -113,8 +113,9 @@ const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) 
       return [isLate(at) ? TickOutcome.CaughtUp({ at, job }) : TickOutcome.Fired({ at, job })]
     })
     const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
-    const kept = since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
-    yield* schedules.note(name, [...missed, ...fired, ...kept])
+    const skippedOutcome =
+      since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
+    yield* schedules.note(name, [...missed, ...fired, ...skippedOutcome])
     const count = Effect.sync(() => {
       if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
       if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
@@ -134,13 +135,13 @@ const fire = (read: StoredSchedule, term: Term) =>
     if (Option.isNone(moved)) return { superseded: 1, count: Effect.void }
     if (read.nextFireAt === undefined) return { seeded: 1, count: Effect.void }
     const span = { due: read.nextFireAt, now, onTime: Duration.toMillis(onTime) }
-    const ticks = Policies.owed(read.missed, expression, span)
-    const gaveUp = Policies.givenUp(expression, span, ticks)
-    if (gaveUp !== undefined) {
-      const since = ScheduledJobs.iso(gaveUp.since)
-      yield* Effect.logInfo(`schedule "${read.name}" missed ticks since ${since}; catching up on ${ticks.length}`)
+    const ticks = Policies.ticksToFire(read.missed, expression, span)
+    const missedSpan = Policies.missedBefore(expression, span, ticks)
+    if (missedSpan !== undefined) {
+      const since = ScheduledJobs.iso(missedSpan.since)
+      yield* Effect.logInfo(`schedule "${read.name}" missed ticks since ${since}; firing ${ticks.length} of them`)
     }
-    const missed = gaveUp === undefined ? [] : [TickOutcome.Missed(gaveUp)]
+    const missed = missedSpan === undefined ? [] : [TickOutcome.Missed(missedSpan)]
     const isLate = (tick: number) => now - tick > span.onTime
     return { missed: missed.length, ...(yield* recordTicks(moved.value, { ticks, missed, isLate })) }
   })
@@ -178,7 +179,7 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
     })
   )
 
-/** Fires every due schedule once, under the given term. Stops early when the term is over. */
+/** Fires every due schedule once, under the given term. Stops early when the term ends. */
 export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseError, Needs> =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
@@ -200,7 +201,7 @@ export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseE
   })
 
 /** Sets the last-fire metrics from the stored schedules, so that a new leader does not start without them. */
-export const recall: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
+export const restoreLastFires: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const metrics = yield* Metrics
   let after: string | undefined

@@ -7,7 +7,7 @@ import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 
 /** Delay before a schedule that could not fire is retried. */
-const calm = Duration.seconds(1)
+const retryDelay = Duration.seconds(1)
 
 /** Fires schedules while this pod leads: at its election, when one is due, and when one is changed. */
 export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scope> = Effect.gen(function* () {
@@ -30,7 +30,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
         return {}
       }
       const report = yield* Scheduler.pass(term)
-      idleUntil = report.failed + report.superseded > 0 ? now + Duration.toMillis(calm) : yield* nextInstant
+      idleUntil = report.failed + report.superseded > 0 ? now + Duration.toMillis(retryDelay) : yield* nextInstant
       return Scheduler.noteworthy(report)
     })
 
@@ -42,11 +42,11 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
   const untilNext = Effect.map(Clock.currentTimeMillis, (now) => Duration.min(Duration.millis(idleUntil - now), poll))
 
   return (term) => {
-    let recalled = false
-    const recall = Effect.suspend(() => {
-      if (recalled) return Effect.succeed({})
-      return Effect.map(Scheduler.recall, () => {
-        recalled = true
+    let areRestored = false
+    const restoreLastFires = Effect.suspend(() => {
+      if (areRestored) return Effect.succeed({})
+      return Effect.map(Scheduler.restoreLastFires, () => {
+        areRestored = true
         return {}
       })
     })
@@ -57,7 +57,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
       runAtStart: true,
       steps: [
         { name: "fire", timeout: "30 seconds", run: Effect.provide(fire(term), context) },
-        { name: "recall", timeout: "10 seconds", run: Effect.provide(recall, context) }
+        { name: "restoreLastFires", timeout: "10 seconds", run: Effect.provide(restoreLastFires, context) }
       ]
     }
   }

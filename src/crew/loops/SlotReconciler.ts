@@ -47,7 +47,7 @@ export const start: Effect.Effect<
   const vanished = new Set<string>()
   const latch = makeLatch()
   let readAt = Number.NEGATIVE_INFINITY
-  let tidiedAt = Number.NEGATIVE_INFINITY
+  let returnedAt = Number.NEGATIVE_INFINITY
   let settingsChanged = true
 
   const isReadingDue = Effect.gen(function* () {
@@ -66,13 +66,15 @@ export const start: Effect.Effect<
         vanished.delete(name)
       } else if (!vanished.has(name)) {
         vanished.add(name)
-        yield* Effect.logWarning(`queue "${name}" has no settings any more; keeping its current slots`)
+        yield* Effect.logWarning(
+          `queue "${name}" no longer has a settings row; keeping its current slots. Restart the process to create the row again`
+        )
       }
     }
     return {}
   }).pipe(Effect.tapError(() => Effect.sync(() => (settingsChanged = true))))
 
-  const steer = Effect.gen(function* () {
+  const adjustSlots = Effect.gen(function* () {
     const report = { raised: 0, lowered: 0 }
     for (const [name, supervisor] of supervisors) {
       const settings = known.get(name)
@@ -86,10 +88,10 @@ export const start: Effect.Effect<
     return report
   })
 
-  const tidy = Effect.gen(function* () {
+  const returnStale = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    if (now - tidiedAt < Duration.toMillis(tick)) return {}
-    tidiedAt = now
+    if (now - returnedAt < Duration.toMillis(tick)) return {}
+    returnedAt = now
     yield* Effect.forEach(supervisors.values(), (supervisor) => supervisor.tidy, { discard: true })
     return {}
   })
@@ -105,8 +107,8 @@ export const start: Effect.Effect<
         timeout: "10 seconds",
         run: Effect.if(isReadingDue, { onTrue: () => read, onFalse: () => Effect.succeed({}) })
       },
-      { name: "slots", timeout: "10 seconds", run: steer, quiet: true },
-      { name: "prefetched", timeout: "10 seconds", run: tidy }
+      { name: "slots", timeout: "10 seconds", run: adjustSlots, quiet: true },
+      { name: "prefetched", timeout: "10 seconds", run: returnStale }
     ]
   }
 

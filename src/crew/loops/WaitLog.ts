@@ -6,12 +6,12 @@ import { JobSearch } from "../../queue/search/JobSearch.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 
-/** A queue whose first job has been due for less than this is not stuck, only busy. */
+/** Only waits longer than this are recorded, in milliseconds. */
 const patience = Duration.toMillis("5 seconds")
 
 /**
- * Returns why due jobs of a queue do not start; the same order of reasons as for one job (Why.ts). Undefined if they
- * start in a moment.
+ * Returns why due jobs of a queue do not start, with the precedence of reasons that Why.ts uses for one job. Undefined
+ * if slots are free.
  */
 export const reasonOf = (
   queue: string,
@@ -39,7 +39,7 @@ export const make: Effect.Effect<() => Step, never, Pods | JobSearch | Queues | 
     const waits = yield* QueueWaits
     const { lease } = yield* ClusterConfig
 
-    // Made anew for each term: another leader may have changed the open waits meanwhile.
+    // Created for each term, because another leader may have changed the open waits in between.
     return () => {
       let known: Map<string, WaitReason> | undefined
       const record = Effect.gen(function* () {

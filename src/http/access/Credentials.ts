@@ -34,13 +34,13 @@ const cookie = (
   })
 
 /** Sets the cookie: HttpOnly, so scripts cannot read it, and SameSite=Strict, so other sites cannot send it. */
-export const giveSession = (
+export const setSessionCookie = (
   request: HttpServerRequest.HttpServerRequest,
   secret: Redacted.Redacted,
   lasting: Duration.Duration
 ) => cookie(request, Redacted.value(secret), lasting)
 
-export const takeSession = (request: HttpServerRequest.HttpServerRequest) => cookie(request, "", Duration.zero)
+export const clearSessionCookie = (request: HttpServerRequest.HttpServerRequest) => cookie(request, "", Duration.zero)
 
 type Headers = Readonly<Record<string, string | undefined>>
 

@@ -46,7 +46,7 @@ export const layer: Layer.Layer<
         if (role === undefined) return yield* unknown
         const { secret, until } = yield* sessions.begin(role, Redacted.make(token), sessionLasting)
         return HttpServerResponse.unsafeJson({ role, until: Instant.format(until) }).pipe(
-          Credentials.giveSession(request, secret, sessionLasting)
+          Credentials.setSessionCookie(request, secret, sessionLasting)
         )
       })
 
@@ -62,7 +62,7 @@ export const layer: Layer.Layer<
             yield* sessions.end(secret)
             yield* live.endSession(secret)
           }
-          return HttpServerResponse.empty({ status: 204 }).pipe(Credentials.takeSession(request))
+          return HttpServerResponse.empty({ status: 204 }).pipe(Credentials.clearSessionCookie(request))
         }).pipe(Problem.answered)
       )
   })

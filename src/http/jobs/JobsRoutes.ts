@@ -68,7 +68,7 @@ export const layer: Layer.Layer<
     const clusterOverview = yield* Effect.context<Explaining>()
 
     /** Runs an operator's action on one job and stores the job before and after in the audit log. */
-    const act = <E extends Problem.Foreseen>(
+    const act = <E extends Problem.ExpectedError>(
       name: string,
       text: string,
       change: (id: JobId) => Effect.Effect<StoredJob, E>,
@@ -86,7 +86,7 @@ export const layer: Layer.Layer<
       )
 
     /** Runs an action that can be undone. A job that was running or did not change has nothing to undo. */
-    const actUndoably = <E extends Problem.Foreseen>(
+    const actUndoably = <E extends Problem.ExpectedError>(
       name: string,
       text: string,
       change: (actions: JobActions, id: JobId) => Effect.Effect<StoredJob, E>

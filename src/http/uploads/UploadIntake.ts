@@ -40,7 +40,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
 
     const missing = (kind: string) => () => new JobKindMissing({ kind })
 
-    /** Runs before the body is read, so a misconfigured service does not make clients upload in vain. */
+    /** Runs before the body is read, so clients of a misconfigured service do not send files that it would reject. */
     const checkKind = Option.match(config.jobKind, {
       onNone: () => Effect.void,
       onSome: (kind) => Effect.catchTag(Effect.asVoid(kinds.find(kind)), "UnknownKind", missing(kind))

@@ -29,7 +29,7 @@ const Step = Schema.Struct({
   endedAt: Moment,
   retryAt: Schema.NullOr(Moment),
   reopenedAt: Schema.NullOr(Moment).annotations({
-    description: "When a retry of the execution reopened the step, because it failed or was undone: it runs again."
+    description: "When a retry of the execution reopened this failed or undone step, so that it runs again."
   })
 }).annotations({ identifier: "WorkflowStep" })
 

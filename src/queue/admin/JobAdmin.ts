@@ -40,7 +40,7 @@ export interface JobActions {
 export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
   JobAdmin,
   JobActions & {
-    /** The actions, keeping the job as it was under this id, so that `undo` can restore it. */
+    /** The same actions, which also save the previous state of the job under this id for `undo`. */
     readonly keeping: (act: string) => JobActions
 
     /** Pending: changes payload, priority or start time. */
@@ -51,11 +51,11 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
 
     /**
      * Restores the job as it was before the action: its state, start time, attempts, error and reason; a deleted job
-     * with all its fields. Refuses if the job has changed since, or was running before the action.
+     * with all its fields. Fails if the job has changed since, or was running before the action.
      */
     readonly undo: (id: JobId, act: string) => Effect.Effect<StoredJob, UndoRefused | DedupeKeyHeld | DatabaseError>
 
-    /** Deletes what is kept of actions that are longer ago than this. Returns the number of jobs. */
+    /** Deletes undo records of actions older than this. Returns the number of jobs. */
     readonly forgetUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}

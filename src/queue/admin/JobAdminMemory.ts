@@ -50,7 +50,7 @@ const cancelOne = (table: Table, workflows: Workflows, row: JobRow, now: number)
   return next
 }
 
-/** Cancels a job, and what an execution started and waits for. */
+/** Cancels a job and, if it is an execution, its children. */
 const cancelled = (table: Table, workflows: Workflows, row: JobRow, now: number): JobRow => {
   const next = cancelOne(table, workflows, row, now)
   for (const child of workflows.below(row)) cancelOne(table, workflows, child, now)
@@ -98,7 +98,7 @@ interface Kept {
   readonly at: number
 }
 
-/** Restores the job if it is as the action left it. */
+/** Restores the job if it has not changed since the action. */
 const restored = (
   table: Table,
   id: JobId,
@@ -134,7 +134,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     if (kept === undefined) return change
     return (row: JobRow, now: number) =>
       Either.map(change(row, now), (changed) => {
-        // Without its journal a deleted execution would do its steps again.
+        // Without its journal a deleted execution would repeat its steps.
         if (deletes && row.woken !== undefined) return changed
         if (row.status === "running" || (!deletes && changed === row)) return changed
         const jobs = acts.get(kept) ?? new Map<JobId, Kept>()

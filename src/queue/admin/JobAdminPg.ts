@@ -25,7 +25,7 @@ const forgetBatch = 1_000
 
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
-/** Locks the job if it is in an accepted status, changes it, and keeps it as it was under the act `$3`. */
+/** Locks the job if it is in an accepted status, changes it, and saves its previous state under the act id `$3`. */
 const acting = (schema: string, action: Action, condition: string, change: string, also?: string) => `
   with chosen as (select * from ${schema}.job where id = $1 and ${condition} for update),
   changed as (${change}),
@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
   /**
    * Notifies workers and callers that wait for this job. In a caller's transaction the notification is sent at commit.
    */
-  const telling = <E>(changed: Effect.Effect<StoredJob, E>) =>
+  const notifying = <E>(changed: Effect.Effect<StoredJob, E>) =>
     Effect.tap(changed, (job) =>
       Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
         notifier.stored(new Set([job.queue]), Option.isSome(outer))
@@ -140,14 +140,14 @@ const make = Effect.gen(function* () {
     )
 
   /** Wakes executions that waited for a cancelled or deleted job, in the transaction of the action. */
-  const countingEnd = <E>(act: Effect.Effect<StoredJob, E>) =>
+  const wakingWaiters = <E>(act: Effect.Effect<StoredJob, E>) =>
     transaction(
       Effect.flatMap(act, (job) => Effect.map(counted.count([job.id], job.updatedAt), (queues) => ({ job, queues })))
     ).pipe(
       Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
     )
 
-  /** Cancels what a cancelled execution started. Returns the running jobs to signal. */
+  /** Cancels the children of a cancelled execution. Returns the running jobs to signal. */
   const cancelBelow = (job: StoredJob) =>
     Effect.gen(function* () {
       if (job.execution === undefined) return []
@@ -224,7 +224,7 @@ const make = Effect.gen(function* () {
 
   const actions = (kept: string | null): JobActions => ({
     cancel: (id) =>
-      countingEnd(
+      wakingWaiters(
         act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job), (running) =>
@@ -240,9 +240,9 @@ const make = Effect.gen(function* () {
           (error) => error._tag === "JobNotInState" && (error.state === "dead" || error.state === "cancelled"),
           () => search.get(id)
         ),
-        // The pod that runs the job learns of it before its next heartbeat.
+        // Notifies the pod that runs the job, which would otherwise notice at its next heartbeat.
         Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
-        telling
+        notifying
       ),
     requeue: (id) =>
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
@@ -254,10 +254,11 @@ const make = Effect.gen(function* () {
           (error) => error instanceof DatabaseConflict,
           () => keyHolder(id)
         ),
-        telling
+        notifying
       ),
-    runNow: (id) => telling(act("run now", waiting, id, statements.runNow, [kept])),
-    remove: (id) => countingEnd(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
+    runNow: (id) => notifying(act("run now", waiting, id, statements.runNow, [kept])),
+    remove: (id) =>
+      wakingWaiters(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
   })
 
   return JobAdmin.of({
@@ -274,8 +275,8 @@ const make = Effect.gen(function* () {
           edit.priority ?? null,
           edit.runAt ?? null
         ])
-      }).pipe(telling),
-    undo: (id, kept) => telling(undo(id, kept)),
+      }).pipe(notifying),
+    undo: (id, kept) => notifying(undo(id, kept)),
     forgetUndo
   })
 })

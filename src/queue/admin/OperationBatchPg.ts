@@ -43,7 +43,7 @@ export interface BatchReport {
   readonly isLast: boolean
 }
 
-/** An action, and the act under which the jobs are kept as they were; null if they are not kept. */
+/** An action, and the act id under which the previous state of the jobs is saved; null if it is not saved. */
 interface Acting {
   readonly action: Action
   readonly act: string | null
@@ -54,7 +54,7 @@ interface JobResult {
   readonly changed: boolean
   readonly queue: string | null
   readonly status: Status | null
-  /** Not null for executions and jobs whose end they count. */
+  /** Not null for executions and for jobs whose end an execution counts. */
   readonly woken?: number | null
 }
 
@@ -157,7 +157,7 @@ export const make = (database: typeof Database.Service) => {
       )
     )
 
-  const standing = (ids: ReadonlyArray<JobId>) =>
+  const statusesOf = (ids: ReadonlyArray<JobId>) =>
     Effect.map(
       mapErrors(sql<{ id: JobId; status: Status }>`select id, status from ${jobs} where id = any(${ids}::uuid[])`),
       (rows) => new Map(rows.map(({ id, status }) => [id, status]))
@@ -184,7 +184,7 @@ export const make = (database: typeof Database.Service) => {
       )
     )
 
-  /** Restores jobs that are as the operation left them; one by one if another job holds a dedupe key. */
+  /** Restores jobs that have not changed since the operation; one by one if another job holds a dedupe key. */
   const undo = (operation: OperationRow, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
       const { ids, isLast, reached } = yield* chooseKept(operation)
@@ -223,8 +223,8 @@ export const make = (database: typeof Database.Service) => {
     })
 
   /**
-   * What an action on linked jobs means to others: children are cancelled or requeued with their parent, executions that
-   * wait for cancelled or deleted jobs wake.
+   * Effects of an action on linked jobs: cancels or requeues children with their parent, and wakes the executions that
+   * wait for cancelled or deleted jobs.
    */
   const follow = (action: Action, changed: ReadonlyArray<JobResult>, now: number) =>
     Effect.gen(function* () {
@@ -256,7 +256,7 @@ export const make = (database: typeof Database.Service) => {
         return among.filter((id) => !met.has(id))
       }
       const others = unmet(ids)
-      const statuses = others.length === 0 ? new Map<JobId, Status>() : yield* standing(others)
+      const statuses = others.length === 0 ? new Map<JobId, Status>() : yield* statusesOf(others)
       const held = others.filter((id) => {
         const status = statuses.get(id)
         return status !== undefined && isFor(action, status)

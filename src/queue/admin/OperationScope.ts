@@ -14,18 +14,18 @@ export class FilterRefused extends Schema.TaggedError<FilterRefused>()("FilterRe
 
 /** The states that each action accepts, and the default if the filter names none. */
 const scopes: Readonly<
-  Record<Action, { readonly allowed: ReadonlyArray<State>; readonly usual: ReadonlyArray<State> }>
+  Record<Action, { readonly allowed: ReadonlyArray<State>; readonly byDefault: ReadonlyArray<State> }>
 > = {
   cancel: {
     allowed: ["scheduled", "retrying", "pending", "running"],
-    usual: ["scheduled", "retrying", "pending", "running"]
+    byDefault: ["scheduled", "retrying", "pending", "running"]
   },
-  // Requeuing done jobs repeats finished work, and cancelled jobs were stopped on purpose: the caller must ask for it.
-  requeue: { allowed: ["done", "dead", "cancelled"], usual: ["dead"] },
-  "run-now": { allowed: ["scheduled", "retrying", "pending"], usual: ["scheduled", "retrying"] },
+  // Requeuing done jobs repeats finished work, and cancelled jobs were stopped on purpose: the caller must name these states.
+  requeue: { allowed: ["done", "dead", "cancelled"], byDefault: ["dead"] },
+  "run-now": { allowed: ["scheduled", "retrying", "pending"], byDefault: ["scheduled", "retrying"] },
   delete: {
     allowed: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"],
-    usual: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"]
+    byDefault: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"]
   }
 }
 
@@ -35,11 +35,11 @@ export const isFor = (action: Action, state: State): boolean => scopes[action].a
 export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFilter, FilterRefused> => {
   const refuse = (field: string, reason: string) => Either.left(new FilterRefused({ field, reason }))
   if (isEmpty(filter)) return refuse("filter", "must not be empty; to select all jobs, list the states")
-  const { allowed, usual } = scopes[action]
+  const { allowed, byDefault } = scopes[action]
   const named = choices(filter.state)
-  const odd = named?.find((state) => !allowed.includes(state))
-  if (odd !== undefined) {
-    return refuse("filter.state", `must not be ${odd}: ${action} is for jobs that are ${allowed.join(" or ")}`)
+  const unsuitable = named?.find((state) => !allowed.includes(state))
+  if (unsuitable !== undefined) {
+    return refuse("filter.state", `must not be ${unsuitable}: ${action} is for jobs that are ${allowed.join(" or ")}`)
   }
-  return Either.right({ ...filter, state: named ?? usual })
+  return Either.right({ ...filter, state: named ?? byDefault })
 }

@@ -6,7 +6,7 @@ import { keep } from "./UndoSql.js"
 
 // Statements that apply an action to a batch of ids. Each locks the matching unlocked jobs in id order and returns a
 // row per locked job: `changed` is false only when a requeue was blocked by a dedupe key. Jobs without a row were in
-// another state, deleted, or locked by another transaction. The jobs as they were are kept under the act `$3`.
+// another state, deleted, or locked by another transaction. The previous state of the jobs is saved under the act id `$3`.
 
 const now = instant("$2")
 

@@ -32,7 +32,7 @@ export interface Operation {
   readonly action: OperationAction
   /** The operation that this one undoes. */
   readonly undoes: string | undefined
-  /** Whether the jobs are kept as they were, so that the operation can be undone. */
+  /** Whether the previous state of the jobs is saved, so that the operation can be undone. */
   readonly undoable: boolean
   readonly status: OperationStatus
   readonly who: string
@@ -58,14 +58,14 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
   id: Schema.String
 }) {
   override get message(): string {
-    return `There is no operation ${this.id}.`
+    return `There is no operation ${this.id}. Ended operations are deleted after 7 days at most.`
   }
 }
 
 const notUndoable = {
-  running: "is still running. Stop it or wait, then undo it.",
-  too_many: "cannot be undone: it covered more jobs than are kept.",
-  undone: "was undone already, or is more than an hour ago."
+  running: "is still running. Stop it or wait until it ends, then undo it.",
+  too_many: "cannot be undone: it covered more jobs than the limit of 100,000, or 10,000 for delete.",
+  undone: "cannot be undone: it was already undone, or it is more than an hour old."
 }
 
 /** The operation cannot be undone. */
@@ -79,7 +79,7 @@ export class OperationNotUndoable extends Schema.TaggedError<OperationNotUndoabl
 }
 
 /**
- * Maximum number of jobs of an operation that can be undone. A delete keeps whole jobs, the other actions only the
+ * Maximum number of jobs of an operation that can be undone. A delete saves whole jobs, the other actions only the
  * fields they change.
  */
 export const undoLimits: Readonly<Record<Action, number>> = {
@@ -113,8 +113,8 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
     readonly begin: (operation: NewOperation) => Effect.Effect<Operation, DatabaseError>
 
     /**
-     * Stores an operation that restores the jobs of another one as they were. Jobs that have changed since are skipped,
-     * and so are those that were running. Runs in the caller's transaction if there is one.
+     * Stores an operation that restores the jobs of another one to their previous state. Skips jobs that have changed
+     * since and jobs that were running. Runs in the caller's transaction if there is one.
      */
     readonly undo: (
       id: string,

@@ -91,7 +91,7 @@ const make = Effect.gen(function* () {
   const runBatch = (operation: Operation, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.forEach(ids.toReversed(), (id) => skipReasonOf(operation, id, now))
 
-  const carryOn = (row: Row, now: number) =>
+  const runNextBatch = (row: Row, now: number) =>
     Effect.gen(function* () {
       const ids = left(row, now).slice(0, batchLimits.jobs)
       const skipReasons = yield* runBatch(row.operation, ids, now)
@@ -191,7 +191,7 @@ const make = Effect.gen(function* () {
           ({ operation }) => operation.status === "running" && (id === undefined || operation.id === id)
         )
         const [next] = open.sort((a, b) => a.operation.updatedAt - b.operation.updatedAt)
-        return next === undefined ? Option.none() : Option.some(yield* carryOn(next, now))
+        return next === undefined ? Option.none() : Option.some(yield* runNextBatch(next, now))
       }).pipe(turn.withPermits(1)),
     get: (id) => Effect.suspend(() => get(id)),
     list: ({ cursor, limit }) =>

@@ -121,7 +121,7 @@ const make = Effect.gen(function* () {
       )
       if (stepped === undefined) return Option.none()
       yield* Effect.forEach(stepped.woken, wakeups.wake, { discard: true })
-      // Signalled pods stop the job immediately; the others learn of it with their next heartbeat.
+      // Signalled pods stop the job immediately; the others notice at their next heartbeat.
       const soon = stepped.stopped.slice(0, mostSignalled)
       yield* Effect.forEach(soon, (job) => signals.tell(cancelTopic, job), { discard: true })
       return Option.some(toOperation(stepped.after))

@@ -2,12 +2,12 @@ import { instant } from "../../database/SqlInstant.js"
 import { storedColumns } from "../JobSql.js"
 import type { Action } from "./Operations.js"
 
-// Statements that keep a job before an action and restore it afterwards.
+// Statements that save a job before an action and restore it afterwards.
 
-/** Columns that no action but delete changes; the undo of the others leaves them alone. */
+/** Columns that only delete changes. Undoing another action does not write them. */
 const untouched = "{payload,meta,on_dead,history}"
 
-/** The columns that the undo of an action writes. */
+/** The columns that undo writes. */
 const restored = [
   "status",
   "run_at",
@@ -25,14 +25,14 @@ const restored = [
   "last_error"
 ]
 
-/** The kept form of a row of the job table. */
+/** The saved form of a job row. */
 const keptRow = (action: Action, row: string) =>
   action === "delete" ? `to_jsonb(${row})` : `to_jsonb(${row}) - '${untouched}'::text[]`
 
 /**
- * Keeps the rows of `chosen` that appear in `changed`, under the act `$3`; none if it is null. A running job cannot be
- * restored: its handler has been asked to stop. A deleted execution cannot either: without its journal it would do its
- * steps again.
+ * Saves the rows of `chosen` that appear in `changed` under the act id `$3`, or none if it is null. Running jobs cannot
+ * be restored, because their handlers were asked to stop; nor can deleted executions, which would repeat their steps
+ * without their journal.
  */
 export const keep = (schema: string, action: Action): string => `
     insert into ${schema}.job_undo (act, job_id, at, action, before)
@@ -41,7 +41,7 @@ export const keep = (schema: string, action: Action): string => `
     where $3::uuid is not null and chosen.status <> 'running'${action === "delete" ? " and chosen.woken is null" : ""}
     on conflict do nothing`
 
-/** The kept jobs of the act `$1` among the ids `$2`, with the time of the act as `acted_at`. */
+/** The saved jobs of the act `$1` among the ids `$2`, with the time of the act as `acted_at`. */
 const kept = (schema: string) => `
     select r.*, u.at as acted_at, u.action from ${schema}.job_undo u
     cross join lateral jsonb_populate_record(null::${schema}.job, u.before) r
@@ -49,8 +49,8 @@ const kept = (schema: string) => `
     order by u.job_id for update of u`
 
 /**
- * Restores the jobs that are as the act left them. Returns them; the others are not changed. A deleted job whose id or
- * dedupe key is taken fails the statement.
+ * Restores the jobs that have not changed since the act, and returns them. The statement fails if the id or dedupe key
+ * of a deleted job is taken.
  */
 export const restore = (schema: string): string => `
   with kept as (${kept(schema)}

@@ -14,13 +14,13 @@ export const mostJobs = 10_000
 
 export const mostNameCharacters = 128
 
-/** How the jobs of a batch ended, or which of them have not. */
+/** Number of jobs of a batch by outcome. */
 export interface BatchCounts {
   readonly unfinished: number
   readonly done: number
   readonly dead: number
   readonly cancelled: number
-  /** Jobs whose rows no longer exist: deleted by an operator, or past their retention. */
+  /** Jobs whose rows no longer exist: an operator deleted them, or their retention expired. */
   readonly deleted: number
 }
 
@@ -59,7 +59,7 @@ export class InvalidBatch extends Schema.TaggedError<InvalidBatch>()("InvalidBat
 
 export class BatchNotFound extends Schema.TaggedError<BatchNotFound>()("BatchNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no batch ${this.id}.`
+    return `There is no batch ${this.id}. Its retention expired, or the id is wrong.`
   }
 }
 
@@ -128,11 +128,11 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
 /** Signal topic for new batches. */
 export const batchTopic = "batch"
 
-/** Validates what the jobs' own validation does not cover. */
+/** Validates the fields that job validation does not cover. */
 export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<void, InvalidBatch> => {
   const refuse = (field: string, reason: string) => Effect.fail(new InvalidBatch({ field, reason }))
   if (id !== undefined && !isId(id)) return refuse("id", "must be a lower-case UUID")
-  if (jobs.length > mostJobs) return refuse("jobs", `must hold at most ${mostJobs} jobs, got ${jobs.length}`)
+  if (jobs.length > mostJobs) return refuse("jobs", `must have at most ${mostJobs} jobs, got ${jobs.length}`)
   const badName = name === undefined ? undefined : faultOfText(name, mostNameCharacters)
   if (badName !== undefined) return refuse("name", badName)
   if (followUp === undefined) return Effect.void
@@ -142,7 +142,7 @@ export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<v
   return text._tag === "Left" ? refuse("followUp", text.left) : Effect.void
 }
 
-/** Enqueues the jobs of a call as part of the batch, in requests of the largest size. Use it in a transaction. */
+/** Enqueues the jobs of a call as part of the batch, in requests of maximum size. Call it in a transaction. */
 export const enqueueIn = (
   queue: typeof Queue.Service,
   batch: BatchId,
@@ -166,7 +166,7 @@ export const followUpJob = (
   { counts: { unfinished: _, ...counts }, id, total }: Pick<Batch, "id" | "total" | "counts">
 ): NewJob => ({ ...followUp, meta: { batch: { id, total, ...counts } } })
 
-/** Decodes a page's cursor: the id of the last batch of the page before. */
+/** Decodes a page's cursor: the id of the last batch of the previous page. */
 export const cursorOf = (cursor: string | undefined): Effect.Effect<Option.Option<string>, BadCursor> => {
   if (cursor === undefined) return Effect.succeed(Option.none())
   return isId(cursor) ? Effect.succeed(Option.some(cursor)) : Effect.fail(new BadCursor({ cursor }))

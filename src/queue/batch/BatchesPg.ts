@@ -52,7 +52,7 @@ const toBatch = (row: BatchRow): Batch => {
   }
 }
 
-/** Batches that one query looks up to close them. */
+/** Maximum number of batches to close per query. */
 const closeBatch = 100
 
 const purgeBatch = 1_000
@@ -87,7 +87,7 @@ const make = Effect.gen(function* () {
   const get = (id: BatchId) =>
     Effect.flatMap(find(id), Option.match({ onNone: () => new BatchNotFound({ id }), onSome: Effect.succeed }))
 
-  /** Stores the jobs and counts those that are part of the batch now: not those that existed before. */
+  /** Stores the jobs and counts those that were added to the batch, without those that already existed. */
   const store = (id: BatchId, given: ReadonlyArray<NewJob>) =>
     Effect.gen(function* () {
       const answers = yield* enqueueIn(queue, id, given)

@@ -70,8 +70,8 @@ export class ClaimCursor {
   rescan(priorities: ReadonlyArray<number>, now: number): void {
     // Keep priorities without jobs: another process may store jobs there without telling this one the priority.
     const known = this.starts.filter(({ priority }) => !priorities.includes(priority))
-    const usual = priorities.includes(0) || known.some(({ priority }) => priority === 0) ? [] : [front(0)]
-    this.starts = [...priorities.map(front), ...known, ...usual].sort((a, b) => a.priority - b.priority)
+    const defaultPriority = priorities.includes(0) || known.some(({ priority }) => priority === 0) ? [] : [front(0)]
+    this.starts = [...priorities.map(front), ...known, ...defaultPriority].sort((a, b) => a.priority - b.priority)
     this.lastRescan = now
     this.lastProbe = now
   }

@@ -6,7 +6,7 @@ import type { ClaimedJob, ClaimRequest } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
 import type { ClaimCursor, Start } from "./ClaimCursor.js"
 import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
-import { lookFromFront, startsOf } from "./ClaimLinePg.js"
+import { scanFromFront, startsOf } from "./ClaimLinePg.js"
 import type { ClaimSql } from "./ClaimSql.js"
 import type { HeldLeases } from "./HeldLeases.js"
 import type { KeyScan } from "./KeyScan.js"
@@ -55,11 +55,11 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       : mapErrors(sql.unsafe<FrontRow>(statements.front, [queue, now, most, ...startsOf(from)]))
 
   /** Start positions for the rest of the scan: the rest of its priority, and the priorities after it. */
-  const onward = (cursor: ClaimCursor, walked: Start | undefined) =>
+  const continueFrom = (cursor: ClaimCursor, walked: Start | undefined) =>
     walked === undefined ? cursor.from : [walked, ...cursor.from.filter(({ priority }) => priority > walked.priority)]
 
   /** The next keys in round-robin order, each at most once; fewer than `most` means these are all. */
-  const keysBehind = (queue: string, last: string, most: number) =>
+  const keysAfter = (queue: string, last: string, most: number) =>
     Effect.gen(function* () {
       const after = (key: string, count: number) =>
         mapErrors(sql.unsafe<{ key: string }>(statements.keysAfter, [queue, key, count]))
@@ -71,14 +71,14 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
   /** Few jobs are due: takes a bounded number of their keys, in round-robin order. */
   const fromShort = (front: ReadonlyArray<FrontRow>, keyScan: KeyScan, limit: number): Tries => {
     const keys = [...new Set(front.flatMap(({ key }) => key ?? []))]
-    const usual = front.at(-1)?.priority ?? 0
-    const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
+    const lastPriority = front.at(-1)?.priority ?? 0
+    const urgent = front.flatMap(({ key, priority }) => (priority < lastPriority ? (key ?? []) : []))
     const inTurn = keys.toSorted((a, b) => Number(a <= keyScan.last) - Number(b <= keyScan.last) || (a < b ? -1 : 1))
     const tried = new Set([...urgent, ...inTurn.slice(0, triesOf(limit))])
     return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
   }
 
-  const lookAround = (request: ClaimRequest, cursor: ClaimCursor, keyScan: KeyScan, now: number) =>
+  const chooseTries = (request: ClaimRequest, cursor: ClaimCursor, keyScan: KeyScan, now: number) =>
     Effect.gen(function* () {
       const { limit, queue } = request
       const most = windowOf(limit)
@@ -88,13 +88,15 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
         keyScan.walk(undefined, now)
         return fromShort(front, keyScan, limit)
       }
-      const further = keyScan.isWalkDue(now) ? yield* stretch(queue, onward(cursor, keyScan.walked), longest, now) : []
+      const further = keyScan.isWalkDue(now)
+        ? yield* stretch(queue, continueFrom(cursor, keyScan.walked), longest, now)
+        : []
       const lastSeen = further.at(-1)
       if (keyScan.isWalkDue(now))
         keyScan.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
-      const usual = front.at(-1)?.priority ?? 0
-      const urgent = front.flatMap(({ key, priority }) => (priority < usual ? (key ?? []) : []))
-      const inTurn = yield* keysBehind(queue, keyScan.last, triesOf(limit))
+      const lastPriority = front.at(-1)?.priority ?? 0
+      const urgent = front.flatMap(({ key, priority }) => (priority < lastPriority ? (key ?? []) : []))
+      const inTurn = yield* keysAfter(queue, keyScan.last, triesOf(limit))
       const keyless = [...new Set([...keylessOf(front), ...keylessOf(further)])]
       if (keyless.length > 0) keyScan.isMixed = true
       const isAll = inTurn.length < triesOf(limit) && !keyScan.isMixed
@@ -146,13 +148,13 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     Effect.gen(function* () {
       if (keyScan.isBlocked(now)) return yield* claimReady(request, keyScan, rated, now)
       keyScan.looks()
-      if (cursor.mayRescan(now)) yield* lookFromFront(database, statements, request.queue, cursor, now)
-      let tries: Tries = yield* lookAround(request, cursor, keyScan, now)
+      if (cursor.mayRescan(now)) yield* scanFromFront(database, statements, request.queue, cursor, now)
+      let tries: Tries = yield* chooseTries(request, cursor, keyScan, now)
       let jobs = yield* claimOf(tries, request, keyScan, rated, now)
       let last = keyScan.last
       for (let round = 1; round < rounds && jobs.length === 0 && !tries.isAll; round += 1) {
         last = tries.keys.at(-1) ?? last
-        const keys = yield* keysBehind(request.queue, last, triesOf(request.limit))
+        const keys = yield* keysAfter(request.queue, last, triesOf(request.limit))
         tries = { keys, keyless: [], isAll: false }
         jobs = yield* claimOf(tries, request, keyScan, rated, now)
       }

@@ -28,7 +28,7 @@ export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> =>
   SqlArrays.ofPlain(starts.map(({ id }) => id))
 ]
 
-export const lookFromFront = (
+export const scanFromFront = (
   { sql }: typeof Database.Service,
   statements: ClaimSql,
   queue: string,
@@ -47,7 +47,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
   const { direct, sql } = database
 
   /** Finds new priorities. Only searches the gaps between known ones, where there are no dead index entries. */
-  const lookBetween = (queue: string, cursor: ClaimCursor, now: number) => {
+  const findPriorities = (queue: string, cursor: ClaimCursor, now: number) => {
     const edges = [-32_769, ...cursor.priorities, 32_768]
     const gaps = [SqlArrays.ofPlain(edges.slice(0, -1)), SqlArrays.ofPlain(edges.slice(1))]
     return Effect.map(
@@ -92,15 +92,15 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     Effect.gen(function* () {
       const isDue = cursor.isRescanDue(now)
       const began = isDue ? yield* steadyNow : 0
-      if (isDue) yield* lookFromFront(database, statements, request.queue, cursor, now)
+      if (isDue) yield* scanFromFront(database, statements, request.queue, cursor, now)
       const first = yield* claimFrom(cursor, rated, request, now)
       if (isDue) cursor.lookTook((yield* steadyNow) - began)
       if (first.length > 0) {
-        if (first.length === request.limit && cursor.isProbeDue(now)) yield* lookBetween(request.queue, cursor, now)
+        if (first.length === request.limit && cursor.isProbeDue(now)) yield* findPriorities(request.queue, cursor, now)
         return first
       }
       if (!cursor.mayRescan(now)) return first
-      yield* lookFromFront(database, statements, request.queue, cursor, now)
+      yield* scanFromFront(database, statements, request.queue, cursor, now)
       return yield* claimFrom(cursor, rated, request, now)
     })
 }

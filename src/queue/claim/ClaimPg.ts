@@ -24,7 +24,7 @@ export interface Claims {
   /** Jobs were returned before the cursor's position, or stored by another process. */
   readonly rescan: (queue: string) => void
   /** Another process may have changed jobs of this queue, or of any queue if undefined. */
-  readonly stir: (queue: string | undefined) => void
+  readonly markChanged: (queue: string | undefined) => void
   /** A job of this key ended, so another may start. Returns whether this process claims by key in this queue. */
   readonly freed: (queue: string, key: string) => boolean
   /** State of a queue in which every due job waits for its key. */
@@ -62,7 +62,7 @@ export const make = (
     if (revisions.get(queue) === revision) return
     revisions.set(queue, revision)
     cursors.delete(queue)
-    keyScans.get(queue)?.stir()
+    keyScans.get(queue)?.markChanged()
   }
 
   const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
@@ -98,15 +98,15 @@ export const make = (
       if (keyScan === undefined) return
       if (job.key === null || job.key === undefined) {
         keyScan.isMixed = true
-        keyScan.stir()
+        keyScan.markChanged()
       } else keyScan.touched(job.key)
     },
     rescan: (queue) => {
       cursors.delete(queue)
-      keyScans.get(queue)?.stir()
+      keyScans.get(queue)?.markChanged()
     },
-    stir: (queue) => {
-      for (const [name, keyScan] of keyScans) if (queue === undefined || queue === name) keyScan.stir()
+    markChanged: (queue) => {
+      for (const [name, keyScan] of keyScans) if (queue === undefined || queue === name) keyScan.markChanged()
     },
     freed: (queue, key) => {
       const keyScan = keyScans.get(queue)

@@ -32,7 +32,7 @@ const entered = (schema: string) => `
     select set_config('synchronous_commit', 'off', true), ${lock(schema)}
   )`
 
-/** Tokens in the bucket now. A clock that goes back adds none. */
+/** Tokens in the bucket now. A clock that is set back adds none. */
 const tokens = `least(q.rate_jobs, coalesce(q.rate_tokens, q.rate_jobs) + greatest(0,
         extract(epoch from (${instant("$2")} - q.rate_filled_at)) / extract(epoch from q.rate_per) * q.rate_jobs))`
 

@@ -35,7 +35,7 @@ export class KeyScan {
   }
 
   /** Something changed, but it is unknown which key may be ready. */
-  stir(): void {
+  markChanged(): void {
     this.blockedAt = undefined
   }
 

@@ -23,8 +23,8 @@ export const make =
   ): typeof Queue.Service.nextDue =>
   (queues) =>
     Effect.gen(function* () {
-      const asked = yield* Clock.currentTimeMillis
-      const blocked = queues.map((queue) => claims.blocked(queue, asked))
+      const sentAt = yield* Clock.currentTimeMillis
+      const blocked = queues.map((queue) => claims.blocked(queue, sentAt))
       const rows = yield* mapErrors(
         sql.unsafe<DueRow>(statements.nextDue, [
           SqlArrays.ofPlain(queues),
@@ -35,7 +35,7 @@ export const make =
       const due = new Map<string, number>()
       for (const row of rows) {
         const settings = hasRow(row) ? toRow(row) : undefined
-        if (settings !== undefined) known.saw(settings, asked)
+        if (settings !== undefined) known.saw(settings, sentAt)
         const opens = opensAt(settings, now)
         const first = Math.min(
           row.run_at ?? Number.POSITIVE_INFINITY,

@@ -18,13 +18,13 @@ export const make = (
   ids: IdGenerator,
   leases: HeldLeases,
   directHandoff: typeof DirectHandoff.Service,
-  giveBack: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<unknown, DatabaseError>,
+  returnJobs: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<unknown, DatabaseError>,
   again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StoreError>
 ) =>
   JobOffer.make({
     ids,
     directHandoff,
-    giveBack,
+    returnJobs,
     again,
     onTaken: (lease, jobs) =>
       leases.took(

@@ -36,13 +36,13 @@ export interface JobOfferOptions {
   /** Called with a new lease and its jobs before a worker gets them. */
   readonly onTaken: (lease: Lease, jobs: StampedJobs) => void
   /** Returns unstarted attempts to the queue. */
-  readonly giveBack: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<unknown, DatabaseError>
+  readonly returnJobs: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<unknown, DatabaseError>
   /** Stores, as pending, jobs that may already exist. */
   readonly again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StoreError>
 }
 
 /** Stores jobs for free workers of this process. The same for PostgreSQL and for the tables in memory. */
-export const make = ({ again, directHandoff, giveBack, ids, insertClaimed, onTaken }: JobOfferOptions) => {
+export const make = ({ again, directHandoff, returnJobs, ids, insertClaimed, onTaken }: JobOfferOptions) => {
   const claimedOf = (jobs: StampedJobs, lease: ClaimedJob["lease"], now: number): ReadonlyArray<ClaimedJob> =>
     jobs.map(({ id, kind, maxAttempts, payload, queue, runAt, version }) => ({
       id,
@@ -69,11 +69,11 @@ export const make = ({ again, directHandoff, giveBack, ids, insertClaimed, onTak
   ): Effect.Effect<HandoffResult, StoreError> => {
     const lease = ids.lease(now)
     // Attempts that cannot be returned either are recovered later by the reaper.
-    const giveAllBack = (claimed: ReadonlyArray<ClaimedJob>) => Effect.ignore(giveBack(claimed.map(unstarted)))
+    const returnAll = (claimed: ReadonlyArray<ClaimedJob>) => Effect.ignore(returnJobs(claimed.map(unstarted)))
     const handOver = () => {
       const claimed = claimedOf(jobs, lease, now)
       onTaken(lease, jobs)
-      return receiver.take(claimed) ? Effect.void : giveAllBack(claimed)
+      return receiver.take(claimed) ? Effect.void : returnAll(claimed)
     }
     return insertClaimed(jobs, lease, receiver.pod, now).pipe(
       Effect.matchEffect({
@@ -87,7 +87,7 @@ export const make = ({ again, directHandoff, giveBack, ids, insertClaimed, onTak
           if (!(error instanceof DatabaseUnavailable)) return Effect.fail(error)
           // If only the reply was lost, the jobs are stored as claimed, with no worker. Storing them again waits for
           // that insert to commit or roll back; then they are returned to the queue.
-          return again(jobs, now).pipe(Effect.zipRight(giveAllBack(claimedOf(jobs, lease, now))), Effect.as("pending"))
+          return again(jobs, now).pipe(Effect.zipRight(returnAll(claimedOf(jobs, lease, now))), Effect.as("pending"))
         }
       })
     )

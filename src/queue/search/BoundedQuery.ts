@@ -47,10 +47,10 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
             .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(patience) })))
 
         const spare = TokenBucket.make(budget)
-        const measured = <A, E>(look: Effect.Effect<A, E>) =>
+        const measured = <A, E>(query: Effect.Effect<A, E>) =>
           Effect.flatMap(Clock.currentTimeMillis, (begun) =>
             Effect.ensuring(
-              look,
+              query,
               Effect.map(Clock.currentTimeMillis, (ended) => spare.spend(ended - begun, ended))
             )
           )
@@ -58,8 +58,8 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
           const millis = spare.wait(now)
           return millis > 0 ? Effect.sleep(millis) : Effect.void
         })
-        const inTurn = <A, E>(look: Effect.Effect<A, E>) =>
-          turn.withPermits(1)(Effect.zipRight(untilAffordable, measured(look)))
+        const inTurn = <A, E>(query: Effect.Effect<A, E>) =>
+          turn.withPermits(1)(Effect.zipRight(untilAffordable, measured(query)))
         return (effect, { patience, scans = false } = {}) =>
           scans ? inTurn(bounded(effect, patience)) : bounded(effect, patience)
       })

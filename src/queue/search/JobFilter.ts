@@ -22,7 +22,7 @@ export const JobFilter = Schema.Struct({
   /** Text in the last error, case-insensitive. */
   text: Schema.optional(Schema.String),
   /**
-   * Text in the id, the kind or the last error, or the whole dedupe key or key; case-insensitive, but for the keys.
+   * Text in the id, the kind or the last error, or the whole dedupe key or key; case-insensitive except for the keys.
    */
   search: Schema.optional(Schema.String),
   /** Shape of the last error: its first line without values that differ between jobs. */
@@ -37,8 +37,8 @@ export const choices = <A extends string>(field: A | ReadonlyArray<A> | undefine
   field === undefined || typeof field !== "string" ? field : [field]
 
 /**
- * The states that the filter accepts; undefined if it accepts all. Filters from before `cancelled` was a state ask for
- * dead jobs with the reason `cancelled`, and still match them.
+ * The states that the filter accepts; undefined if it accepts all. A filter for dead jobs with the reason
+ * `cancelled`, as used before `cancelled` was a state, still matches cancelled jobs.
  */
 export const statesOf = ({ deadReason, state }: JobFilter): ReadonlyArray<State> | undefined => {
   const states = choices(state)

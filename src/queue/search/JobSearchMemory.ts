@@ -88,14 +88,14 @@ const get = (table: Table, id: JobId, now: number) =>
 const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound> =>
   Effect.clockWith((clock) =>
     Effect.async<StoredJob, JobNotFound>((resume) => {
-      const look = () => {
+      const check = () => {
         const job = get(table, id, clock.unsafeCurrentTimeMillis())
         if (Either.isRight(job) && job.right.status !== "done" && job.right.status !== "dead") return
         stop()
         resume(job)
       }
-      const stop = table.onChange(look)
-      look()
+      const stop = table.onChange(check)
+      check()
       return Effect.sync(stop)
     })
   )

@@ -34,7 +34,7 @@ const scans = (filter: JobFilter) => {
 
 const finished: ReadonlyArray<string> = ["done", "dead", "cancelled"]
 
-/** A row of a list with an order of its own. */
+/** A row of a list that is not ordered by id. */
 type PlacedRow = StoredJobRow & {
   readonly place: number | string | null
   /** How many jobs were sorted, and how many searched for them; only if no index has the order. */

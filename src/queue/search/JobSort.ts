@@ -5,8 +5,8 @@ import type { JobRow } from "../JobRowMemory.js"
 import { type JobFilter, statesOf } from "./JobFilter.js"
 
 // The order of a job list. Ids increase with time, so `created` is the order of the primary key, in which every list is
-// exact. `due` and `finished` are exact where an index has that order. All other orders are those of the newest
-// matching jobs only: an index per column would slow down every claim.
+// exact. `due` and `finished` are exact where an index has that order. All other orders cover only the newest
+// matching jobs: an index per column would slow down every claim.
 
 export const SortField = Schema.Literal(
   "created",
@@ -27,7 +27,7 @@ export interface JobSort {
   readonly descending: boolean
 }
 
-/** An order that is not that of the ids. */
+/** An order other than by id. */
 export interface IndirectSort extends JobSort {
   readonly by: Exclude<SortField, "created">
 }
@@ -46,10 +46,10 @@ export type Ordering = "lanes" | "finished" | "dead" | "sorted"
 const within = (states: ReadonlyArray<State> | undefined, allowed: ReadonlyArray<State>) =>
   states !== undefined && states.length > 0 && states.every((state) => allowed.includes(state))
 
-/** Decides by which access path a filter is listed in an order. */
+/** Chooses the access path for a filter and an order. */
 export const orderingOf = (filter: JobFilter, { by }: IndirectSort): Ordering => {
   const states = statesOf(filter)
-  // Jobs that wait for a retry are rare among due ones: reading a lane could pass any number of others.
+  // Jobs that wait for a retry are rare among due ones: reading a lane could skip any number of other jobs.
   if (by === "due" && within(states, ["scheduled", "pending"])) return "lanes"
   if (by !== "finished") return "sorted"
   if (within(states, ["dead"])) return "dead"
@@ -60,7 +60,7 @@ export const orderingOf = (filter: JobFilter, { by }: IndirectSort): Ordering =>
 /** A value to sort by; null sorts last. */
 export type SortValue = number | string | null
 
-/** Where a page ended. */
+/** Position of the last job of a page. */
 export interface SortCursor {
   readonly value: SortValue
   readonly id: string

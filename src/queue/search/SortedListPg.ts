@@ -57,7 +57,7 @@ const byLanes = (parts: ListParts, queue: Fragment): Fragment => {
     ${order}`
 }
 
-/** The queues of jobs that were due before `$1` and wait: one look at the start of each lane. */
+/** Queues with a waiting job that was due before `$1`. Reads the first entry of each lane. */
 export const lateQueues = (schema: string): string => `
   with recursive lane(queue, priority, number) as (
     (select queue, priority, 1 from ${schema}.job where finished_at is null order by queue, priority limit 1)
@@ -126,7 +126,7 @@ const afterPlace = ({ after, sort, sql }: ListParts): Fragment => {
   return sql`(c.place is null or c.place ${beyond} ${value} or (c.place = ${value} and ${later}))`
 }
 
-/** Sorts the newest matching jobs. `source` is where to look for them. */
+/** Sorts the newest matching jobs. `source` is the relation to search. */
 const bySorting = (parts: ListParts, source: Fragment | Identifier, searched: Fragment): Fragment => {
   const { after, columns, conditions, limit, sort, sql, table } = parts
   const known = after === undefined ? [] : [sql`j.id <= ${after.newest}::uuid`]
@@ -145,7 +145,7 @@ const bySorting = (parts: ListParts, source: Fragment | Identifier, searched: Fr
     join ${table} j on j.id = c.id ${order("j")}`
 }
 
-/** The newest jobs, where a filter without an index is searched; the latest finished ones if it wants only those. */
+/** The jobs to search if no index supports the filter: the newest, or the latest finished ones if only those can match. */
 const recent = ({ sql, table }: ListParts, onlyFinished: boolean) => {
   const where = onlyFinished ? sql`where finished_at is not null` : sql``
   const order = onlyFinished ? sql`order by finished_at desc` : sql`order by id desc`

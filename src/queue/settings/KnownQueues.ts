@@ -60,8 +60,8 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
           return row
         })
 
-      const heard = yield* (yield* Listener).hear(channel(schema))
-      yield* Stream.fromQueue(heard).pipe(
+      const messages = yield* (yield* Listener).hear(channel(schema))
+      yield* Stream.fromQueue(messages).pipe(
         Stream.runForEach((message) => {
           if (message._tag === "Notified") {
             forget(message.payload)

@@ -93,8 +93,8 @@ export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<Q
 }
 
 /**
- * The row to which a patch of an undeclared queue applies. Only a pause creates a queue, so that it can come before the first
- * job; anything else is more likely a misspelled name. The new row has the revision of a declared one.
+ * The row to which a patch of an undeclared queue applies. Only a pause creates a queue, so that operators can pause it
+ * before its first job; any other change is more likely a misspelled name. The new row has the revision of a new queue.
  */
 export const ahead = (
   name: string,

@@ -58,7 +58,7 @@ export const formOf = (
   rated: row?.rate !== undefined
 })
 
-/** Tokens in the rate limit's bucket at a time. A clock that goes back adds none. */
+/** Tokens in the rate limit's bucket at a time. A clock that is set back adds none. */
 export const tokensAt = ({ bucket, rate }: QueueRow, now: number): number => {
   if (rate === undefined) return Number.POSITIVE_INFINITY
   if (bucket === undefined) return rate.jobs

@@ -5,7 +5,7 @@ import { type DeclaredRoutes, faultOf } from "./Routes.js"
 const words = Setting.list({
   key: "NIGHTSHIFT_ROUTES",
   about:
-    "Queues for kinds that name none, by prefix: `gh.=github,slack.=slack`. The longest matching prefix wins; `gh.=` removes a route."
+    "Queues for kinds without a queue, by prefix: `gh.=github,slack.=slack`. The longest matching prefix wins; `gh.=` removes a route."
 })
 
 const expected = "prefix=queue pairs, like gh.=github,slack.=slack"

@@ -56,7 +56,7 @@ export class Routes extends Context.Tag("nightshift/queue/Routes")<
   }
 >() {}
 
-/** Wraps an enqueue function: jobs without a queue of their own are routed first. */
+/** Wraps an enqueue function: it routes jobs without a queue first. */
 export const apply =
   <A, E>(routes: typeof Routes.Service, enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<A, E>) =>
   (jobs: ReadonlyArray<NewJob>): Effect.Effect<A, E | DatabaseError> =>

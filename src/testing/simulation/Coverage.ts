@@ -1,4 +1,4 @@
-// Which operations were hit by which faults. Summed over seeds, it shows what a simulation never tried.
+// Counts which operations were hit by which faults. Summed over seeds, it shows the combinations that never occurred.
 
 /**
  * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
@@ -7,14 +7,14 @@
 export type FaultKind = "refused" | "lost" | "slow" | "unheard"
 
 /**
- * How an operation can be hit: by a fault of its own, because its process was disconnected, or because its process was
+ * How an operation can be hit: by an injected fault, because its process was disconnected, or because its process was
  * killed while the operation was in flight.
  */
 export type Hit = FaultKind | "disconnected" | "killed"
 
-/** Faults that every database operation must have met. */
+/** Faults that can hit a database operation. */
 export const hitsOfCalls: ReadonlyArray<Hit> = ["refused", "lost", "slow", "disconnected", "killed"]
-/** Faults of a statement inside a transaction, which takes no time of its own. */
+/** Faults of a statement inside a transaction. It is never slow, because it takes no virtual time. */
 const hitsInside: ReadonlyArray<Hit> = ["refused", "lost"]
 const hitsOfHints: ReadonlyArray<Hit> = ["unheard"]
 

@@ -117,7 +117,7 @@ export class FaultInjector {
     return Effect.suspend(() => {
       const { faults, checker, scheduler } = this.options
       const { kind, nth } = faults.strike(this.who, name, "call")
-      checker.asked(this.who, name)
+      checker.requestSent(this.who, name)
       const named = `${this.who} ${name} ${nth}`
       if (kind !== undefined)
         checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
@@ -137,9 +137,9 @@ export class FaultInjector {
         lost()
         return refusal(false)
       }
-      const asked = before > 0 ? Effect.flatMap(this.wait(name, before), request) : request()
+      const delayedRequest = before > 0 ? Effect.flatMap(this.wait(name, before), request) : request()
       // A caller that is interrupted while it waits for the reply does not receive it.
-      return Effect.flatMap(asked, (value) =>
+      return Effect.flatMap(delayedRequest, (value) =>
         after > 0 ? Effect.flatMap(this.wait(name, after, lost), () => reply(value)) : reply(value)
       )
     })

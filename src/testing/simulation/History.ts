@@ -191,11 +191,11 @@ export class History {
   }
 
   private set(queue: string, patch: QueueSettingsPatch): void {
-    const standing = this.settings.get(queue) ?? { paused: false, perKey: undefined, rate: undefined }
+    const current = this.settings.get(queue) ?? { paused: false, perKey: undefined, rate: undefined }
     this.settings.set(queue, {
-      paused: patch.paused ?? standing.paused,
-      perKey: patch.perKey === undefined ? standing.perKey : (patch.perKey ?? undefined),
-      rate: patch.rate === undefined ? standing.rate : (patch.rate ?? undefined)
+      paused: patch.paused ?? current.paused,
+      perKey: patch.perKey === undefined ? current.perKey : (patch.perKey ?? undefined),
+      rate: patch.rate === undefined ? current.rate : (patch.rate ?? undefined)
     })
   }
 

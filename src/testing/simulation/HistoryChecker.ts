@@ -73,7 +73,7 @@ export class HistoryChecker {
     const change: Change = { call: this.call, at: this.now(), before, after }
     const row = after ?? before
     if (row === undefined) return
-    if (before?.status !== after?.status || before?.run?.lease !== after?.run?.lease) this.tell(change, row)
+    if (before?.status !== after?.status || before?.run?.lease !== after?.run?.lease) this.traceChange(change, row)
     for (const invariant of this.invariants) this.hold(invariant, row.id, invariant.onChange?.(change, this.history))
     this.history.changed(change)
   }
@@ -90,7 +90,7 @@ export class HistoryChecker {
     }
   }
 
-  asked(who: string, call: string): void {
+  requestSent(who: string, call: string): void {
     if (call === "MinuteBuckets.record") this.history.unwritten.add(who)
   }
 
@@ -114,7 +114,7 @@ export class HistoryChecker {
     this.history.answered(call, answer)
   }
 
-  private tell({ call, after, before }: Change, { id, kind, queue }: JobRow): void {
+  private traceChange({ call, after, before }: Change, { id, kind, queue }: JobRow): void {
     const who = call?.who ?? "database"
     const name = this.trace.nameOf(id)
     if (before === undefined && after !== undefined) {

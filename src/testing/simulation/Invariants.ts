@@ -10,7 +10,7 @@ export const always: ReadonlyArray<Invariant> = [
   Life.ran,
   Lease.finishedStays,
   Lease.oneLease,
-  Lease.runsWhatItClaimed,
+  Lease.oneRunPerClaim,
   Life.attemptsBounded,
   Life.historyKept,
   Claim.notEarly,

@@ -54,8 +54,8 @@ export interface PlanOptions {
   readonly pods: number
   readonly jobs: number
   readonly queues: ReadonlyArray<string>
-  /** Whether to send webhooks and files too. */
-  readonly doors: boolean
+  /** Whether to send webhooks and files, and some enqueues through a pod. */
+  readonly viaEntryPoints: boolean
   readonly faultPlan: FaultPlan
 }
 
@@ -117,8 +117,12 @@ const drawClockSteps = ({ faultPlan, pods, seed }: PlanOptions, last: number): R
 }
 
 /** Webhooks and files, and the enqueues that go through a pod. Uses its own random generator too. */
-const throughDoors = ({ doors, pods, seed }: PlanOptions, arrivals: ReadonlyArray<Step>, span: number) => {
-  if (!doors) return arrivals
+const throughEntryPoints = (
+  { pods, seed, viaEntryPoints }: PlanOptions,
+  arrivals: ReadonlyArray<Step>,
+  span: number
+) => {
+  if (!viaEntryPoints) return arrivals
   const dice = new Dice(digest("doors", seed))
   const steps = arrivals.map((step) =>
     step._tag === "Enqueue" && dice.chance(0.4) ? { ...step, pod: podName(dice.whole(1, pods)) } : step
@@ -148,7 +152,7 @@ export const draw = (options: PlanOptions): Plan => {
     pods: options.pods,
     slowClocks: options.faultPlan.clock !== false,
     steps: [
-      ...throughDoors(options, arrivals, span),
+      ...throughEntryPoints(options, arrivals, span),
       ...faultPlan.filter((step) => step !== undefined),
       ...drawClockSteps(options, last)
     ].sort(byTime),

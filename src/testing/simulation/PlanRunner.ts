@@ -25,7 +25,7 @@ export interface PlanRunnerOptions<R> {
 }
 
 /** Retries until the database is reachable. */
-const untilHeard = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+const untilReachable = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.retry(effect, {
     while: ({ _tag }) => _tag === "DatabaseUnavailable",
     schedule: Schedule.spaced("900 millis")
@@ -40,9 +40,9 @@ export class PlanRunner<R> {
   /** Applies the queue settings before the run starts. */
   setUp(queues: Readonly<Record<string, QueueSettingsPatch>>): Effect.Effect<void> {
     const port = Context.get(this.options.ports, Queues)
-    const each = ([name, patch]: readonly [string, QueueSettingsPatch]) => untilHeard(port.change(name, patch))
+    const each = ([name, patch]: readonly [string, QueueSettingsPatch]) => untilReachable(port.change(name, patch))
     return Effect.zipRight(
-      untilHeard(port.declare(Object.keys(queues))),
+      untilReachable(port.declare(Object.keys(queues))),
       Effect.forEach(Object.entries(queues), each, { discard: true })
     ).pipe(Effect.orDie)
   }
@@ -66,7 +66,7 @@ export class PlanRunner<R> {
   /** Disables all schedules: a queue that keeps getting new jobs never drains. */
   endSchedules(names: ReadonlyArray<string>): Effect.Effect<void> {
     const schedules = Context.get(this.options.ports, Schedules)
-    const disable = (name: string) => untilHeard(schedules.edit(name, { enabled: false }))
+    const disable = (name: string) => untilReachable(schedules.edit(name, { enabled: false }))
     // The schedule does not exist if no pod lived long enough to declare it.
     return Effect.forEach(names, (name) => Effect.ignore(disable(name)), { discard: true })
   }
@@ -126,7 +126,7 @@ export class PlanRunner<R> {
       if (supply === undefined) return
       const job = yield* supply
       const id = job.id ?? newId(yield* Clock.currentTimeMillis)
-      const [answer] = yield* untilHeard(Context.get(ports, Queue).enqueue([{ ...job, id }]))
+      const [answer] = yield* untilReachable(Context.get(ports, Queue).enqueue([{ ...job, id }]))
       if (answer === undefined) return
       this.named.set(nth, answer.id)
       history.acknowledged.add(answer.id)
@@ -138,7 +138,7 @@ export class PlanRunner<R> {
     )
   }
 
-  /** Enqueues once by a request to a pod. A job without an answer may exist, so it is neither repeated nor expected. */
+  /** Enqueues by a single request to a pod. Without a response the job may or may not exist, so it is not sent again. */
   private enqueueThrough(name: string, nth: number): Effect.Effect<void> {
     const { jobs, pods, site } = this.options
     const { history, trace } = site.checker
@@ -190,16 +190,16 @@ export class PlanRunner<R> {
     const storage = Context.get(ports, Storage)
     const file = { filename: `${nth}.txt`, mimetype: "text/plain", content: new Uint8Array([nth]) }
     return Effect.gen(function* () {
-      const id = yield* untilHeard(storage.put(Workload.workspace, file))
+      const id = yield* untilReachable(storage.put(Workload.workspace, file))
       history.uploads.set(id, "stored")
       trace.note("client", `file ${nth} is stored`)
       yield* Effect.sleep("1 second")
-      yield* untilHeard(storage.get(Workload.workspace, id))
-      yield* untilHeard(storage.markFetched(Workload.workspace, id))
+      yield* untilReachable(storage.get(Workload.workspace, id))
+      yield* untilReachable(storage.markFetched(Workload.workspace, id))
       if (nth % 2 === 0) return
       history.uploads.set(id, "acked")
       // If only the reply was lost, the sweeper may have deleted the acknowledged file since.
-      yield* Effect.catchTag(untilHeard(storage.ack(Workload.workspace, id)), "UploadNotFound", () => Effect.void)
+      yield* Effect.catchTag(untilReachable(storage.ack(Workload.workspace, id)), "UploadNotFound", () => Effect.void)
       trace.note("client", `file ${nth} is acknowledged`)
     }).pipe(Effect.orDie)
   }
@@ -216,7 +216,7 @@ export class PlanRunner<R> {
     const queues = Context.get(this.options.ports, Queues)
     return Effect.ignore(queues.change(queue, { paused: true })).pipe(
       Effect.zipRight(Effect.sleep(millis)),
-      Effect.zipRight(Effect.ignore(untilHeard(queues.change(queue, { paused: false }))))
+      Effect.zipRight(Effect.ignore(untilReachable(queues.change(queue, { paused: false }))))
     )
   }
 }

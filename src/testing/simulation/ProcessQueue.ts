@@ -30,7 +30,7 @@ export const make = (
     directHandoff,
     insertClaimed: (jobs, lease, pod) => insertClaimed(jobs, lease, pod),
     onTaken: () => {},
-    giveBack: queue.finalize,
+    returnJobs: queue.finalize,
     again: (jobs) => Effect.orDie(storeAgain(jobs))
   })
 

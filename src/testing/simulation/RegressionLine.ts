@@ -6,7 +6,7 @@ import type { Report } from "./Report.js"
 
 export class BadLine extends Data.TaggedError("BadLine")<{ readonly reason: string }> {
   override get message(): string {
-    return `This is not a regression line of a simulation: ${this.reason}. Copy the whole line that Simulation.regressionLine or nightshift simulate printed.`
+    return `The plan is not valid: ${this.reason}. Copy the whole line that Simulation.regressionLine returned or nightshift simulate printed.`
   }
 }
 
@@ -16,7 +16,7 @@ export interface Regression {
   readonly plan: Plan
 }
 
-/** Writes the faults that occurred instead of their probabilities, so that the line stays valid when the product changes. */
+/** Writes the faults that occurred instead of their probabilities, so that the line stays valid when the code changes. */
 export const write = ({ faults, jobCount, plan, seed }: Report): string =>
   JSON.stringify({ seed, jobs: jobCount, ...plan, faults })
 

@@ -78,10 +78,10 @@ export class SimulatedPod<R> {
   private boots = 0
   private retired = false
   /**
-   * Boots that stopped gracefully. `heard` is false if faults were active, so that the cluster may not have been
+   * Boots that stopped gracefully. `isAnnounced` is false if faults were active, so that the cluster may not have been
    * notified.
    */
-  readonly stopped: Array<{ readonly actor: Actor; readonly id: PodId | undefined; readonly heard: boolean }> = []
+  readonly stopped: Array<{ readonly actor: Actor; readonly id: PodId | undefined; readonly isAnnounced: boolean }> = []
 
   constructor(
     readonly name: string,
@@ -196,7 +196,11 @@ export class SimulatedPod<R> {
       } else checker.trace.note(boot.actor.name, "cannot start")
       yield* Scope.close(scope, Exit.void)
       checker.trace.note(boot.actor.name, "has stopped")
-      this.stopped.push({ actor: boot.actor, id: boot.id, heard: this.site.faults.areOver && !boot.isStoppedInTrouble })
+      this.stopped.push({
+        actor: boot.actor,
+        id: boot.id,
+        isAnnounced: this.site.faults.areOver && !boot.isStoppedInTrouble
+      })
       Deferred.unsafeDone(boot.down, Effect.void)
     }).pipe(Logger.withMinimumLogLevel(logLevel))
   }

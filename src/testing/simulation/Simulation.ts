@@ -31,7 +31,7 @@ export interface SimulationOptions<R> {
    * the seed]
    */
   readonly jobs?: number | ReadonlyArray<Supply> | undefined
-  /** Whether some jobs of the built-in workload are workflow executions. [false] */
+  /** Whether some jobs of the built-in workload are workflow executions. [true] */
   readonly workflows?: boolean
   /** Number of pods. [1 to 3, from the seed] */
   readonly pods?: number | undefined
@@ -55,10 +55,10 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-type Cast<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
+type Setup<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
 
 /** The built-in workload. */
-const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
+const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
   const { seed } = options
   const runs = new Map<string, number>()
   const nthRun = (job: string) => {
@@ -71,7 +71,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
     jobs:
       typeof options.jobs === "object"
         ? options.jobs
-        : (options.workflows === true ? Workload.jobsAndStories : Workload.jobs)(
+        : (options.workflows === false ? Workload.jobs : Workload.jobsAndStories)(
             seed,
             options.jobs ?? Plan.size(seed).jobs
           ),
@@ -86,11 +86,14 @@ const defaultWorkload = (options: SimulationOptions<never>): Cast<Ports> => {
         // Never resumes: the process is dead.
         crash: Effect.async<never>(() => pod.kill("crashes")),
         granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() })
-      }).map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: false }))
+      }).map((handler) =>
+        // Executions run the replay of async workflows, which awaits promises.
+        WatchedHandler.of(handler, { actor, checker, mayWait: handler.kind.name === WorkflowWorkload.storyKind })
+      )
   }
 }
 
-const yourCast = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOptions<R>): Cast<R> => ({
+const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOptions<R>): Setup<R> => ({
   crew: {
     queues: [...new Set(handlers.map(({ kind }) => kind.queue))],
     schedules: options.schedules,
@@ -108,24 +111,24 @@ const yourCast = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOpt
 export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Report, never, Exclude<R, Ports>> => {
   const { handlers, seed } = options
   // Pods provide the Ports that handlers need, but the compiler cannot subtract them from R.
-  const cast = (
-    handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : yourCast(handlers, options)
-  ) as Cast<R>
+  const setup = (
+    handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : customSetup(handlers, options)
+  ) as Setup<R>
   const plan =
     options.plan ??
     Plan.draw({
       seed,
       pods: options.pods ?? Plan.size(seed).pods,
-      jobs: cast.jobs.length,
-      queues: [...cast.crew.queues],
-      doors: handlers === undefined,
+      jobs: setup.jobs.length,
+      queues: [...setup.crew.queues],
+      viaEntryPoints: handlers === undefined,
       faultPlan: options.faults ?? {}
     })
   const spec: SimulationRun.RunSpec<R> = {
-    ...cast,
+    ...setup,
     seed,
     plan,
-    invariants: [...Invariants.always, ...cast.invariants, ...(options.invariants ?? [])],
+    invariants: [...Invariants.always, ...setup.invariants, ...(options.invariants ?? [])],
     stopAt: options.stopAt,
     logLevel: options.logLevel ?? LogLevel.None,
     tamper: options.tamper ?? ((tables) => tables)
@@ -134,7 +137,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
   return Effect.map(played, ({ coverage, faults, jobs, lasted, trace, violations }) => ({
     seed,
     plan,
-    jobCount: cast.jobs.length,
+    jobCount: setup.jobs.length,
     faults,
     violations,
     trace: trace.events,
@@ -158,7 +161,7 @@ export const describe = (report: Report): string => ofViolations(report)
 /** @deprecated Use `describe`. */
 export const tell = describe
 
-/** A regression violates an invariant again. */
+/** A replayed plan violates an invariant. */
 export class SimulationFailed extends Data.TaggedError("SimulationFailed")<{ readonly report: Report }> {
   override get message(): string {
     return ofViolations(this.report)

@@ -87,7 +87,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
     const client = scheduler.actor("client")
     let calm = false
 
-    const scene = Effect.gen(function* () {
+    const main = Effect.gen(function* () {
       const tables = yield* Layer.build(Tables.layer)
       const memory = Context.get(tables, JobsMemory)
       memory.watch(checker.wrote)
@@ -130,7 +130,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       return yield* memory.all
     }).pipe(Effect.scoped)
 
-    const fiber = scheduler.start(client, runtime, scene)
+    const fiber = scheduler.start(client, runtime, main)
     const isEnough = () => checker.violations.some(({ invariant }) => invariant === spec.stopAt)
     const over = Effect.ensuring(scheduler.untilOver(fiber, isEnough), scheduler.end)
     return Effect.map(over, (outcome): RunResult => {
@@ -164,7 +164,7 @@ const unfinished = (outcome: Outcome): Option.Option<Violation> => {
   return Option.some({ invariant: "drains", promise: "a simulation ends", found, job: undefined })
 }
 
-/** Waits until every job is finished or the time is over. Returns how long it waited. */
+/** Waits until every job is finished or the time limit is reached. Returns how long it waited. */
 const untilDrained = ({ history }: HistoryChecker, patience: number): Effect.Effect<number> =>
   Effect.gen(function* () {
     for (let waited = 0; ; waited += pollMillis) {
@@ -180,12 +180,14 @@ const endingOf = <R>(site: Site<R>, pods: ReadonlyArray<SimulatedPod<R>>, waited
     const stopped = pods.flatMap((pod) => pod.stopped)
     const live = new Set((yield* Context.get(tables, Pods).live(Duration.days(1))).map(({ id }) => id))
     const leader = yield* Context.get(tables, Leadership).leader
-    const leftovers = stopped.flatMap(({ actor, heard, id }) => [
+    const leftovers = stopped.flatMap(({ actor, isAnnounced, id }) => [
       ...(scheduler.clock.sleepers(actor.name) > 0
         ? [`${actor.name} has stopped, but one of its fibers still sleeps`]
         : []),
-      ...(heard && id !== undefined && live.has(id) ? [`${actor.name} has stopped, but is still listed as live`] : []),
-      ...(heard && leader._tag === "Some" && leader.value.pod === id
+      ...(isAnnounced && id !== undefined && live.has(id)
+        ? [`${actor.name} has stopped, but is still listed as live`]
+        : []),
+      ...(isAnnounced && leader._tag === "Some" && leader.value.pod === id
         ? [`${actor.name} has stopped, but is still the leader`]
         : [])
     ])

@@ -4,14 +4,14 @@ import type { Handler } from "../../handlers/Handler.js"
 import type { Actor } from "./Actor.js"
 import type { HistoryChecker } from "./HistoryChecker.js"
 
-const said = (value: unknown): string =>
+const describeResult = (value: unknown): string =>
   Outcome.isOutcome(value) && value._tag !== "Done" ? `returned ${value._tag}` : "returned"
 
 /** Describes how a handler ended. The invariants compare "returned". */
 const howEnded = (exit: Exit.Exit<unknown, unknown>): string => {
-  if (Exit.isSuccess(exit)) return said(exit.value)
+  if (Exit.isSuccess(exit)) return describeResult(exit.value)
   const thrown = Option.orElse(Cause.failureOption(exit.cause), () => Cause.dieOption(exit.cause))
-  if (Option.isSome(thrown)) return Outcome.isOutcome(thrown.value) ? said(thrown.value) : "failed"
+  if (Option.isSome(thrown)) return Outcome.isOutcome(thrown.value) ? describeResult(thrown.value) : "failed"
   return Cause.isInterrupted(exit.cause) ? "was interrupted" : "failed"
 }
 

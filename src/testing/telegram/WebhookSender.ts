@@ -71,7 +71,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
       return known
     }
 
-    const knock = (bot: EmulatedBot, update: Update, url: string, secret: string | undefined, lost: boolean) =>
+    const post = (bot: EmulatedBot, update: Update, url: string, secret: string | undefined, lost: boolean) =>
       HttpExchange.post({
         url: new URL(url),
         headers: {
@@ -114,9 +114,9 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
       const start = Math.floor(chance("url") * urls.length)
       const urlAt = (index: number) => urls[(start + index) % urls.length] ?? ""
       const lost = chance("lost") < options.lostReplies
-      const first = knock(bot, update, urlAt(0), secret, lost)
+      const first = post(bot, update, urlAt(0), secret, lost)
       const twice = chance("twice") < options.duplicates
-      const tries = twice ? [first, knock(bot, update, urlAt(1), secret, lost)] : [first]
+      const tries = twice ? [first, post(bot, update, urlAt(1), secret, lost)] : [first]
       return Effect.map(
         permitsOf(bot, webhook).withPermits(1)(Effect.all(tries, { concurrency: "unbounded" })),
         ([main = { acknowledged: false, retryAfter: undefined }]) => main
@@ -150,7 +150,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
 
     const notifyIdle = () => {
       if (lines.size > 0) return
-      for (const tell of waiting) tell()
+      for (const notify of waiting) notify()
       waiting = []
     }
 

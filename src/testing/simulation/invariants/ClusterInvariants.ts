@@ -15,10 +15,10 @@ export const oncePerTick: Invariant = {
   onChange: ({ after, before }, history) => {
     const tick = before === undefined ? tickOf(after?.meta) : undefined
     if (tick === undefined || after === undefined) return undefined
-    const twin = [...history.rows.values()].find(({ id, meta }) => id !== after.id && tickOf(meta) === tick)
-    return twin === undefined
+    const duplicate = [...history.rows.values()].find(({ id, meta }) => id !== after.id && tickOf(meta) === tick)
+    return duplicate === undefined
       ? undefined
-      : `${history.nameOf(after.id)} and ${history.nameOf(twin.id)} were both enqueued for ${tick}`
+      : `${history.nameOf(after.id)} and ${history.nameOf(duplicate.id)} were both enqueued for ${tick}`
   }
 }
 
@@ -48,10 +48,10 @@ export const counted: Invariant = {
     const { ending } = history
     if (ending === undefined) return wrong
     const { shared, total } = history.counted
-    const unlike = names.filter((name) => ending.charted[name] !== total[name] + shared[name])
+    const mismatched = names.filter((name) => ending.charted[name] !== total[name] + shared[name])
     const described = (name: keyof JobCounts) =>
       `charts show ${name}=${ending.charted[name]}, but pods flushed ${total[name]} and the database counted ${shared[name]}`
-    return [...wrong, ...unlike.map((name) => ({ found: described(name) }))]
+    return [...wrong, ...mismatched.map((name) => ({ found: described(name) }))]
   }
 }
 

@@ -7,7 +7,7 @@ const named = (lease: string | undefined, name: (lease: string) => string) =>
   lease === undefined ? "none" : name(lease)
 
 /** Returns the lease that an operation presents for a job. */
-const leaseSaid = ({ call, before }: Change): string | undefined => {
+const presentedLease = ({ call, before }: Change): string | undefined => {
   if (call === undefined || before === undefined) return undefined
   switch (call.call) {
     case "Queue.finalize":
@@ -51,9 +51,9 @@ export const oneLease: Invariant = {
         : `${call.who} claimed ${job} under ${named(after?.run?.lease, name)}, which was already used`
     }
     if (fenced.has(call.call) && before !== undefined) {
-      const said = leaseSaid(change)
-      if (said !== undefined && said === before.run?.lease) return undefined
-      return `${call.call} of ${call.who} with ${named(said, name)} changed ${job}, which was held by ${named(before.run?.lease, name)}`
+      const presented = presentedLease(change)
+      if (presented !== undefined && presented === before.run?.lease) return undefined
+      return `${call.call} of ${call.who} with ${named(presented, name)} changed ${job}, which was held by ${named(before.run?.lease, name)}`
     }
     if (call.call === "Queue.recoverStuck" && before !== undefined) {
       const lastBeat = beatAt.get(before.id) ?? call.at
@@ -64,7 +64,7 @@ export const oneLease: Invariant = {
   }
 }
 
-export const runsWhatItClaimed: Invariant = {
+export const oneRunPerClaim: Invariant = {
   name: "claimed before run",
   promise: "a pod runs a job once per claim",
   onRun: ({ job, who }, history) => {
@@ -76,14 +76,14 @@ export const runsWhatItClaimed: Invariant = {
 }
 
 const operators = new Set(["JobAdmin.requeue", "JobAdmin.remove", "Operations.step"])
-const forgetful = new Set(["Queue.purge"])
+const deletingCalls = new Set(["Queue.purge"])
 
 export const finishedStays: Invariant = {
   name: "finished stays",
   promise: "only an operator changes a finished job",
   onChange: ({ call, after, before }, history) => {
     if (before === undefined || before.finishedAt === undefined || call === undefined) return undefined
-    if (operators.has(call.call) || (after === undefined && forgetful.has(call.call))) return undefined
+    if (operators.has(call.call) || (after === undefined && deletingCalls.has(call.call))) return undefined
     if (after !== undefined && after.status === before.status && after.finishedAt === before.finishedAt)
       return undefined
     return `${call.call} of ${call.who} changed ${history.nameOf(before.id)} from ${before.status} to ${after?.status ?? "deleted"}`

@@ -66,12 +66,12 @@ export const oncePerKey: Invariant = {
   promise: "at most one job holds a dedupe key",
   onChange: ({ after }, history) => {
     if (after === undefined || !holds(after)) return undefined
-    const twin = [...history.rows.values()].find(
+    const duplicate = [...history.rows.values()].find(
       (row) => row.id !== after.id && row.dedupe?.key === after.dedupe?.key && holds(row)
     )
-    return twin === undefined
+    return duplicate === undefined
       ? undefined
-      : `${history.nameOf(after.id)} and ${history.nameOf(twin.id)} both hold "${after.dedupe?.key}"`
+      : `${history.nameOf(after.id)} and ${history.nameOf(duplicate.id)} both hold "${after.dedupe?.key}"`
   },
   onAnswer: (call, answer, history) => {
     if (call.call !== "Queue.enqueue") return []
@@ -81,8 +81,8 @@ export const oncePerKey: Invariant = {
       const holder = dedupe === undefined ? undefined : history.holders.get(dedupe.key)
       if (dedupe === undefined || holder === undefined || fresh === undefined || !history.isNewBy(call, fresh.id))
         return []
-      const standing = history.rows.get(holder.id)
-      const isHeld = standing !== undefined && (holder.scope === "retained" || standing.finishedAt === undefined)
+      const holderRow = history.rows.get(holder.id)
+      const isHeld = holderRow !== undefined && (holder.scope === "retained" || holderRow.finishedAt === undefined)
       return isHeld
         ? [
             {
