@@ -11,6 +11,7 @@ import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import * as Engine from "./Engine.js"
+import { checkHandlers } from "./PromiseHandler.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
 
@@ -159,6 +160,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   const used = openOf.get(shift)
   if (used === undefined) throw new InvalidOptionError("shift", "worker() needs what connect() returned.")
   if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
+  checkHandlers(options.handlers)
   const { run } = await used.engine
   const slots = slotsOf(options.queues)
   const queues = namesOf(options)

@@ -105,6 +105,8 @@ export const newJobs = <In>(
   now: number
 ): Either.Either<ReadonlyArray<NewJob>, InvalidJob> | Promise<Either.Either<ReadonlyArray<NewJob>, InvalidJob>> => {
   const { dedupe, id, key, runAt, ...rest } = options
+  if (runAt !== undefined && rest.delay !== undefined)
+    throw new InvalidOptionError("delay", "Pass delay or runAt, not both.")
   const stored = payloads.map((payload, index) => job.encode(payload, index))
   const make = (encoded: ReadonlyArray<unknown>) =>
     Kind.newJobs(

@@ -9,7 +9,7 @@ import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
 import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Enqueueable } from "./Enqueue.js"
 import * as PromiseHandler from "./PromiseHandler.js"
-import { InvalidPayloadError, ShiftError, textOf } from "./ShiftErrors.js"
+import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
 
 /** How long a failed job waits: always as long, step by step, or doubling from `base` up to `max`. */
@@ -84,15 +84,18 @@ export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
     : Backoff.fixed(backoff as DurationInput)
 }
 
+/** Deeper values may be circular. */
+const mostLevels = 1_000
+
 /** Whether the value survives a JSON round trip unchanged. */
-const isPlain = (value: unknown): boolean => {
+const isPlain = (value: unknown, levels = mostLevels): boolean => {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true
   if (typeof value === "number") return Number.isFinite(value)
-  if (typeof value !== "object" || "toJSON" in value) return false
-  if (Array.isArray(value)) return value.every(isPlain)
+  if (typeof value !== "object" || "toJSON" in value || levels === 0) return false
+  if (Array.isArray(value)) return value.every((each) => isPlain(each, levels - 1))
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null) return false
-  for (const key in value) if (!isPlain((value as Readonly<Record<string, unknown>>)[key])) return false
+  for (const key in value) if (!isPlain((value as Readonly<Record<string, unknown>>)[key], levels - 1)) return false
   return true
 }
 
@@ -118,6 +121,12 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
   options: JobOptions<In, Out, RIn, ROut>
 ): Job<In, Out, RIn, ROut> => {
   const { onDead, payload: schema, result, retry = {}, ...rest } = options
+  const { maxAttempts = 1 } = retry
+  if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
+    throw new InvalidOptionError(
+      "retry",
+      `retry.maxAttempts of "${name}" must be a whole number from 1, not ${maxAttempts}.`
+    )
   const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
     payload: StandardSchema.payloadSchema(schema as StandardSchema.StandardSchema<never, unknown>),
@@ -138,7 +147,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       name,
       checked.issues,
       index,
-      `The payload does not fit the job "${name}": ${textOf("payload", checked.issues)}${hint}.`
+      `The payload does not fit the job "${name}": ${StandardSchema.issuesText("payload", checked.issues)}${hint}.`
     )
   }
 

@@ -7,8 +7,8 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import * as Enqueue from "./Enqueue.js"
-import { TransactionError, textOf } from "./ShiftErrors.js"
-import type { Decoded } from "./StandardSchema.js"
+import { InvalidOptionError, TransactionError } from "./ShiftErrors.js"
+import { type Decoded, issuesText } from "./StandardSchema.js"
 
 /** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
 export interface Handler extends Core.Handler<Queue | RateLimits> {}
@@ -45,7 +45,7 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     const checked = await decoded
     // Only asynchronous validators fail here: synchronous ones run before the handler is called.
     if (checked.issues !== undefined)
-      return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
+      return Outcome.dead(`the payload does not fit: ${issuesText("payload", checked.issues)}`)
     return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
   })
 
@@ -69,3 +69,23 @@ export const makeTransactional = <Payload, Result>(
       return inner.run(decoded as never, job)
     })
   )
+
+/** Throws InvalidOptionError if an entry is not a handler, or if two are for one kind. */
+export const checkHandlers = (handlers: ReadonlyArray<unknown>): void => {
+  const kinds = new Set<string>()
+  for (const [index, handler] of handlers.entries()) {
+    const kind = Predicate.hasProperty(handler, "kind") ? (handler.kind as { readonly name: string }) : undefined
+    if (kind === undefined || !Predicate.hasProperty(handler, "run")) {
+      throw new InvalidOptionError(
+        "handlers",
+        kind === undefined
+          ? `handlers[${index}] is not a handler: pass what job.handle(…) returns.`
+          : `handlers[${index}] is the job "${kind.name}", not a handler: pass ${kind.name}.handle(async (payload) => …).`
+      )
+    }
+    if (kinds.has(kind.name)) {
+      throw new InvalidOptionError("handlers", `handlers has two handlers for "${kind.name}". Pass one of them.`)
+    }
+    kinds.add(kind.name)
+  }
+}

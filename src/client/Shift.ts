@@ -1,4 +1,4 @@
-import { Cause, Duration, Effect, Either, Option } from "effect"
+import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
@@ -55,6 +55,8 @@ export interface Shift {
 /** Poll interval for results, in milliseconds: short at first, for jobs that finish quickly. */
 const looks = { first: 10, growth: 1.5, most: 200 }
 
+const retryExecution = "Fix the cause, then retry the execution: workflow.retry(key)."
+
 const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** Waits until the job is over. Nothing when that takes longer than the timeout, in milliseconds. */
@@ -92,6 +94,13 @@ const millisOf = (option: string, duration: DurationInput | undefined): number |
   }
 }
 
+const checkJob = (job: unknown): void => {
+  const isJob = Predicate.hasProperty(job, "encode") && Predicate.hasProperty(job, "kind")
+  if (isJob) return
+  const given = typeof job === "string" ? JSON.stringify(job) : String(job)
+  throw new InvalidOptionError("job", `enqueue needs a job, as job(…) returns it, not ${given}.`)
+}
+
 /** Makes a shift on an engine. */
 export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
@@ -109,6 +118,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     payloads: ReadonlyArray<In>,
     options: Parameters<typeof Enqueue.newJobs<In>>[2]
   ): Promise<ReadonlyArray<NewJob>> => {
+    checkJob(job)
     known.set(job.kind.name, job)
     const made = Enqueue.newJobs(job, payloads, options, clock.unsafeCurrentTimeMillis())
     return Either.getOrThrowWith(made instanceof Promise ? await made : made, (error) => fromCause(Cause.fail(error)))
@@ -131,7 +141,14 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     const job = await waitFor(id as StoredId, patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
     if (job.status === "dead") {
-      throw new JobDeadError(id, job.deadReason ?? "exhausted", job.attempt, job.lastError)
+      const reason = job.deadReason ?? "exhausted"
+      throw new JobDeadError(
+        id,
+        reason,
+        job.attempt,
+        job.lastError,
+        job.execution === undefined ? undefined : retryExecution
+      )
     }
     const read = await known.get(job.kind)?.readResult(job.result)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)

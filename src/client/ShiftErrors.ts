@@ -1,6 +1,9 @@
-import { Cause, Predicate } from "effect"
+import { Cause, Duration, Predicate } from "effect"
+import { format } from "../core/DurationText.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
-import type { Issue } from "./StandardSchema.js"
+import { type Issue, issuesText } from "./StandardSchema.js"
+
+export { issuesText as textOf } from "./StandardSchema.js"
 
 // Errors that promises reject with: plain classes, so that programs without Effect never see its values.
 
@@ -119,13 +122,13 @@ export class JobDeadError extends ShiftError {
     readonly id: string,
     readonly reason: DeadReason,
     readonly attempts: number,
-    readonly lastError: string | undefined
+    readonly lastError: string | undefined,
+    remedy = "Fix the cause, then requeue it."
   ) {
-    const because = lastError === undefined ? "" : `: ${lastError}`
-    super(
-      "JOB_DEAD",
-      `Job ${id} is dead (${reason}) after ${attempts} attempts${because}. Fix the cause, then requeue it.`
-    )
+    const tried = attempts === 0 ? "" : ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`
+    // A stack trace may follow the first line.
+    const because = lastError === undefined ? "" : `: ${lastError.split("\n", 1)[0]?.replace(/\.+$/, "")}`
+    super("JOB_DEAD", `Job ${id} is dead (${reason})${tried}${because}. ${remedy}`)
   }
 }
 
@@ -138,7 +141,7 @@ export class ResultTimeoutError extends ShiftError {
   ) {
     super(
       "RESULT_TIMEOUT",
-      `Job ${id} was not done within ${timeout} ms. It is still queued or running: ask again, or wait longer.`
+      `Job ${id} was not done within ${format(Duration.millis(timeout))}. It is still queued or running: ask again, or wait longer.`
     )
   }
 }
@@ -150,7 +153,7 @@ export class InvalidResultError extends ShiftError {
     readonly id: string,
     readonly issues: ReadonlyArray<Issue>
   ) {
-    super("INVALID_RESULT", `The result of job ${id} does not fit: ${textOf("result", issues)}.`)
+    super("INVALID_RESULT", `The result of job ${id} does not fit: ${issuesText("result", issues)}.`)
   }
 }
 
@@ -288,17 +291,6 @@ export class ClosedError extends ShiftError {
     super("CLOSED", "This shift is closed. Call connect() again.")
   }
 }
-
-/** Formats a path: `payload.items[2].price`. */
-const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
-  path.reduce<string>((text, step) => (typeof step === "number" ? `${text}[${step}]` : `${text}.${String(step)}`), root)
-
-/** Issues as one sentence without its full stop. */
-export const textOf = (root: string, issues: ReadonlyArray<Issue>): string =>
-  issues
-    .slice(0, 5)
-    .map(({ message, path }) => `${pathText(root, path)}: ${message.replace(/\.$/, "")}`)
-    .join("; ")
 
 /** Fields of the errors below, of which each has some. */
 interface Fields {

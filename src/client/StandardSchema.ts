@@ -33,6 +33,17 @@ export interface Issue {
   readonly message: string
 }
 
+/** Formats a path: `payload.items[2].price`. */
+const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
+  path.reduce<string>((text, step) => (typeof step === "number" ? `${text}[${step}]` : `${text}.${String(step)}`), root)
+
+/** Issues as one sentence without its full stop. */
+export const issuesText = (root: string, issues: ReadonlyArray<Issue>): string =>
+  issues
+    .slice(0, 5)
+    .map(({ message, path }) => `${pathText(root, path)}: ${message.replace(/\.+$/, "")}`)
+    .join("; ")
+
 const plainIssue = ({ message, path = [] }: StandardIssue): Issue => ({
   // Some validators return subclasses of Array.
   path: Array.from(path, (step) => (typeof step === "object" ? step.key : step)),
@@ -119,19 +130,23 @@ export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | u
 export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Schema<Decoded, unknown> => {
   const jsonSchema = jsonSchemaOf(schema)
   const stored = jsonSchema === undefined ? undescribed : Schema.Unknown.annotations({ jsonSchema })
-  return Schema.transformOrFail(stored, Schema.Unknown as unknown as Schema.Schema<Decoded>, {
+  const checking = Schema.transformOrFail(stored, Schema.Unknown as unknown as Schema.Schema<Decoded>, {
     strict: true,
     decode: (payload, _, ast) => {
       const checked = check(schema, payload)
       if (checked instanceof Promise || checked.issues === undefined) return ParseResult.succeed(checked)
-      const [issue = { path: [], message: "it does not pass the validator" }] = checked.issues
-      const reason = new ParseResult.Type(ast, payload, issue.message)
-      const [first, ...rest] = issue.path
-      return ParseResult.fail(first === undefined ? reason : new ParseResult.Pointer([first, ...rest], payload, reason))
+      return ParseResult.fail(new ParseResult.Type(ast, payload, issuesText("payload", checked.issues)))
     },
     encode: (_, __, ast) =>
       ParseResult.fail(new ParseResult.Forbidden(ast, _, "payloads are stored as they were given"))
   })
+  // The message of the validator alone, without the steps of the transformation.
+  return checking.annotations({ message: (issue) => ({ message: ownMessage(issue), override: true }) })
+}
+
+const ownMessage = (issue: ParseResult.ParseIssue): string => {
+  if (issue._tag === "Transformation") return ownMessage(issue.issue)
+  return (issue._tag === "Type" || issue._tag === "Forbidden" ? issue.message : undefined) ?? "the payload does not fit"
 }
 
 /** A declared type has no JSON Schema. */

@@ -2,10 +2,12 @@ import { Effect } from "effect"
 import * as Engine from "../client/Engine.js"
 import type { JobView } from "../client/JobView.js"
 import * as View from "../client/JobView.js"
+import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
+import { InvalidOptionError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
 import type { StoredJob } from "../core/StoredJob.js"
-import { type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
+import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
 /** An in-memory shift on a virtual clock that only the test moves, for tests that use promises. */
 export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
@@ -29,6 +31,7 @@ const hasEnded = ({ status }: StoredJob) => status === "done" || status === "dea
 
 /** Starts a worker with these handlers on in-memory tables and a virtual clock. */
 export const testShift = async (options: TestShiftOptions<TestServices>): Promise<PromiseTestShift> => {
+  checkHandlers(options.handlers)
   const engine = await Engine.make<TestServices, never>(TestShift.layer(options))
   const { clock, run } = engine
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>
@@ -37,10 +40,15 @@ export const testShift = async (options: TestShiftOptions<TestServices>): Promis
   const drain = () => inShift((shift) => shift.drain)
   const settle = () => inShift((shift) => shift.settle)
 
+  const missingFor = missingIn(options, options.queues ?? queuesOf(options))
+
   const waitFor: Shift.Await = async (id, timeout) => {
     const read = () => inShift((shift) => shift.job(id))
     await settle()
-    if (hasEnded(await read())) return read()
+    const first = await read()
+    if (hasEnded(first)) return first
+    const missing = missingFor(first)
+    if (missing !== undefined) throw new InvalidOptionError("handlers", `Job ${id} cannot run: ${missing}.`)
     await (timeout === undefined ? drain() : advance(timeout))
     const job = await read()
     return hasEnded(job) ? job : undefined

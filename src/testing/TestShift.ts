@@ -209,10 +209,20 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
 const neverInMemory = { DatabaseUnavailable: Effect.die, DatabaseConflict: Effect.die, DatabaseFault: Effect.die }
 
 /** Returns the queues of the handlers' kinds, including routed ones. */
-const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
+export const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): ReadonlyArray<string> => {
   const declared = Object.entries(routes).flatMap(([prefix, queue]) => (queue === null ? [] : [{ prefix, queue }]))
   const routeOf = decide(declared)
   return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
+}
+
+/** Says what the pod lacks to run a job. Only a test that changes its options can run it. */
+export const missingIn = <R>({ handlers }: TestShiftOptions<R>, queues: ReadonlyArray<string>) => {
+  const kinds = new Set(handlers.map(({ kind }) => kind.name))
+  return ({ kind, queue }: Pick<StoredJob, "kind" | "queue">): string | undefined => {
+    if (!kinds.has(kind)) return `no handler for "${kind}" in testShift({ handlers })`
+    if (!queues.includes(queue)) return `queue "${queue}" is not in testShift({ queues })`
+    return undefined
+  }
 }
 
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> =>
@@ -227,6 +237,7 @@ const layerOn = <R>(
   options: TestShiftOptions<R>
 ): Layer.Layer<TestServices, never, Exclude<R, TestServices>> => {
   const queues = options.queues ?? queuesOf(options)
+  const missingFor = missingIn(options, queues)
   const runs = new HandlerRuns()
   const shift = Layer.scoped(
     TestShift,
@@ -289,6 +300,8 @@ const layerOn = <R>(
       const nextInstant = Effect.gen(function* () {
         const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
         if (jobs.length === 0) return undefined
+        const missing = jobs.map(missingFor).find((text) => text !== undefined)
+        if (missing !== undefined) return yield* Effect.dieMessage(`TestShift cannot drain: ${missing}`)
         const now = yield* Clock.currentTimeMillis
         const names = new Set(jobs.map((job) => job.queue))
         const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))

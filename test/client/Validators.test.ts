@@ -10,9 +10,11 @@ import {
   job,
   type Shift,
   type StandardSchema,
-  worker
+  worker,
+  workflow
 } from "../../src/client/index.js"
 import * as PayloadCheck from "../../src/queue/enqueue/PayloadCheck.js"
+import { testShift } from "../../src/testing/index.js"
 import { useDatabase } from "./ClientDatabase.js"
 
 // The same payload in every validator: a text that becomes a number, and a list of choices that may be missing.
@@ -129,8 +131,43 @@ describe("payload validators", () => {
     await using _ = await worker(shift, { handlers: [jobs.zod.handle(() => {})] })
     await expect(shift.result(rows[0].id, { timeout: "30s" })).rejects.toMatchObject({
       reason: "undecodable",
-      attempts: 0
+      attempts: 0,
+      lastError: expect.stringMatching(/^payload\.cents: Invalid string/),
+      message: expect.stringMatching(
+        /is dead \(undecodable\): payload\.cents: Invalid string.*[^.]\. Fix the cause, then requeue it\.$/
+      )
     })
+  })
+})
+
+describe("the types of a signal", () => {
+  it("are those of its validator", () => {
+    const approved = workflow("approved", { payload: z.object({}) }, async (_, step) => {
+      const zod = await step.waitFor("zod", { schema: z.object({ by: z.string(), at: z.coerce.date() }) })
+      expectTypeOf(zod).toEqualTypeOf<{ by: string; at: Date }>()
+      const valibot = await step.waitFor("valibot", { schema: v.object({ by: v.string() }) })
+      expectTypeOf(valibot).toEqualTypeOf<{ by: string }>()
+      const arktype = await step.waitFor("arktype", { schema: type({ by: "string" }) })
+      expectTypeOf(arktype).toEqualTypeOf<{ by: string }>()
+      const late = await step.waitFor("late", { schema: z.object({ by: z.string() }), timeout: "1d" })
+      expectTypeOf(late).toEqualTypeOf<{ by: string } | undefined>()
+      expectTypeOf(await step.waitFor("any")).toEqualTypeOf<unknown>()
+    })
+    expectTypeOf(approved.start).toBeFunction()
+  })
+
+  it("let the step fail if the value does not fit, and keep the first value", async () => {
+    const approval = workflow("approval", { payload: z.object({}) }, async (_, step) => {
+      const { by } = await step.waitFor("approval", { schema: z.object({ by: z.string() }) })
+      return by
+    })
+    await using tested = await testShift({ handlers: [approval] })
+    const options = { shift: tested, key: "1" }
+    await approval.start({}, options)
+    await tested.settle()
+    expect(await approval.signal("1", "approval", { by: 7 }, options)).toBe("completed")
+    expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("repeated")
+    await expect(approval.result("1", options)).rejects.toThrow(/The signal "approval" does not fit: value\.by: /)
   })
 })
 

@@ -33,12 +33,35 @@ describe("testShift", () => {
     expect(at).toEqual([0, 1, 7])
     expect(await shift.job(id)).toMatchObject({ state: "dead", attempt: 3, deadReason: "exhausted" })
     await expect(shift.result(id)).rejects.toBeInstanceOf(JobDeadError)
+    await expect(shift.result(id)).rejects.toThrow("after 3 attempts: no luck 3. Fix the cause, then requeue it.")
+  })
+
+  it("fails at once when a job has no handler", async () => {
+    await using shift = await testShift({ handlers: [reminded] })
+    const b = job("b", { payload: z.object({}) })
+    const { id } = await shift.enqueue(b, {})
+    const missing = 'no handler for "b" in testShift({ handlers })'
+    await expect(shift.drain()).rejects.toThrow(missing)
+    await expect(shift.result(id)).rejects.toThrow(missing)
+    await expect(shift.result(id, { timeout: "1h" })).rejects.toThrow(missing)
+    const later = await shift.enqueue(b, {}, { delay: "1d" })
+    await expect(shift.result(later.id)).rejects.toThrow(missing)
+  })
+
+  it("fails at once when the queue of a job is not served", async () => {
+    await using shift = await testShift({ handlers: [reminded] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { queue: "elsewhere" })
+    const unserved = 'queue "elsewhere" is not in testShift({ queues })'
+    await expect(shift.drain()).rejects.toThrow(unserved)
+    await expect(shift.result(id)).rejects.toThrow(unserved)
   })
 
   it("ends a wait for a result by its own clock", async () => {
     await using shift = await testShift({ handlers: [reminded] })
     const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
-    await expect(shift.result(id, { timeout: "30m" })).rejects.toBeInstanceOf(ResultTimeoutError)
+    const timedOut = shift.result(id, { timeout: "30m" })
+    await expect(timedOut).rejects.toBeInstanceOf(ResultTimeoutError)
+    await expect(timedOut).rejects.toThrow("was not done within 30m. ")
     expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
   })
 

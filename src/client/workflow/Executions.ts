@@ -93,9 +93,12 @@ const shiftOf = (given: ShiftForWorkflows | undefined): ShiftForWorkflows => {
   if (given !== undefined) return given
   const [only, ...others] = open
   if (only !== undefined && others.length === 0) return only
-  const why =
-    only === undefined ? "no shift is open: call connect() first" : `${open.size} shifts are open: pass { shift }`
-  throw new InvalidOptionError("shift", `There is no shift to use: ${why}.`)
+  throw new InvalidOptionError(
+    "shift",
+    only === undefined
+      ? "No shift is open. Call connect() first."
+      : `${open.size} shifts are open. Pass one of them as { shift }.`
+  )
 }
 
 export const executionsOf = <In, Result>(

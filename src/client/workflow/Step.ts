@@ -57,7 +57,7 @@ export interface WaitOptions<A> {
   /** Without a signal for this long, the result is undefined. [waits without limit] */
   readonly timeout?: DurationInput
   /** Validates the value of the signal. */
-  readonly schema?: StandardSchema<never, A>
+  readonly schema?: StandardSchema<unknown, A>
 }
 
 /** The steps of a workflow. A name that is used again is numbered: `charge`, `charge#2`, and so on. */

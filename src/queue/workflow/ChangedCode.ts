@@ -23,6 +23,6 @@ export const suspension = (
   return Suspension.make({
     woken,
     waits: [{ kind: "changed", name: recorded, dueAt: now + pause }],
-    error: `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, ${advice}.`
+    error: `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, ${advice}. Code that reads a clock or a random number between steps causes this, too: read it in a step.`
   })
 }

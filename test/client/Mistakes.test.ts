@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { connect, job, ShiftError, worker } from "../../src/client/index.js"
+import { testShift } from "../../src/testing/index.js"
+import { useDatabase } from "./ClientDatabase.js"
+
+// Calls that the types forbid, or that contradict themselves, as programs in JavaScript make them.
+
+const database = useDatabase()
+const add = job("add", { payload: z.object({ a: z.number(), rest: z.any() }) })
+const handler = add.handle(() => {})
+
+const refused = async (call: () => unknown): Promise<string> => {
+  const error: unknown = await Promise.resolve()
+    .then(call)
+    .catch((caught: unknown) => caught)
+  expect(error).toBeInstanceOf(ShiftError)
+  return (error as ShiftError).message
+}
+
+describe("a mistake in a call is reported by it", () => {
+  it("what is enqueued is not a job", async () => {
+    await using shift = await testShift({ handlers: [handler] })
+    expect(await refused(() => shift.enqueue(undefined as never, {} as never))).toMatch(
+      /needs a job, as job\(…\) returns it, not undefined/
+    )
+    expect(await refused(() => shift.enqueue("add" as never, {} as never))).toContain('not "add"')
+    expect(await refused(() => shift.enqueueMany("add" as never, []))).toContain('not "add"')
+  })
+
+  it("a payload is circular", async () => {
+    await using shift = await testShift({ handlers: [handler] })
+    const rest: Record<string, unknown> = {}
+    rest.self = rest
+    expect(await refused(() => shift.enqueue(add, { a: 1, rest }))).toMatch(/payload.*(circular|cycle|JSON)/)
+  })
+
+  it("options contradict each other or are out of range", async () => {
+    await using shift = await testShift({ handlers: [handler] })
+    const payload = { a: 1, rest: 0 }
+    expect(await refused(() => shift.enqueue(add, payload, { delay: "5m", runAt: 0 }))).toBe(
+      "Pass delay or runAt, not both."
+    )
+    expect(await refused(() => shift.enqueue(add, payload, { maxAttempts: 0 }))).toMatch(/maxAttempts/)
+    expect(await refused(() => job("never", { payload: z.object({}), retry: { maxAttempts: 0 } }))).toMatch(
+      /maxAttempts/
+    )
+  })
+
+  it("a handler is a job, or there are two for one kind", async () => {
+    await using shift = await connect(database.url(), { log: false })
+    for (const start of [
+      (handlers: ReadonlyArray<typeof handler>) => worker(shift, { handlers }),
+      (handlers: ReadonlyArray<typeof handler>) => testShift({ handlers })
+    ]) {
+      expect(await refused(() => start([add as never]))).toBe(
+        'handlers[0] is the job "add", not a handler: pass add.handle(async (payload) => …).'
+      )
+      expect(await refused(() => start([undefined as never]))).toMatch(/handlers\[0\] is not a handler/)
+      expect(await refused(() => start([handler, add.handle(() => {})]))).toBe(
+        'handlers has two handlers for "add". Pass one of them.'
+      )
+    }
+  })
+})
