@@ -1,6 +1,6 @@
 import { Console, Effect, Layer, Option, Redacted } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
-import { CrewConfig } from "../crew/CrewConfig.js"
+import { CrewConfig, noQueues } from "../crew/CrewConfig.js"
 import * as Package from "../database/Package.js"
 import * as BotsFile from "../gateway/config/BotsFile.js"
 import { queuesOf as botQueuesOf, type Declarations } from "../gateway/config/Declarations.js"
@@ -39,6 +39,9 @@ const hooksLine = (url: string, { bots, sources }: Declarations) => {
   return paths.length === 0 ? "" : `\n  hooks    ${paths.map((path) => `${url}/hooks/${path}`).join("\n           ")}`
 }
 
+const queuesText = (served: ReadonlyArray<string>) =>
+  served.length === 0 ? "none: this process runs no jobs" : served.join(", ")
+
 const greeting = (
   url: string,
   choice: DatabaseChoice,
@@ -52,7 +55,7 @@ Nightshift ${Package.version.text} is up
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
-  data     ${whereDataIs(choice)}${served.length === 0 ? "" : `\n  queues   ${served.join(", ")}`}
+  data     ${whereDataIs(choice)}${choice._tag === "None" ? "" : `\n  queues   ${queuesText(served)}`}
 
 Stop it with Ctrl-C.
 `
@@ -62,7 +65,7 @@ const queuesOf = (
   { handlers, queues, routes }: App.App,
   declared: Declarations
 ): ReadonlyArray<string> => {
-  if (given.length > 0) return given
+  if (given.length > 0) return given.filter((name) => name !== noQueues)
   const routed = Object.values(routes).filter((queue) => queue !== null)
   const ofKinds = handlers.map(({ kind }) => kind.queue)
   return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]

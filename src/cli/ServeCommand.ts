@@ -16,7 +16,7 @@ const port = Options.integer("port").pipe(
 )
 const queues = Options.text("queues").pipe(
   Options.withDescription(
-    "Comma-separated queues to serve (default: `default` and the queues of the app's kinds and the async bots)."
+    "Comma-separated queues to serve, or `none` to run no jobs (default: `default` and the queues of the app's kinds and the async bots)."
   ),
   Options.optional
 )
