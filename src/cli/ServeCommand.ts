@@ -37,7 +37,7 @@ const serve = (module: Option.Option<string>) =>
 
 export const command = Command.make("serve", { ...CommonOptions.database, host, port, queues, app }, (options) =>
   serve(options.app).pipe(
-    Settings.configured({
+    Settings.configuredService({
       ...CommonOptions.databaseFlags(options),
       HOST: Option.getOrUndefined(options.host),
       PORT: Option.getOrUndefined(Option.map(options.port, String)),

@@ -62,8 +62,17 @@ export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
   Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
 )
 
+const patience = DatabaseConfig.settings.bootPatience.key
+
+/** A command that a person waits for reports an unreachable database soon, unless DATABASE_BOOT_PATIENCE is set. */
+const brief = (flags: Environment.Texts): Environment.Texts =>
+  Environment.make(flags).lookUp(patience) === undefined ? { ...flags, [patience]: "3s" } : flags
+
 /** Runs a command with its flags as configuration. Validates all settings before the command starts. */
-export const configured =
+export const configured = (flags: Environment.Texts) => configuredService(brief(flags))
+
+/** Like `configured`, for commands that often start together with the database and wait for it longer. */
+export const configuredService =
   (flags: Environment.Texts) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
     Effect.zipRight(validate, Effect.provide(work, Logging.layer as Layer.Layer<never, ConfigError>)).pipe(

@@ -69,10 +69,13 @@ export const reach = (
     return yield* new DatabaseRejected({ address, detail })
   })
 
+/** A wait up to this long is not announced: the error at its end says the same. */
+const shortWait = Duration.seconds(5)
+
 const announceRetry = (address: string, error: DatabaseError, begun: number, patience: Duration.Duration) =>
   Effect.gen(function* () {
     const left = Duration.toMillis(patience) - ((yield* Clock.currentTimeMillis) - begun)
-    if (left <= 0) return
+    if (left <= 0 || Duration.lessThanOrEqualTo(patience, shortWait)) return
     yield* Effect.logWarning(
       `database at ${address} not reachable yet (${error.detail}), retrying for another ${Math.ceil(left / 1000)}s`
     )
