@@ -21,11 +21,14 @@ const whereDataIs = DatabaseChoice.$match({
   None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
 })
 
+const noToken =
+  "\n  token    not set: no one can log in, and the API rejects all requests. Set NIGHTSHIFT_ADMIN_TOKEN and restart"
+
 /** Prints the admin token only if the process generated it. A configured token is never printed. */
-const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
+const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>, hasToken: boolean) =>
   choice._tag === "Embedded" && Option.isSome(made)
     ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
-    : `\n  ui       ${url}/ui/`
+    : `\n  ui       ${url}/ui/${hasToken ? "" : noToken}`
 
 /** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
@@ -94,9 +97,10 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     const lifecycle = yield* Lifecycle
     yield* Effect.gen(function* () {
       const { url } = yield* Server.Server
-      const { adminToken } = yield* ServerConfig
+      const { adminToken, viewerToken } = yield* ServerConfig
+      const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
-      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made), declared, served))
+      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made, hasToken), declared, served))
       yield* lifecycle.collapsed
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
