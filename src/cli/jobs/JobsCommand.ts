@@ -124,5 +124,5 @@ export const why = Command.make(
 
 export const command = Command.make("jobs").pipe(
   Command.withDescription("List, inspect and manage jobs."),
-  Command.withSubcommands([list, show, why, JobActs.cancel, JobActs.requeue, JobActs.remove])
+  Command.withSubcommands([list, show, why, JobActs.runNow, JobActs.cancel, JobActs.requeue, JobActs.remove])
 )
