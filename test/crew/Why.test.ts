@@ -179,7 +179,9 @@ const rows: ReadonlyArray<Row> = [
         attempt: 1,
         runAt: later,
         lastError: 'this pod has no handler for the kind "greet"',
-        history: [{ attempt: 1, startedAt: now - 6_000, endedAt: now - 5_000, outcome: "failed", message: "boom", pod: podId }]
+        history: [
+          { attempt: 1, startedAt: now - 6_000, endedAt: now - 5_000, outcome: "failed", message: "boom", pod: podId }
+        ]
       }
     },
     "retrying",
