@@ -21,7 +21,7 @@ const sized = [
   "database/embedded/{EmbeddedPostgres,PostgresBinaries}",
   "http/Multipart",
   "queue/QueueLimits",
-  "schedule/Expression",
+  "schedule/{Expression,Words}",
   "uploads/StoragePg",
   "scripts/bench",
   "testing/Simulation",
@@ -58,7 +58,7 @@ export default defineConfig({
     sequence: { sequencer: SlowFirst },
     pool: "forks",
     // Most tests wait for PostgreSQL, processes and sockets, so more workers than cores keep the machine busy.
-    poolOptions: { forks: { minForks: 3, maxForks: 3, isolate: false, execArgv: ["--max-semi-space-size=64"] } },
+    poolOptions: { forks: { minForks: 4, maxForks: 4, isolate: false, execArgv: ["--max-semi-space-size=64"] } },
     // Fault cases mostly wait for timeouts and restarts.
     maxConcurrency: Number(process.env.FAULTS_AT_ONCE ?? 6),
     silent: "passed-only",

@@ -1,5 +1,5 @@
 // Format, lint, types, floors, banned words: `npm run check`. Prints what the steps that fail have to say.
-// `--before-tests` also builds what is stale and makes sure that there is a browser.
+// `--before-tests` builds what is stale and makes sure that there is a browser instead; scripts/test.mjs runs the checks.
 import { spawn } from "node:child_process"
 import { createRequire } from "node:module"
 import { availableParallelism } from "node:os"
@@ -14,14 +14,14 @@ const biome = join(dirname(resolve("@biomejs/biome/package.json")), "bin", "biom
 // One checker of types takes half of the work of several, which each check what their files share. The steps run beside each
 // other instead, the longest first.
 const forTests = [["scripts/build.mjs", "--if-stale"], ["scripts/prepare-browser.mjs"]]
-const steps = [
+const checks = [
   [tsc, "--noEmit", "--singleThreaded"],
-  ...(process.argv.includes("--before-tests") ? forTests : []),
   [biome, "check", "--error-on-warnings", "."],
   [tsc, "--noEmit", "--singleThreaded", "-p", "src/dashboard/app"],
   ["scripts/check-floors.mjs"],
   ["scripts/check-banned.mjs"]
 ]
+const steps = process.argv.includes("--before-tests") ? forTests : checks
 
 const run = (args) =>
   new Promise((done) => {

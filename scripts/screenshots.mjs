@@ -1,57 +1,64 @@
-// Takes screenshots of Mission Control with the demo. `npm run pictures` updates the README's pictures in
-// docs/pictures, and puts every page, in both themes and three widths, into `pictures/`, which git ignores. There,
-// `sheet-light-1280-1.png` and the like show all pages of one theme and width in a row. `--only PATTERN`, such as
-// `schedules|dark-390`, takes just the matching pages, and leaves the README's pictures alone.
-import { spawn } from "node:child_process"
-import { once } from "node:events"
+// Takes screenshots of Mission Control with the demo. `npm run pictures` updates the README's pictures in docs/pictures,
+// and puts every view, in both themes and three widths, into `pictures/`, which git ignores: one file per view, and one
+// contact sheet per theme and width, such as `sheet-light-1280.png`.
+//
+//   --only PATTERN     only the matching views, such as `schedules|390`; `readme` stands for the README's pictures
+//   --into FOLDER      instead of `pictures/`
+//   --per-sheet COUNT  several sheets with at most this many views each
+//   --minutes COUNT    skip what is not done by then (default 12)
+//
+// The script waits for states of the page, not for times. A view that does not reach its state is reported at the end
+// and does not stop the others. Exits with 1 if a view is missing or wider than its window.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { basename, dirname, join, resolve } from "node:path"
-import { setTimeout as rest } from "node:timers/promises"
+import { dirname, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { chromium } from "playwright-core"
 import { findChromium, launchOptions } from "./chromium.mjs"
+import { setScene } from "./pictures/scene.mjs"
+import { readmeViewsOf, viewsOf } from "./pictures/views.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const { values: options } = parseArgs({
-  options: { into: { type: "string" }, only: { type: "string" } }
+  options: {
+    into: { type: "string" },
+    only: { type: "string" },
+    "per-sheet": { type: "string", default: "1000" },
+    minutes: { type: "string", default: "12" }
+  }
 })
+const folder = resolve(options.into ?? join(root, "pictures"))
+const perSheet = Number(options["per-sheet"])
 
+const begun = performance.now()
+const deadline = begun + Number(options.minutes) * 60_000
+const seconds = (since) => ((performance.now() - since) / 1000).toFixed(1)
+
+const themes = ["light", "dark"]
 const sizes = {
   1280: { width: 1280, height: 800 },
   1920: { width: 1920, height: 1080 },
   390: { width: 390, height: 844 }
 }
+const readmeSize = { width: 1200, height: 760 }
 
-/** Pages per contact sheet, and their width in it. */
-const sheets = { 1280: { most: 8, columns: 4 }, 1920: { most: 8, columns: 4 }, 390: { most: 14, columns: 7 } }
-const sheetWidth = 2_000
+/** Most columns of a contact sheet, the width of a view in it, and its greatest height as a share of its width. */
+const sheets = {
+  1280: { columns: 6, width: 620, tall: 1.1 },
+  1920: { columns: 6, width: 620, tall: 0.9 },
+  390: { columns: 12, width: 310, tall: 3 }
+}
 
-/** Milliseconds until every part of the demo has some activity. */
-const warmUp = 20_000
-/** Milliseconds until a page has loaded its data and drawn its charts. */
-const settling = 1_000
+/** Milliseconds for each thing that a view waits for. */
+const patience = 15_000
+/** Pixels. A list may be longer than what a person would look at. */
+const tallest = 3_000
 
-const startDemo = async () => {
-  const child = spawn(process.execPath, [join(root, "dist", "nightshift.js"), "demo", "--port", "0"], {
-    stdio: ["ignore", "pipe", "inherit"]
-  })
-  const link = await new Promise((found, failed) => {
-    let said = ""
-    child.stdout.on("data", (chunk) => {
-      said += chunk
-      const match = /http:\S+token=\S+/.exec(said)
-      if (match !== null) found(match[0])
-    })
-    child.once("close", () => failed(new Error("the demo exited before it was ready")))
-  })
-  const stop = async () => {
-    const gone = once(child, "close")
-    child.kill("SIGINT")
-    await gone
-  }
-  return { link, origin: new URL(link).origin, token: new URLSearchParams(link.split("?")[1]).get("token"), stop }
+const problems = []
+const report = (problem) => {
+  problems.push(problem)
+  console.log(`  ! ${problem}`)
 }
 
 const startBrowser = async () => {
@@ -62,175 +69,198 @@ const startBrowser = async () => {
   return { browser, stop: () => browser.close().finally(() => rmSync(home, { recursive: true, force: true })) }
 }
 
+/** Counts the requests that a page has sent and not received, except for its event stream. */
+const watchRequests = (page) => {
+  const open = new Set()
+  const isCounted = (request) => /\/api\/v1\/(?!events)/.test(request.url())
+  page.on("request", (request) => isCounted(request) && open.add(request))
+  page.on("requestfinished", (request) => open.delete(request))
+  page.on("requestfailed", (request) => open.delete(request))
+  return {
+    none: async () => {
+      const end = performance.now() + patience
+      while (open.size > 0) {
+        if (performance.now() > end) throw new Error(`no response from ${[...open].map((each) => each.url()).join()}`)
+        await Promise.race([page.waitForEvent("requestfinished"), page.waitForEvent("requestfailed")]).catch(() => {})
+      }
+    },
+    forget: () => open.clear()
+  }
+}
+
+/** Two frames: effects have run and their result is painted. */
+const painted = (page) =>
+  page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+
+/** Waits until the page has all its data. A response may cause another request, so it looks twice. */
+const settled = async (page, requests, { isLoading = false } = {}) => {
+  await page.locator("h1, form").first().waitFor()
+  for (let look = 0; look < 2; look += 1) {
+    await painted(page)
+    if (!isLoading) await requests.none()
+  }
+  if (!isLoading)
+    await page
+      .getByText(/^Loading|^Waiting for the service/)
+      .first()
+      .waitFor({ state: "detached" })
+  await page.evaluate(() => document.fonts.ready)
+  await painted(page)
+}
+
 /** Opens a logged-in page. */
-const visit = async (browser, link, colorScheme, viewport) => {
-  const context = await browser.newContext({ viewport, colorScheme })
+const visit = async (browser, link, viewport) => {
+  const context = await browser.newContext({ viewport, colorScheme: "light", reducedMotion: "reduce" })
+  context.setDefaultTimeout(patience)
   const page = await context.newPage()
+  const requests = watchRequests(page)
   await page.goto(link)
-  await page.getByRole("heading", { level: 1 }).waitFor()
-  return page
+  await settled(page, requests)
+  return { page, requests, close: () => context.close() }
 }
 
-/** Makes the viewport as high as the page, so that sticky elements are not cut off. */
-const stretch = async (page) => {
-  const { width } = page.viewportSize()
-  const height = await page.evaluate(() => document.documentElement.scrollHeight)
-  await page.setViewportSize({ width, height: Math.min(height, 4_000) })
-}
-
-/** Files of the current theme and width, for the contact sheet. */
-const taken = []
-
-const wanted = (file) => options.only === undefined || new RegExp(options.only).test(basename(file))
-
-const take = async (page, hash, file, { open, whole = true } = {}) => {
-  if (!wanted(file)) return
-  await page.evaluate((to) => {
+const goTo = (page, hash) =>
+  page.evaluate((to) => {
     location.hash = to
   }, hash)
-  await page.getByRole("heading", { level: 1 }).waitFor()
-  await page.waitForTimeout(settling)
-  await page.waitForFunction(() => !document.body.innerText.includes("Loading"))
-  if (open !== undefined) {
-    await open(page)
-    await page.waitForTimeout(settling)
-  }
-  const usual = page.viewportSize()
-  const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
-  if (whole && (await page.locator("dialog").count()) === 0) await stretch(page)
+
+/** Makes the viewport as high as the page, so that sticky elements are not cut off. */
+const stretch = async (page, { width, height }) => {
+  const needed = await page.evaluate(() => document.documentElement.scrollHeight)
+  await page.setViewportSize({ width, height: Math.min(Math.max(needed, height), tallest) })
+}
+
+const shoot = async (page, file) => {
   mkdirSync(dirname(file), { recursive: true })
-  await page.screenshot({ path: file })
-  taken.push(file)
-  await page.setViewportSize(usual)
-  console.log(tooWide > 0 ? `${file}  the page is ${tooWide} px wider than its window` : file)
+  await painted(page)
+  await page.screenshot({ path: file, animations: "disabled" })
 }
 
-/** Returns the URL of an exhausted job, which has the most details. */
-const exhaustedJob = async ({ origin, token }) => {
-  const response = await fetch(`${origin}/api/v1/jobs?kind=charge_card&state=dead&deadReason=exhausted&limit=1`, {
-    headers: { authorization: `Bearer ${token}` }
-  })
-  const { jobs } = await response.json()
-  return `#/jobs/${jobs[0].id}`
+/** Takes one view in the given themes; the files. */
+const take = async ({ page, requests }, view, viewport, files) => {
+  await view.before?.(page)
+  await goTo(page, view.hash)
+  await settled(page, requests, view)
+  if (view.open !== undefined) {
+    await view.open(page)
+    await settled(page, requests, view)
+  }
+  const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+  if (tooWide > 0) report(`${view.name} is ${tooWide} px wider than its window of ${viewport.width} px`)
+  if (view.isWhole !== false && (await page.locator("dialog").count()) === 0) await stretch(page, viewport)
+  for (const [theme, file] of files) {
+    await page.emulateMedia({ colorScheme: theme })
+    await shoot(page, file)
+  }
 }
 
-/** Views that need a click: the page and how to open it. */
-const opened = {
-  "overview-menu": ["#/overview", (page) => page.getByRole("button", { name: "Menu" }).click(), "390"],
-  "jobs-filters": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "More filters")],
-  "jobs-save-view": ["#/jobs?kind=charge_card&state=dead", (page) => press(page, "Save view")],
-  "jobs-none": ["#/jobs?kind=nobody_knows", () => {}],
-  "jobs-columns": ["#/jobs?state=done&sort=duration", (page) => page.getByText("Columns", { exact: true }).click()],
-  "jobs-enqueue": [
-    "#/jobs",
-    async (page) => {
-      await press(page, "Enqueue")
-      await page.getByRole("dialog").getByLabel("Kind", { exact: true }).fill("charge_card")
-      await page.waitForTimeout(settling)
-      await page.getByRole("dialog").getByLabel("Payload").fill('{\n  "order": 7,\n  "cents": "12"\n}')
-    }
-  ],
-  "queue-settings": ["#/queues/billing", (page) => press(page, "Settings")],
-  "schedules-runs": ["#/schedules", (page) => press(page, "Next runs").then(() => press(page, "History"))],
-  "schedules-edit": ["#/schedules", (page) => press(page, "Edit")],
-  "schedules-new": ["#/schedules", (page) => press(page, "New schedule")],
-  "dead-requeue": ["#/dead", (page) => press(page, "Requeue all")],
-  "bots-deliveries": ["#/bots", (page) => press(page, "Deliveries")],
-  "audit-changes": ["#/audit", (page) => press(page, "Changes")],
-  "job-edit": [
-    "#/scheduled?kind=send_reminder",
-    (page) =>
-      page
-        .locator("tbody a")
-        .first()
-        .click()
-        .then(() => press(page, "Edit"))
-  ],
-  keys: ["#/overview", (page) => page.keyboard.press("?")]
+/** Undoes what a view has opened or intercepted. */
+const restore = async ({ page, requests }, view, viewport) => {
+  await page.setViewportSize(viewport)
+  await page.emulateMedia({ colorScheme: "light" })
+  if (view.open === undefined && view.before === undefined) return
+  await page.unrouteAll({ behavior: "ignoreErrors" })
+  requests.forget()
+  // An empty page in between, so that nothing stays open, not even a focus.
+  await goTo(page, "#/nowhere")
+  await page.reload()
+  await page.locator("h1, form").first().waitFor()
 }
 
-const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click()
+const firstLine = (error) => String(error.message ?? error).split("\n")[0]
 
-/** Creates audit entries. */
-const actOnce = async ({ origin, token }) => {
-  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
-  const { queues } = await (await fetch(`${origin}/api/v1/queues`, { headers })).json()
-  const change = (body) =>
-    fetch(`${origin}/api/v1/queues/${queues[0].name}`, { method: "PATCH", headers, body: JSON.stringify(body) })
-  await change({ paused: true })
-  await change({ paused: false })
-}
-
-/** Shows the pages taken since the last sheet side by side, a few per sheet. */
-const takeSheets = async (browser, folder, name, { columns, most }) => {
-  const page = await browser.newPage({ viewport: { width: sheetWidth, height: 1_000 } })
-  for (let first = 0; first < taken.length; first += most) {
-    const cells = taken.slice(first, first + most).map((file) => {
+/** Shows the files side by side. */
+const takeSheets = async (browser, files, name, { columns, tall, width }) => {
+  for (let first = 0; first < files.length; first += perSheet) {
+    const some = files.slice(first, first + perSheet)
+    const across = Math.min(columns, Math.ceil(Math.sqrt(some.length * (tall > 2 ? 3 : 1))))
+    const page = await browser.newPage({ viewport: { width: across * (width + 12) + 12, height: 1_000 } })
+    const cells = some.map(({ file, view }) => {
       const image = readFileSync(file).toString("base64")
-      return `<figure><figcaption>${basename(file)}</figcaption><img src="data:image/png;base64,${image}"></figure>`
+      return `<figure><figcaption>${view}</figcaption><img src="data:image/png;base64,${image}"></figure>`
     })
     await page.setContent(`<style>
-      body { display: grid; grid-template-columns: repeat(${columns}, 1fr); gap: 12px; margin: 12px; font: 13px sans-serif; background: #888 }
-      figure { margin: 0 } img { width: 100%; max-height: 1400px; object-fit: cover; object-position: top }
+      body { display: grid; grid-template-columns: repeat(${across}, ${width}px); gap: 12px; margin: 12px; background: #888 }
+      figure { margin: 0 } figcaption { font: 600 18px sans-serif }
+      img { display: block; width: 100%; max-height: ${width * tall}px; object-fit: cover; object-position: top }
     </style>${cells.join("")}`)
-    const file = join(folder, `sheet-${name}-${first / most + 1}.png`)
+    const file = join(folder, `sheet-${name}${perSheet < files.length ? `-${first / perSheet + 1}` : ""}.png`)
     await page.screenshot({ path: file, fullPage: true })
-    console.log(file)
+    await page.close()
+    console.log(`  ${file}`)
   }
-  await page.close()
 }
 
-const takeAll = async (browser, demo, folder) => {
-  const job = await exhaustedJob(demo)
-  await actOnce(demo)
-  for (const colours of ["light", "dark"]) {
-    for (const [size, viewport] of Object.entries(sizes)) {
-      taken.length = 0
-      const fileOf = (name) => join(folder, `${name}-${colours}-${size}.png`)
-      const page = await visit(browser, demo.link, colours, viewport)
-      const places = await page.locator("nav a.place").evaluateAll((links) => links.flatMap((link) => link.hash || []))
-      const pods = await page.evaluate(() => fetch("../api/v1/pods").then((response) => response.json()))
-      const more = { job, kind: "#/kinds/charge_card", queue: "#/queues/billing", pod: `#/pods/${pods.pods[0].id}` }
-      for (const hash of places) await take(page, hash, fileOf(hash.replace(/\W+/g, "")))
-      for (const [name, hash] of Object.entries(more)) await take(page, hash, fileOf(name))
-      await take(page, "#/nowhere", fileOf("nowhere"))
-      for (const [name, [hash, open, only = size]] of Object.entries(opened)) {
-        if (only !== size || !wanted(fileOf(name))) continue
-        await take(page, hash, fileOf(name), { open })
-        // Reload, so that nothing stays open in the next screenshot.
-        await page.reload()
-        await page.getByRole("heading", { level: 1 }).waitFor()
-      }
-      await page.context().clearCookies()
-      await page.reload()
-      await take(page, "#/overview", fileOf("login"))
-      await page.context().close()
-      await takeSheets(browser, folder, `${colours}-${size}`, sheets[size])
+const isWanted = (name) => options.only === undefined || new RegExp(options.only).test(name)
+
+/** Takes all views of one width in both themes, and their sheets. */
+const takeWidth = async (browser, scene, size, progress) => {
+  const viewport = sizes[size]
+  const nameOf = (view, theme) => `${view.name}-${theme}-${size}`
+  const views = viewsOf(scene).filter(({ only = size }) => only === size)
+  const visitor = await visit(browser, scene.link, viewport)
+  const taken = { light: [], dark: [] }
+  for (const view of views) {
+    const wanted = themes.filter((theme) => isWanted(nameOf(view, theme)))
+    if (wanted.length === 0) continue
+    progress.count += 1
+    if (performance.now() > deadline) {
+      report(`${view.name} at ${size} px was skipped: ${options.minutes} minutes are over`)
+      continue
     }
+    const since = performance.now()
+    const files = wanted.map((theme) => [theme, join(folder, `${nameOf(view, theme)}.png`)])
+    try {
+      await take(visitor, view, viewport, files)
+      for (const [theme, file] of files) taken[theme].push({ view: view.name, file })
+    } catch (error) {
+      report(`${view.name} at ${size} px: ${firstLine(error)}`)
+    }
+    if (!view.isLast) await restore(visitor, view, viewport)
+    const share = String(Math.round((100 * progress.count) / progress.total)).padStart(3)
+    console.log(`${share} %  ${String(size).padStart(4)} px  ${view.name}  ${seconds(since)} s`)
   }
+  await visitor.close()
+  for (const theme of themes) {
+    if (taken[theme].length > 0) await takeSheets(browser, taken[theme], `${theme}-${size}`, sheets[size])
+  }
+  return taken.light.length + taken.dark.length
 }
 
-/** Takes the README's pictures, one screenful each. */
-const takeFew = async (browser, demo, folder) => {
-  const job = await exhaustedJob(demo)
-  const light = await visit(browser, demo.link, "light", { width: 1200, height: 760 })
-  await take(light, "#/overview", join(folder, "overview-light.png"), { whole: false })
-  await take(light, job, join(folder, "job.png"), { whole: false })
-  await take(light, "#/dead", join(folder, "dead.png"), { whole: false })
-  const dark = await visit(browser, demo.link, "dark", { width: 1200, height: 760 })
-  await take(dark, "#/overview", join(folder, "overview-dark.png"), { whole: false })
+const takeReadme = async (browser, scene) => {
+  const visitor = await visit(browser, scene.link, readmeSize)
+  for (const { file, hash, theme } of readmeViewsOf(scene)) {
+    const path = join(root, "docs", "pictures", file)
+    await take(visitor, { name: file, hash, isWhole: false }, readmeSize, [[theme, path]])
+    console.log(`       ${path}`)
+  }
+  await visitor.close()
 }
 
-const demo = await startDemo()
+console.log("starting the demo")
+const scene = await setScene(root, report)
 try {
+  console.log(`every page has something to show after ${seconds(begun)} s`)
   const { browser, stop } = await startBrowser()
   try {
-    await rest(warmUp)
-    if (options.only === undefined) await takeFew(browser, demo, join(root, "docs", "pictures"))
-    await takeAll(browser, demo, resolve(options.into ?? join(root, "pictures")))
+    if (isWanted("readme")) await takeReadme(browser, scene)
+    const progress = {
+      count: 0,
+      total: Object.keys(sizes).flatMap((size) =>
+        viewsOf(scene).filter(
+          (view) => (view.only ?? size) === size && themes.some((theme) => isWanted(`${view.name}-${theme}-${size}`))
+        )
+      ).length
+    }
+    let taken = 0
+    for (const size of Object.keys(sizes)) taken += await takeWidth(browser, scene, size, progress)
+    console.log(`\n${taken} pictures in ${seconds(begun)} s, in ${folder}`)
   } finally {
     await stop()
   }
 } finally {
-  await demo.stop()
+  await scene.stop()
 }
+for (const problem of problems) console.log(`- ${problem}`)
+console.log(problems.length === 0 ? "no problems" : `${problems.length} problems`)
+if (problems.length > 0) process.exitCode = 1

@@ -1,5 +1,6 @@
 // Takes each measurement inside the measured process. The systems only enqueue and work; all timing is done here.
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
+import * as executions from "./executions.mjs"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { median, quantile } from "./statistics.mjs"
 import { browse, keepDoors, openDoors } from "./tabs.mjs"
@@ -258,6 +259,7 @@ const feed = async (instance, _, { hear, say }) => {
 }
 
 export const measures = {
+  ...executions,
   age,
   load,
   single,

@@ -80,6 +80,8 @@ export const requestsOf = async (get) => {
     database: `metrics/database${rangeOf(1_800)}`,
     audit: "audit",
     "audit, of jobs": "audit?act=job",
+    "queue, who paused it": "audit?act=queue.change&target=queue-3&limit=20",
+    "overview, retrying": `jobs${query({ state: "retrying", limit: 100 })}`,
     uploads: "uploads",
     "uploads, files": "uploads/files",
     bots: "bots",

@@ -41,6 +41,20 @@ const cellOf = (results, { id, unit }, system) => {
   return cells[unit](results, id, system) + late + broken
 }
 
+/** What open tabs cost while the queue drains, in CPU milliseconds per tab and second. */
+const tabCosts = (results) => {
+  const of = (field) => {
+    const [beside, alone] = ["tabs", "no-tabs"].map((row) => figure(results, row, "nightshift", field))
+    const more = beside - alone
+    const each =
+      (1000 * more) / figure(results, "tabs", "nightshift", "seconds") / worst(results, "tabs", "slowest").tabs
+    return Number.isFinite(each)
+      ? `${each.toFixed(2)} ms (${beside.toFixed(1)} s, without tabs ${alone.toFixed(1)} s)`
+      : "unknown"
+  }
+  return `CPU of a tab and its requests per second: Node ${of("cpu")}, PostgreSQL ${of("server")}.`
+}
+
 /** The slowest page and all rejected page requests. */
 const pageLines = (results) => {
   const samples = (results.tabs?.nightshift ?? []).filter(({ error }) => error === undefined)
@@ -50,6 +64,7 @@ const pageLines = (results) => {
   return [
     "",
     `Slowest page with ${tabs} tabs open: ${slowestPage}, ${withUnit(slowest, "ms")}; ${requests} page requests.`,
+    tabCosts(results),
     ...refusals.map(({ ms, path, refused }) => `Refused after ${withUnit(ms, "ms")}: ${path}: ${refused}`)
   ]
 }

@@ -3,6 +3,7 @@ import { rmSync } from "node:fs"
 import { growthRows } from "./growth.mjs"
 import { share, times } from "./scale.mjs"
 import { serveOf } from "./serving.mjs"
+import { workflowRows } from "./workflows.mjs"
 
 const everyone = [
   "nightshift",
@@ -270,6 +271,7 @@ export const rows = [
     once: true,
     measure: measureMemory
   },
+  ...workflowRows,
   ...growthRows
 ]
 

@@ -63,13 +63,20 @@ const startStores = async (systems) => {
 // Rotates the order of the systems between rounds.
 const rotated = (list, by) => list.map((_, index) => list[(index + by) % list.length])
 
-const summary = ({ error, late, overlaps, p95, refused, requests, seconds, slowest, slowestPage, value }) => {
+const summary = (sample) => {
+  const { error, late, overlaps, p95, refused, requests, seconds, slowest, slowestPage, value } = sample
+  const { client, disk, server, wake } = sample
   if (error !== undefined) return `failed: ${error.split("\n")[0]}`
   const more = [
     p95 === undefined ? undefined : `p95 ${p95.toFixed(2)}`,
     seconds === undefined ? undefined : `${seconds.toFixed(2)} s`,
     late ? "stopped at the limit" : undefined,
     overlaps > 0 ? `${overlaps} overlaps` : undefined,
+    client === undefined || server === undefined
+      ? undefined
+      : `CPU ${client.toFixed(0)} client, ${server.toFixed(0)} server`,
+    disk === undefined ? undefined : `${(disk / 1e6).toFixed(0)} MB on disk`,
+    wake === undefined ? undefined : `wakes one in ${wake.toFixed(1)} ms`,
     slowest === undefined ? undefined : `slowest page ${slowest.toFixed(0)} ms: ${slowestPage}`,
     refused > 0 ? `${refused} of ${requests} page requests refused` : undefined
   ].filter((each) => each !== undefined)
@@ -105,7 +112,7 @@ const measureAll = async ({ options, rows, stores, systems }) => {
 }
 
 // Rows that a bar compares with another row of the same system.
-const baselines = { future: "drain", "drain-pinned": "drain-unpinned", tabs: "no-tabs" }
+const baselines = { future: "drain", sleepers: "drain", "drain-pinned": "drain-unpinned", tabs: "no-tabs" }
 
 // Runs too small for the bars need no baselines.
 const withBaselines = (ids, jobs) => {

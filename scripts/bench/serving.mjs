@@ -21,11 +21,13 @@ export const serveOf = ({ visited }) => {
     const door = await service.ready
     visitors?.send({ door })
     await visitors?.ready
+    const before = await bench.used()
     service.send({ begin: true })
     await Promise.race([drained, service.result])
+    const after = await bench.used()
     visitors?.send({ enough: true })
     const seen = await visitors?.result
     service.send({ close: true })
-    return { ...(await service.result), ...seen }
+    return { ...(await service.result), ...seen, server: after.cpu - before.cpu }
   }
 }

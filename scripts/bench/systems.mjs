@@ -26,6 +26,14 @@
 //                                      returns the port and an access token
 //     receive()                        starts a webhook endpoint; returns its port, path and the sender's headers
 //     received()                       number of stored webhooks
+//     workflows()                      executions of workflows:
+//       run(n, steps)                  starts an execution of no-op steps; may wait for its end
+//       work({ onStep })               runs executions; onStep(n, name) is called when a step starts
+//       unfinished()                   whether an execution that is due is not finalized in the store
+//       recorded()                     numbers of completed executions and of their recorded steps
+//       startWaiting(n), signal(n)     starts an execution that waits for a signal, and sends it
+//       suspended(count)               resolves when this many executions wait for a signal
+//       sleepers(count)                inserts sleeping executions; returns their size on disk
 //     close()
 //
 // Systems do no timing: measures.mjs times all of them in the same way.
@@ -38,6 +46,7 @@ export const systemIds = [
   "pg-boss",
   "bullmq-postgres",
   "bullmq-redis",
+  "dbos",
   "sql-limit",
   "bare-http",
   "bare-disk"

@@ -56,7 +56,7 @@ const logIn = async ({ port, token }) => {
 
 /** Opens a tab that follows the event stream until closed. */
 const openTab = async (visitor) => {
-  const response = await send({ ...visitor, agent: false, path: "events" })
+  const response = await send({ ...visitor, agent: false, path: "events?jobs=none" })
   const tab = { isOpen: response.statusCode === 200, received: 0, close: () => response.destroy() }
   const first = new Promise((done) => {
     response.once("data", done)

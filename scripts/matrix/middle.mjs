@@ -15,9 +15,8 @@ const programOf = (name, variable, versionFlag) => {
     env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
   })
   if (asked.error !== undefined) {
-    throw new Error(
-      `${program} cannot be run: install ${name} (apt-get install ${name}), or set ${variable} to its path.`
-    )
+    const reason = `${program} cannot be run: install ${name} (apt-get install ${name}), or set ${variable} to its path.`
+    throw Object.assign(new Error(reason), { isMissing: true })
   }
   return { program, version: /\d+\.\d+\.\d+/.exec(asked.stdout + asked.stderr)?.[0] ?? "unknown" }
 }

@@ -91,7 +91,8 @@ const throughPgBouncer = () =>
         throw new Error(`prepared statements should ${pooler.prepares ? "pass" : "be given up"}: ${hearing.log}`)
       return {
         on: `PgBouncer ${pooler.version}, transaction mode, ${prepares ? "with" : "without"} prepared statements`,
-        saw: `${passed} tests passed; two pods killed: ${told(deaf)}; with DATABASE_LISTEN_URL: ${told(hearing)}`
+        saw: `${passed} tests passed; two pods killed: ${told(deaf)}; with DATABASE_LISTEN_URL: ${told(hearing)}`,
+        recoveryMillis: Math.max(deaf.longestPause, hearing.longestPause)
       }
     } finally {
       await pooler.stop()
@@ -114,7 +115,8 @@ const switchOver = () =>
           await pair.promote()
         }
       })
-      return { on: `HAProxy ${proxy.version}, planned switch-over`, saw: told(seen) }
+      const on = `HAProxy ${proxy.version}, planned switch-over`
+      return { on, saw: told(seen), recoveryMillis: seen.longestPause }
     } finally {
       await proxy.stop()
       await pair.standby.stop()
@@ -153,7 +155,8 @@ const failover =
           throw new Error(`a job acknowledged ${seconds(at.stopped - oldest)} before the standby fell behind is lost`)
         return {
           on: `standby ${seconds(lag)} behind, ${synchronous ? "synchronous" : "asynchronous"}`,
-          saw: `${told(seen)}${window}`
+          saw: `${told(seen)}${window}`,
+          recoveryMillis: seen.longestPause
         }
       } finally {
         await pair.standby.stop()

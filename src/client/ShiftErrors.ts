@@ -338,7 +338,8 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   InvalidBatch: ({ field }, message) => new InvalidOptionError(field, message),
   BatchNotFound: ({ id }, message) => new BatchError("BATCH_NOT_FOUND", id, message),
   BatchClosed: ({ id }, message) => new BatchError("BATCH_CLOSED", id, message),
-  OuterTransactionFailed: ({ error }, message) => new TransactionError(message, error),
+  OuterTransactionFailed: ({ error }, message) =>
+    error instanceof TransactionError ? error : new TransactionError(message, error),
   DatabaseUnavailable: ({ sqlState }, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, sqlState),
   DatabaseUnreachable: (_, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, undefined),
   DatabaseConflict: ({ sqlState }, message) => new DatabaseError("DATABASE_REFUSED", message, sqlState),

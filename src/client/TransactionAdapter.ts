@@ -1,9 +1,10 @@
 import { Predicate } from "effect"
-import type { RunStatement } from "../queue/Queue.js"
+import type { OuterStatement, RunStatement } from "../queue/Queue.js"
 import { TransactionError } from "./ShiftErrors.js"
 
 // Libraries are detected by properties of their transaction objects; none of them is imported. A database object in place of
-// a transaction is rejected: the job would be stored immediately, even if the caller rolls back.
+// a transaction is rejected: the job would be stored immediately, even if the caller rolls back. The same holds for a
+// transaction that is over, whose object some libraries run on a connection outside of any transaction.
 
 /**
  * A transaction as a library hands it to a callback: a `pg` client after BEGIN, or the `tx` of Drizzle, Kysely, Prisma, Knex,
@@ -34,7 +35,9 @@ interface Library {
   readonly matches: (tx: Candidate) => boolean
   /** The error if the object is not in a transaction. */
   readonly refuse: (tx: Candidate) => TransactionError | undefined
-  readonly run: (tx: Record<string, Method>, text: string, parameter: string) => unknown
+  readonly run: (tx: Record<string, Method>, text: string, parameters: ReadonlyArray<string>) => unknown
+  /** Whether the same object can have several transactions, one after the other. */
+  readonly isReused?: true
 }
 
 const prisma: Library = {
@@ -43,7 +46,7 @@ const prisma: Library = {
     has(tx, "$disconnect")
       ? notInside("Prisma", "the client", "the `tx` of prisma.$transaction(async (tx) => …)")
       : undefined,
-  run: (tx, text, parameter) => tx.$queryRawUnsafe?.(text, parameter)
+  run: (tx, text, parameters) => tx.$queryRawUnsafe?.(text, ...parameters)
 }
 
 const postgresJs: Library = {
@@ -52,7 +55,7 @@ const postgresJs: Library = {
     has(tx, "savepoint")
       ? undefined
       : notInside("postgres.js", "the client", "the `sql` of sql.begin(async (sql) => …)"),
-  run: (tx, text, parameter) => tx.unsafe?.(text, [parameter])
+  run: (tx, text, parameters) => tx.unsafe?.(text, [...parameters])
 }
 
 const knex: Library = {
@@ -61,7 +64,7 @@ const knex: Library = {
     tx.isTransaction === true
       ? undefined
       : notInside("Knex", "the client", "the `trx` of knex.transaction(async (trx) => …)"),
-  run: (tx, text, parameter) => tx.raw?.(text.replace("$1", "?"), [parameter])
+  run: (tx, text, parameters) => tx.raw?.(text.replace("$1", "?"), [...parameters])
 }
 
 const kysely: Library = {
@@ -70,9 +73,9 @@ const kysely: Library = {
     tx.isTransaction === true
       ? undefined
       : notInside("Kysely", "the database", "the `trx` of db.transaction().execute(async (trx) => …)"),
-  run: (tx, sql, parameter) => {
+  run: (tx, sql, parameters) => {
     const query = { kind: "RawNode", sqlFragments: [sql], parameters: [] }
-    return tx.executeQuery?.({ sql, parameters: [parameter], query, queryId: { queryId: "nightshift" } })
+    return tx.executeQuery?.({ sql, parameters, query, queryId: { queryId: "nightshift" } })
   }
 }
 
@@ -83,7 +86,7 @@ const drizzle: Library = {
       ? undefined
       : notInside("Drizzle", "the database", "the `tx` of db.transaction(async (tx) => …)"),
   // Drizzle accepts any object that converts itself into text and parameters.
-  run: (tx, sql, parameter) => tx.execute?.({ getSQL: () => ({ toQuery: () => ({ sql, params: [parameter] }) }) })
+  run: (tx, sql, parameters) => tx.execute?.({ getSQL: () => ({ toQuery: () => ({ sql, params: [...parameters] }) }) })
 }
 
 const typeorm: Library = {
@@ -94,7 +97,8 @@ const typeorm: Library = {
       ? undefined
       : notInside("TypeORM", "a manager or data source", "the manager of dataSource.transaction(async (manager) => …)")
   },
-  run: (tx, text, parameter) => tx.query?.(text, [parameter])
+  run: (tx, text, parameters) => tx.query?.(text, [...parameters]),
+  isReused: true
 }
 
 const pg: Library = {
@@ -106,12 +110,59 @@ const pg: Library = {
       ? notInside("pg", "a client", "the client after BEGIN")
       : undefined
   },
-  run: (tx, text, parameter) => tx.query?.(text, [parameter])
+  run: (tx, text, parameters) => tx.query?.(text, [...parameters]),
+  isReused: true
 }
 
 const libraries = [prisma, postgresJs, knex, kysely, drizzle, typeorm, pg]
 
 const known = "a pg client, or the transaction of Drizzle, Kysely, Prisma, Knex, postgres.js or TypeORM"
+
+const over = (cause?: unknown) =>
+  new TransactionError(
+    "`tx` is not in a transaction: it has ended, or not begun. Nothing was stored. Await every enqueue before the transaction ends.",
+    cause
+  )
+
+/** SQLSTATE of DECLARE outside of a transaction, and of FETCH after the transaction in which its cursor was declared. */
+const overStates = new Set(["25P01", "34000"])
+
+/** Whether an error, which libraries wrap in their own, says that there is no transaction. */
+const saysOver = (error: unknown, depth = 4): boolean =>
+  Predicate.isRecord(error) &&
+  depth > 0 &&
+  (overStates.has(String(error.code)) ||
+    overStates.has(String(error.originalCode)) ||
+    [error.cause, error.meta, error.driverError, error.driverAdapterError].some((inner) => saysOver(inner, depth - 1)))
+
+/** The last transaction of a `tx` object, and whether two enqueues in a row were in it. */
+const lastOf = new WeakMap<object, { readonly transaction: string; readonly isSame: boolean }>()
+
+let cursors = 0
+
+/**
+ * PostgreSQL declares a cursor only in a transaction and closes it with that, so the statement, which runs when the cursor is
+ * read, cannot run outside of it. Once the transaction's id is known, the statement itself compares it, in one round trip.
+ */
+const runInside = async (
+  library: Library,
+  tx: Record<string, Method>,
+  { parameter, text, within }: OuterStatement
+): Promise<Rows> => {
+  const last = lastOf.get(tx)
+  if (last !== undefined && (library.isReused !== true || last.isSame)) {
+    const rows = rowsOf(await library.run(tx, within(last.transaction), [parameter]))
+    if (rows.length > 0) return rows
+    if (library.isReused !== true) throw over()
+  }
+  cursors += 1
+  const cursor = `nightshift_enqueue_${cursors}`
+  await library.run(tx, `declare ${cursor} no scroll cursor for ${text}`, [parameter])
+  const rows = rowsOf(await library.run(tx, `fetch all from ${cursor}`, []))
+  const transaction = rows[0]?.transaction
+  if (typeof transaction === "string") lastOf.set(tx, { transaction, isSame: last?.transaction === transaction })
+  return rows
+}
 
 /** Returns how to run a statement in the transaction. Throws TransactionError if `tx` is not a transaction. */
 export const statementsOf = (tx: Transaction): RunStatement => {
@@ -122,5 +173,11 @@ export const statementsOf = (tx: Transaction): RunStatement => {
     throw new TransactionError(`\`tx\` is not a transaction that is known here: give ${known}.`)
   const fault = library.refuse(candidate)
   if (fault !== undefined) throw fault
-  return async (text, parameter) => rowsOf(await library.run(tx as unknown as Record<string, Method>, text, parameter))
+  return async (statement) => {
+    try {
+      return await runInside(library, tx as unknown as Record<string, Method>, statement)
+    } catch (error) {
+      throw saysOver(error) ? over(error) : error
+    }
+  }
 }

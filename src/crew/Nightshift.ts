@@ -162,7 +162,7 @@ export const client = (options: ClientOptions = {}): Layer.Layer<Services, Found
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(MeasuresLayer.counting),
-    Layer.provide(Tracing.layer(Package.version.text)),
+    Layer.provideMerge(Tracing.layer(Package.version.text)),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),

@@ -3,6 +3,7 @@ import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
 import { Context, Effect } from "effect"
 import type pg from "pg"
+import { CopyOut } from "./CopyOut.js"
 import { type DatabaseError, fromSqlError, mapErrors } from "./DatabaseError.js"
 
 // Statements that enqueue, claim and finalize jobs bypass the SQL client and use the driver directly: building a
@@ -19,7 +20,15 @@ export interface DirectStatements {
 
   /** Returns the number of rows that the statement changed or returned. */
   readonly count: (text: string, values: ReadonlyArray<unknown>) => Effect.Effect<number, DatabaseError>
+
+  /** Returns the values of a query's only column, which must be `bytea` and not null. */
+  readonly bytes: (
+    text: string,
+    values: ReadonlyArray<string | number>
+  ) => Effect.Effect<ReadonlyArray<Buffer>, DatabaseError>
 }
+
+const failed = (error: Error) => Effect.fail(fromSqlError(new SqlError({ cause: error })))
 
 const countOf = (result: unknown) => (result as pg.QueryResult).rowCount ?? 0
 
@@ -27,7 +36,15 @@ export const make = (pool: pg.Pool): DirectStatements => {
   const ask = <A>(text: string, values: ReadonlyArray<unknown>, answer: (result: pg.QueryArrayResult) => A) =>
     Effect.async<A, DatabaseError>((resume) => {
       pool.query({ text, values: values as Array<unknown>, rowMode: "array" }, (error, result) => {
-        resume(error ? Effect.fail(fromSqlError(new SqlError({ cause: error }))) : Effect.succeed(answer(result)))
+        resume(error ? failed(error) : Effect.succeed(answer(result)))
+      })
+    })
+
+  const copy = (text: string, values: ReadonlyArray<string | number>) =>
+    Effect.async<ReadonlyArray<Buffer>, DatabaseError>((resume) => {
+      const query = new CopyOut(text, values)
+      pool.query(query, (error: Error | undefined) => {
+        resume(error ? failed(error) : Effect.sync(query.column))
       })
     })
 
@@ -48,6 +65,10 @@ export const make = (pool: pg.Pool): DirectStatements => {
         (connection) => connection.executeValues(text, values)
       ),
     count: (text, values) =>
-      orInside(ask(text, values, countOf), (connection) => Effect.map(connection.executeRaw(text, values), countOf))
+      orInside(ask(text, values, countOf), (connection) => Effect.map(connection.executeRaw(text, values), countOf)),
+    bytes: (text, values) =>
+      orInside(copy(text, values), (connection) =>
+        Effect.map(connection.executeValues(text, values), (rows) => rows.map(([value]) => value as Buffer))
+      )
   }
 }

@@ -10,15 +10,17 @@ import { serversOf } from "./DatabaseUrl.js"
 
 /**
  * For all connections: NULL elements in array parameters are parsed as NULL, and numbers are read with all digits. The
- * server notices within 90 seconds that this machine or the network is gone, and drops the transaction and its locks;
- * the default of operating systems is two hours.
+ * server notices within 30 seconds that this machine or the network is gone, and drops the transaction and its locks.
+ * Keepalive covers a session that waits for its client, and the user timeout one whose reply is not acknowledged; by
+ * default, operating systems notice after two hours and a quarter of an hour.
  */
 const forAll = {
   array_nulls: "on",
   extra_float_digits: "1",
-  tcp_keepalives_idle: "60",
-  tcp_keepalives_interval: "10",
-  tcp_keepalives_count: "3"
+  tcp_keepalives_idle: "15",
+  tcp_keepalives_interval: "5",
+  tcp_keepalives_count: "3",
+  tcp_user_timeout: "30000"
 }
 /** For Nightshift's connections only; the program chooses the settings of its own sessions. */
 const forOurs = { ...forAll, default_transaction_isolation: "read committed", standard_conforming_strings: "on" }

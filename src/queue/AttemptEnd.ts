@@ -54,7 +54,7 @@ export type End = Data.TaggedEnum<{
     /**
      * This pod has no handler for the kind. The job dies once no pod that claimed it has had a handler for this many
      * milliseconds. The time starts at the first such claim and restarts when the job is requeued or a pod knows its
-     * kind.
+     * kind. It is due after half a second, then after as long as it has been unknown, but not later than `runAt`.
      */
     readonly patience?: number | undefined
     /** Also pauses the job's queue or key. */

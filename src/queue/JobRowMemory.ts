@@ -171,13 +171,15 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
     return die(row, { ...end, reason: "unknown_kind", remember: "unknown_kind" }, now)
   }
   const error = end.error === undefined ? undefined : errorText(end.error)
+  const unknownSince = patience === undefined ? undefined : (row.unknownSince ?? now)
   return {
     ...row,
-    unknownSince: patience === undefined ? undefined : (row.unknownSince ?? now),
+    unknownSince,
     status: "pending",
     run: undefined,
     woken: nextWoken(row),
-    runAt: end.runAt,
+    // A job of an unknown kind is due sooner at first: another pod may have its handler.
+    runAt: unknownSince === undefined ? end.runAt : Math.min(end.runAt, now + Math.max(500, now - unknownSince)),
     attempt: spent(row, end.counted),
     // A job returned unstarted has no new error, so it keeps its previous one.
     lastError: error ?? row.lastError,

@@ -50,6 +50,13 @@ const endState = `case when e.verb = 'done' then 'done'
         when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
         else 'pending' end`
 
+/**
+ * When a job that returns to the queue is due. One whose kind the pod does not know is due sooner at first: another pod
+ * may have its handler. The delay is the time since the first such claim, from half a second up to the one requested.
+ */
+const dueAgain = `case when e.patience is null then ${instant("e.run_at")} else least(${instant("e.run_at")},
+        ${instant("$10")} + greatest(interval '0.5 s', ${instant("$10")} - coalesce(j.unknown_since, ${instant("$10")}))) end`
+
 /** Outcome recorded in the history: what actually happened, if that differs from what the pod reported. */
 const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
         when e.verb = 'again' and ${endState} = 'unknown_kind' then 'unknown_kind'
@@ -233,7 +240,7 @@ export const make = (schema: string) => ({
       finished_at = case when ${endState} = 'pending' then null else ${instant("$10")} end,
       -- The first pod without a handler sets the time; later pods keep it.
       unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
-      run_at = case when e.verb = 'again' then ${instant("e.run_at")} else j.run_at end,
+      run_at = case when e.verb = 'again' then ${dueAgain} else j.run_at end,
       attempt = j.attempt - (case when e.counted then 0 else 1 end),
       woken = ${nextWoken},
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
@@ -326,6 +333,26 @@ export const make = (schema: string) => ({
     limit $3 for update of j skip locked
   )`
   ),
+
+  /**
+   * Sessions of this application that wait for their client inside a transaction and have locked a job of these leases.
+   * Ends those that an earlier call found in the same transaction, if the job's pod is gone. A session of the same role
+   * may be ended without further privileges. For a row changed by an open transaction, xmax is that transaction.
+   */
+  endBlockers: `
+  select a.pid, a.backend_xid::text as xid,
+    case when a.backend_xid::text = any($2::text[]) and not exists (select from ${schema}.pod p where p.id = any(held.pods))
+      then pg_terminate_backend(a.pid) else false end as ended
+  from (
+    select j.xmax, array_agg(j.pod_id) as pods
+    from unnest($1::uuid[]) as quiet(id) join ${schema}.lease l on l.id = quiet.id
+    cross join unnest(l.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = l.id
+    group by j.xmax
+  ) held
+  join pg_stat_activity a on a.backend_xid = held.xmax
+  where a.datname = current_database() and a.usename = session_user and a.state like 'idle in transaction%'
+    and a.application_name = current_setting('application_name')`,
 
   /** Creates missing lease rows for running jobs, so that they are monitored like all others. */
   adoptStrays: `

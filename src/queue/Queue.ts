@@ -16,11 +16,16 @@ export const Enqueued = Tagged.taggedEnum<Enqueued>({ Enqueued: true, Deduplicat
 
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 
-/** Runs a statement with one text parameter in the caller's transaction and returns its rows. */
-export type RunStatement = (
-  text: string,
-  parameter: string
-) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
+/** A statement for the caller's transaction, with one text parameter. Its rows carry the id of their `transaction`. */
+export interface OuterStatement {
+  readonly text: string
+  /** The same statement, which has no effect and returns no rows unless it runs in the transaction with this id. */
+  readonly within: (transaction: string) => string
+  readonly parameter: string
+}
+
+/** Runs a statement in the caller's transaction and returns its rows. Rejects, without effect, if there is no transaction. */
+export type RunStatement = (statement: OuterStatement) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
 
 /** Enqueues a job and calls `answer` once, when the job is durable or rejected. */
 export type Submit = (job: NewJob, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => void

@@ -224,8 +224,36 @@ const make = Effect.gen(function* () {
   // another program. Finding those means reading all due jobs, so it is done rarely.
   const watchOf = perClock(() => ({
     beats: new ChangeWatch<Lease, string | null>(),
-    lastThorough: Number.NEGATIVE_INFINITY
+    lastThorough: Number.NEGATIVE_INFINITY,
+    /** Transactions that held a job of a quiet lease at the last look. */
+    blockers: [] as ReadonlyArray<string>
   }))
+
+  /**
+   * A pod that is frozen, or cut off from a server that has not noticed yet, may hold its jobs' rows in a transaction,
+   * and recovery skips locked rows. Ends such sessions; the next look recovers their jobs. Never fails.
+   */
+  const endBlockers = (quiet: ReadonlyArray<SignOfLife>, before: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      const leases = quiet.filter(([, beat]) => beat !== null).map(([lease]) => lease)
+      if (leases.length === 0) return []
+      const found = yield* sql.unsafe<{ pid: number; xid: string; ended: boolean }>(statements.endBlockers, [
+        SqlArrays.ofPlain(leases),
+        SqlArrays.ofTexts(before)
+      ])
+      const ended = found.filter((row) => row.ended).map(({ pid }) => pid)
+      if (ended.length > 0) {
+        yield* Effect.logWarning(
+          `ended ${ended.length} database sessions of pods without a heartbeat, which held locks on their jobs (backend ${ended.join(", ")})`
+        )
+      }
+      return found.map(({ xid }) => xid)
+    }).pipe(
+      Effect.catchAll((error) =>
+        Effect.as(Effect.logDebug("could not look for sessions that hold jobs of dead pods", error), [])
+      )
+    )
+
   const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
     Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
@@ -239,7 +267,10 @@ const make = Effect.gen(function* () {
         rows.map(({ beat, id }) => [id, beat]),
         yield* steadyNow
       )
-      return yield* recoverAll(watch.beats.quietFor(Duration.toMillis(stuckFor), sentAt))
+      const quiet = watch.beats.quietFor(Duration.toMillis(stuckFor), sentAt)
+      const recovered = yield* recoverAll(quiet)
+      watch.blockers = yield* endBlockers(quiet, watch.blockers)
+      return recovered
     })
 
   const progress: typeof Queue.Service.progress = (job, text) =>

@@ -70,16 +70,21 @@ export const make = ({ file, id, index, maxFile, store }: DraftOptions): Draft =
 
   return {
     id,
+    // Runs for every piece of a body; most pieces only fill the buffer.
     append: (bytes) =>
-      Effect.gen(function* () {
+      Effect.suspend((): ReturnType<Draft["append"]> => {
         size += bytes.byteLength
-        if (size > maxFile) return yield* new UploadTooLarge({ filename: file.filename, size, max: maxFile })
+        if (size > maxFile) return new UploadTooLarge({ filename: file.filename, size, max: maxFile })
         hash.update(bytes)
-        let taken = 0
-        while (taken < bytes.byteLength) {
-          taken += fill(bytes.subarray(taken))
-          if (filled === chunkBytes) yield* flush
-        }
+        let taken = fill(bytes)
+        if (filled < chunkBytes) return Effect.void
+        return Effect.whileLoop({
+          while: () => filled === chunkBytes,
+          body: () => flush,
+          step: () => {
+            taken += fill(bytes.subarray(taken))
+          }
+        })
       }),
     end: Effect.gen(function* () {
       if (size === 0) return yield* new InvalidUpload({ index, field: "content", reason: "must not be empty" })

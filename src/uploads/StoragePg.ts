@@ -2,7 +2,7 @@ import { Chunk, Clock, Duration, Effect, Layer, Option, Stream } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator, type UploadId, type Workspace } from "../core/Ids.js"
 import { Database, within } from "../database/Database.js"
-import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { mapErrors } from "../database/DatabaseError.js"
 import { named } from "../database/Statements.js"
 import * as IntakePg from "./IntakePg.js"
 import { mostCounted, mostListed, Storage, type Swept, type UploadCounts } from "./Storage.js"
@@ -24,6 +24,9 @@ const browseTimeout = Duration.seconds(5)
 /** Bounds the connections used by concurrent downloads, so the queue keeps some. */
 const readersAtOnce = 3
 
+/** Chunks that a download reads at once and holds in memory. */
+const chunksPerRead = 2
+
 interface SweptRow {
   readonly acked: number
   readonly expired: number
@@ -34,29 +37,33 @@ interface SweptRow {
 const make = Effect.gen(function* () {
   const database = yield* Database
   const config = yield* UploadsConfig
-  const { schema, sql } = database
+  const { direct, schema, sql } = database
   const statements = named("upload", UploadSql.make(schema))
   const intake = yield* IntakePg.make(database, statements, yield* makeGenerator, config)
   const reading = yield* Effect.makeSemaphore(readersAtOnce)
   const bounded = within(database, browseTimeout)
 
-  const readChunk = (id: UploadId, n: number): Effect.Effect<Buffer, UploadNotFound | DatabaseError> =>
-    Effect.flatMap(
-      reading.withPermits(1)(mapErrors(sql.unsafe<{ bytes: Buffer }>(statements.chunk, [id, n]))),
-      ([row]) => (row === undefined ? new UploadNotFound({ id }) : Effect.succeed(row.bytes))
+  const readChunks = (id: UploadId, first: number, last: number) =>
+    Effect.filterOrFail(
+      reading.withPermits(1)(direct.bytes(statements.chunk, [id, first, last])),
+      (chunks) => chunks.length === last - first + 1,
+      () => new UploadNotFound({ id })
     )
 
-  /** Holds no connection between two chunks, so a slow client blocks no one else. */
+  /** Holds no connection between two reads, so a slow client blocks no one else. */
   const contentOf = (row: UploadRow) => (range?: ByteRange) => {
     const { first, last } = range ?? { first: 0, last: row.size_bytes - 1 }
     const lastChunk = Math.floor(last / row.chunk_bytes)
-    return Stream.paginateChunkEffect(Math.floor(first / row.chunk_bytes), (n) =>
-      Effect.map(readChunk(row.file_id, n), (bytes) => {
-        const start = n * row.chunk_bytes
-        const piece = bytes.subarray(Math.max(0, first - start), last - start + 1)
-        return [Chunk.of<Uint8Array>(piece), n < lastChunk ? Option.some(n + 1) : Option.none()] as const
+    return Stream.paginateChunkEffect(Math.floor(first / row.chunk_bytes), (n) => {
+      const until = Math.min(n + chunksPerRead - 1, lastChunk)
+      return Effect.map(readChunks(row.file_id, n, until), (chunks) => {
+        const pieces = chunks.map((bytes, index): Uint8Array => {
+          const start = (n + index) * row.chunk_bytes
+          return bytes.subarray(Math.max(0, first - start), last - start + 1)
+        })
+        return [Chunk.unsafeFromArray(pieces), until < lastChunk ? Option.some(until + 1) : Option.none()] as const
       })
-    )
+    })
   }
 
   /** Runs a statement on one readable file. Fails if it returns no row. */

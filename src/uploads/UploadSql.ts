@@ -86,7 +86,8 @@ export const make = (schema: string) => ({
 
   get: `select ${facts} from ${schema}.upload u where ${readable("$3")}`,
 
-  chunk: hot(`select bytes from ${schema}.upload_chunk where file_id = $1 and n = $2`),
+  /** Consecutive chunks of a file. */
+  chunk: `select bytes from ${schema}.upload_chunk where file_id = $1 and n between $2 and $3 order by n`,
 
   markFetched: `update ${schema}.upload u set fetched_at = ${instant("$3")} where ${readable("$3")} returning u.file_id`,
 

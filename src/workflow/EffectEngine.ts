@@ -48,8 +48,8 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
     const instance = yield* WorkflowInstance
     const name = run.nameOf(given.name)
     const attempt = run.attemptOf(name, asked)
-    const before = yield* run.recorded(name, attempt)
-    if (before !== undefined || !run.mayStart) return complete(before)
+    const before = yield* run.request(name, "run", attempt)
+    if (before !== "start") return complete(before)
     const startedAt = yield* Clock.currentTimeMillis
     const result = yield* (given.executeEncoded as Effect.Effect<unknown, unknown>).pipe(
       Workflow.intoResult,
@@ -101,9 +101,9 @@ export const make = (
   ) =>
     Effect.gen(function* () {
       const name = run.nameOf(`${workflow.name}/${executionId}`)
-      const before = yield* run.recorded(name)
-      if (before !== undefined) return complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(before)))
-      if (!run.mayStart) return suspended
+      const before = yield* run.request(name, "children")
+      if (before === undefined) return suspended
+      if (before !== "start") return complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(before)))
       const started = run.children(name)
       if (started === undefined) {
         const child = yield* Effect.orDie(jobOf(workflow, payload, executionId))

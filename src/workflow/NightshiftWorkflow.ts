@@ -101,6 +101,13 @@ const runExecution = (
     // A defect that the workflow does not capture is no result: the queue tries again.
     if (Exit.isFailure(ended) && !Cause.isInterruptedOnly(ended.cause)) return yield* ended
     const isOver = cancelled || run.failure !== undefined
+    const isSuspended = Exit.isSuccess(ended) && ended.value._tag === "Suspended"
+    if (
+      run.follower.difference !== undefined ||
+      ((isOver || !isSuspended) && !(yield* run.follower.follows(undefined)))
+    ) {
+      return yield* run.changed
+    }
     if (Exit.isSuccess(ended) && ended.value._tag === "Suspended" && !isOver) {
       return suspension(ended.value.cause && ExitJson.textOf(ended.value.cause))
     }

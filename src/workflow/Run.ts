@@ -1,10 +1,12 @@
 import { Clock, Context, Effect, type ExecutionStrategy, Exit, FiberRef, Schedule, Scope } from "effect"
 import type { Wait } from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
-import type { Journal, NewStep, Step } from "../queue/workflow/Execution.js"
+import * as ChangedCode from "../queue/workflow/ChangedCode.js"
+import type { Journal, NewStep, Step, StepKind } from "../queue/workflow/Execution.js"
 import { InvalidStep, type LeaseLost } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
+import { Follower } from "./Follower.js"
 
 /** A sleep of at most this many milliseconds keeps its slot. */
 export const holdFor = 100
@@ -45,6 +47,7 @@ export class Run {
   fault: { readonly error: unknown } | undefined
   /** The step that is being undone. */
   undoing: string | undefined
+  readonly follower = new Follower()
 
   private readonly steps = new Map<string, Step | NewStep>()
   /** The last attempt of each step that a retry of the execution reopened: later ones count from it. */
@@ -69,10 +72,16 @@ export class Run {
   }
 
   /** Whether the code may start something. The code of a cancelled or failed execution is only replayed. */
-  get mayStart(): boolean {
-    if (this.isStopping || this.fault !== undefined) return false
+  private get mayStart(): boolean {
+    if (this.isStopping || this.fault !== undefined || this.follower.difference !== undefined) return false
     return this.undoing !== undefined || !(this.execution.cancelled || this.failure !== undefined)
   }
+
+  /** The suspension of an execution whose code does not follow its journal. */
+  readonly changed = Effect.map(Clock.currentTimeMillis, (now) => {
+    const difference = this.follower.difference ?? { recorded: "", requested: undefined }
+    return ChangedCode.suspension(difference, this.woken, now, "or fork the execution")
+  })
 
   /** Fails with the fault, if there is one. */
   readonly healthy = Effect.suspend(() => (this.fault === undefined ? Effect.void : Effect.fail(this.fault.error)))
@@ -97,6 +106,7 @@ export class Run {
     if (journal === undefined) return
     this.woken = journal.woken
     this.waits = journal.waits
+    if (!this.isLoaded && this.steps.size === 0) this.follower.load(journal.steps)
     this.isLoaded = true
     for (const step of journal.steps) this.keep(step)
   })
@@ -135,6 +145,19 @@ export class Run {
   recorded(name: string, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     const step = this.step(name, attempt)
     return step === undefined ? Effect.succeed(undefined) : this.give(step)
+  }
+
+  /** What a step that the code requests does: it has a recorded exit, starts, or suspends the execution. */
+  request(name: string, kind: StepKind, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | "start" | undefined> {
+    return Effect.gen(this, function* () {
+      const isUndo = this.undoing !== undefined
+      if (!isUndo) yield* this.follower.request(name, kind)
+      const before = yield* this.recorded(name, attempt)
+      if (before !== undefined) return this.follower.difference === undefined ? before : undefined
+      // Also if nothing may start: a fiber that is about to register a compensation must not be interrupted before.
+      const follows = this.isStopping || isUndo || (yield* this.follower.follows(name))
+      return follows && this.mayStart ? "start" : undefined
+    })
   }
 
   private give(step: Pick<Step, "name" | "attempt" | "exit" | "outcome">) {
@@ -204,8 +227,8 @@ export class Run {
   clock(clock: string, millis: number, isInside = false): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(clock)
-      const before = yield* this.recorded(name)
-      if (before !== undefined || !this.mayStart) return before
+      const before = yield* this.request(name, "sleep")
+      if (before !== "start") return before
       const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)
       const startedAt = yield* begunAt(stored)
       const dueAt = stored?.dueAt ?? this.clocks.get(name) ?? startedAt + millis
@@ -227,9 +250,14 @@ export class Run {
   signal(signal: string, isInside: boolean): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(signal)
-      const before = yield* this.recorded(name)
-      // The result of a race is recorded by the run itself.
-      if (before !== undefined || !this.mayStart || signal.startsWith("raceAll/")) return before
+      // The result of a race is recorded by the run itself, after its members.
+      if (signal.startsWith("raceAll/")) {
+        const result = yield* this.recorded(name)
+        if (result !== undefined && this.undoing === undefined) yield* this.follower.request(name, "signal")
+        return result
+      }
+      const before = yield* this.request(name, "signal")
+      if (before !== "start") return before
       if (!this.isLoaded) yield* this.load
       while (this.mayStart) {
         const given = this.waits.find((wait) => wait.kind === "signal" && wait.name === signal)

@@ -18,6 +18,15 @@ export const ship = job("ship", {
   queue: "dock"
 })
 
+/** The same with a validator that takes longer than a rollback. */
+const shipLater = job("ship_later", {
+  payload: z.object({ order: z.string() }).refine(async () => {
+    await new Promise((resume) => setTimeout(resume, 50))
+    return true
+  }),
+  queue: "dock"
+})
+
 /** What each library can do with a transaction. */
 export interface Library {
   readonly name: string
@@ -128,6 +137,47 @@ export const transactionCases = (makers: Makers) => {
       const outside = shift.enqueue(ship, { order: "nowhere" }, { tx: library.outside() as Transaction })
       await expect(outside).rejects.toBeInstanceOf(TransactionError)
       await expect(outside).rejects.toThrow(/not in a transaction: give the /)
+    })
+
+    it("stores nothing when an enqueue was not awaited before the rollback", async () => {
+      const order = `${name} does not wait`
+      let late: Promise<unknown> = Promise.resolve()
+      const changed = library.transaction(async (tx, write) => {
+        await write(order)
+        // Ends in one way or the other, or not at all: postgres.js drops statements that it has not sent before the rollback.
+        shift.enqueue(ship, { order }, { tx }).catch(() => {})
+        late = shift.enqueue(shipLater, { order }, { tx }).catch((error: unknown) => error)
+        throw new Error("changed my mind")
+      })
+      await expect(changed).rejects.toThrow("changed my mind")
+      expect(await late).toBeInstanceOf(TransactionError)
+      expect(await jobsOf(order)).toEqual([])
+    })
+
+    it.each(["commit", "rollback"])("is refused after its %s", async (end) => {
+      const order = `${name} after ${end}`
+      for (const uses of [0, 1]) {
+        let saved: Transaction | undefined
+        const ended = library.transaction(async (tx) => {
+          saved = tx
+          for (let use = 0; use < uses; use += 1) await shift.enqueue(ship, { order: `${order}, in time` }, { tx })
+          if (end === "rollback") throw new Error("changed my mind")
+        })
+        await ended.catch(() => {})
+        const refused = await shift.enqueue(ship, { order }, { tx: saved as Transaction }).catch((error) => error)
+        expect(refused).toBeInstanceOf(TransactionError)
+        expect(refused.message).toMatch(/transaction/i)
+      }
+      expect(await jobsOf(order)).toEqual([])
+    })
+
+    it("takes several jobs at once", async () => {
+      const order = `${name} at once`
+      await library.transaction(async (tx) => {
+        await Promise.all([1, 2, 3].map((each) => shift.enqueue(ship, { order, note: `${each}` }, { tx })))
+        await Promise.all([4, 5].map((each) => shift.enqueue(ship, { order, note: `${each}` }, { tx })))
+      })
+      expect(await jobsOf(order)).toHaveLength(5)
     })
 
     // The last one: some libraries hand out the connection that was killed once more.

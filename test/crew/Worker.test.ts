@@ -256,21 +256,21 @@ describe("a payload", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect("of a newer version or an unknown kind waits half a minute without using an attempt", () =>
+  it.effect("of a newer version or an unknown kind waits for another pod, without using an attempt", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const newer = yield* store("letter", 3, { to: "Ghent" })
       const unknown = yield* store("parcel", 1, {})
-      yield* shift.advance("30 seconds")
+      yield* shift.settle
       for (const id of [newer, unknown]) {
-        expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 60_000 })
+        expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, runAt: 500 })
       }
     }).pipe(Effect.provide(layer))
   )
 })
 
 describe("a job of a kind unknown to this pod", () => {
-  it.effect("is retried every half minute, even if it was stored more than a day before it was due", () =>
+  it.effect("is retried within half a minute, even if it was stored more than a day before it was due", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const queue = yield* Queue
@@ -281,11 +281,10 @@ describe("a job of a kind unknown to this pod", () => {
       yield* shift.settle
       expect(yield* shift.job(answer.id)).toMatchObject({ status: "pending", attempt: 0, deadReason: undefined })
       expect((yield* shift.job(answer.id)).lastError).toContain('no handler for the kind "stray"')
-      yield* shift.advance("30 seconds")
-      expect(yield* shift.job(answer.id)).toMatchObject({
-        status: "pending",
-        runAt: Duration.toMillis("25 hours") + 60_000
-      })
+      yield* shift.advance("1 minute")
+      const { runAt, status } = yield* shift.job(answer.id)
+      expect(status).toBe("pending")
+      expect(runAt - (Duration.toMillis("25 hours") + 60_000)).toBeLessThanOrEqual(30_000)
     }).pipe(Effect.provide(TestShift.layer<never>({ handlers: [], queues: ["default"] })))
   )
 })

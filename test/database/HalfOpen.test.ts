@@ -28,7 +28,7 @@ const through = (proxy: LosingProxy.Stalling, connectTimeout = "2s") =>
 const warm = ({ sql }: typeof Database.Service) =>
   Effect.replicateEffect(sql`select pg_sleep(0.05)`, 5, { concurrency: "unbounded", discard: true })
 
-describe("connections that a middlebox dropped silently", () => {
+describe.concurrent("connections that a middlebox dropped silently", () => {
   it.scopedLive.each([{ replies: false }, { replies: true }])(
     "fail their pending queries, are closed and counted, and are replaced: %j",
     (how) =>

@@ -77,10 +77,18 @@ describe("unusual settings of the role or the database", () => {
   it.scopedLive("leave the server's keepalive short, so that it soon drops the transaction of a lost machine", () =>
     Effect.gen(function* () {
       const show = Effect.flatMap(Database, ({ sql }) =>
-        Effect.all([sql`show tcp_keepalives_idle`, sql`show idle_in_transaction_session_timeout`])
+        Effect.all([
+          sql`select name, setting from pg_settings where name like 'tcp_keep%' or name = 'tcp_user_timeout' order by name`,
+          sql`show idle_in_transaction_session_timeout`
+        ])
       )
       expect(yield* Effect.provide(show, on(yield* oddDatabase))).toEqual([
-        [{ tcp_keepalives_idle: "60" }],
+        [
+          { name: "tcp_keepalives_count", setting: "3" },
+          { name: "tcp_keepalives_idle", setting: "15" },
+          { name: "tcp_keepalives_interval", setting: "5" },
+          { name: "tcp_user_timeout", setting: "30000" }
+        ],
         [{ idle_in_transaction_session_timeout: "35s" }]
       ])
     })

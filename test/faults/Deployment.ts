@@ -5,7 +5,7 @@ import { Deferred, Effect, Fiber, Redacted, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import { quick } from "./FaultCase.js"
+import { pace, quick } from "./FaultCase.js"
 import type { Attempted, JobRow, RunEvent } from "./HistoryChecker.js"
 import { type Pod, token, watch } from "./Pod.js"
 
@@ -231,8 +231,8 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
         })
         yield* Effect.retry(attempt, Schedule.spaced("150 millis")).pipe(
           Effect.timeoutFail({
-            duration: "90 seconds",
-            onTimeout: () => new Error("no pod acknowledged an enqueue within 90 s")
+            duration: `${90 * pace} seconds`,
+            onTimeout: () => new Error(`no pod acknowledged an enqueue within ${90 * pace} s`)
           }),
           Effect.mapError((error) => (error instanceof Error ? error : new Error(error)))
         )

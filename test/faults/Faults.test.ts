@@ -1,6 +1,7 @@
 import { Cause, Duration, Effect, Exit, Option } from "effect"
 import { describe, expect, test } from "vitest"
-import { type FaultCase, groups, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
+import { groups } from "../../scripts/matrix/faults-page.mjs"
+import { type FaultCase, pace, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
 import type { FaultMeta } from "./FaultsReporter.js"
 import { cases } from "./Registry.js"
 
@@ -11,7 +12,7 @@ for (const group of groups) {
   if (ofGroup.length === 0) continue
   describe.concurrent(group, () => {
     for (const each of ofGroup) {
-      test.concurrent(each.name, { timeout: 300_000 }, async ({ skip, task }) => {
+      test.concurrent(each.name, { timeout: 600_000 * pace }, async ({ skip, task }) => {
         const meta = task.meta as FaultMeta
         const { run: _, ...described } = each
         meta.fault = described

@@ -1,5 +1,6 @@
 import { Effect, Ref, Schedule } from "effect"
 import type * as Nightshift from "../support/Nightshift.js"
+import { pace } from "./FaultCase.js"
 
 export const token = "sesame"
 
@@ -20,12 +21,15 @@ export interface Pod extends Nightshift.Running {
   readonly logged: (pattern: RegExp) => Effect.Effect<string, Error>
 }
 
+/** How long cases wait for what must happen anyway. Recovery has its own, shorter limit. */
+const waitSeconds = 120 * pace
+
 /** Polls until the condition holds; fails after the limit with what was found last. */
 export const until = <A, E, R>(
   what: string,
   look: Effect.Effect<A, E, R>,
   isSo: (found: A) => boolean,
-  limitSeconds = 60
+  limitSeconds = waitSeconds
 ): Effect.Effect<A, Error, R> =>
   Effect.gen(function* () {
     const last = yield* Ref.make<unknown>(undefined)
@@ -44,9 +48,9 @@ export const until = <A, E, R>(
   })
 
 /** A caller gives up on a pod that may be frozen after this long, and tries another one. */
-const enqueuePatience = 4_000
+const enqueuePatience = 4_000 * pace
 /** On a busy machine a pod may take long to answer. */
-const patience = 20_000
+const patience = 20_000 * pace
 
 /** A process that serves at this address. */
 export const watch = (running: Nightshift.Running, base: string, takesLoad: boolean, isAlive: () => boolean): Pod => {
@@ -87,7 +91,10 @@ export const watch = (running: Nightshift.Running, base: string, takesLoad: bool
       ),
     logged: (pattern) =>
       running.said(pattern).pipe(
-        Effect.timeoutFail({ duration: "40 seconds", onTimeout: () => new Error(`no log line matched ${pattern}`) }),
+        Effect.timeoutFail({
+          duration: `${waitSeconds} seconds`,
+          onTimeout: () => new Error(`no log line matched ${pattern}`)
+        }),
         Effect.mapBoth({
           onSuccess: ([text]) => `log: ${oneLine(text).slice(0, 160)}`,
           onFailure: (error) => (error instanceof Error ? error : new Error(String(error)))

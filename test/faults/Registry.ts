@@ -1,4 +1,4 @@
-import * as Middle from "./cases/Middle.js"
+import * as Frozen from "./cases/Frozen.js"
 import * as Network from "./cases/Network.js"
 import * as Processes from "./cases/Processes.js"
 import * as Server from "./cases/Server.js"
@@ -7,13 +7,13 @@ import * as Settings from "./cases/Settings.js"
 import * as Versions from "./cases/Versions.js"
 import type { FaultCase } from "./FaultCase.js"
 
-/** Every case. One file per group. */
+/** Every case. One or two files per group. */
 export const cases: ReadonlyArray<FaultCase> = [
   ...Processes.cases,
+  ...Frozen.cases,
   ...Server.cases,
   ...Sessions.cases,
   ...Network.cases,
-  ...Middle.cases,
   ...Versions.cases,
   ...Settings.cases
 ]

@@ -53,6 +53,10 @@ export const byLead = (
 export const slowJobs = (count: number, ms: number): ReadonlyArray<Wanted> =>
   Array.from({ length: count }, () => ({ kind: "work", payload: { ms } }))
 
+/** Transactional jobs that hold a lock on their own row while they run. */
+export const lockingJobs = (count: number): ReadonlyArray<Wanted> =>
+  Array.from({ length: count }, () => ({ kind: "once", payload: { ms: 3_000, text: "locks" } }))
+
 /** A job that harms its process in its first runs; see fixtures/fault-app.mjs. */
 export const hostile = (act: string, options: { readonly ms?: number; readonly times?: number } = {}): Wanted => ({
   kind: "hostile",
@@ -97,3 +101,13 @@ export const reload = (deployment: Deployment, setting: string) =>
 /** Repeats a statement of an operator for some seconds. */
 export const during = (seconds: number, act: Effect.Effect<unknown, Error>, everyMillis: number) =>
   Effect.repeat(Effect.ignore(act), Schedule.spaced(everyMillis).pipe(Schedule.upTo(`${seconds} seconds`)))
+
+/** The schedule of the app fires every second; no tick fires twice. */
+export const ticksOnce = (deployment: Deployment) =>
+  Effect.gen(function* () {
+    const twice = yield* deployment.query(
+      `select from "${deployment.schema}".job where kind = 'tick' group by meta->>'tick' having count(*) > 1`
+    )
+    if (twice.length > 0) return yield* Effect.fail(new Error(`${twice.length} ticks fired twice`))
+    return []
+  })

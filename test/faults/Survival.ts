@@ -1,6 +1,6 @@
 import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import * as Deployment from "./Deployment.js"
-import type { Observation } from "./FaultCase.js"
+import { type Observation, pace } from "./FaultCase.js"
 import * as HistoryChecker from "./HistoryChecker.js"
 import * as Stuck from "./Stuck.js"
 
@@ -83,8 +83,8 @@ const stopPods = (deployment: Deployment.Deployment) =>
       Effect.gen(function* () {
         yield* pod.signal("SIGTERM")
         const { code, signal, stderr } = yield* Effect.timeoutFail(pod.finished, {
-          duration: "60 seconds",
-          onTimeout: () => new Error("a pod did not stop within 60 s of SIGTERM")
+          duration: `${60 * pace} seconds`,
+          onTimeout: () => new Error(`a pod did not stop within ${60 * pace} s of SIGTERM`)
         })
         if (code !== 0) {
           return yield* Effect.fail(new Error(`a pod ended with ${code ?? signal}: ${stderr.slice(-1_500)}`))
@@ -103,7 +103,7 @@ export const recover = (
 ): Effect.Effect<{ readonly recovery: Duration.Duration; readonly saw: ReadonlyArray<string> }, unknown, Scope.Scope> =>
   Effect.gen(function* () {
     yield* deployment.enqueue([{ kind: "work", payload: { ms: 1 } }])
-    yield* Deployment.until("every job ends", unfinished(deployment), (rows) => rows.length === 0, 120).pipe(
+    yield* Deployment.until("every job ends", unfinished(deployment), (rows) => rows.length === 0).pipe(
       Effect.catchAll((error) =>
         Effect.flatMap(Stuck.describe(deployment), (report) => Effect.fail(new Error(`${error.message}\n${report}`)))
       )

@@ -103,7 +103,7 @@ describe("a multipart body", () => {
       (size) => `--XbX\r\n\r\n${"\r\n".repeat(size / 2)}\r\n--XbX--`,
       (size) => `${"\r\n--XbX\r\n\r\n".repeat(size / 11)}\r\n--XbX--`
     ]
-    for (const sizes of [[1], [7], [65_536]]) {
+    for (const sizes of isLong ? [[1], [7], [65_536]] : [[7]]) {
       for (const body of bodies) {
         expect(growth((size) => void read(Buffer.from(body(size)), sizes), 1_900)).toBeLessThan(linear)
       }

@@ -20,7 +20,7 @@ const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
 const asJson = { "content-type": "application/json" }
 const post = (asked: Asked) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", asked))
 
-describe("a body", () => {
+describe.concurrent("a body", () => {
   it.scopedLive("is accepted as JSON in UTF-8, however its type is written", () =>
     Effect.gen(function* () {
       for (const type of ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"']) {

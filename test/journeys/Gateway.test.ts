@@ -1,11 +1,12 @@
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Effect, Redacted, Schedule } from "effect"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
 import { message } from "../gateway/Updates.js"
 import * as Nightshift from "../support/Nightshift.js"
 import { isLong, scale } from "../support/Scale.js"
+import * as TestDatabase from "../support/TestDatabase.js"
 import { credentials, deliver, get, hidden, start, writeBots } from "./GatewayPod.js"
 import * as RestartableServer from "./RestartableServer.js"
 
@@ -36,12 +37,12 @@ interface JobRow {
   readonly status: string
 }
 
-const jobsOf = (server: RestartableServer.RestartableServer) =>
+const jobsOf = (server: RestartableServer.Queried) =>
   server.query<JobRow>(
     "select (payload->>'update_id')::int as update_id, status from nightshift.job where kind = 'telegram.helper'"
   )
 
-const unfinished = (server: RestartableServer.RestartableServer) =>
+const unfinished = (server: RestartableServer.Queried) =>
   Effect.map(
     server.query<{ count: number }>(
       "select count(*)::int as count from nightshift.job where status in ('pending', 'running')"
@@ -180,7 +181,7 @@ describe("secrets", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* Nightshift.folder
-        const server = yield* RestartableServer.make(join(cwd, "postgres"))
+        const server = RestartableServer.at(Redacted.value(yield* TestDatabase.empty))
         const telegram = yield* TelegramEmulator
         writeBots(
           cwd,

@@ -3,12 +3,31 @@ import pg from "pg"
 import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.js"
 
 /** A durable PostgreSQL that can be stopped and started again at the same address. */
-export interface RestartableServer {
-  readonly url: string
+export interface RestartableServer extends Queried {
   /** Stops it as an operator would, and starts it again. */
   readonly restart: Effect.Effect<void>
+}
+
+export interface Queried {
+  readonly url: string
   readonly query: <Row extends object>(text: string) => Effect.Effect<ReadonlyArray<Row>>
 }
+
+/** A database by its URL. */
+export const at = (url: string): Queried => ({
+  url,
+  query: (text) =>
+    Effect.promise(async () => {
+      const client = new pg.Client({ connectionString: url })
+      client.on("error", () => {})
+      await client.connect()
+      try {
+        return (await client.query(text)).rows
+      } finally {
+        await client.end()
+      }
+    })
+})
 
 export const make = (directory: string): Effect.Effect<RestartableServer, never, Scope.Scope> =>
   Effect.gen(function* () {
@@ -23,23 +42,12 @@ export const make = (directory: string): Effect.Effect<RestartableServer, never,
     const url = yield* start
     yield* Effect.addFinalizer(() => stop)
     return {
-      url,
+      ...at(url),
       restart: Effect.zipRight(
         stop,
         Effect.map(start, (again) => {
           if (again !== url) throw new Error("it came back elsewhere")
         })
-      ),
-      query: (text) =>
-        Effect.promise(async () => {
-          const client = new pg.Client({ connectionString: url })
-          client.on("error", () => {})
-          await client.connect()
-          try {
-            return (await client.query(text)).rows
-          } finally {
-            await client.end()
-          }
-        })
+      )
     }
   })

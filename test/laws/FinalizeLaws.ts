@@ -1,5 +1,5 @@
 import { expect } from "@effect/vitest"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { limits } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law } from "./Line.js"
@@ -254,6 +254,24 @@ export const finalizeLaws = (law: Law): void => {
   const day = 86_400_000
   const unknown = (now: number) =>
     End.Again({ runAt: now + 30_000, counted: false, error: "unknown", remember: undefined, patience: day })
+
+  law("a job of an unknown kind is due again soon, then at longer intervals up to the one requested", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({})
+      const returned: Array<{ readonly at: number; readonly delay: number }> = []
+      for (let count = 0; count < 9; count += 1) {
+        const { runAt, updatedAt } = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
+        returned.push({ at: updatedAt, delay: runAt - updatedAt })
+        yield* line.advance(Duration.millis(runAt - (yield* line.now)))
+      }
+      const since = returned[0]?.at ?? 0
+      expect(returned.map(({ delay }) => delay)).toEqual(
+        returned.map(({ at }) => Math.min(30_000, Math.max(500, at - since)))
+      )
+      expect(returned[0]?.delay).toBe(500)
+      expect(returned.at(-1)?.delay).toBe(30_000)
+    })
+  )
 
   law("a job of an unknown kind is dead a day after its first claim, however long ago it was stored", (line) =>
     Effect.gen(function* () {

@@ -301,6 +301,30 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("suspended executions are counted by what they wait for, until they are due", (line) =>
+    Effect.gen(function* () {
+      const before = yield* line.workflows.suspended
+      const added = Effect.map(line.workflows.suspended, ({ changed, sleeping, waiting }) => [
+        sleeping - before.sleeping,
+        waiting - before.waiting,
+        changed - before.changed
+      ])
+      const later = (yield* line.now) + 3_600_000
+      const nap = { kind: "sleep", name: "nap", dueAt: later } as const
+      yield* suspend(line, yield* begin(line, "a"), [nap])
+      yield* suspend(line, yield* begin(line, "b"), [nap, { ...signal, dueAt: later }])
+      yield* suspend(line, yield* begin(line, "c"), [{ kind: "children", name: "ship" }])
+      yield* suspend(line, yield* begin(line, "d"), [{ kind: "changed", name: "charge", dueAt: later }])
+      // Neither scheduled jobs and executions nor running ones are suspended.
+      yield* line.queue.enqueue([line.job({ runAt: later })])
+      yield* line.workflows.start(executionOf(line, "e", { runAt: later }))
+      yield* begin(line, "f")
+      assert.deepStrictEqual(yield* added, [1, 2, 1])
+      yield* line.workflows.signal({ execution: `${line.name}/b`, name: "approval", value: null })
+      assert.deepStrictEqual(yield* added, [1, 1, 1])
+    })
+  )
+
   law("an execution is shown with its steps and waits, by its id or its job's", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

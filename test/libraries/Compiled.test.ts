@@ -11,6 +11,9 @@ import { root } from "../support/Nightshift.js"
 
 const tsc = join(root, "node_modules", ".bin", "tsc")
 
+/** The compiler takes seconds, and much longer on a loaded machine. */
+const timeout = 300_000
+
 /** What the compiler prints for a folder. */
 const compile = async (folder: string, ...args: ReadonlyArray<string>) => {
   const { stdout } = await promisify(execFile)(tsc, ["--noEmit", "--singleThreaded", ...args, "-p", folder]).catch(
@@ -27,28 +30,36 @@ const emptyFolder = (name: string) => {
   return folder
 }
 
-it("the tests in this folder compile", async () => {
-  expect(await compile(libraries)).toBe("")
-})
+it(
+  "the tests in this folder compile",
+  async () => {
+    expect(await compile(libraries)).toBe("")
+  },
+  timeout
+)
 
 describe("examples", () => {
-  it("compile in strict mode against the types of the build, and so does what `nightshift init` writes", async () => {
-    const folder = emptyFolder("examples")
-    for (const [file, text] of Object.entries(files("my-jobs", "0.1.0"))) {
-      mkdirSync(dirname(join(folder, "init", file)), { recursive: true })
-      writeFileSync(join(folder, "init", file), text)
-    }
-    const include = [join(examples, "*/**/*.ts"), "init/**/*.ts"]
-    const exclude = [join(examples, "node_modules")]
-    writeFileSync(
-      join(folder, "tsconfig.json"),
-      JSON.stringify({ extends: join(examples, "tsconfig.json"), include, exclude })
-    )
-    const lines = (await compile(folder, "--listFiles")).split("\n")
-    expect(lines.filter((line) => line.startsWith(folder)).length).toBe(2)
-    expect(lines.filter((line) => line.startsWith(examples)).length).toBeGreaterThan(20)
-    expect(lines.filter((line) => !line.startsWith("/"))).toEqual([])
-  })
+  it(
+    "compile in strict mode against the types of the build, and so does what `nightshift init` writes",
+    async () => {
+      const folder = emptyFolder("examples")
+      for (const [file, text] of Object.entries(files("my-jobs", "0.1.0"))) {
+        mkdirSync(dirname(join(folder, "init", file)), { recursive: true })
+        writeFileSync(join(folder, "init", file), text)
+      }
+      const include = [join(examples, "*/**/*.ts"), "init/**/*.ts"]
+      const exclude = [join(examples, "node_modules")]
+      writeFileSync(
+        join(folder, "tsconfig.json"),
+        JSON.stringify({ extends: join(examples, "tsconfig.json"), include, exclude })
+      )
+      const lines = (await compile(folder, "--listFiles")).split("\n")
+      expect(lines.filter((line) => line.startsWith(folder)).length).toBe(2)
+      expect(lines.filter((line) => line.startsWith(examples)).length).toBeGreaterThan(20)
+      expect(lines.filter((line) => !line.startsWith("/"))).toEqual([])
+    },
+    timeout
+  )
 })
 
 const pages = [
@@ -60,18 +71,22 @@ const blocksOf = (page: string) =>
   [...readFileSync(join(root, page), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code ?? "")
 
 describe("the code in the documentation", () => {
-  it("compiles against this package", async () => {
-    const folder = emptyFolder("documentation")
-    const blocks = pages.flatMap((page) => blocksOf(page).map((code, index) => ({ page, index, code })))
-    expect(blocks.length).toBeGreaterThan(4)
-    for (const { code, index, page } of blocks) {
-      writeFileSync(join(folder, `${page.replaceAll(/[^a-z]/gi, "_")}_${index}.ts`), code)
-    }
-    const compilerOptions = { lib: ["ES2023", "DOM"] }
-    writeFileSync(
-      join(folder, "tsconfig.json"),
-      JSON.stringify({ extends: join(root, "tsconfig.json"), compilerOptions, include: ["*.ts"], exclude: [] })
-    )
-    expect(await compile(folder)).toBe("")
-  })
+  it(
+    "compiles against this package",
+    async () => {
+      const folder = emptyFolder("documentation")
+      const blocks = pages.flatMap((page) => blocksOf(page).map((code, index) => ({ page, index, code })))
+      expect(blocks.length).toBeGreaterThan(4)
+      for (const { code, index, page } of blocks) {
+        writeFileSync(join(folder, `${page.replaceAll(/[^a-z]/gi, "_")}_${index}.ts`), code)
+      }
+      const compilerOptions = { lib: ["ES2023", "DOM"] }
+      writeFileSync(
+        join(folder, "tsconfig.json"),
+        JSON.stringify({ extends: join(root, "tsconfig.json"), compilerOptions, include: ["*.ts"], exclude: [] })
+      )
+      expect(await compile(folder)).toBe("")
+    },
+    timeout
+  )
 })

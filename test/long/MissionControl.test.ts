@@ -306,7 +306,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const dedupe = { key: "order-7", scope: "active" }
         const id = yield* enqueue({ kind: "quest", queue: "attic", payload, dedupe, runAt: inAnHour() })
         yield* enqueue({ kind: "quest", queue: "attic", payload: { order: { id: 8 } }, runAt: inAnHour() })
-        yield* bury("quest")
+        yield* bury("quest", "the bridge is closed")
         const page = yield* enter("jobs")
         const search = async (text: string, count: string) => {
           await page.keyboard.press("/")
@@ -320,7 +320,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await search("quest", "3")
           await search(id.slice(4, 30), "1")
           await search("order-7", "1")
-          await search("attic is", "1")
+          await search("bridge is", "1")
           await search("order.id=7", "1")
           await page.keyboard.press("/")
           await page.keyboard.type('{"order":')

@@ -21,7 +21,7 @@ describe("the benchmark", () => {
             "--only",
             "nightshift,sql-limit,bare-disk",
             "--rows",
-            "enqueue,drain,tabs,uploads,cost,growth-10k,pods-2,queues-100,many-keys-1m",
+            "enqueue,drain,tabs,uploads,cost,growth-10k,pods-2,queues-100,many-keys-1m,executions,steps,executions-started,signal,sleepers",
             "--jobs",
             "200",
             "--rounds",
@@ -41,6 +41,8 @@ describe("the benchmark", () => {
           expect(stdout).toMatch(/round 1 +drain +nightshift +[\d.]+/)
           expect(stdout).toMatch(/round 1 +tabs +nightshift +[\d.]+ .*slowest page/)
           const { results } = JSON.parse(readFileSync(file, "utf8"))
+          expect(results.executions.nightshift).toMatchObject([{ executions: 67, client: expect.any(Number) }])
+          expect(results.sleepers.nightshift).toMatchObject([{ disk: expect.any(Number), wake: expect.any(Number) }])
           expect(results.tabs.nightshift).toMatchObject([{ refusals: [], tabs: 5 }])
           expect(readFileSync(join(dirname(file), "speed-growth.svg"), "utf8")).toContain("jobs/s")
           expect(readFileSync(join(dirname(file), "speed-scaling.svg"), "utf8")).toContain("Queues")

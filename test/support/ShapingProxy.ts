@@ -14,6 +14,8 @@ export interface Shape {
   readonly refuses?: boolean
   /** A message that contains this text is forwarded, and its connection closed before the reply returns. */
   readonly losesReplyTo?: string
+  /** A message that contains this text does not arrive, and neither does anything its connection sends after it. */
+  readonly swallows?: string
   /** The reply to a message that contains this text arrives this much later. */
   readonly delaysReplyTo?: { readonly text: string; readonly millis: number }
 }
@@ -21,7 +23,7 @@ export interface Shape {
 export interface ShapingProxy {
   readonly url: Redacted.Redacted
   readonly shape: (shape: Shape) => Effect.Effect<void>
-  /** How many connections it reset, and how many replies it lost. */
+  /** How many connections it reset or swallowed, and how many replies it lost. */
   readonly harmed: () => number
 }
 
@@ -51,6 +53,7 @@ export const make = (
         const number = connections
         let messages = 0
         let replyDelay = 0
+        let isSwallowed = false
         const reset = () => {
           harmed += 1
           client.resetAndDestroy()
@@ -66,7 +69,13 @@ export const make = (
         }
         client.on("data", (bytes) => {
           messages += 1
-          const { delaysReplyTo, losesReplyTo, resetsUpTo = 0 } = current
+          if (isSwallowed) return undefined
+          const { delaysReplyTo, losesReplyTo, resetsUpTo = 0, swallows } = current
+          if (swallows !== undefined && bytes.includes(swallows)) {
+            harmed += 1
+            isSwallowed = true
+            return undefined
+          }
           replyDelay = delaysReplyTo !== undefined && bytes.includes(delaysReplyTo.text) ? delaysReplyTo.millis : 0
           if (losesReplyTo !== undefined && bytes.includes(losesReplyTo)) {
             harmed += 1

@@ -1,7 +1,15 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 // A fresh clone has no recorded durations, and a slow file that starts last keeps one worker busy alone.
-const slow = [/MissionControl/, /\/journeys\//, /\/embedded\//, /\/scripts\//, /\/cli\//]
+const slow = [
+  /MissionControl/,
+  /\/journeys\//,
+  /\/(Environments|Examples|Compiled)/,
+  /\/embedded\//,
+  /\/cli\//,
+  /\/(Simulation|Queue(Pg|Memory)\.laws|UploadClients|Pooler|TransactionFaults)/,
+  /\/(handlers|http)\//
+]
 
 const rank = ({ moduleId }: TestSpecification) => {
   const index = slow.findIndex((pattern) => pattern.test(moduleId))

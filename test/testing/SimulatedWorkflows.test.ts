@@ -10,8 +10,9 @@ it.live(
   () =>
     Effect.gen(function* () {
       let stories = 0
-      for (let seed = 1; seed <= seeds; seed += 1) {
-        const report = yield* Simulation.run({ seed, workflows: true })
+      // Ten jobs of seed 4 are executions.
+      for (let seed = 4; seed < 4 + seeds; seed += 1) {
+        const report = yield* Simulation.run({ seed })
         expect(report.violations, Simulation.describe(report)).toEqual([])
         stories += report.jobs.filter(({ execution }) => execution !== undefined).length
       }

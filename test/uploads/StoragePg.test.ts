@@ -117,6 +117,43 @@ describe("files in the caller's transaction", () => {
   )
 })
 
+describe("content", () => {
+  /** Every byte value, over several reads. */
+  const content = Buffer.from(Array.from({ length: 5 * chunkBytes + 1 }, (_, n) => (n * 31 + (n >> 8)) & 0xff))
+  const large = { filename: "large", mimetype: "text/plain", content }
+
+  it.scopedLive("is readable inside the transaction that stores it", () =>
+    Effect.gen(function* () {
+      const storage = yield* Storage
+      const { transaction } = yield* Database
+      const pieces = yield* transaction(
+        Effect.gen(function* () {
+          const id = yield* storage.put(workspace, large)
+          return yield* Stream.runCollect((yield* storage.get(workspace, id)).content())
+        })
+      )
+      expect(Buffer.concat(Chunk.toReadonlyArray(pieces)).equals(content)).toBe(true)
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("ends with an error if the file is deleted meanwhile", () =>
+    Effect.gen(function* () {
+      const storage = yield* Storage
+      const { sql } = yield* Database
+      const id = yield* storage.put(workspace, large)
+      const stored = yield* storage.get(workspace, id)
+      let received = 0
+      const read = Stream.runForEach(stored.content(), (piece) => {
+        received += piece.length
+        return sql`delete from nightshift.upload_content where file_id = ${id}`
+      })
+      expect(yield* Effect.flip(read)).toMatchObject({ _tag: "UploadNotFound", id })
+      expect(received).toBeGreaterThan(0)
+      expect(received).toBeLessThan(content.length)
+    }).pipe(Effect.provide(house))
+  )
+})
+
 describe("the quota", () => {
   it.scopedLive("holds under concurrency", () =>
     Effect.gen(function* () {

@@ -137,3 +137,19 @@ it("a retried execution goes on from its failed step, though recorded steps foll
   const { rows } = await database.pool().query("select count(*)::int as n from booking where id = 'retried'")
   expect(rows[0].n).toBe(1)
 })
+
+it("a result that cannot be stored fails its step, and a run that lost its lease records nothing", async () => {
+  const order = workflow("refused", settings, async ({ id }, step) => {
+    if (id === "large")
+      return step.run("large", () => "x".repeat(70_000), { retries: 0 }).catch((error: Error) => error.message)
+    await step.run("late", async () => {
+      if (id === "lost") await order.cancel(id, { now: true, shift })
+    })
+  })
+  await using _ = await worker(shift, { handlers: [order], queues: { orders: 1 } })
+  await order.start({ id: "lost" }, { shift })
+  // One slot: this execution runs when the run that lost its lease is over.
+  await order.start({ id: "large" }, { shift })
+  expect(await order.result("large", { ...patience, shift })).toContain("65536 bytes")
+  expect(await order.show("lost", { shift })).toMatchObject({ status: "cancelled", steps: [] })
+})

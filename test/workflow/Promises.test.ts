@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { JobDeadError, StepFailedError, workflow } from "../../src/client/index.js"
+import { JobDeadError, Outcome, StepFailedError, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 
 // The promises that workflows make, on virtual time.
@@ -278,6 +278,16 @@ describe("a step that fails", () => {
     await shift.advance("11 minutes")
     expect(at).toEqual([0, 1, 11])
     expect(await order.result("A")).toEqual(["charge", "TypeError", "declined 3"])
+  })
+
+  it("says so if it throws an outcome that steps do not have", async () => {
+    const order = workflow("order", settings, async (_, step) =>
+      step.run("later", () => Promise.reject(Outcome.snooze("1h")), { retries: 0 })
+    )
+    await using shift = await testShift({ handlers: [order] })
+    const { id } = await order.start({ id: "A" })
+    await shift.drain()
+    expect((await shift.job(id)).lastError).toMatch(/A step cannot end with the outcome Snooze/)
   })
 
   it("refuses a result of more than 64 KiB with the limit", async () => {

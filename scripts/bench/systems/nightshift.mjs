@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import pg from "pg"
 import * as stock from "./nightshift-stock.mjs"
+import { openWorkflows } from "./nightshift-workflows.mjs"
 
 const face = new URL("../../../dist/index.js", import.meta.url)
 
@@ -149,6 +150,7 @@ const open = async (url) => {
     },
     received: async () =>
       Number((await pool.query("select count(*) from nightshift.job where kind = 'telegram.bench'")).rows[0].count),
+    workflows: () => openWorkflows(url),
     kept: async () =>
       Number((await pool.query("select count(*) from nightshift.job where status = 'done'")).rows[0].count),
     close: async () => {

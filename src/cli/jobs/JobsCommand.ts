@@ -12,6 +12,7 @@ import * as JobView from "../../http/jobs/JobView.js"
 import * as WhyView from "../../http/jobs/WhyView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
+import * as ExecutionTrace from "../../telemetry/tracing/ExecutionTrace.js"
 import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { UsageError } from "../Failure.js"
@@ -56,6 +57,13 @@ export const list = Command.make("list", listOptions, (given) =>
   }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("List jobs, newest first."))
 
+/** The trace of the job's runs, if it was enqueued with tracing. */
+const traceOf = (job: StoredJob): string | undefined => {
+  const sent = Option.getOrUndefined(TraceParent.ofMeta(job.meta))
+  if (sent === undefined || job.execution === undefined) return sent?.traceId
+  return ExecutionTrace.of(job.id).traceId
+}
+
 const details = (job: StoredJob, now: number): string => {
   const when = (millis: number | undefined) =>
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
@@ -77,7 +85,7 @@ const details = (job: StoredJob, now: number): string => {
     ["cancelling", when(job.cancelRequestedAt)],
     ["finished", when(job.finishedAt)],
     ["pod", job.pod],
-    ["trace", Option.getOrUndefined(TraceParent.ofMeta(job.meta))?.traceId],
+    ["trace", traceOf(job)],
     ["payload", JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],

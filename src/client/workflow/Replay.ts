@@ -1,3 +1,4 @@
+import type { Difference } from "../../queue/workflow/ChangedCode.js"
 import type { Step } from "../../queue/workflow/Execution.js"
 
 // Replay: the code of an execution runs again from its start, and gets the recorded results in the order in which it got
@@ -22,14 +23,6 @@ interface Held {
 
 /** Turns of the event loop without progress after which the code counts as stopped. */
 const quietTurns = 3
-
-/** What the code has not followed. */
-export interface Difference {
-  /** The recorded step that the code did not request. */
-  readonly recorded: string
-  /** What it requested instead, if anything. */
-  readonly requested: string | undefined
-}
 
 /** What a replay needs to know of the journal. Both lists are ordered by sequence. */
 export interface Recording {

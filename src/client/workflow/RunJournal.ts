@@ -1,4 +1,4 @@
-import { Effect, Exit, Runtime, Schedule } from "effect"
+import { Cause, Effect, Exit, Option, Runtime, Schedule } from "effect"
 import type { WaitKind } from "../../core/Suspension.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -14,6 +14,8 @@ export interface RunServices {
 
 /** The run lost its lease or must stop: nothing more is written. */
 export class Stopped extends Error {}
+
+const patience = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
 
 const isTagged = (error: unknown, tag: string) => (error as { readonly _tag?: string })._tag === tag
 
@@ -55,7 +57,7 @@ export class RunJournal {
   async patiently<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Promise<A> {
     const patient = Effect.retry(effect, {
       while: (error) => error._tag === "DatabaseUnavailable" && !this.isOver(),
-      schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+      schedule: patience
     })
     try {
       return await this.perform(patient)
@@ -148,12 +150,27 @@ export class RunJournal {
     }
   }
 
+  /** Records a step without a fiber if that is possible and the database is there. */
+  private recorded(step: NewStep): Promise<Recorded> {
+    const { record, recordSoon } = this.services.workflows
+    const { run } = this.execution
+    if (recordSoon === undefined) return this.patiently(record(run, step))
+    return new Promise((resolve, reject) =>
+      recordSoon(run, step, (exit) => {
+        if (Exit.isSuccess(exit)) return resolve(exit.value)
+        const error = Option.getOrUndefined(Cause.failureOption(exit.cause))
+        if (error?._tag === "DatabaseUnavailable") resolve(this.patiently(record(run, step)))
+        else reject(error === undefined || error._tag === "LeaseLost" ? new Stopped() : error)
+      })
+    )
+  }
+
   /** Records a result. What cannot be stored is a failure of the step that a retry would repeat. */
   async record(step: NewStep): Promise<Recorded> {
     if (this.isOver()) throw new Stopped()
     const { run } = this.execution
     try {
-      return await this.patiently(this.services.workflows.record(run, step))
+      return await this.recorded(step)
     } catch (error) {
       if (!isTagged(error, "InvalidStep")) throw error
       return this.patiently(this.services.workflows.record(run, { ...step, ...StepExit.ofError(error) }))

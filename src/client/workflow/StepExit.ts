@@ -33,7 +33,10 @@ export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
 
 /** The text of anything that was thrown. */
 export const textOf = (error: unknown): string => {
-  if (Outcome.isOutcome(error) && (error._tag === "Dead" || error._tag === "Retry")) return error.error
+  if (Outcome.isOutcome(error)) {
+    if (error._tag === "Dead" || error._tag === "Retry") return error.error
+    return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
+  }
   if (error instanceof Error) return error.message
   return Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
 }

@@ -9,8 +9,9 @@ import { fromCause, InvalidOptionError, ShiftError, TransactionError, textOf } f
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
 import type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./Step.js"
+import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
-import type { Attempts, WorkflowRun } from "./WorkflowRun.js"
+import type { WorkflowRun } from "./WorkflowRun.js"
 
 // The `step` argument of a workflow: each method describes one kind of step to the run.
 

@@ -1,17 +1,16 @@
-import { type Clock, Duration, Effect, Fiber, Runtime } from "effect"
-import * as Backoff from "../../core/Backoff.js"
-import { decode } from "../../core/DurationText.js"
+import type { Clock, Runtime } from "effect"
 import * as Outcome from "../../core/Outcome.js"
-import { faultOfText, faultOfWait } from "../../core/Storable.js"
+import { faultOfText } from "../../core/Storable.js"
 import * as Suspension from "../../core/Suspension.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
-import type { Deferred, NewStep, StepKind } from "../../queue/workflow/Execution.js"
-import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
-import { backoffOf } from "../JobDefinition.js"
+import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
+import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
-import { type Difference, Replay, type Stored } from "./Replay.js"
+import { type OnWait, OpenWaits } from "./OpenWaits.js"
+import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
+import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
@@ -21,19 +20,6 @@ import * as StepExit from "./StepExit.js"
 /** Waits that end sooner than this, in milliseconds, are waited for in the slot. */
 export const holdFor = 100
 
-/** How long an execution waits before the changed code is tried again: other code may have been deployed. */
-const changedPause = Duration.toMillis("10 minutes")
-
-const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
-const usualRetries = 3
-
-interface OpenWait {
-  readonly wait: Suspension.Wait
-  readonly onDue: (() => void) | undefined
-  readonly onCompleted: ((deferred: Deferred) => void) | undefined
-  timer?: Fiber.RuntimeFiber<void>
-}
-
 interface Undo {
   readonly step: string
   readonly sequence: number
@@ -41,42 +27,20 @@ interface Undo {
   readonly options: StepOptions<unknown>
 }
 
-/** A step as it goes on: what runs it, and what to do with its result. */
-export interface Attempts {
-  readonly name: string
-  readonly kind: StepKind
-  readonly options: StepOptions<never>
-  /** False for an undo: it may wait itself, so that it does not keep the execution from being suspended. */
-  readonly counts?: boolean
-  /** Runs the code and records its success: by the promise, or by the effect in a transaction. */
-  readonly perform: (
-    context: StepContext,
-    record: (stored: Stored) => Promise<Recorded>,
-    recordInside: (stored: Stored) => Effect.Effect<Recorded, RecordError>
-  ) => Promise<Recorded>
-  readonly settle: (stored: Stored, sequence: number) => void
-}
-
-interface Tries extends Attempts {
-  /** Attempts up to this one do not count as retries. */
-  readonly from: number
-}
-
-type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.record>>
-
-export class WorkflowRun {
+export class WorkflowRun implements AttemptHost {
   readonly journal: RunJournal
-  private readonly controller = new AbortController()
+  private controller: AbortController | undefined
   private replay: Replay | undefined
-  private readonly open = new Map<string, OpenWait>()
+  private readonly waits: OpenWaits
+  private readonly attempts = new StepAttempts(this)
   private readonly bodies = new Set<Promise<unknown>>()
   private readonly undos: Array<Undo> = []
   /** The step that is being undone. */
-  private undoing: string | undefined
+  undoing: string | undefined
   private isUndoing = false
   private failure: { readonly error: unknown } | undefined
   private running = 0
-  private isOver = false
+  isOver = false
   private isChecking = false
   private end: (result: unknown) => void = () => {}
   private fault: (error: unknown) => void = () => {}
@@ -84,11 +48,12 @@ export class WorkflowRun {
   constructor(
     readonly execution: ClaimedExecution,
     services: RunServices,
-    private readonly runtime: Runtime.Runtime<never>,
+    runtime: Runtime.Runtime<never>,
     private readonly clock: Clock.Clock,
     private readonly isFirst: boolean
   ) {
     this.journal = new RunJournal(execution, services, runtime, () => this.isOver)
+    this.waits = new OpenWaits(runtime, () => this.now())
   }
 
   now(): number {
@@ -124,9 +89,8 @@ export class WorkflowRun {
 
   private close(): void {
     this.isOver = true
-    for (const { timer } of this.open.values()) if (timer !== undefined) this.fork(Fiber.interrupt(timer))
-    this.open.clear()
-    this.controller.abort()
+    this.waits.clear()
+    this.controller?.abort()
   }
 
   /** Ends the run. Steps that lost a race and still run are aborted, and awaited. */
@@ -143,19 +107,10 @@ export class WorkflowRun {
     else this.fault(error)
   }
 
-  private fork<A, E>(effect: Effect.Effect<A, E>): Fiber.RuntimeFiber<A, E> {
-    return Runtime.runFork(this.runtime)(effect)
-  }
-
   /** Reads the waits again, and ends those that are complete. */
   async refresh(): Promise<void> {
     await this.journal.refresh()
-    for (const [key, open] of [...this.open]) {
-      const deferred = this.journal.deferred(open.wait.kind, open.wait.name)
-      if (deferred?.completedAt === undefined || open.onCompleted === undefined) continue
-      this.unblock(key)
-      open.onCompleted(deferred)
-    }
+    this.waits.complete(({ kind, name }) => this.journal.deferred(kind, name))
   }
 
   /**
@@ -226,7 +181,7 @@ export class WorkflowRun {
   }
 
   /** Steps inside an undo belong to it. */
-  private kindOf(kind: StepKind): StepKind {
+  kindOf(kind: StepKind): StepKind {
     return this.undoing === undefined ? kind : "undo"
   }
 
@@ -237,7 +192,7 @@ export class WorkflowRun {
     const body = act().then(
       () => {
         this.running -= weight
-        if (this.open.size > 0 || this.isUndoing || this.execution.cancelled) this.check()
+        if (!this.waits.isEmpty || this.isUndoing || this.execution.cancelled) this.check()
       },
       (error: unknown) => this.fail(error)
     )
@@ -247,95 +202,22 @@ export class WorkflowRun {
     void body.then(() => this.bodies.delete(body))
   }
 
-  /** Waits. `onDue` is called at its instant, `onCompleted` if the wait turns out to be complete. */
-  block(wait: Suspension.Wait, on: Pick<OpenWait, "onDue" | "onCompleted">): void {
-    const key = `${wait.kind} ${wait.name}`
-    this.open.set(key, { wait, ...on })
+  /** Waits for something. */
+  block(wait: Suspension.Wait, on: OnWait): void {
+    this.waits.add(wait, on)
     this.check()
   }
 
-  /** Times the waits in this process, because the execution is not suspended now. */
-  private arm(): void {
-    for (const [key, open] of this.open) {
-      const { onDue, timer, wait } = open
-      if (wait.dueAt === undefined || onDue === undefined || timer !== undefined) continue
-      const due = Effect.sync(() => {
-        if (this.isOver || this.open.get(key) !== open) return
-        this.open.delete(key)
-        onDue()
-      })
-      open.timer = this.fork(Effect.zipRight(Effect.sleep(Math.max(0, wait.dueAt - this.now())), due))
-    }
-  }
-
-  private unblock(key: string): void {
-    const open = this.open.get(key)
-    this.open.delete(key)
-    if (open?.timer !== undefined) this.fork(Fiber.interrupt(open.timer))
-  }
-
-  /** Runs a step with its retries. The delays between attempts are waits like others. */
+  /** Runs a step with its retries. */
   attempt(given: Attempts): void {
-    const before = this.journal.attemptsOf(given.name)
-    const last = before.at(-1)
-    const next = (last?.attempt ?? 0) + 1
-    // A reopened step has all its retries again.
-    const from = before.findLast(({ reopenedAt }) => reopenedAt !== undefined)?.attempt ?? 0
-    const tries = { ...given, from }
-    if (last?.retryAt === undefined || last.retryAt <= this.now()) this.tryOnce(tries, next)
-    else this.retryLater(tries, next, last.retryAt)
+    this.attempts.run(given)
   }
 
-  private retryLater(given: Tries, attempt: number, dueAt: number): void {
-    this.block(
-      { kind: "retry", name: given.name, dueAt },
-      { onDue: () => this.tryOnce(given, attempt), onCompleted: undefined }
-    )
-  }
-
-  private tryOnce(given: Tries, attempt: number): void {
-    const startedAt = this.now()
-    const { journal } = this
-    const idempotencyKey = journal.idempotencyKey(given.name, this.undoing)
-    const step = { name: given.name, kind: this.kindOf(given.kind), attempt, startedAt }
-    const context = { idempotencyKey, attempt, signal: this.controller.signal }
-    this.busy(async () => {
-      let sequence: number | undefined
-      const place = () => (sequence ??= journal.sequenceOf(given.name))
-      const record = (stored: Stored & { readonly retryAt?: number | undefined }) =>
-        journal.record({ ...step, sequence: place(), ...stored })
-      const recordInside = (stored: Stored) =>
-        Effect.suspend(() =>
-          journal.services.workflows.record(this.execution.run, { ...step, sequence: place(), ...stored })
-        )
-      let stored: Recorded
-      let retryAt: number | undefined
-      try {
-        stored = await given.perform(context, record, recordInside)
-      } catch (error) {
-        // An interrupted step has not failed.
-        if (this.isOver || error instanceof Stopped) throw new Stopped()
-        retryAt = this.retryOf(given.options, error, attempt - given.from)
-        const failed = StepExit.ofError(error)
-        stored = await record(retryAt === undefined ? failed : { ...failed, outcome: "retrying", retryAt })
-      }
-      const turn = place()
-      if (retryAt === undefined) {
-        journal.deliver(turn, () => given.settle(stored, turn))
-      } else {
-        journal.deliver(turn, () => {})
-        this.retryLater(given, attempt + 1, retryAt)
-      }
-    }, given.counts)
-  }
-
-  /** When a failed attempt is repeated; undefined if it was the last. */
-  private retryOf(options: StepOptions<never>, error: unknown, attempt: number): number | undefined {
-    const { backoff, retries = usualRetries } = options
-    if (attempt > retries || (Outcome.isOutcome(error) && error._tag === "Dead")) return undefined
-    const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
-    const wait = asked ?? (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)
-    return this.now() + Duration.toMillis(faultOfWait(wait) === undefined ? wait : decode("10 minutes"))
+  /** The signal of all steps. Made when one reads it: most do not, and an abort costs as much as a step. */
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController()
+    if (this.isOver) this.controller.abort()
+    return this.controller.signal
   }
 
   /** Registers the undo of a step that is done. */
@@ -364,7 +246,7 @@ export class WorkflowRun {
   /** Stops the code, lets running steps end, and undoes the steps that are done, the last one first. */
   private undoAll(): void {
     this.isUndoing = true
-    for (const key of [...this.open.keys()]) this.unblock(key)
+    this.waits.clear()
     this.check()
   }
 
@@ -415,14 +297,9 @@ export class WorkflowRun {
     return Outcome.dead([StepExit.textOf(this.failure.error), ...notUndone].join("; "))
   }
 
-  private changed({ recorded, requested }: Difference): void {
-    const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
-    const error = `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, use step.patched, or fork the execution.`
-    this.suspend([{ kind: "changed", name: recorded, dueAt: this.now() + changedPause }], error)
-  }
-
-  private suspend(waits: ReadonlyArray<Suspension.Wait>, error?: string): void {
-    this.finish(Suspension.make({ woken: this.journal.woken, waits, error }))
+  private changed(difference: ChangedCode.Difference): void {
+    const advice = "use step.patched, or fork the execution"
+    this.finish(ChangedCode.suspension(difference, this.journal.woken, this.now(), advice))
   }
 
   /** Looks in the next turn of the event loop whether the code can go on. */
@@ -440,7 +317,7 @@ export class WorkflowRun {
     const state = this.isUndoing ? "still" : this.replay.turn()
     if (state === "wait") this.check()
     else if (state !== "still") this.changed(state)
-    else if (this.running > 0) this.arm()
+    else if (this.running > 0) this.waits.arm()
     else if (this.execution.cancelled && !this.isUndoing) this.undoAll()
     else if (this.isUndoing && this.undoing === undefined) this.undoNext()
     else this.waitForAll()
@@ -448,11 +325,11 @@ export class WorkflowRun {
 
   /** Nothing runs: suspends the execution, unless it goes on in a moment. */
   private waitForAll(): void {
-    const waits = [...this.open.values()].map(({ wait }) => wait)
+    const waits = this.waits.all
     // Without a wait, the code awaits something of its own.
     if (waits.length === 0) return
     const isSoon = waits.some(({ dueAt }) => dueAt !== undefined && dueAt <= this.now() + holdFor)
-    if (isSoon) this.arm()
-    else this.suspend(waits)
+    if (isSoon) this.waits.arm()
+    else this.finish(Suspension.make({ woken: this.journal.woken, waits }))
   }
 }

@@ -22,8 +22,8 @@ interface Circumstances {
   readonly curve: () => Backoff.Backoff | undefined
 }
 
-/** Delay of a job that this pod cannot run, so that another pod can claim it. */
-const elsewhere = Duration.seconds(30)
+/** Longest delay of a job that this pod cannot run, so that another pod can claim it. */
+const longestElsewhere = Duration.seconds(30)
 /** A job is dead if no pod had a handler for its kind for this long. */
 const patienceForKind = Duration.hours(24)
 /** Delay of a throttled job without a specified one. */
@@ -183,7 +183,7 @@ export const ofUnstarted = (job: ClaimedJob): End =>
  */
 export const ofUnknown = (why: string, { now }: Circumstances): End =>
   End.Again({
-    runAt: now + Duration.toMillis(elsewhere),
+    runAt: now + Duration.toMillis(longestElsewhere),
     counted: false,
     error: why,
     remember: undefined,

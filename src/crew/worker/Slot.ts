@@ -14,6 +14,7 @@ import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as DatabaseFailure from "./DatabaseFailure.js"
+import type { FailureLog } from "./FailureLog.js"
 import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
@@ -54,6 +55,7 @@ export interface SlotContext<R> {
   readonly transactions: typeof Transactions.Service
   readonly finalizer: typeof Finalizer.Service
   readonly metrics: JobMetrics
+  readonly failures: FailureLog
   /** Usually undefined. */
   readonly tracer: Tracer.Tracer | undefined
   readonly clock: Clock.Clock
@@ -208,12 +210,17 @@ export const conclude = <R>(
   unanswered?: ReadonlyArray<AttemptEnd>
 ): Effect.Effect<void> => {
   const over = context.clock.unsafeCurrentTimeMillis()
-  return write(context, context.metrics.ended(run.job, masked(context, run.job, end), run.began, over, unanswered))
+  const shown = masked(context, run.job, end)
+  const written = write(context, context.metrics.ended(run.job, shown, run.began, over, unanswered))
+  return end._tag === "Done" ? written : Effect.zipLeft(written, context.failures.of(run.job, shown, over))
 }
 
 /** Passes the result of an unstarted job to the finalizer. */
-export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> =>
-  write(context, context.metrics.unstarted(job, masked(context, job, end)))
+export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> => {
+  const shown = masked(context, job, end)
+  const written = write(context, context.metrics.unstarted(job, shown))
+  return Effect.zipLeft(written, context.failures.of(job, shown, context.clock.unsafeCurrentTimeMillis()))
+}
 
 const masked = <R>({ maskText }: SlotContext<R>, { payload }: ClaimedJob, end: End): End =>
   end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }

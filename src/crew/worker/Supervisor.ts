@@ -16,6 +16,7 @@ import { CrewConfig } from "../CrewConfig.js"
 import type { Pod } from "../Pod.js"
 import * as Claimer from "./Claimer.js"
 import { Deadlines } from "./Deadlines.js"
+import { FailureLog } from "./FailureLog.js"
 import { Finalizer } from "./Finalizer.js"
 import * as JobMetrics from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
@@ -107,6 +108,7 @@ export const start = <R>(
       transactions: yield* Transactions,
       finalizer: yield* Finalizer,
       metrics: JobMetrics.make(yield* Tally, name, tracer),
+      failures: new FailureLog(),
       tracer,
       clock,
       chance: () => jitter.number(),

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks"
+import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
 import { useNews, type Warning } from "./Live"
 import { podName } from "./PodNames"
@@ -88,6 +89,26 @@ const ofGroups = (groups: ReadonlyArray<Group>, now: number): ReadonlyArray<Item
   })
 }
 
+/** Retrying jobs of one kind that count as a failing kind. */
+const manyRetries = 10
+
+/** Kinds of which many jobs failed and will be retried: their jobs are not dead yet. */
+const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Item> => {
+  const kinds = [...new Set(retrying.map(({ kind }) => kind))]
+  return kinds.flatMap((kind) => {
+    const jobs = retrying.filter((job) => job.kind === kind)
+    if (jobs.length < manyRetries) return []
+    const [line = ""] = (jobs.find(({ lastError }) => lastError !== null)?.lastError ?? "").split("\n")
+    const more = retrying.length >= mostRetries ? "+" : ""
+    return [
+      {
+        text: `${jobs.length}${more} ${kind} jobs failed and wait for a retry${line === "" ? "." : `: ${line}`}`,
+        href: to("retries", { kind })
+      }
+    ]
+  })
+}
+
 const ofUploads = ({ stuck }: UploadsOverview): ReadonlyArray<Item> =>
   stuck.map(({ files, waitingSeconds, workspace }) => ({
     text: `${files} ${files === 1 ? "file" : "files"} of workspace ${workspace} wait to be fetched, for ${span(waitingSeconds)}.`,
@@ -107,7 +128,13 @@ const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Item> => {
 
 const remembered = "attention"
 
-/** Lists what needs attention. The first line is always there, so that a new warning does not move the charts. */
+/** Lines that are always shown. */
+const alwaysShown = 3
+
+/** Newest retrying jobs to look at. */
+const mostRetries = 100
+
+/** Lists what needs attention, the first lines in any case. */
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
   const { offline, pods, warnings } = useNews()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
@@ -115,11 +142,17 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
   const uploads = useResource<UploadsOverview>("uploads", { every: nowAndThen })
   const database = useResource<DatabaseHealth>("metrics/database", { every: nowAndThen })
   const running = useResource<JobPage>(runningPath(), { every: 10_000 })
+  const retrying = (queues ?? []).reduce((sum, { counts }) => sum + counts.retrying, 0)
+  const retries = useResource<JobPage>(
+    retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: mostRetries })}`,
+    { every: nowAndThen }
+  )
   const items = [
     ...ofWarnings(warnings ?? []),
     ...(pods === undefined || running.data === undefined ? [] : ofLostPods(pods, running.data.jobs)),
     ...ofQueues(queues ?? []),
     ...ofGroups(groups.data?.groups ?? [], Date.now()),
+    ...(retrying < manyRetries ? [] : ofRetries(retries.data?.jobs ?? [])),
     ...(uploads.data === undefined ? [] : ofUploads(uploads.data)),
     ...(database.data === undefined ? [] : ofDatabase(database.data))
   ]
@@ -127,8 +160,7 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
     localStorage.setItem(remembered, open ? "closed" : "open")
     setOpen(!open)
   }
-  const [first, ...others] = items
-  if (first === undefined || offline) {
+  if (items.length === 0 || offline) {
     const words = offline ? "Disconnected: warnings are unknown" : "Loading warnings…"
     const isKnown = !offline && warnings !== undefined && queues !== undefined && groups.data !== undefined
     return (
@@ -137,25 +169,24 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
       </div>
     )
   }
+  const shown = open ? items : items.slice(0, alwaysShown)
+  const hidden = items.length - alwaysShown
   return (
     <section class="notice warning" aria-label="Needs attention">
-      <div class="attention">
-        <a class="cut" href={first.href}>
-          {first.text}
-        </a>
-        {others.length === 0 ? null : (
-          <button type="button" class="link" aria-expanded={open} onClick={turn}>
-            {open ? "Show less" : `Show ${others.length} more`}
-          </button>
-        )}
-      </div>
-      {open
-        ? others.map(({ href, text }) => (
-            <div key={text}>
-              <a href={href}>{text}</a>
-            </div>
-          ))
-        : null}
+      <ul class="attention">
+        {shown.map(({ href, text }) => (
+          <li key={text}>
+            <a class={open ? "" : "cut"} href={href} title={text}>
+              {text}
+            </a>
+          </li>
+        ))}
+      </ul>
+      {hidden <= 0 ? null : (
+        <button type="button" class="link" aria-expanded={open} onClick={turn}>
+          {open ? "Show less" : `Show ${hidden} more`}
+        </button>
+      )}
     </section>
   )
 }

@@ -49,7 +49,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
       <input
         value={fields[field]}
         placeholder={hint}
-        onInput={(event) => setFields({ ...fields, [field]: event.currentTarget.value })}
+        onInput={({ currentTarget: { value } }) => setFields((now) => ({ ...now, [field]: value }))}
         {...more}
       />
     </label>
@@ -66,10 +66,10 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
           onChange={(payload) => setFields((now) => ({ ...now, payload }))}
         />
         <div class="fields">
-          {text("queue", "Queue", "of the kind", { list: "served-queues" })}
+          {text("queue", "Queue", "default of the kind", { list: "served-queues" })}
           {text("delay", "Start after", "now, or 30s, 5m, 2d")}
           {text("priority", "Priority (lower runs first)", "0", { type: "number" })}
-          {text("maxAttempts", "Maximum attempts", "of the kind", { type: "number", min: 1 })}
+          {text("maxAttempts", "Maximum attempts", "default of the kind", { type: "number", min: 1 })}
           {text("dedupe", "Dedupe key", "none")}
         </div>
         <datalist id="served-queues">

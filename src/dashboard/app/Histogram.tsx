@@ -4,8 +4,9 @@ import type { Durations } from "./Views"
 // How long attempts took, as bars of half an octave each: the axis is logarithmic.
 
 const height = 120
-const pitch = 22
-const bar = 18
+/** Width of a bar with its gap: more if there are few bars. */
+const pitchOf = (bars: number) => Math.max(22, Math.min(48, Math.floor(440 / bars)))
+const gap = 4
 
 /** All bins from the first to the last, including empty ones. */
 const filled = (bins: Durations["bins"]): Durations["bins"] => {
@@ -24,6 +25,8 @@ const filled = (bins: Durations["bins"]): Durations["bins"] => {
 export const Histogram = ({ of: { bins, processing } }: { readonly of: Durations }) => {
   const drawn = filled(bins)
   if (drawn.length === 0) return <p class="quiet">No attempt ended in this range.</p>
+  const pitch = pitchOf(drawn.length)
+  const bar = pitch - gap
   const most = Math.max(...drawn.map(({ count }) => count))
   const width = Math.max(240, drawn.length * pitch)
   const holds = (seconds: number | null) => drawn.findIndex(({ to }) => seconds !== null && seconds <= to * 1.001)
@@ -32,7 +35,7 @@ export const Histogram = ({ of: { bins, processing } }: { readonly of: Durations
     return place === -1 ? [] : [{ name, x: place * pitch + bar / 2 }]
   })
   // Labels at every second edge need room for six characters.
-  const every = drawn.length > 14 ? 4 : 2
+  const every = pitch >= 44 ? 1 : drawn.length > 14 ? 4 : 2
   return (
     <div class="histogram">
       <svg

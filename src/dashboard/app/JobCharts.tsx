@@ -4,7 +4,7 @@ import { Chart } from "./parts/Chart"
 import { Shown } from "./parts/Notice"
 import type { Range } from "./parts/Range"
 import { measured, shortSpan } from "./parts/Time"
-import { useResource } from "./Resource"
+import { type Resource, useResource } from "./Resource"
 import { brief, type Series } from "./Views"
 
 /** Seconds. Younger buckets have too few samples to show. */
@@ -27,19 +27,21 @@ const columns = (series: Series) => {
       {
         label: "enqueued",
         colour: "--pending",
+        dash: [6, 3],
         values: points.map(({ enqueued }, index) => perSecond(enqueued, index))
       },
       {
         label: "retried",
         colour: "--retrying",
+        dash: [2, 2],
         values: points.map(({ retried }, index) => perSecond(retried, index))
       },
       { label: "dead", colour: "--dead", values: points.map(({ dead }, index) => perSecond(dead, index)) }
     ],
     latency: [
       { label: "p50", colour: "--done", values: points.map(({ total }) => total.p50) },
-      { label: "p95", colour: "--retrying", values: points.map(({ total }) => total.p95) },
-      { label: "p99", colour: "--dead", values: points.map(({ total }) => total.p99) }
+      { label: "p95", colour: "--retrying", dash: [6, 3], values: points.map(({ total }) => total.p95) },
+      { label: "p99", colour: "--dead", dash: [2, 2], values: points.map(({ total }) => total.p99) }
     ]
   }
 }
@@ -49,10 +51,12 @@ const rateTick = (value: number) => (value < 10 ? String(Number(value.toPrecisio
 
 const rate = (value: number) => (value < 10 ? String(Math.round(value * 100) / 100) : brief(Math.round(value)))
 
-/** Throughput and latency charts of all jobs, of one queue or of one kind. */
-export const JobCharts = (props: { readonly queue?: string; readonly kind?: string; readonly range: Range }) => {
-  const { kind, queue, range } = props
-  const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, queue, kind })}`)
+/** The numbers of all jobs, of one queue or of one kind over time. */
+export const useSeries = (range: Range, of: { readonly queue?: string; readonly kind?: string } = {}) =>
+  useResource<Series>(`metrics/series${Api.query({ ...range.query, ...of })}`)
+
+/** Throughput and latency charts. */
+export const JobCharts = ({ range, series }: { readonly range: Range; readonly series: Resource<Series> }) => {
   const drawn = useMemo(() => (series.data === undefined ? undefined : columns(series.data)), [series.data])
   return (
     <Shown of={series}>
@@ -83,6 +87,7 @@ export const JobCharts = (props: { readonly queue?: string; readonly kind?: stri
               <div class="body">
                 <Chart
                   label="Latency"
+                  empty="No job ended in this range."
                   times={drawn.times}
                   lines={drawn.latency}
                   format={measured}

@@ -1,7 +1,7 @@
-import { useEffect, useId, useMemo, useRef } from "preact/hooks"
+import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks"
 import { lineOf, placeOf, withField, withValue } from "./JsonText"
 import { exampleOf, type Fault, faultsOf, fieldsOf } from "./PayloadSchema"
-import { useResource } from "./Resource"
+import { nowAndThen, useResource } from "./Resource"
 import type { Kind, Kinds } from "./Views"
 
 interface Marked extends Fault {
@@ -30,21 +30,34 @@ const marksOf = (text: string, schema: unknown): ReadonlyArray<Marked> => {
     return [{ path: [], message, choices: [], line: lineOf(text, from), from, to: from }]
   }
   if (schema === null || schema === undefined) return []
-  return faultsOf(schema, value).map((fault) => {
+  const marks = faultsOf(schema, value).map((fault) => {
     const place = placeOf(text, fault.path)
     return { ...fault, ...place, line: lineOf(text, place.from) }
   })
+  return marks.sort((a, b) => a.line - b.line)
 }
 
 const nameOf = (path: ReadonlyArray<string>) => (path.length === 0 ? "The payload" : path.join("."))
 
-/** The schema of a kind, if it is registered and has one. */
-const useSchema = (kind: string): unknown => {
-  const known = useResource<Kinds>("kinds")
+interface FoundSchema {
+  /** The schema; null if the kind declares none, undefined if it is not known. */
+  readonly schema: unknown
+  /** Why there is no schema to check against. */
+  readonly missing?: string
+}
+
+/** Finds the schema of a registered kind. Failed requests are repeated, so the schema may arrive late. */
+const useSchema = (kind: string): FoundSchema => {
+  const known = useResource<Kinds>("kinds", { every: nowAndThen })
   const isKnown = known.data?.kinds.some(({ name }) => name === kind) ?? false
   const path = isKnown ? `kinds/${encodeURIComponent(kind)}` : undefined
   const found = useResource<Kind>(path)
-  return found.path === path ? found.data?.schema : undefined
+  if (found.path === path && found.data !== undefined) return { schema: found.data.schema }
+  const refused = known.data === undefined ? known.refused : path === undefined ? undefined : found.refused
+  if (kind === "") return { schema: undefined }
+  if (refused !== undefined) return { schema: undefined, missing: `The schema could not be loaded: ${refused.message}` }
+  if (known.data === undefined || path !== undefined) return { schema: undefined, missing: "Loading the schema…" }
+  return { schema: undefined, missing: `${kind} is not registered; the payload is not checked.` }
 }
 
 /** A JSON text field that checks what is typed against the schema of a kind, and offers its fields. */
@@ -57,13 +70,15 @@ export const PayloadEditor = (props: {
 }) => {
   const { fills = false, kind, onChange, value } = props
   const id = useId()
-  const schema = useSchema(kind)
+  const { missing, schema } = useSchema(kind)
   const field = useRef<HTMLTextAreaElement>(null)
   const example = useMemo(() => (schema ? JSON.stringify(exampleOf(schema), null, 2) : undefined), [schema])
   const marks = useMemo(() => marksOf(value, schema), [value, schema])
   const lastExample = useRef<string | undefined>(undefined)
-  useEffect(() => {
-    if (fills && example !== undefined && (value.trim() === "{}" || value === lastExample.current)) onChange(example)
+  useLayoutEffect(() => {
+    // The text on screen decides, not the one of this render: the user may have typed since.
+    const typed = field.current?.value ?? value
+    if (fills && example !== undefined && (typed.trim() === "{}" || typed === lastExample.current)) onChange(example)
     lastExample.current = example
   }, [example])
   const payload = read(value).value
@@ -125,6 +140,7 @@ export const PayloadEditor = (props: {
           {schema !== null && schema !== undefined && marks.length === 0 ? (
             <li class="quiet">Fits the schema of {kind}.</li>
           ) : null}
+          {missing === undefined || marks.length > 0 ? null : <li class="quiet">{missing}</li>}
           {schema === null ? <li class="quiet">{kind} declares no schema; any JSON is accepted.</li> : null}
         </ul>
       </div>
@@ -150,7 +166,7 @@ export const PayloadEditor = (props: {
       {example === undefined || value === example ? null : (
         <div>
           <button type="button" class="link small" onClick={() => onChange(example)}>
-            Replace by an example
+            Replace with an example
           </button>
         </div>
       )}

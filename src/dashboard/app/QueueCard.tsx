@@ -1,12 +1,14 @@
 import { useState } from "preact/hooks"
+import * as Api from "./Api"
 import { PauseButton, useQueueChange } from "./PauseButton"
 import { Card, Fold } from "./parts/Card"
 import { rateText, Sparkline } from "./parts/Sparkline"
 import { Age, span } from "./parts/Time"
 import { QueueForm } from "./QueueForm"
+import { useResource } from "./Resource"
 import { to } from "./Route"
 import { useMayAct } from "./Session"
-import { brief, type Queue, type QueueSeries, stateCount } from "./Views"
+import { type AuditEntry, brief, type Queue, type QueueSeries, stateCount } from "./Views"
 
 /** Share of the queue's workers that are busy. */
 export const Utilisation = ({ queue }: { readonly queue: Queue }) => {
@@ -37,6 +39,28 @@ export const QueueChips = ({ queue }: { readonly queue: Queue }) => (
     )}
   </>
 )
+
+const isPaused = (settings: unknown) =>
+  typeof settings === "object" && settings !== null && "paused" in settings && settings.paused === true
+
+/** Who paused a queue, when and why: what an operator asks before resuming it. */
+const PausedBy = ({ queue }: { readonly queue: string }) => {
+  const query = { act: "queue.change", target: queue }
+  const { data } = useResource<{ entries: ReadonlyArray<AuditEntry> }>(`audit${Api.query({ ...query, limit: 20 })}`)
+  const entry = data?.entries.find(({ after, before }) => isPaused(after) && !isPaused(before))
+  return (
+    <div class="warning" role="status">
+      No job of this queue starts until it is resumed.{" "}
+      {entry === undefined ? null : (
+        <>
+          Paused <Age at={entry.at} /> by {entry.who}
+          {entry.reason === null ? ". No reason was given. " : `: ${entry.reason}. `}
+        </>
+      )}
+      <a href={to("audit", query)}>Changes of this queue</a>
+    </div>
+  )
+}
 
 /** State and settings of one queue. */
 export const QueueCard = (props: {
@@ -75,6 +99,7 @@ export const QueueCard = (props: {
         ) : null
       }
     >
+      {queue.paused ? <PausedBy queue={queue.name} /> : null}
       <div class="row figures">
         <span class="use">
           <Sparkline queue={queue.name} series={series} />
@@ -90,7 +115,7 @@ export const QueueCard = (props: {
       <div class="row figures">
         {(["pending", "scheduled", "retrying", "done", "dead", "cancelled"] as const).map((state) => (
           <a
-            class={queue.counts[state] === 0 ? "state none" : `state ${state}`}
+            class={`state ${state} ${queue.counts[state] === 0 ? "none" : ""}`}
             key={state}
             href={to("jobs", { queue: queue.name, state })}
           >

@@ -15,6 +15,87 @@ export interface Resource<A> {
 /** Poll interval in milliseconds for data that the server caches: corrects the last update even if no event follows. */
 export const nowAndThen = 30_000
 
+/** Milliseconds until a request that failed on the server's side is repeated, if nothing else repeats it. */
+const retryAfter = 5_000
+
+/** After a background request the next one waits this many times its duration, so that a slow server gets fewer. */
+const restFactor = 3
+
+const isVisible = () => document.visibilityState === "visible"
+
+const isTransient = ({ status }: Refused) => status === 0 || status >= 500
+
+const refusedOf = (error: unknown) =>
+  error instanceof Refused ? error : new Refused(0, "Broken", String(error), undefined)
+
+/**
+ * Sends the requests of one resource, one at a time. `load` replaces a running request. `refresh` never does: events may
+ * arrive faster than responses, and a page that aborts its request at every event would never show anything.
+ */
+const makeLoader = <A>(onData: (path: string, data: A) => void, onRefused: (refused: Refused) => void) => {
+  let path: string | undefined
+  let running: AbortController | undefined
+  let timer: number | undefined
+  let isDue = false
+  let restsUntil = 0
+  let loadedAt = 0
+
+  const stop = () => {
+    running?.abort()
+    running = undefined
+    clearTimeout(timer)
+    timer = undefined
+    isDue = false
+  }
+  const refreshIn = (milliseconds: number) => {
+    timer ??= window.setTimeout(send, milliseconds)
+  }
+  const refresh = () => {
+    if (path === undefined) return
+    const now = performance.now()
+    if (running !== undefined) isDue = true
+    else if (now < restsUntil) refreshIn(restsUntil - now)
+    else send()
+  }
+  const send = () => {
+    const asked = path
+    if (asked === undefined) return
+    stop()
+    const control = new AbortController()
+    running = control
+    const begun = performance.now()
+    const finish = (use: () => void) => {
+      if (control.signal.aborted) return
+      running = undefined
+      loadedAt = performance.now()
+      restsUntil = loadedAt + restFactor * (loadedAt - begun)
+      use()
+      if (isDue) refresh()
+    }
+    get<A>(asked, control.signal).then(
+      (data) => finish(() => onData(asked, data)),
+      (error: unknown) =>
+        finish(() => {
+          const refused = refusedOf(error)
+          onRefused(refused)
+          if (isTransient(refused)) refreshIn(retryAfter)
+        })
+    )
+  }
+  return {
+    load: (next: string) => {
+      path = next
+      send()
+    },
+    stop: () => {
+      stop()
+      path = undefined
+    },
+    refresh,
+    isOlderThan: (milliseconds: number) => performance.now() - loadedAt >= milliseconds
+  }
+}
+
 /** Loads a path and reloads it when the path or `pulse` changes, and every `every` milliseconds. */
 export const useResource = <A>(
   path: string | undefined,
@@ -24,32 +105,35 @@ export const useResource = <A>(
   const [refused, setRefused] = useState<Refused>()
   const [turn, setTurn] = useState(0)
   const { every, pulse } = options
-  const running = useRef<AbortController | undefined>(undefined)
+  const [loader] = useState(() =>
+    makeLoader<A>((path, data) => {
+      setAnswer({ path, data, at: Date.now() })
+      setRefused(undefined)
+    }, setRefused)
+  )
 
   useEffect(() => {
     if (path === undefined) return
-    running.current?.abort()
-    const control = new AbortController()
-    running.current = control
-    get<A>(path, control.signal).then(
-      (data) => {
-        if (control.signal.aborted) return
-        setAnswer({ path, data, at: Date.now() })
-        setRefused(undefined)
-      },
-      (error: unknown) => {
-        if (!control.signal.aborted)
-          setRefused(error instanceof Refused ? error : new Refused(0, "Broken", String(error), undefined))
-      }
-    )
-    return () => control.abort()
-  }, [path, turn, pulse])
+    loader.load(path)
+    return loader.stop
+  }, [path, turn])
+
+  const lastPulse = useRef(pulse)
+  useEffect(() => {
+    if (lastPulse.current !== pulse) loader.refresh()
+    lastPulse.current = pulse
+  }, [pulse])
 
   useEffect(() => {
     if (every === undefined) return
-    // Do not poll in a hidden tab.
-    const timer = setInterval(() => document.visibilityState === "visible" && setTurn((n) => n + 1), every)
-    return () => clearInterval(timer)
+    // A hidden tab does not poll, and catches up when it is shown.
+    const look = () => isVisible() && loader.isOlderThan(every) && loader.refresh()
+    const timer = setInterval(() => isVisible() && loader.refresh(), every)
+    document.addEventListener("visibilitychange", look)
+    return () => {
+      clearInterval(timer)
+      document.removeEventListener("visibilitychange", look)
+    }
   }, [every])
 
   const reload = useCallback(() => setTurn((n) => n + 1), [])

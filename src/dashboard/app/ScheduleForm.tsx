@@ -61,8 +61,9 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
     payload: JSON.stringify(schedule?.payload ?? {}, null, 2)
   })
   const [force, setForce] = useState(false)
+  const change = (changed: Partial<typeof fields>) => setFields((now) => ({ ...now, ...changed }))
   const set = (field: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
-    setFields({ ...fields, [field]: event.currentTarget.value })
+    change({ [field]: event.currentTarget.value })
 
   const save = async () => {
     const { cron, kind, name, overlap, timezone } = fields
@@ -110,9 +111,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
           <select
             name="missed"
             value={isLimit(fields.missed) ? "all" : fields.missed}
-            onChange={({ currentTarget: { value } }) =>
-              setFields({ ...fields, missed: value === "all" ? usualMissed : value })
-            }
+            onChange={({ currentTarget: { value } }) => change({ missed: value === "all" ? usualMissed : value })}
           >
             <option value="one">run once</option>
             <option value="none">skip</option>
@@ -139,7 +138,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
         fills={schedule === undefined}
         kind={fields.kind}
         value={fields.payload}
-        onChange={(payload) => setFields((now) => ({ ...now, payload }))}
+        onChange={(payload) => change({ payload })}
       />
       <ForceOption force={force} onChange={setForce} />
     </SaveForm>

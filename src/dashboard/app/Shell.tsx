@@ -51,10 +51,11 @@ const nextTheme = { auto: "light", light: "dark", dark: "auto" } as const
 
 const LiveButton = () => {
   const { link } = useNews()
-  const words = { live: "Live", paused: "Paused", away: "Reconnecting…" }
+  const words = { live: "Live", paused: "Paused", away: "Connecting…" }
   return (
     <button
       type="button"
+      class="live"
       aria-pressed={link === "paused"}
       onClick={() => pause(link !== "paused")}
       title="Pause live updates"

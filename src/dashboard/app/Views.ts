@@ -45,6 +45,17 @@ export type UploadedFile = typeof FileView.Encoded
 export type ExecutionSummary = typeof ExecutionSummaryView.Encoded
 export type Execution = typeof ExecutionView.Encoded
 
+export interface AuditEntry {
+  readonly id: string
+  readonly at: string
+  readonly who: string
+  readonly act: string
+  readonly target: string
+  readonly reason: string | null
+  readonly before: unknown
+  readonly after: unknown
+}
+
 export const states = ["scheduled", "retrying", "pending", "running", "done", "dead", "cancelled"] as const
 export type State = (typeof states)[number]
 

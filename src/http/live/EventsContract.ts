@@ -2,10 +2,24 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as OpenApi from "@effect/platform/OpenApi"
+import { Schema } from "effect"
+import { problem } from "../Contract.js"
+import * as WireText from "../WireText.js"
 
 export const group = HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("follow", "/events")
+    .setUrlParams(
+      Schema.Struct({
+        jobs: WireText.optional(
+          Schema.Literal("all", "none").annotations({
+            description:
+              "`none` leaves the jobs out of `snapshot` and `jobs`, for clients that load what they show when something changes. Default `all`."
+          })
+        )
+      }).annotations(WireText.strict)
+    )
     .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }))
+    .addError(problem(400))
     .annotateContext(
       OpenApi.annotations({
         description:

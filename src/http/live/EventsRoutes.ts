@@ -21,11 +21,11 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, n
   "events",
   (handlers) =>
     Effect.map(Live, (live) =>
-      handlers.handleRaw("follow", ({ request }) =>
+      handlers.handleRaw("follow", ({ request, urlParams: { jobs } }) =>
         request.method === "HEAD"
           ? Effect.succeed(HttpServerResponse.empty({ status: 200, headers }))
           : Caller.pipe(
-              Effect.flatMap(({ session }) => live.follow(session)),
+              Effect.flatMap(({ session }) => live.follow(session, { jobs: jobs !== "none" })),
               Effect.map((events) => HttpServerResponse.raw(events, { headers })),
               Problem.answered
             )

@@ -21,9 +21,18 @@ export const eventText = (name: string, id: number, data: unknown): string =>
 /** An SSE comment, which keeps proxies from closing an idle connection. */
 const heartbeat = ": \n\n"
 
+/** What a listener wants to receive. */
+export interface LiveOptions {
+  /** Whether `snapshot` and `jobs` contain jobs. */
+  readonly jobs: boolean
+}
+
 /** The response body of one live event stream. */
 export class LiveListener extends Readable {
-  constructor() {
+  constructor(
+    readonly session?: CallerSession,
+    readonly options: LiveOptions = { jobs: true }
+  ) {
     super({ highWaterMark: 64 * 1024 })
   }
 
@@ -59,7 +68,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
      * Returns a stream of server-sent events that starts with a snapshot. It ends when the process drains or the login
      * ends: at once for a logout in this process, within seconds for an expiry or a logout in another process.
      */
-    readonly follow: (session: CallerSession | undefined) => Effect.Effect<Readable, LiveRefused>
+    readonly follow: (session: CallerSession | undefined, options: LiveOptions) => Effect.Effect<Readable, LiveRefused>
     /** Ends all streams of this login. */
     readonly endSession: (secret: string) => Effect.Effect<void>
     readonly listeners: () => number
@@ -77,19 +86,20 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const snapshot = yield* LiveSnapshot.make
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
-      const listeners = new Map<LiveListener, CallerSession | undefined>()
+      const listeners = new Set<LiveListener>()
       let polling: Fiber.RuntimeFiber<void> | undefined
       let lastId = 0
       let lastSentAt = 0
       let lastCheck = 0
 
-      const sendAll = (text: string, now: number) => {
+      /** Sends one text to all listeners, or another one to those without jobs. */
+      const sendAll = (now: number, text: string, withoutJobs = text) => {
         lastSentAt = now
-        for (const listener of listeners.keys()) listener.send(text)
+        for (const listener of listeners) listener.send(listener.options.jobs ? text : withoutJobs)
       }
 
       const endSession = (secret: string) => {
-        for (const [listener, session] of listeners) if (session?.secret === secret) listener.finish()
+        for (const listener of listeners) if (listener.session?.secret === secret) listener.finish()
       }
 
       /** Checks each login once for all its tabs. A database failure does not end the streams. */
@@ -97,7 +107,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         const now = yield* Clock.currentTimeMillis
         if (now - lastCheck < checkEvery) return
         lastCheck = now
-        const sessions = [...listeners.values()].flatMap((session) => (session === undefined ? [] : [session]))
+        const sessions = [...listeners].flatMap(({ session }) => (session === undefined ? [] : [session]))
         const distinct = new Map(sessions.map((session) => [session.secret, session.lasts]))
         for (const [secret, lasts] of distinct) {
           if (!(yield* Effect.orElseSucceed(lasts, () => true))) endSession(secret)
@@ -110,9 +120,10 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         const now = yield* Clock.currentTimeMillis
         for (const [name, data] of Object.entries(change)) {
           lastId += 1
-          sendAll(eventText(name, lastId, data), now)
+          const text = eventText(name, lastId, data)
+          sendAll(now, text, name === "jobs" ? eventText(name, lastId, {}) : text)
         }
-        if (now - lastSentAt >= heartbeatEvery) sendAll(heartbeat, now)
+        if (now - lastSentAt >= heartbeatEvery) sendAll(now, heartbeat)
       })
 
       const loop = single({
@@ -137,28 +148,33 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       }
 
       const endAll = Effect.sync(() => {
-        for (const listener of listeners.keys()) listener.finish()
+        for (const listener of listeners) listener.finish()
       })
       yield* Effect.forkScoped(Effect.zipRight(lifecycle.untilDraining, endAll))
       yield* Effect.addFinalizer(() => endAll)
 
-      const join = (session: CallerSession | undefined): Effect.Effect<Readable, LiveRefused> =>
+      const snapshotFor = ({ jobs: isWanted }: LiveOptions) => {
+        const { jobs, sampled, ...rest } = snapshot.current()
+        return isWanted ? { ...rest, jobs, sampled } : rest
+      }
+
+      const join = (session: CallerSession | undefined, options: LiveOptions): Effect.Effect<Readable, LiveRefused> =>
         Effect.gen(function* () {
           if (yield* lifecycle.draining) return yield* new LiveRefused({ reason: "this process is shutting down" })
           if (listeners.size >= most)
             return yield* new LiveRefused({ reason: `the limit of ${most} streams (LIVE_LISTENERS) is reached` })
           yield* startPolling
           // The last other listener may have left meanwhile and stopped the loop.
-          if (polling === undefined) return yield* join(session)
-          const listener = new LiveListener()
-          listeners.set(listener, session)
+          if (polling === undefined) return yield* join(session, options)
+          const listener = new LiveListener(session, options)
+          listeners.add(listener)
           listener.once("close", () => leave(listener))
-          listener.send(eventText("snapshot", lastId, snapshot.current()))
+          listener.send(eventText("snapshot", lastId, snapshotFor(options)))
           return listener
         })
 
       return {
-        follow: (session) => turn.withPermits(1)(join(session)),
+        follow: (session, options) => turn.withPermits(1)(join(session, options)),
         endSession: (secret) => Effect.sync(() => endSession(secret)),
         listeners: () => listeners.size
       }

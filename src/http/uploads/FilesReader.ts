@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http"
-import { Effect, Either } from "effect"
+import { Duration, Effect, Either } from "effect"
+import { steadyMillis } from "../../core/ChangeWatch.js"
 import type { UploadId, Workspace } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { Draft, WholeDraft } from "../../uploads/Draft.js"
@@ -85,19 +86,23 @@ const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Rea
       current = { draft, filename: facts.filename }
     })
 
+  const refusalOf = (filename: string, others: number): RequestTooLarge | QuotaExceeded | undefined => {
+    if (size > config.maxRequest) return new RequestTooLarge({ filename, size, max: config.maxRequest })
+    // Count concurrent uploads of the workspace before they are published: their chunks already take space in the
+    // database.
+    return kept + others + size > config.quota
+      ? new QuotaExceeded({ workspace, kept: kept + others, size, max: config.quota })
+      : undefined
+  }
+
+  // Runs for every piece of a body, hence no generator.
   const append = (bytes: Buffer) =>
-    Effect.gen(function* () {
-      if (current === undefined) return
+    Effect.suspend((): Effect.Effect<void, Refusal> => {
+      if (current === undefined) return Effect.void
       const { draft, filename } = current
       size += bytes.length
-      const others = onContent(bytes.length) - size
-      yield* draft.append(bytes)
-      if (size > config.maxRequest) return yield* new RequestTooLarge({ filename, size, max: config.maxRequest })
-      // Count concurrent uploads of the workspace before they are published: their chunks already take space in the
-      // database.
-      if (kept + others + size > config.quota) {
-        return yield* new QuotaExceeded({ workspace, kept: kept + others, size, max: config.quota })
-      }
+      const refusal = refusalOf(filename, onContent(bytes.length) - size)
+      return refusal === undefined ? draft.append(bytes) : Effect.zipRight(draft.append(bytes), Effect.fail(refusal))
     })
 
   const end = Effect.gen(function* () {
@@ -119,25 +124,43 @@ const makeFiles = ({ config, kept, onBegun, onContent, storage, workspace }: Rea
 export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<ReadonlyArray<WholeDraft>, Refusal> =>
   Effect.gen(function* () {
     const { boundary, config } = reading
+    const clock = yield* Effect.clock
     const parser = new MultipartParser(boundary)
     const files = makeFiles(reading)
     const mostBytes = config.maxRequest + overheadBytes
-    const next = Effect.timeoutFail(Body.next(source), {
-      duration: config.stallTimeout,
-      onTimeout: () =>
-        new RequestTimedOut({
-          message: "The upload stalled: no data arrived within UPLOADS_STALL_TIMEOUT. Send it again."
-        })
+    let waitingSince: number | undefined
+    const next = Effect.suspend(() => {
+      waitingSince = steadyMillis(clock)
+      return Body.next(source)
     })
-    let bytes = 0
-    for (let piece = yield* next; piece !== undefined; piece = yield* next) {
-      bytes += piece.length
-      if (bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
-      const events = parser.write(piece)
-      if (Either.isLeft(events)) return yield* malformed(events.left)
-      for (const event of events.right) yield* files.take(event)
-    }
-    if (!parser.isOver) return yield* malformed("the closing boundary is missing")
-    if (files.finished.length === 0) return yield* misplaced("The form has no file.", field)
-    return files.finished
+
+    const all = Effect.gen(function* () {
+      let bytes = 0
+      for (let piece = yield* next; piece !== undefined; piece = yield* next) {
+        waitingSince = undefined
+        bytes += piece.length
+        if (bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+        const events = parser.write(piece)
+        if (Either.isLeft(events)) return yield* malformed(events.left)
+        for (const event of events.right) yield* files.take(event)
+      }
+      if (!parser.isOver) return yield* malformed("the closing boundary is missing")
+      if (files.finished.length === 0) return yield* misplaced("The form has no file.", field)
+      return files.finished
+    })
+
+    // One timer for the whole body: a timeout for each of its thousands of pieces costs more than hashing them.
+    const limit = Duration.toMillis(config.stallTimeout)
+    const stalled = Effect.gen(function* () {
+      for (;;) {
+        const waited = waitingSince === undefined ? 0 : steadyMillis(clock) - waitingSince
+        if (waited >= limit) {
+          return yield* new RequestTimedOut({
+            message: "The upload stalled: no data arrived within UPLOADS_STALL_TIMEOUT. Send it again."
+          })
+        }
+        yield* Effect.sleep(limit - waited)
+      }
+    })
+    return yield* Effect.raceFirst(all, stalled)
   })

@@ -52,6 +52,15 @@ const answerOf = (
     : new OuterTransactionFailed({ error: `${rows.length} rows came back for ${jobs} jobs` })
 }
 
+const given = "$1::text::jsonb"
+
+const textOf = (schema: string, request: string) =>
+  `select place, id::text as id, outcome, note, pg_current_xact_id()::text as transaction from ${schema}.enqueue_jobs(${request})`
+
+/** Without a request the function stores nothing. A savepoint has the id of its transaction. */
+const within = (schema: string) => (transaction: string) =>
+  textOf(schema, `case when pg_current_xact_id_if_assigned() = '${BigInt(transaction)}'::xid8 then ${given} end`)
+
 /** Stores jobs in a transaction of another library. */
 export const enqueue =
   (schema: string, ids: IdGenerator, run: RunStatement) =>
@@ -61,9 +70,9 @@ export const enqueue =
       if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
       const now = clock.unsafeCurrentTimeMillis()
       const request = `{"now":${now},"jobs":[${admitted.right.map((job, place) => written(job, place, ids, now)).join(",")}]}`
-      const text = `select place, id::text as id, outcome, note from ${schema}.enqueue_jobs($1::text::jsonb)`
+      if (jobs.length === 0) return Effect.succeed([])
       return Effect.tryPromise({
-        try: () => run(text, request),
+        try: () => run({ text: textOf(schema, given), within: within(schema), parameter: request }),
         catch: (error) => new OuterTransactionFailed({ error })
       }).pipe(Effect.flatMap((rows) => answerOf(rows, jobs.length)))
     })

@@ -73,13 +73,29 @@ const tracing = (tracer: Tracer.Tracer | undefined, record: Service["record"]): 
     })
 }
 
+/** A span needs its parent, which only a fiber knows. */
+const soon = (
+  tracer: Tracer.Tracer | undefined,
+  tally: WorkflowTally,
+  record: Service["recordSoon"]
+): Service["recordSoon"] => {
+  if (tracer !== undefined || record === undefined) return undefined
+  return (run, step, answer) =>
+    record(run, step, (exit) => {
+      if (Exit.isSuccess(exit) && !exit.value.repeated) tally.recorded(step.kind, exit.value.outcome)
+      answer(exit)
+    })
+}
+
 /** Adds counters, and spans if the process traces. */
 export const observed = (workflows: Service): Effect.Effect<Service> =>
   Effect.gen(function* () {
     const { workflows: tally } = yield* Tally
+    const tracer = yield* Tracing
     return {
       ...workflows,
-      record: tracing(yield* Tracing, counting(tally, workflows.record)),
+      record: tracing(tracer, counting(tally, workflows.record)),
+      recordSoon: soon(tracer, tally, workflows.recordSoon),
       signal: (signal) =>
         Effect.tap(workflows.signal(signal), (outcome) =>
           afterCommit(() => tally.signalled(outcome === "completed" ? "delivered" : "repeated"))

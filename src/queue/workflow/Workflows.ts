@@ -1,4 +1,4 @@
-import { Context, type Effect, Either } from "effect"
+import { Context, type Effect, Either, type Exit } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
@@ -36,6 +36,8 @@ export interface Signal {
 /** A step as it is stored. */
 export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
 
+export type RecordError = LeaseLost | InvalidStep | DatabaseError
+
 /** Suspended executions by their status. */
 export type SuspendedCounts = Readonly<Record<"sleeping" | "waiting" | "changed", number>>
 
@@ -65,7 +67,15 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
      * `repeated`, the one that was recorded before under this name and attempt. Steps recorded at the same time share a
      * statement. In a caller's transaction the record commits with it.
      */
-    readonly record: (run: HeldJob, step: NewStep) => Effect.Effect<Recorded, LeaseLost | InvalidStep | DatabaseError>
+    readonly record: (run: HeldJob, step: NewStep) => Effect.Effect<Recorded, RecordError>
+
+    /**
+     * Like `record` outside of transactions, but without a fiber: executions record many steps per second. Calls `answer`
+     * once. Undefined if this layer can only record by `record`.
+     */
+    readonly recordSoon?:
+      | ((run: HeldJob, step: NewStep, answer: (exit: Exit.Exit<Recorded, RecordError>) => void) => void)
+      | undefined
 
     /**
      * Completes a wait for a signal and wakes the execution. The first value stays; a repeated signal changes nothing. A

@@ -1,5 +1,5 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, Effect, Exit, Layer, Option } from "effect"
+import { Clock, Effect, Either, Exit, Layer, Option } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits } from "../../core/StoredJob.js"
@@ -107,11 +107,13 @@ const make = Effect.gen(function* () {
       })
     }).pipe(retrying)
 
-  // One lane: the code of an execution receives its results in the order of their sequence.
+  // One lane: the code of an execution receives its results in the order of their sequence. The executions of a batch go on
+  // in one turn of the event loop, and their next steps are the next batch.
   const recorder = yield* Batcher.make<StepToRecord, Recorded, RecordError, never>({
     weight: ({ text }) => 1 + text.length / 8_192,
     maxWeight: 500,
     capacity: 10_000,
+    gather: setImmediate,
     isolate: (error) => error._tag !== "LeaseLost" && isDataError(error),
     flush: writeSteps
   })
@@ -318,6 +320,11 @@ const make = Effect.gen(function* () {
       ),
     load: (run) => reader.submit(run),
     record,
+    recordSoon: (run, step, answer) => {
+      const text = admitted(step.kind, step.name, step.exit)
+      if (Either.isRight(text)) recorder.hand({ ...step, run, text: text.right }, answer)
+      else answer(Exit.fail(text.left))
+    },
     signal,
     wake: (execution) =>
       Effect.gen(function* () {

@@ -31,7 +31,7 @@ export interface SimulationOptions<R> {
    * the seed]
    */
   readonly jobs?: number | ReadonlyArray<Supply> | undefined
-  /** Whether some jobs of the built-in workload are workflow executions. [false] */
+  /** Whether some jobs of the built-in workload are workflow executions. [true] */
   readonly workflows?: boolean
   /** Number of pods. [1 to 3, from the seed] */
   readonly pods?: number | undefined
@@ -71,7 +71,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
     jobs:
       typeof options.jobs === "object"
         ? options.jobs
-        : (options.workflows === true ? Workload.jobsAndStories : Workload.jobs)(
+        : (options.workflows === false ? Workload.jobs : Workload.jobsAndStories)(
             seed,
             options.jobs ?? Plan.size(seed).jobs
           ),
@@ -86,7 +86,10 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
         // Never resumes: the process is dead.
         crash: Effect.async<never>(() => pod.kill("crashes")),
         granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() })
-      }).map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: false }))
+      }).map((handler) =>
+        // Executions run the replay of async workflows, which awaits promises.
+        WatchedHandler.of(handler, { actor, checker, mayWait: handler.kind.name === WorkflowWorkload.storyKind })
+      )
   }
 }
 

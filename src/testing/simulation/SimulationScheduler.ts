@@ -7,6 +7,9 @@ import { SteppingClock } from "./SteppingClock.js"
 // Decides deterministically which process runs next and when time advances. Time does not advance while any process is
 // ready; otherwise it jumps to the next wake-up.
 
+/** Yields to the event loop before time advances: a replay of a workflow takes a few to see that its code has stopped. */
+const mostYields = 4
+
 /** Turns between two yields to the real event loop. */
 const turnsPerYield = 5_000
 
@@ -91,7 +94,7 @@ export class SimulationScheduler {
     isEnough: () => boolean
   ): Effect.Effect<Option.Option<Exit.Exit<A, E> | string>> {
     let inInstant = 0
-    let hasYielded = false
+    let yields = 0
     type Outcome = Option.Option<Exit.Exit<A, E> | string>
     const turn = (): Option.Option<Outcome> => {
       for (let count = 0; count < turnsPerYield; count += 1) {
@@ -102,16 +105,17 @@ export class SimulationScheduler {
         if (ready.length > 0) {
           inInstant += 1
           this.turnsTaken += 1
-          hasYielded = false
+          yields = 0
           ready[ready.length === 1 ? 0 : this.dice.whole(0, ready.length - 1)]?.turn()
           if (inInstant > mostTurnsPerInstant || this.turnsTaken > mostTurns) {
             return Option.some(Option.some("endless loop: a process never waits, so the simulation does not end"))
           }
-        } else if (!hasYielded && this.actors.some(({ waiting }) => waiting > 0)) {
-          hasYielded = true
+        } else if (yields < mostYields && this.actors.some(({ waiting }) => waiting > 0)) {
+          yields += 1
           return Option.none()
         } else {
           inInstant = 0
+          yields = 0
           if (!this.clock.step()) return Option.some(Option.some("deadlock: every process waits and none will wake up"))
         }
       }

@@ -1,4 +1,5 @@
 import { Duration, Effect, Schema } from "effect"
+import type { WorkflowServices } from "../../client/workflow/WorkflowDefinition.js"
 import * as Backoff from "../../core/Backoff.js"
 import type { Workspace } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
@@ -10,9 +11,7 @@ import * as RateLimit from "../../limits/RateLimit.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
 import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import * as Job from "../../queue/Job.js"
-import type { Queue } from "../../queue/Queue.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
-import type { Workflows } from "../../queue/workflow/Workflows.js"
 import * as Schedule from "../../schedule/Schedule.js"
 import { Dice, digest, drawn } from "./Seed.js"
 import * as WorkflowWorkload from "./WorkflowWorkload.js"
@@ -138,7 +137,7 @@ const misbehave = (
   return Effect.zipRight(Effect.sleep(long), crash)
 }
 
-export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<Queue | RateLimits | Workflows>> => {
+export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<RateLimits | WorkflowServices>> => {
   const plain = (kind: Job.JobKind<{ readonly n: number }>) =>
     Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
   return [
@@ -151,7 +150,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Tick),
     plain(Webhook),
     plain(Leaf),
-    WorkflowWorkload.handler(Story, Leaf, (job, n) => misbehave(controls, job, n)),
+    WorkflowWorkload.handler((job, n) => misbehave(controls, job, n)),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
         Effect.tap(() => controls.granted()),

@@ -8,7 +8,16 @@ import * as ShapingProxy from "../../support/ShapingProxy.js"
 import * as TestDatabase from "../../support/TestDatabase.js"
 import * as Deployment from "../Deployment.js"
 import type { FaultCase } from "../FaultCase.js"
-import { connectionRecovery, crashRecovery, first, nothingLost, ofGroup, second, slowJobs } from "../Steps.js"
+import {
+  connectionRecovery,
+  crashRecovery,
+  cutConnections,
+  first,
+  nothingLost,
+  ofGroup,
+  second,
+  slowJobs
+} from "../Steps.js"
 import { type Story, survive } from "../Survival.js"
 
 /** Pods reach the database through a proxy that can stop forwarding without closing connections. */
@@ -93,6 +102,23 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
     operatorSees: "The log says that statements were not answered and their connections closed",
     run: halfOpen({ requests: true })
+  },
+  {
+    name: "new connections go silent after the login",
+    promise: nothingLost,
+    recoveryLimit: [...connectionRecovery, ...crashRecovery],
+    operatorSees: "/readyz is 503 and names the database",
+    run: throughProxy((proxy, deployment) =>
+      Effect.gen(function* () {
+        // The first statement of every connection, which checks the server.
+        yield* proxy.shape({ swallows: "pg_postmaster_start_time" })
+        yield* cutConnections(deployment)
+        const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
+        yield* Deployment.until("silent connections", Effect.sync(proxy.harmed), (harmed) => harmed >= 8)
+        yield* proxy.shape({})
+        return [saw, `${proxy.harmed()} connections went silent`]
+      })
+    )
   },
   {
     name: "no packets at all for eight seconds, new connections included",

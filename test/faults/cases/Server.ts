@@ -6,7 +6,7 @@ import { Effect, Redacted, type Scope } from "effect"
 import pg from "pg"
 import * as Nightshift from "../../support/Nightshift.js"
 import * as Deployment from "../Deployment.js"
-import { type FaultCase, Unavailable } from "../FaultCase.js"
+import { type FaultCase, patient, Unavailable } from "../FaultCase.js"
 import {
   connectionRecovery,
   crashRecovery,
@@ -78,6 +78,7 @@ const setClock = (deployment: Deployment.Deployment, seconds: number) =>
 
 const steppedClock = (seconds: number) =>
   survive({
+    env: patient,
     prepare: (deployment) =>
       Effect.gen(function* () {
         const [row] = yield* deployment.query<{ name: string }>("select current_database() as name")

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { FaultCase } from "../FaultCase.js"
+import { type FaultCase, millisOf } from "../FaultCase.js"
 import {
   crashRecovery,
   cutConnections,
@@ -96,7 +96,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             yield* Effect.promise(() =>
               holder.query(`select id from "${deployment.schema}".job where finished_at is null for update`)
             )
-            yield* Effect.sleep("5 seconds")
+            yield* Effect.sleep(2 * millisOf("DATABASE_STATEMENT_TIMEOUT"))
             return []
           })
         )

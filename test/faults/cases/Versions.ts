@@ -2,7 +2,7 @@ import { Effect, Redacted } from "effect"
 import pg from "pg"
 import * as TestDatabase from "../../support/TestDatabase.js"
 import * as Deployment from "../Deployment.js"
-import type { FaultCase } from "../FaultCase.js"
+import { type FaultCase, millisOf } from "../FaultCase.js"
 import { crashRecovery, first, nothingLost, ofGroup, slowJobs } from "../Steps.js"
 import { survive } from "../Survival.js"
 
@@ -206,7 +206,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
           const slow = yield* deployment.startPod({
             env: { QUEUE_HEARTBEAT: "60s", QUEUE_STALE_AFTER: "300s" }
           })
-          yield* deployment.enqueue(slowJobs(6, 5_000), slow)
+          yield* deployment.enqueue(slowJobs(6, 2 * millisOf("QUEUE_STALE_AFTER")), slow)
           const saw = yield* (yield* first(deployment)).logged(/reaper recover: [^"]+/)
           yield* slow.signal("SIGTERM")
           yield* slow.finished

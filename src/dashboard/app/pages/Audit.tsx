@@ -8,17 +8,7 @@ import { Pager } from "../parts/Pager"
 import { Age } from "../parts/Time"
 import { useResource } from "../Resource"
 import { type Route, refine } from "../Route"
-
-interface Entry {
-  readonly id: string
-  readonly at: string
-  readonly who: string
-  readonly act: string
-  readonly target: string
-  readonly reason: string | null
-  readonly before: unknown
-  readonly after: unknown
-}
+import type { AuditEntry } from "../Views"
 
 const fields = [
   ["who", "Who"],
@@ -27,7 +17,7 @@ const fields = [
 ] as const
 
 /** One audit entry, with its changes in a full-width row below. */
-const Row = ({ entry }: { readonly entry: Entry }) => {
+const Row = ({ entry }: { readonly entry: AuditEntry }) => {
   const [open, setOpen] = useState(false)
   return (
     <>
@@ -65,7 +55,7 @@ const Row = ({ entry }: { readonly entry: Entry }) => {
 
 export const Audit = ({ route }: { readonly route: Route }) => {
   const query = Object.fromEntries(route.query)
-  const page = useResource<{ entries: ReadonlyArray<Entry>; next: string | null }>(`audit${Api.query(query)}`)
+  const page = useResource<{ entries: ReadonlyArray<AuditEntry>; next: string | null }>(`audit${Api.query(query)}`)
   return (
     <>
       <div class="head">

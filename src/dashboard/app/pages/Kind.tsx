@@ -2,7 +2,7 @@ import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { EnqueueForm } from "../EnqueueForm"
 import { Histogram } from "../Histogram"
-import { JobCharts } from "../JobCharts"
+import { JobCharts, useSeries } from "../JobCharts"
 import { asRows, JobTable } from "../JobTable"
 import { useNews } from "../Live"
 import { PodLink } from "../PodLink"
@@ -120,7 +120,7 @@ export const Kind = ({ kind }: { readonly kind: string }) => {
   const range = useAddressRange()
   const mayAct = useMayAct()
   const [enqueuing, setEnqueuing] = useState(false)
-  const series = useResource<Series>(`metrics/series${Api.query({ ...range.query, kind })}`)
+  const series = useSeries(range, { kind })
   const durations = useResource<Durations>(
     `metrics/durations${Api.query({ kind, since: range.query.since, until: range.query.until })}`
   )
@@ -138,8 +138,8 @@ export const Kind = ({ kind }: { readonly kind: string }) => {
           ) : null}
         </div>
       </div>
-      <Shown of={series}>{(data) => <Figures series={data} durations={durations.data} />}</Shown>
-      <JobCharts range={range} kind={kind} />
+      {series.data === undefined ? null : <Figures series={series.data} durations={durations.data} />}
+      <JobCharts range={range} series={series} />
       <div class="run even">
         <section class="card" aria-label="Durations">
           <header>

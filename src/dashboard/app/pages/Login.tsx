@@ -14,7 +14,7 @@ export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => voi
     try {
       onEnter(await logIn(token.trim()))
     } catch (error) {
-      setRefusal(error instanceof Refused && error.status === 401 ? "Wrong token" : String(error))
+      setRefusal(error instanceof Refused && error.status === 401 ? "Wrong token" : (error as Error).message)
     }
     setBusy(false)
   }

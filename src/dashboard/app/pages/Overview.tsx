@@ -1,9 +1,10 @@
 import { Attention } from "../Attention"
-import { JobCharts } from "../JobCharts"
+import { JobCharts, useSeries } from "../JobCharts"
 import { useNews } from "../Live"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { span } from "../parts/Time"
+import { QueueChips } from "../QueueCard"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { type Queue, stateCount, states } from "../Views"
@@ -25,6 +26,7 @@ const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
   const isPaused = hasPaused(queues)
   const ages = queues.filter(({ paused }) => !paused).map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0)
   const oldest = Math.max(0, ...ages)
+  const age = oldest === 0 ? "–" : span(oldest)
   return (
     <div class="tiles">
       {states.map((state) => (
@@ -34,7 +36,7 @@ const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
         </a>
       ))}
       <a class="card tile" href={to("queues")}>
-        <div class={oldest >= 600 ? "figure long" : "figure"}>{oldest === 0 ? "–" : span(oldest)}</div>
+        <div class={age.length > 6 ? "figure long" : "figure"}>{age}</div>
         <span class="quiet">{isPaused ? "oldest due *" : "oldest due"}</span>
       </a>
     </div>
@@ -56,7 +58,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
           <tr>
             <th>Queue</th>
             <th class="number">Pending</th>
-            <th class="number">Running</th>
+            <th class="number hide-narrow">Running</th>
             <th class="number">Dead</th>
             <th class="number">Oldest due</th>
           </tr>
@@ -65,12 +67,10 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
           {queues.map((queue) => (
             <tr key={queue.name}>
               <td>
-                <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a>{" "}
-                {queue.paused ? <span class="chip">paused</span> : null}
-                {queue.throttledUntil === null ? null : <span class="chip">cooling down</span>}
+                <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a> <QueueChips queue={queue} />
               </td>
               <td class="number">{stateCount([queue], "pending")}</td>
-              <td class="number">{stateCount([queue], "running")}</td>
+              <td class="number hide-narrow">{stateCount([queue], "running")}</td>
               <td class="number">{stateCount([queue], "dead")}</td>
               <td class="number">{queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}</td>
             </tr>
@@ -84,6 +84,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
 export const Overview = () => {
   const { pulse } = useNews()
   const range = useAddressRange()
+  const series = useSeries(range)
   const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
   return (
     <>
@@ -95,7 +96,7 @@ export const Overview = () => {
       </div>
       <Attention queues={queues.data?.queues} />
       <Shown of={queues}>{(data) => <Tiles queues={data.queues} />}</Shown>
-      <JobCharts range={range} />
+      <JobCharts range={range} series={series} />
       {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}
     </>
   )

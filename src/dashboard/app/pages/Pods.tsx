@@ -224,7 +224,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
           if (id !== undefined && !live.has(id)) gone.add(id)
           return (
             <>
-              {data.unservedQueues.length === 0 ? null : (
+              {id !== undefined || data.unservedQueues.length === 0 ? null : (
                 <div class="warning" role="status">
                   Jobs are waiting in queues that no live pod serves: {data.unservedQueues.join(", ")}. Add them to
                   NIGHTSHIFT_QUEUES of a pod.
@@ -233,7 +233,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
               {shown.length + gone.size === 0 ? (
                 <Empty>No pods are running. Start one with nightshift serve.</Empty>
               ) : (
-                <div class="grid pods">
+                <div class="pods">
                   {[...gone].map((pod) => (
                     <GonePod key={pod} id={pod} jobs={jobsOf(pod) ?? []} />
                   ))}

@@ -1,5 +1,5 @@
 import * as Api from "../Api"
-import { JobCharts } from "../JobCharts"
+import { JobCharts, useSeries } from "../JobCharts"
 import { asRows, JobTable } from "../JobTable"
 import { useNews } from "../Live"
 import { Empty, Shown } from "../parts/Notice"
@@ -14,6 +14,7 @@ import type { QueueList } from "./Queues"
 export const QueuePage = ({ name }: { readonly name: string }) => {
   const { pulse } = useNews()
   const range = useAddressRange()
+  const measured = useSeries(range, { queue: name })
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
   const jobs = useResource<JobPage>(`jobs${Api.query({ queue: name, limit: 10 })}`, { pulse, every: nowAndThen })
@@ -38,7 +39,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
           )
         }}
       </Shown>
-      <JobCharts range={range} queue={name} />
+      <JobCharts range={range} series={measured} />
       <section class="card" aria-label="Newest jobs">
         <header>
           <h2>Newest jobs</h2>

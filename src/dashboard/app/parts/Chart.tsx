@@ -6,6 +6,8 @@ export interface Line {
   readonly label: string
   /** CSS custom property. */
   readonly colour: string
+  /** Lengths of dashes and gaps in pixels, so that lines differ without their colours. */
+  readonly dash?: ReadonlyArray<number>
   readonly values: ReadonlyArray<number | null>
 }
 
@@ -41,6 +43,8 @@ export const Chart = (props: {
   readonly format: (value: number) => string
   /** Formats the ticks of the y axis, which have little room. */
   readonly tick?: (value: number) => string
+  /** Shown instead of lines if there are no values. */
+  readonly empty?: string
   readonly onZoom: (range: { since: number; until: number } | undefined) => void
 }) => {
   const place = useRef<HTMLDivElement>(null)
@@ -84,6 +88,7 @@ export const Chart = (props: {
               label: line.label,
               stroke: colour(line.colour),
               width: 1.5,
+              ...(line.dash === undefined ? {} : { dash: [...line.dash] }),
               spanGaps: false,
               points: { show: false },
               value: (plot: uPlot, pointed: number | null, line: number, place: number | null) => {
@@ -127,5 +132,10 @@ export const Chart = (props: {
     plot.current?.setData([[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData)
   }, [props.times, props.lines])
 
-  return <div class="chart" role="img" aria-label={props.label} ref={place} />
+  const isEmpty = props.lines.every(({ values }) => values.every((value) => value === null))
+  return (
+    <div class="chart" role="img" aria-label={props.label} ref={place}>
+      {isEmpty && props.empty !== undefined ? <p class="none">{props.empty}</p> : null}
+    </div>
+  )
 }

@@ -36,7 +36,7 @@ export const SaveForm = (props: {
     <form class="stack" onSubmit={(event) => void submit(event)} aria-label={props.label}>
       {props.children}
       <Failure text={failure} />
-      <div class="row">
+      <div class="row actions">
         <button type="submit" class={props.danger === true ? "primary danger" : "primary"} disabled={busy}>
           {props.name ?? "Save"}
         </button>

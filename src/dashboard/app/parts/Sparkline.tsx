@@ -56,5 +56,6 @@ export const Sparkline = ({ queue, series }: { queue: string; series: QueueSerie
 /** Formats throughput as jobs per minute. */
 export const rateText = ({ completed, seconds }: { readonly completed: number; readonly seconds: number }): string => {
   const perMinute = seconds <= 0 ? 0 : (completed / seconds) * 60
+  if (perMinute > 0 && perMinute < 0.1) return "<0.1/min"
   return `${perMinute > 0 && perMinute < 10 ? perMinute.toFixed(1) : brief(Math.round(perMinute))}/min`
 }

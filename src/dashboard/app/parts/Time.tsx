@@ -88,9 +88,13 @@ export const Age = ({ at }: { readonly at: string | null | undefined }) => {
   )
 }
 
-/** An instant relative to now and in full. */
+/** An instant as a time, with the date unless it is today. */
+const shortText = (at: Date): string =>
+  longDay.format(at) === longDay.format(Date.now()) ? exactClock.format(at) : instantText(at)
+
+/** An instant relative to now and as a time. */
 export const Moment = ({ at }: { readonly at: string }) => (
   <>
-    <Age at={at} /> <span class="quiet small">{instantText(new Date(at))}</span>
+    <Age at={at} /> <span class="quiet small">{shortText(new Date(at))}</span>
   </>
 )

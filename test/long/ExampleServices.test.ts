@@ -9,10 +9,10 @@ import pg from "pg"
 import "../../examples/effect-service/test/orders.test.js"
 import "../../examples/telegram-bot/test/bot.test.js"
 import { TelegramEmulator } from "../../src/testing/index.js"
+import * as ExampleProject from "../examples/ExampleProject.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as PackedPackage from "../support/PackedPackage.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import * as ExampleProject from "./ExampleProject.js"
 
 const admin = "sesame"
 

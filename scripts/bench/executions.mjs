@@ -1,0 +1,146 @@
+// Measurements of workflow executions, inside the measured process.
+import { setTimeout as sleep } from "node:timers/promises"
+import { median, quantile } from "./statistics.mjs"
+
+const cpuSeconds = (since) => {
+  const { system, user } = process.cpuUsage(since)
+  return (system + user) / 1e6
+}
+
+const fromCallers = (callers, first, count, call) => {
+  let next = first
+  const caller = async () => {
+    while (next < first + count) await call(next++)
+  }
+  return Promise.all(Array.from({ length: Math.min(callers, count) }, caller))
+}
+
+const verify = async (flows, executions, steps) => {
+  const found = await flows.recorded()
+  if (found.executions !== executions || found.steps !== executions * steps)
+    throw new Error(
+      `${found.executions} executions with ${found.steps} steps are stored, not ${executions} of ${steps}`
+    )
+}
+
+/** Counts started steps. `all` resolves when there were this many. */
+const counter = (expected) => {
+  let started = 0
+  let reached
+  const all = new Promise((done) => {
+    reached = done
+  })
+  return {
+    all,
+    count: () => {
+      if (++started === expected) reached()
+    }
+  }
+}
+
+/** Resolves when every end is stored. Does not ask before every step has started, as the answer costs time. */
+const settled = async (flows, all) => {
+  await all
+  while (await flows.unfinished()) await sleep(1)
+}
+
+const rated = (executions, steps, seconds, cpu) => ({
+  executions,
+  seconds,
+  cpu,
+  steps: (executions * steps) / seconds,
+  value: executions / seconds
+})
+
+/** Stores executions for `drainExecutions`. */
+export const loadExecutions = async (instance, { callers, executions, steps }) => {
+  const flows = await instance.workflows()
+  await fromCallers(callers, 0, executions, (n) => flows.run(n, steps))
+  return {}
+}
+
+/** Runs stored executions. Timed from the first step, which excludes boot, until every end is written. */
+export const drainExecutions = async (instance, { executions, steps }) => {
+  const flows = await instance.workflows()
+  const { all, count } = counter(executions * steps)
+  let begun
+  let spent
+  const onStep = () => {
+    begun ??= performance.now()
+    spent ??= process.cpuUsage()
+    count()
+  }
+  await flows.work({ onStep })
+  await settled(flows, all)
+  const seconds = (performance.now() - begun) / 1000
+  const cpu = cpuSeconds(spent)
+  await verify(flows, executions, steps)
+  return rated(executions, steps, seconds, cpu)
+}
+
+/** Starts executions from many callers and runs them in the same process, after a warm-up, until every end is written. */
+export const execute = async (instance, { callers, executions, steps }) => {
+  const flows = await instance.workflows()
+  const warming = Math.ceil(executions / 5)
+  const warm = counter(warming * steps)
+  const whole = counter((warming + executions) * steps)
+  const onStep = () => {
+    warm.count()
+    whole.count()
+  }
+  await flows.work({ onStep })
+  await fromCallers(callers, 0, warming, (n) => flows.run(n, steps))
+  await settled(flows, warm.all)
+  const begun = performance.now()
+  const spent = process.cpuUsage()
+  await fromCallers(callers, warming, executions, (n) => flows.run(n, steps))
+  await settled(flows, whole.all)
+  const seconds = (performance.now() - begun) / 1000
+  const cpu = cpuSeconds(spent)
+  await verify(flows, warming + executions, steps)
+  return rated(executions, steps, seconds, cpu)
+}
+
+/** The time from a signal to the start of the next step, for suspended executions of an idle process. */
+const wakeUps = async (flows, { samples, warming }) => {
+  const taken = []
+  let started = () => {}
+  const signalled = new Map()
+  await flows.work({
+    onStep: (n) => {
+      taken.push(performance.now() - signalled.get(n))
+      started()
+    }
+  })
+  const total = warming + samples
+  await fromCallers(256, 0, total, (n) => flows.startWaiting(n))
+  await flows.suspended(total)
+  await sleep(500)
+  for (let n = 0; n < total; n++) {
+    const start = new Promise((done) => {
+      started = done
+    })
+    signalled.set(n, performance.now())
+    await flows.signal(n)
+    await start
+    // Long enough to become idle, and random so that it never aligns with a poll interval.
+    if (n >= warming) await sleep(15 + Math.random() * 15)
+  }
+  return taken.slice(warming)
+}
+
+export const signal = async (instance, counts) => {
+  const taken = await wakeUps(await instance.workflows(), counts)
+  return { samples: taken.length, value: quantile(taken, 0.5), p95: quantile(taken, 0.95), max: Math.max(...taken) }
+}
+
+/** Stores sleeping executions. Returns what they take on disk. */
+export const sleepers = async (instance, { executions }) => {
+  const flows = await instance.workflows()
+  return { disk: await flows.sleepers(executions) }
+}
+
+/** Wakes a few executions beside others that sleep. */
+export const wake = async (instance, counts) => ({
+  wake: median(await wakeUps(await instance.workflows(), counts))
+})

@@ -1,0 +1,57 @@
+// DBOS: workflows started and run in one process, its default pool and its fastest way of starting them.
+import pg from "pg"
+import { peer } from "../peers.mjs"
+
+const configOf = (url) => ({ name: "bench", systemDatabaseUrl: url, logLevel: "error", systemDatabasePoolSize: 20 })
+
+const launched = async (url) => {
+  const { DBOS } = await peer("@dbos-inc/dbos-sdk")
+  DBOS.setConfig(configOf(url))
+  return DBOS
+}
+
+const openWorkflows = async (url) => {
+  const DBOS = await launched(url)
+  const pool = new pg.Pool({ connectionString: url, max: 1 })
+  let onStep = () => {}
+  const body = async (n, steps) => {
+    for (let index = 1; index <= steps; index++) {
+      const name = `step ${index}`
+      await DBOS.runStep(async () => onStep(n, name), { name })
+    }
+  }
+  const flow = DBOS.registerWorkflow(body, { name: "steps" })
+  return {
+    // Waits for the end, so that no more executions run at once than there are callers.
+    run: async (n, steps) => {
+      const handle = await DBOS.startWorkflow(flow, { workflowID: `steps-${n}` })(n, steps)
+      await handle.getResult()
+    },
+    work: async (given) => {
+      onStep = given.onStep
+      await DBOS.launch()
+    },
+    unfinished: async () => {
+      const query = "select exists (select from dbos.workflow_status where status <> 'SUCCESS') as some"
+      return (await pool.query(query)).rows[0].some
+    },
+    recorded: async () => {
+      const query = `select (select count(*)::int from dbos.workflow_status where status = 'SUCCESS') as executions,
+        (select count(*)::int from dbos.operation_outputs) as steps`
+      return (await pool.query(query)).rows[0]
+    }
+  }
+}
+
+export const system = {
+  title: "DBOS",
+  store: "postgres",
+  peer: true,
+  unavailable: async () => undefined,
+  prepare: async (url) => {
+    const DBOS = await launched(url)
+    await DBOS.launch()
+    await DBOS.shutdown()
+  },
+  open: async (url) => ({ workflows: () => openWorkflows(url) })
+}

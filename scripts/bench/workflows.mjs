@@ -1,0 +1,83 @@
+// Rows about workflow executions. Counts are multiples of --jobs, as in rows.mjs.
+import { share, times } from "./scale.mjs"
+
+const callers = 256
+
+/** CPU of client and server per execution, in microseconds. */
+const perExecution = ({ cpu, executions }, before, after) => ({
+  client: (cpu * 1e6) / executions,
+  server: after.cpu === undefined ? undefined : ((after.cpu - before.cpu) * 1e6) / executions
+})
+
+/** Runs executions that another process has started. `unit`: executions or steps per second. */
+const drainOf =
+  (factor, steps, unit) =>
+  async (bench, { jobs }) => {
+    const executions = times(factor)(jobs)
+    await bench.child("loadExecutions", { prepare: true, executions, steps, callers })
+    await bench.settle()
+    const before = await bench.used()
+    const drained = await bench.child("drainExecutions", { executions, steps })
+    const after = await bench.used()
+    return { ...drained, ...perExecution(drained, before, after), value: drained[unit] }
+  }
+
+const measureStarted = async (bench, { jobs }) =>
+  bench.child("execute", { prepare: true, executions: times(1 / 3)(jobs), steps: 3, callers })
+
+const samplesOf = (jobs) => ({
+  samples: Math.max(20, Math.round(200 * share(jobs))),
+  warming: Math.max(5, Math.round(1_000 * share(jobs)))
+})
+
+/** The drain is the one of the row `drain`, its baseline. */
+const measureSleepers = async (bench, { jobs }) => {
+  const { disk } = await bench.child("sleepers", { prepare: true, executions: times(100 / 3)(jobs) })
+  await bench.child("load", { jobs })
+  await bench.settle()
+  const drained = await bench.drain({ jobs })
+  const { wake } = await bench.child("wake", { samples: Math.max(5, Math.round(50 * share(jobs))), warming: 5 })
+  return { ...drained, disk, wake }
+}
+
+export const workflowRows = [
+  {
+    id: "executions",
+    title: "{n} workflow executions of three no-op steps",
+    factor: 1 / 3,
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: drainOf(1 / 3, 3, "value")
+  },
+  {
+    id: "steps",
+    title: "steps recorded, {n} executions of thirty",
+    factor: 1 / 15,
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: drainOf(1 / 15, 30, "steps")
+  },
+  {
+    id: "executions-started",
+    title: "{n} executions of three steps, started and run in one process",
+    factor: 1 / 3,
+    unit: "rate",
+    systems: ["nightshift", "dbos"],
+    measure: measureStarted
+  },
+  {
+    id: "signal",
+    title: "signal to the next step's start, idle, p50 / p95",
+    unit: "ms",
+    systems: ["nightshift"],
+    measure: (bench, { jobs }) => bench.child("signal", { prepare: true, ...samplesOf(jobs) })
+  },
+  {
+    id: "sleepers",
+    title: "drain beside {n} sleeping executions",
+    factor: 100 / 3,
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: measureSleepers
+  }
+]

@@ -1,0 +1,132 @@
+import { Duration, Effect } from "effect"
+import * as Backoff from "../../core/Backoff.js"
+import { decode } from "../../core/DurationText.js"
+import * as Outcome from "../../core/Outcome.js"
+import { faultOfWait } from "../../core/Storable.js"
+import type * as Suspension from "../../core/Suspension.js"
+import type { ClaimedExecution } from "../../queue/Queue.js"
+import type { StepKind } from "../../queue/workflow/Execution.js"
+import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import { backoffOf } from "../JobDefinition.js"
+import type { OnWait } from "./OpenWaits.js"
+import type { Stored } from "./Replay.js"
+import { type RunJournal, Stopped } from "./RunJournal.js"
+import type { StepContext, StepOptions } from "./Step.js"
+import * as StepExit from "./StepExit.js"
+
+const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
+const usualRetries = 3
+
+/** A step as it goes on: what runs it, and what to do with its result. */
+export interface Attempts {
+  readonly name: string
+  readonly kind: StepKind
+  readonly options: StepOptions<never>
+  /** False for an undo: it may wait itself, so that it does not keep the execution from being suspended. */
+  readonly counts?: boolean
+  /** Runs the code and records its success: by the promise, or by the effect in a transaction. */
+  readonly perform: (
+    context: StepContext,
+    record: (stored: Stored) => Promise<Recorded>,
+    recordInside: (stored: Stored) => Effect.Effect<Recorded, RecordError>
+  ) => Promise<Recorded>
+  readonly settle: (stored: Stored, sequence: number) => void
+}
+
+interface Tries extends Attempts {
+  /** Attempts up to this one do not count as retries. */
+  readonly from: number
+}
+
+type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.record>>
+
+/** The run to which the attempts belong. */
+export interface AttemptHost {
+  readonly execution: ClaimedExecution
+  readonly journal: RunJournal
+  /** Aborted when the run ends. */
+  readonly signal: AbortSignal
+  /** The step that is being undone. */
+  readonly undoing: string | undefined
+  readonly isOver: boolean
+  now(): number
+  kindOf(kind: StepKind): StepKind
+  busy(act: () => Promise<void>, counts?: boolean): void
+  block(wait: Suspension.Wait, on: OnWait): void
+}
+
+/** Runs steps whose code may fail. */
+export class StepAttempts {
+  constructor(private readonly host: AttemptHost) {}
+
+  /** Runs a step with its retries. The delays between attempts are waits like others. */
+  run(given: Attempts): void {
+    const before = this.host.journal.attemptsOf(given.name)
+    const last = before.at(-1)
+    const next = (last?.attempt ?? 0) + 1
+    // A reopened step has all its retries again.
+    const from = before.findLast(({ reopenedAt }) => reopenedAt !== undefined)?.attempt ?? 0
+    const tries = { ...given, from }
+    if (last?.retryAt === undefined || last.retryAt <= this.host.now()) this.tryOnce(tries, next)
+    else this.retryLater(tries, next, last.retryAt)
+  }
+
+  private retryLater(given: Tries, attempt: number, dueAt: number): void {
+    this.host.block(
+      { kind: "retry", name: given.name, dueAt },
+      { onDue: () => this.tryOnce(given, attempt), onCompleted: undefined }
+    )
+  }
+
+  private tryOnce(given: Tries, attempt: number): void {
+    const startedAt = this.host.now()
+    const { journal } = this.host
+    const idempotencyKey = journal.idempotencyKey(given.name, this.host.undoing)
+    const step = { name: given.name, kind: this.host.kindOf(given.kind), attempt, startedAt }
+    const { host } = this
+    const context: StepContext = {
+      idempotencyKey,
+      attempt,
+      get signal() {
+        return host.signal
+      }
+    }
+    this.host.busy(async () => {
+      let sequence: number | undefined
+      const place = () => (sequence ??= journal.sequenceOf(given.name))
+      const record = (stored: Stored & { readonly retryAt?: number | undefined }) =>
+        journal.record({ ...step, sequence: place(), ...stored })
+      const recordInside = (stored: Stored) =>
+        Effect.suspend(() =>
+          journal.services.workflows.record(this.host.execution.run, { ...step, sequence: place(), ...stored })
+        )
+      let stored: Recorded
+      let retryAt: number | undefined
+      try {
+        stored = await given.perform(context, record, recordInside)
+      } catch (error) {
+        // An interrupted step has not failed.
+        if (this.host.isOver || error instanceof Stopped) throw new Stopped()
+        retryAt = this.retryOf(given.options, error, attempt - given.from)
+        const failed = StepExit.ofError(error)
+        stored = await record(retryAt === undefined ? failed : { ...failed, outcome: "retrying", retryAt })
+      }
+      const turn = place()
+      if (retryAt === undefined) {
+        journal.deliver(turn, () => given.settle(stored, turn))
+      } else {
+        journal.deliver(turn, () => {})
+        this.retryLater(given, attempt + 1, retryAt)
+      }
+    }, given.counts)
+  }
+
+  /** When a failed attempt is repeated; undefined if it was the last. */
+  private retryOf(options: StepOptions<never>, error: unknown, attempt: number): number | undefined {
+    const { backoff, retries = usualRetries } = options
+    if (attempt > retries || (Outcome.isOutcome(error) && error._tag === "Dead")) return undefined
+    const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
+    const wait = asked ?? (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)
+    return this.host.now() + Duration.toMillis(faultOfWait(wait) === undefined ? wait : decode("10 minutes"))
+  }
+}

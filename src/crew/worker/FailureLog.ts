@@ -1,0 +1,63 @@
+import { Duration, Effect } from "effect"
+import * as DurationText from "../../core/DurationText.js"
+import type { End } from "../../queue/AttemptEnd.js"
+import type { ClaimedJob } from "../../queue/Queue.js"
+import { factsOf } from "./LoggedJob.js"
+
+/** A kind logs at most one failure and one death in this time; the next line says how many were left out. */
+const interval = Duration.toMillis("10 seconds")
+
+/** Kinds without a handler are named by callers. Beyond this many, all intervals start again. */
+const mostKinds = 1_000
+
+interface Logged {
+  readonly at: number
+  omitted: number
+}
+
+const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: number) =>
+  `attempt ${attempt} of ${maxAttempts}, retry in ${DurationText.format(Duration.millis(Math.max(0, Math.ceil((runAt - now) / 1000) * 1000)))}`
+
+/** Logs failed attempts and deaths of jobs, so that a failing handler is seen without a look at the database. */
+export class FailureLog {
+  private readonly kinds = new Map<string, Logged>()
+
+  /** Nothing for ends that are no failure: done, cancelled, suspended, throttled, returned unstarted. */
+  of(job: ClaimedJob, end: End, now: number): Effect.Effect<void> {
+    switch (end._tag) {
+      case "Again": {
+        if (end.error === undefined) return Effect.void
+        if (end.patience !== undefined)
+          return this.line("unknown", job, now, (more) =>
+            Effect.logWarning(`returned a job to the queue: ${end.error}${more}. Another pod has to run it.`)
+          )
+        if (!end.counted) return Effect.void
+        return this.line("failed", job, now, (more) =>
+          Effect.logWarning(`a job failed (${retryText(job, end.runAt, now)})${more}: ${end.error}`)
+        )
+      }
+      case "Dead":
+        return end.reason === "cancelled"
+          ? Effect.void
+          : this.line("dead", job, now, (more) =>
+              Effect.logError(`a job is dead (${end.reason})${more}: ${end.error ?? "no error was given"}`)
+            )
+      default:
+        return Effect.void
+    }
+  }
+
+  private line(what: string, job: ClaimedJob, now: number, log: (more: string) => Effect.Effect<void>) {
+    const key = `${what} ${job.kind}`
+    const last = this.kinds.get(key)
+    // A clock that was set back starts a new interval.
+    if (last !== undefined && now >= last.at && now - last.at < interval) {
+      last.omitted += 1
+      return Effect.void
+    }
+    if (this.kinds.size >= mostKinds) this.kinds.clear()
+    this.kinds.set(key, { at: now, omitted: 0 })
+    const more = last === undefined || last.omitted === 0 ? "" : `, and ${last.omitted} more since the last line`
+    return Effect.annotateLogs(log(more), "job", factsOf(job))
+  }
+}

@@ -1,0 +1,28 @@
+import { Duration } from "effect"
+import * as Suspension from "../../core/Suspension.js"
+
+/** What the code of an execution has not followed. */
+export interface Difference {
+  /** The recorded step that the code did not request. */
+  readonly recorded: string
+  /** What it requested instead, if anything. */
+  readonly requested: string | undefined
+}
+
+/** How long an execution waits before the code is tried again: other code may have been deployed. */
+const pause = Duration.toMillis("10 minutes")
+
+/** Suspends an execution whose code does not follow its journal. */
+export const suspension = (
+  { recorded, requested }: Difference,
+  woken: number,
+  now: number,
+  advice: string
+): Suspension.Suspension => {
+  const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
+  return Suspension.make({
+    woken,
+    waits: [{ kind: "changed", name: recorded, dueAt: now + pause }],
+    error: `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, ${advice}.`
+  })
+}

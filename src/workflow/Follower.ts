@@ -1,0 +1,103 @@
+import { Effect } from "effect"
+import type { Difference } from "../queue/workflow/ChangedCode.js"
+import type { Step, StepKind } from "../queue/workflow/Execution.js"
+import * as ExitJson from "./ExitJson.js"
+
+// Notices code that does not follow its journal. Effect's fibers give no order of requests, so the rule is by name: before
+// the code starts something that is not recorded, and before it ends, it must have requested every recorded step. Fibers
+// that are about to request one get some turns of the event loop to do so.
+
+/** Turns of the event loop without a request after which the code counts as stopped. */
+const quietTurns = 3
+
+const turn = Effect.async<void>((resume) => {
+  setImmediate(() => resume(Effect.void))
+})
+
+/** All attempts of a recorded step. */
+interface Recorded {
+  readonly name: string
+  readonly kind: StepKind
+  readonly sequence: number
+  readonly startedAt: number
+  readonly endedAt: number
+}
+
+const overlaps = (a: Recorded, b: Recorded) => a.startedAt < b.endedAt && b.startedAt < a.endedAt
+
+/** Whether a wait or an activity may have been inside this activity, which is not run again. */
+const isInside = (step: Recorded, activity: Recorded) =>
+  activity.kind === "run" &&
+  step.sequence < activity.sequence &&
+  step.endedAt >= activity.startedAt &&
+  step.endedAt <= activity.endedAt
+
+/** Compares what the code requests with what is recorded. */
+export class Follower {
+  /** What the code has not followed. */
+  difference: Difference | undefined
+  private recorded: ReadonlyMap<string, Recorded> = new Map()
+  private reopened: ReadonlyMap<string, number> = new Map()
+  private readonly requested = new Set<string>()
+  private requests = 0
+
+  /** Reads the journal as it was before this run. */
+  load(steps: ReadonlyArray<Step>): void {
+    const recorded = new Map<string, Recorded>()
+    const reopened = new Map<string, number>()
+    for (const { endedAt, kind, name, reopenedAt, sequence, startedAt } of steps) {
+      if (kind === "undo" || name === ExitJson.failureStep) continue
+      if (reopenedAt !== undefined) reopened.set(name, sequence)
+      else {
+        const first = recorded.get(name) ?? { name, kind, sequence, startedAt, endedAt }
+        recorded.set(name, { ...first, endedAt: Math.max(first.endedAt, endedAt) })
+      }
+    }
+    this.recorded = recorded
+    this.reopened = reopened
+  }
+
+  /** The code requests a step. Lets other fibers request theirs before a result interrupts them. */
+  request(name: string, kind: StepKind): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.requests += 1
+      this.requested.add(name)
+      const before = this.recorded.get(name)
+      if (before !== undefined && before.kind !== kind) {
+        this.difference ??= { recorded: `${name} (${before.kind})`, requested: `${name} (${kind})` }
+      }
+      return this.missing().length === 0 ? Effect.void : Effect.repeatN(Effect.yieldNow(), 2)
+    })
+  }
+
+  /** Whether the code may start this step, which is not recorded: it has requested everything that is. */
+  follows(name: string | undefined): Effect.Effect<boolean> {
+    return Effect.gen(this, function* () {
+      let seen = this.requests
+      for (let quiet = 0; quiet < quietTurns && this.missing().length > 0; quiet += 1) {
+        yield* turn
+        if (this.requests !== seen) quiet = -1
+        seen = this.requests
+      }
+      const [first] = this.missing()
+      if (first !== undefined) this.difference ??= { recorded: first.name, requested: name }
+      return this.difference === undefined
+    })
+  }
+
+  /** Recorded steps that the code should have requested, in their order. */
+  private missing(): ReadonlyArray<Recorded> {
+    const unseen = [...this.recorded.values()].filter(({ name }) => !this.requested.has(name))
+    if (unseen.length === 0) return unseen
+    const passed = [...this.recorded.values()].filter(({ name }) => this.requested.has(name))
+    // A reopened step may lead the code elsewhere when it runs again.
+    const again = [...this.reopened].filter(([name]) => this.requested.has(name)).map(([, sequence]) => sequence)
+    const isExcused = (step: Recorded) =>
+      again.some((sequence) => sequence < step.sequence) ||
+      // The result of a race replaces the steps of its members.
+      passed.some((other) => other.name.startsWith("raceAll/") && step.sequence < other.sequence) ||
+      // A fiber that lost a race may be interrupted before it requests its step again.
+      passed.some((other) => overlaps(step, other) || isInside(step, other))
+    return unseen.filter((step) => !isExcused(step)).sort((a, b) => a.sequence - b.sequence)
+  }
+}

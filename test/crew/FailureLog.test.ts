@@ -1,0 +1,80 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Data, Effect, Logger, LogLevel, Schema } from "effect"
+import * as Backoff from "../../src/core/Backoff.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import { Queue } from "../../src/queue/Queue.js"
+import { TestShift } from "../../src/testing/TestShift.js"
+
+const Kind = Job.make("mail", {
+  payload: Schema.Struct({ to: Schema.String }),
+  maxAttempts: 2,
+  backoff: Backoff.fixed("10 seconds")
+})
+
+class Unreachable extends Data.TaggedError("Unreachable")<{ readonly message: string }> {}
+
+const sending = Handler.make(Kind, ({ to }) =>
+  to === "ada" ? Effect.void : Effect.fail(new Unreachable({ message: to }))
+)
+
+/** Every log line of jobs, with its level and the job's kind and attempt. */
+const linesOf = <A>(program: Effect.Effect<A, unknown, TestShift | Queue>) =>
+  Effect.gen(function* () {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ annotations, logLevel, message }) => {
+      const job = (annotations.pipe((all) => [...all]).find(([name]) => name === "job")?.[1] ?? {}) as {
+        readonly kind?: string
+        readonly attempt?: number
+      }
+      if (job.kind !== undefined)
+        lines.push(`${logLevel.label} ${job.kind} ${job.attempt}: ${[message].flat().join(" ")}`)
+    })
+    yield* program.pipe(
+      Effect.provide(TestShift.layer({ handlers: [sending], queues: ["default"], logLevel: LogLevel.Info })),
+      Effect.provide(Logger.replace(Logger.defaultLogger, logger))
+    )
+    return lines
+  })
+
+describe("the log", () => {
+  it.effect("has failed attempts and deaths, at most one of each per kind and ten seconds", () =>
+    Effect.gen(function* () {
+      const lines = yield* linesOf(
+        Effect.gen(function* () {
+          const shift = yield* TestShift
+          for (const to of ["bob", "eve", "ada", "eve"]) yield* Kind.enqueue({ to })
+          yield* shift.settle
+          yield* shift.advance("10 seconds")
+          yield* Kind.enqueue({ to: "kim" })
+          yield* shift.settle
+        })
+      )
+      expect(lines).toEqual([
+        "WARN mail 1: a job failed (attempt 1 of 2, retry in 10s): Unreachable: bob",
+        "ERROR mail 2: a job is dead (exhausted): Unreachable: bob",
+        "WARN mail 1: a job failed (attempt 1 of 2, retry in 10s), and 2 more since the last line: Unreachable: kim"
+      ])
+    })
+  )
+
+  it.effect("has jobs that cannot be decoded, and jobs whose kind has no handler", () =>
+    Effect.gen(function* () {
+      const lines = yield* linesOf(
+        Effect.gen(function* () {
+          const shift = yield* TestShift
+          const queue = yield* Queue
+          const job = { version: 1, queue: "default", payload: {}, maxAttempts: 2 }
+          yield* queue.enqueue([{ ...job, kind: "mail" }])
+          yield* queue.enqueue([{ ...job, kind: "fax" }])
+          yield* shift.settle
+        })
+      )
+      expect(lines).toHaveLength(2)
+      expect(lines[0]).toMatch(/^ERROR mail 1: a job is dead \(undecodable\): /)
+      expect(lines[1]).toBe(
+        'WARN fax 1: returned a job to the queue: this pod has no handler for the kind "fax". Another pod has to run it.'
+      )
+    })
+  )
+})

@@ -1,0 +1,102 @@
+import { Effect } from "effect"
+import * as Deployment from "../Deployment.js"
+import { type FaultCase, millisOf } from "../FaultCase.js"
+import {
+  byLead,
+  crashRecovery,
+  first,
+  hostile,
+  lockingJobs,
+  nothingLost,
+  ofGroup,
+  second,
+  slowJobs,
+  started,
+  ticksOnce
+} from "../Steps.js"
+import { survive } from "../Survival.js"
+
+// Processes that do not end and do not answer.
+
+export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
+  {
+    name: "SIGSTOP of a pod past its lease, then SIGCONT",
+    promise: `${nothingLost}; the resumed pod cannot finish jobs that another pod has rescued`,
+    recoveryLimit: crashRecovery,
+    operatorSees: "Another pod logs how many jobs it rescued; the resumed pod reports a late heartbeat",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const victim = yield* first(deployment)
+          yield* deployment.enqueue(slowJobs(10, 1_500), victim)
+          yield* victim.signal("SIGSTOP")
+          const saw = yield* (yield* second(deployment)).logged(/reaper recover: [^"]+/)
+          yield* victim.signal("SIGCONT")
+          return [saw]
+        })
+    })
+  },
+  {
+    name: "SIGSTOP of a pod whose transaction holds a lock on its job",
+    promise: `${nothingLost}; another pod ends the transaction and finishes the job before the pod resumes`,
+    recoveryLimit: [...crashRecovery, "QUEUE_REAPER_INTERVAL", "QUEUE_REAPER_INTERVAL"],
+    operatorSees: "Another pod logs that it ended the session",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const [victim, other] = [yield* first(deployment), yield* second(deployment)]
+          const ids = yield* deployment.enqueue(lockingJobs(6), victim)
+          const held = yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
+            events.some(({ job, pid }) => pid === victim.pid && ids.includes(job))
+          )
+          yield* victim.signal("SIGSTOP")
+          const mine = held.filter(({ job, pid }) => pid === victim.pid && ids.includes(job)).map(({ job }) => job)
+          const saw = yield* other.logged(/ended \d+ database sessions[^"]+/)
+          yield* Deployment.until(
+            "its jobs end",
+            deployment.query<{ id: string }>(
+              `select id from "${deployment.schema}".job where id = any($1) and finished_at is null`,
+              [mine]
+            ),
+            (rows) => rows.length === 0
+          )
+          yield* victim.signal("SIGCONT")
+          return [saw]
+        })
+    })
+  },
+  {
+    name: "SIGSTOP of the leader past its lease, then SIGCONT",
+    promise: `${nothingLost}; the old leader writes nothing under its old term; every tick fires at most once`,
+    recoveryLimit: [...crashRecovery, "NIGHTSHIFT_LEASE"],
+    operatorSees: "Both pods log the change of leadership",
+    run: survive({
+      env: { FAULT_SCHEDULE: "1" },
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const { follower, leader } = yield* byLead(deployment)
+          yield* leader.signal("SIGSTOP")
+          const saw = yield* follower.logged(/leading the cluster[^"]*/)
+          yield* leader.signal("SIGCONT")
+          return [saw, yield* leader.logged(/no longer leading the cluster/)]
+        }),
+      afterwards: ticksOnce
+    })
+  },
+  {
+    name: "event loop blocked longer than QUEUE_STALE_AFTER",
+    promise: `${nothingLost}; the blocked pod cannot finish jobs that another pod has rescued`,
+    recoveryLimit: crashRecovery,
+    operatorSees: "The log names the kinds that ran while the event loop was blocked",
+    run: survive({
+      fault: (deployment) =>
+        Effect.gen(function* () {
+          const [id] = yield* deployment.enqueue([hostile("block", { ms: 2 * millisOf("QUEUE_STALE_AFTER") })])
+          yield* started(deployment, id)
+          return [
+            yield* Effect.raceAll(deployment.pods.map((pod) => pod.logged(/the heartbeat was [\d.]+s late[^"]+/)))
+          ]
+        })
+    })
+  }
+])

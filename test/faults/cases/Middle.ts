@@ -1,3 +1,0 @@
-import type { FaultCase } from "../FaultCase.js"
-
-export const cases: ReadonlyArray<FaultCase> = []
