@@ -59,6 +59,31 @@ describe("a service that serves no queue", () => {
     })
   )
 
+  it.scopedLive("is what `why` recommends for a pod that returned a job for which it has no handler", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const url = Redacted.value(yield* TestDatabase.migrated)
+      const call = (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env: { DATABASE_URL: url } })
+      const { id } = JSON.parse((yield* call("enqueue", "greet", "--force", "--delay", "1h", "--json")).stdout)
+      yield* query(url, `update nightshift.job set last_error = 'this pod has no handler for the kind "greet"'`)
+      for (const [label, kind] of [
+        ["dev", "noop_echo"],
+        ["mine", "greet"]
+      ]) {
+        yield* query(
+          url,
+          `insert into nightshift.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid,
+            node_version, started_at)
+          values (gen_random_uuid(), now(), '[]', false, '${label}', '1', '{default}', '{${kind}}', 'h', 1, 'v', now())`
+        )
+      }
+      const { stdout } = yield* call("jobs", "why", id)
+      expect(stdout).toMatch(/^unknown_kind, until /)
+      expect(stdout).toContain('Pod dev serves queue "default" without a handler for the kind "greet" and returned it.')
+      expect(stdout).toContain("--queues none")
+    })
+  )
+
   it.scopedLive("refuses `none` beside other names", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
