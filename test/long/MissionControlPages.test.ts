@@ -206,12 +206,12 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           await page.getByRole("dialog").getByLabel("Payload").fill('{"fail": 7, "sleep_ms": "soon"}')
           await page.getByRole("dialog").getByText("sleep_ms must be").first().waitFor()
           // The marks of a wrong line lie behind its text.
-          const topmost = await page.evaluate<string>(`{
+          const topmost = await page.evaluate<string>(`(() => {
             const line = document.querySelector("dialog .marks .bad")
             line.parentElement.style.pointerEvents = "auto"
             const { left, top } = line.getBoundingClientRect()
-            document.elementFromPoint(left + 10, top + 5).tagName
-          }`)
+            return document.elementFromPoint(left + 10, top + 5).tagName
+          })()`)
           expect(topmost).toBe("TEXTAREA")
         })
         looked.push(...(yield* findings(page)))

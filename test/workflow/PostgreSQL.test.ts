@@ -153,3 +153,31 @@ it("a result that cannot be stored fails its step, and a run that lost its lease
   expect(await order.result("large", { ...patience, shift })).toContain("65536 bytes")
   expect(await order.show("lost", { shift })).toMatchObject({ status: "cancelled", steps: [] })
 })
+
+it("a step is recorded once although the server ended the connection that recorded it", async () => {
+  let calls = 0
+  const order = workflow("cut", settings, async (_, step) => step.run("charge", () => (calls += 1)))
+  const client = await database.pool().connect()
+  await order.start({ id: "A" }, { shift })
+  const until = async (query: string) => {
+    for (;;) {
+      const { rows } = await database.pool().query<{ pid: number }>(query)
+      if (rows[0] !== undefined) return rows[0].pid
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+  // The record waits for this lock, and its connection is ended meanwhile.
+  await client.query("begin")
+  await client.query("lock table nightshift.workflow_step in access exclusive mode")
+  await using _ = await worker(shift, { handlers: [order] })
+  const pid = await until(
+    `select pid, pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and wait_event_type = 'Lock' and query like '%workflow_step%'`
+  )
+  // The connection also carries other statements, which must not be sent before its end is known.
+  await until(`select ${pid} as pid where not exists (select from pg_stat_activity where pid = ${pid})`)
+  await client.query("commit")
+  client.release()
+  expect(await order.result("A", { ...patience, shift })).toBe(1)
+  expect((await order.show("A", { shift })).steps).toMatchObject([{ name: "charge", attempt: 1, outcome: "done" }])
+})

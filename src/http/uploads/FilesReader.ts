@@ -149,7 +149,7 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
       return files.finished
     })
 
-    // One timer for the whole body: a timeout for each of its thousands of pieces costs more than hashing them.
+    // One timer for the whole body: a timeout around each piece would start fibers for every 64 KiB.
     const limit = Duration.toMillis(config.stallTimeout)
     const stalled = Effect.gen(function* () {
       for (;;) {
