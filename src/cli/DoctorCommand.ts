@@ -26,18 +26,13 @@ const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
     ? Effect.succeed(new URL(text))
     : new UsageError({ message: `--url must be a URL like http://127.0.0.1:8787, got "${text}".` })
 
-/** Wait only briefly for a server that is still starting, unless DATABASE_BOOT_PATIENCE is set explicitly. */
-const briefBoot = { DATABASE_BOOT_PATIENCE: "3s" }
-
 /** Checks the settings first: with invalid ones, no other check can run. */
 const examine = (flags: Environment.Texts) =>
   Effect.gen(function* () {
     const environment = Environment.make(flags)
     const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
     if (DoctorRun.hasFailed(config)) return config
-    const isPatient = environment.lookUp("DATABASE_BOOT_PATIENCE") !== undefined
-    const rest = DoctorRun.ofDatabase.pipe(Settings.configured(isPatient ? flags : { ...briefBoot, ...flags }))
-    return [...config, ...(yield* rest)]
+    return [...config, ...(yield* DoctorRun.ofDatabase.pipe(Settings.configured(flags)))]
   })
 
 const report = (findings: ReadonlyArray<Finding>, json: boolean) =>

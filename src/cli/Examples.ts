@@ -44,6 +44,8 @@ const more: ReadonlyArray<Example> = [
   ["nightshift jobs show <id> --json", "print JSON as in the HTTP API"],
   ["nightshift jobs why <id>", "explain why a job is not running"],
   ["nightshift jobs why <id> --json", "print JSON"],
+  ["nightshift jobs run <id>", "run a scheduled or retrying job now"],
+  ["nightshift jobs run --kind receipt --state retrying", "do not wait for the retries of these jobs"],
   ["nightshift jobs cancel <id> <id>", "cancel two jobs"],
   ["nightshift jobs cancel --queue mail --state scheduled --dry-run", "show what would be cancelled"],
   ["nightshift jobs delete --state done --until 2026-01-01T00:00:00Z", "delete old done jobs"],

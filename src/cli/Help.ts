@@ -34,6 +34,14 @@ const listed = (entries: ReadonlyArray<Entry>): ReadonlyArray<string> => {
 
 const headings = ["USAGE", "DESCRIPTION", "ARGUMENTS", "OPTIONS", "COMMANDS", "EXAMPLES"]
 
+/** Paragraphs of @effect/cli that repeat the usage line: the type of a value, its choices, and that it is optional. */
+const boilerplate =
+  /^ {2}(A user-defined piece of text\.|A true or false value\.|An integer\.|One of the following: .*|This setting is optional\.)$/
+
+/** Whether a line is boilerplate, or the blank line after it. */
+const isNoise = (lines: ReadonlyArray<string>, index: number) =>
+  boilerplate.test(lines[index] ?? "") || (lines[index] === "" && boilerplate.test(lines[index - 1] ?? ""))
+
 /** Reformats help text. Text that is not help is returned unchanged. */
 export const tidy = (text: string, words: ReadonlyArray<string>): string => {
   const plain = text.split("\n").map((line) => stripVTControlCharacters(line))
@@ -48,7 +56,10 @@ export const tidy = (text: string, words: ReadonlyArray<string>): string => {
   const examples = section("EXAMPLES").filter((line) => line.trim() !== "")
   const kept = text.split("\n").slice(0, plain.indexOf(commands.length > 0 ? "COMMANDS" : "EXAMPLES"))
   return [
-    ...kept.map((line, index) => (plain[index]?.startsWith("$ ") === true ? usageOf(plain[index], words) : line)),
+    ...kept.flatMap((line, index) => {
+      if (isNoise(plain, index)) return []
+      return plain[index]?.startsWith("$ ") === true ? usageOf(plain[index], words) : line
+    }),
     ...(commands.length === 0 ? [] : ["COMMANDS", "", ...listed(commands.map(entryOf)), ""]),
     ...["EXAMPLES", "", ...examples.map((line) => `  ${line}`), ""]
   ].join("\n")

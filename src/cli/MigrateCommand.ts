@@ -44,6 +44,6 @@ export const command = Command.make(
   { ...CommonOptions.database, dryRun, json: CommonOptions.json },
   ({ dryRun, json, ...options }) =>
     Effect.provide(dryRun ? preview(json) : apply(json), layer).pipe(
-      Settings.configured(CommonOptions.databaseFlags(options))
+      Settings.configuredService(CommonOptions.databaseFlags(options))
     )
 ).pipe(Command.withDescription("Apply pending migrations. `serve` does this when it starts."))

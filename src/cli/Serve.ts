@@ -1,6 +1,6 @@
 import { Console, Effect, Layer, Option, Redacted } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
-import { CrewConfig } from "../crew/CrewConfig.js"
+import { CrewConfig, noQueues } from "../crew/CrewConfig.js"
 import * as Package from "../database/Package.js"
 import * as BotsFile from "../gateway/config/BotsFile.js"
 import { queuesOf as botQueuesOf, type Declarations } from "../gateway/config/Declarations.js"
@@ -21,11 +21,14 @@ const whereDataIs = DatabaseChoice.$match({
   None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
 })
 
+const noToken =
+  "\n  token    not set: no one can log in, and the API rejects all requests. Set NIGHTSHIFT_ADMIN_TOKEN and restart"
+
 /** Prints the admin token only if the process generated it. A configured token is never printed. */
-const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>) =>
+const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>, hasToken: boolean) =>
   choice._tag === "Embedded" && Option.isSome(made)
     ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
-    : `\n  ui       ${url}/ui/`
+    : `\n  ui       ${url}/ui/${hasToken ? "" : noToken}`
 
 /** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
@@ -38,6 +41,9 @@ const hooksLine = (url: string, { bots, sources }: Declarations) => {
   ]
   return paths.length === 0 ? "" : `\n  hooks    ${paths.map((path) => `${url}/hooks/${path}`).join("\n           ")}`
 }
+
+const queuesText = (served: ReadonlyArray<string>) =>
+  served.length === 0 ? "none: this process runs no jobs" : served.join(", ")
 
 const greeting = (
   url: string,
@@ -52,7 +58,7 @@ Nightshift ${Package.version.text} is up
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
-  data     ${whereDataIs(choice)}${served.length === 0 ? "" : `\n  queues   ${served.join(", ")}`}
+  data     ${whereDataIs(choice)}${choice._tag === "None" ? "" : `\n  queues   ${queuesText(served)}`}
 
 Stop it with Ctrl-C.
 `
@@ -62,7 +68,7 @@ const queuesOf = (
   { handlers, queues, routes }: App.App,
   declared: Declarations
 ): ReadonlyArray<string> => {
-  if (given.length > 0) return given
+  if (given.length > 0) return given.filter((name) => name !== noQueues)
   const routed = Object.values(routes).filter((queue) => queue !== null)
   const ofKinds = handlers.map(({ kind }) => kind.queue)
   return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]
@@ -91,9 +97,10 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     const lifecycle = yield* Lifecycle
     yield* Effect.gen(function* () {
       const { url } = yield* Server.Server
-      const { adminToken } = yield* ServerConfig
+      const { adminToken, viewerToken } = yield* ServerConfig
+      const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
-      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made), declared, served))
+      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made, hasToken), declared, served))
       yield* lifecycle.collapsed
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),

@@ -16,7 +16,7 @@ const port = Options.integer("port").pipe(
 )
 const queues = Options.text("queues").pipe(
   Options.withDescription(
-    "Comma-separated queues to serve (default: `default` and the queues of the app's kinds and the async bots)."
+    "Comma-separated queues to serve, or `none` to run no jobs (default: `default` and the queues of the app's kinds and the async bots)."
   ),
   Options.optional
 )
@@ -37,7 +37,7 @@ const serve = (module: Option.Option<string>) =>
 
 export const command = Command.make("serve", { ...CommonOptions.database, host, port, queues, app }, (options) =>
   serve(options.app).pipe(
-    Settings.configured({
+    Settings.configuredService({
       ...CommonOptions.databaseFlags(options),
       HOST: Option.getOrUndefined(options.host),
       PORT: Option.getOrUndefined(Option.map(options.port, String)),

@@ -90,7 +90,13 @@ export const onServer = <E, R>(
   queues: ReadonlyArray<string>
 ) =>
   Layer.merge(Shutdown.layer, RunningAtExit.layer).pipe(
-    Layer.provideMerge(Crew.layer({ ...app, handlers: GatewayLayer.handlers(declared, app), queues })),
+    Layer.provideMerge(
+      Crew.layer({
+        ...app,
+        handlers: GatewayLayer.handlers(declared, app),
+        queues: queues.length === 0 ? "none" : queues
+      })
+    ),
     Layer.provide([
       CrewConfig.layer,
       JanitorConfig.layer,

@@ -8,6 +8,7 @@ import * as Janitor from "../crew/loops/Janitor.js"
 import * as SchedulerConfig from "../crew/loops/SchedulerConfig.js"
 import * as Sweeper from "../crew/loops/Sweeper.js"
 import * as MetricsConfig from "../crew/MetricsConfig.js"
+import { announcesRetries } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as GatewayConfig from "../gateway/config/GatewayConfig.js"
@@ -62,8 +63,20 @@ export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
   Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
 )
 
+const patience = DatabaseConfig.settings.bootPatience.key
+
+/** A command that a person waits for reports an unreachable database soon, unless DATABASE_BOOT_PATIENCE is set. */
+const brief = (flags: Environment.Texts): Environment.Texts =>
+  Environment.make(flags).lookUp(patience) === undefined ? { ...flags, [patience]: "3s" } : flags
+
 /** Runs a command with its flags as configuration. Validates all settings before the command starts. */
 export const configured =
+  (flags: Environment.Texts) =>
+  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
+    Effect.locally(configuredService(brief(flags))(work), announcesRetries, false)
+
+/** Like `configured`, for commands that often start together with the database and wait for it longer. */
+export const configuredService =
   (flags: Environment.Texts) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
     Effect.zipRight(validate, Effect.provide(work, Logging.layer as Layer.Layer<never, ConfigError>)).pipe(

@@ -27,7 +27,8 @@ interface PodRow {
 }
 
 interface OrderRow {
-  readonly queue: string
+  /** Null if the pod serves no queue. */
+  readonly queue: string | null
   readonly share: number | null
   readonly others: number
   readonly known: boolean
@@ -70,7 +71,8 @@ const statementsOf = (schema: string) => ({
     (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
     (select count(*)::int from ${schema}.pod p
       where p.id <> all($5::uuid[]) and p.id <> $1 and not p.draining and q.queue = any(p.queues)) as others
-  from unnest($6::text[]) as q(queue)`),
+  -- One row even without queues, so that the pod learns whether its row exists.
+  from (values (1)) one left join unnest($6::text[]) as q(queue) on true`),
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
@@ -173,8 +175,10 @@ const make = Effect.gen(function* () {
           // The first heartbeat, or the first one after another pod removed this pod as dead.
           if (rows[0]?.known !== true) yield* introduce(facts, state, now)
           return {
-            shares: new Map(rows.flatMap(({ queue, share }) => (share === null ? [] : [[queue, share] as const]))),
-            companions: new Map(rows.map(({ others, queue }) => [queue, others + 1]))
+            shares: new Map(
+              rows.flatMap(({ queue, share }) => (queue === null || share === null ? [] : [[queue, share] as const]))
+            ),
+            companions: new Map(rows.flatMap(({ others, queue }) => (queue === null ? [] : [[queue, others + 1]])))
           } satisfies Orders
         })
       ),

@@ -143,9 +143,12 @@ export const choice = <const A extends string>(
   )
 
 /** A comma-separated list; empty when the key is absent. */
-export const list = (described: Described): Setting<ReadonlyArray<string>> =>
+export const list = (
+  described: Described,
+  read: (words: ReadonlyArray<string>) => Either.Either<ReadonlyArray<string>, string> = Either.right
+): Setting<ReadonlyArray<string>> =>
   withDefault(described, "", (value) =>
-    Either.right(
+    read(
       value
         .split(",")
         .map((word) => word.trim())

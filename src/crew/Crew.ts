@@ -79,7 +79,8 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  readonly queues: ReadonlyArray<string>
+  /** Queues to serve. A pod that serves "none" runs no jobs, but takes part in the cluster and can lead it. */
+  readonly queues: ReadonlyArray<string> | "none"
   /** Queues by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs to declare to the cluster. */
@@ -142,7 +143,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
       return podHeartbeat.drain
     })
     const { id } = yield* Pod
-    yield* Effect.logInfo(`worker ${id} started: serving ${queues.join(", ")}`)
+    yield* Effect.logInfo(`worker ${id} started: serving ${queues.length === 0 ? "no queue" : queues.join(", ")}`)
     const running = () => [...supervisors.values()].flatMap((supervisor) => supervisor.running())
     return {
       pod: id,
@@ -208,7 +209,7 @@ export const layer = <R>(
   Layer.scoped(
     Crew,
     Effect.gen(function* () {
-      const queues = yield* checked(options.queues)
+      const queues = options.queues === "none" ? [] : yield* checked(options.queues)
       // Opened first, so closed last: resources of a handler must outlive its jobs.
       const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* declare(queues, registry)

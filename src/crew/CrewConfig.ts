@@ -1,14 +1,25 @@
-import { Context, type Duration, Layer } from "effect"
+import { Context, type Duration, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as Masking from "../telemetry/Masking.js"
 
+/** The value of NIGHTSHIFT_QUEUES for a process that runs no jobs. */
+export const noQueues = "none"
+
+const readQueues = (names: ReadonlyArray<string>) =>
+  names.length > 1 && names.includes(noQueues)
+    ? Either.left(`\`${noQueues}\` alone, or names of queues`)
+    : Either.right(names)
+
 export const settings = {
-  queues: Setting.list({
-    key: "NIGHTSHIFT_QUEUES",
-    about:
-      "Queues that this process serves, separated by commas. If unset, `serve` uses `default` and the queues of the app's kinds and the async bots."
-  }),
+  queues: Setting.list(
+    {
+      key: "NIGHTSHIFT_QUEUES",
+      about:
+        "Queues that this process serves, separated by commas. `none` serves no queue: the process runs no jobs. If unset, `serve` uses `default` and the queues of the app's kinds and the async bots."
+    },
+    readQueues
+  ),
   slots: Setting.integer(
     {
       key: "NIGHTSHIFT_SLOTS",

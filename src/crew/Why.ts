@@ -132,7 +132,8 @@ const ofWaits = ({ job, waits }: Standing): Why | undefined => {
   return why("sleeping", `It sleeps until ${what}.`, until)
 }
 
-const ofLater = ({ limit, standing }: Facts): Why => {
+const ofLater = (facts: Facts): Why => {
+  const { limit, standing } = facts
   const { job } = standing
   const waiting = ofWaits(standing)
   if (waiting !== undefined) return waiting
@@ -146,12 +147,48 @@ const ofLater = ({ limit, standing }: Facts): Why => {
   if (job.lastError === undefined) {
     return why("not_due", "It is scheduled for later. Run it now if it should not wait.", job.runAt)
   }
-  const failed =
-    job.attempt === 0 ? "It was returned to the queue" : `Attempt ${job.attempt} of ${job.maxAttempts} failed`
+  if (wasReturned(job, job.lastError)) return ofReturned(facts, job.lastError)
+  const failed = `Attempt ${job.attempt} of ${job.maxAttempts} failed`
   return why("retrying", `${failed} and it waits for its retry. Run it now if the cause is fixed.`, job.runAt)
 }
 
 const serving = ({ pods, standing: { job } }: Facts) => pods.filter(({ queues }) => queues.includes(job.queue))
+
+/** A pod that returns a job it cannot run sets the last error, restores the attempt and adds no history entry. */
+const wasReturned = ({ attempt, history }: StoredJob, lastError: string): boolean => {
+  if (attempt === 0) return true
+  const failed = history.findLast(({ message }) => message !== undefined)
+  return failed !== undefined && failed.message !== lastError
+}
+
+/** The job waits because a pod could not run it. Names the pods that serve the queue without the handler, if any do. */
+const ofReturned = (facts: Facts, lastError: string): Why => {
+  const { kind, queue, runAt } = facts.standing.job
+  const without = serving(facts).filter(({ draining, kinds }) => !draining && !kinds.includes(kind))
+  const [first] = without
+  if (first === undefined) {
+    const cause = (lastError.split("\n")[0] ?? "").replace(/\.$/, "")
+    return why("retrying", `A pod returned it to the queue: ${cause}. Run it now if the cause is fixed.`, runAt)
+  }
+  const name = first.label ?? shortPod(first.id)
+  const pods = without.length === 1 ? `Pod ${name} serves` : `${without.length} pods, among them ${name}, serve`
+  const cause = `${pods} queue "${queue}" without a handler for the kind "${kind}" and returned it.`
+  return why(
+    "unknown_kind",
+    `${cause} Add the handler there, or start it with other --queues (or --queues none).`,
+    runAt
+  )
+}
+
+/** How to get pods for queues that have none. */
+export const startAdvice = (queues: ReadonlyArray<string>): string =>
+  `Start your worker, or run \`nightshift serve --app <module> --queues ${queues.join(",")}\`.`
+
+const idleText = (pods: Facts["pods"]): string => {
+  const idle = pods.filter(({ queues }) => queues.length === 0).length
+  if (idle === 0) return ""
+  return `; ${idle === 1 ? "1 live pod serves" : `${idle} live pods serve`} no queue (--queues none)`
+}
 
 /** Checks that a live pod serves the queue and has a handler for the kind. */
 const ofNobody = (facts: Facts): Why | undefined => {
@@ -160,11 +197,13 @@ const ofNobody = (facts: Facts): Why | undefined => {
   const staying = there.filter(({ draining }) => !draining)
   if (staying.length === 0) {
     const nobody =
-      there.length > 0 ? `Every pod that serves queue "${queue}" is stopping` : `No live pod serves queue "${queue}"`
-    return why("no_pod", `${nobody}. Start one with --queues ${queue}.`)
+      there.length > 0
+        ? `Every pod that serves queue "${queue}" is stopping`
+        : `No live pod serves queue "${queue}"${idleText(facts.pods)}`
+    return why("no_pod", `${nobody}. ${startAdvice([queue])}`)
   }
   if (staying.some(({ kinds }) => kinds.includes(kind))) return undefined
-  const elsewhere = facts.pods.some((pod) => !pod.draining && pod.kinds.includes(kind))
+  const elsewhere = facts.pods.some((pod) => !pod.draining && pod.queues.length > 0 && pod.kinds.includes(kind))
   const advice = elsewhere
     ? "A pod that serves other queues has one: let it serve this queue too."
     : "Deploy a pod that has one."

@@ -1,5 +1,5 @@
 import type { SqlClient } from "@effect/sql/SqlClient"
-import { Clock, Duration, Effect, Schedule, Schema } from "effect"
+import { Clock, Duration, Effect, FiberRef, Schedule, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 
@@ -69,10 +69,13 @@ export const reach = (
     return yield* new DatabaseRejected({ address, detail })
   })
 
+/** Whether each failed attempt to connect at startup is logged. A short-lived command only reports the last one. */
+export const announcesRetries: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(true)
+
 const announceRetry = (address: string, error: DatabaseError, begun: number, patience: Duration.Duration) =>
   Effect.gen(function* () {
     const left = Duration.toMillis(patience) - ((yield* Clock.currentTimeMillis) - begun)
-    if (left <= 0) return
+    if (left <= 0 || !(yield* FiberRef.get(announcesRetries))) return
     yield* Effect.logWarning(
       `database at ${address} not reachable yet (${error.detail}), retrying for another ${Math.ceil(left / 1000)}s`
     )

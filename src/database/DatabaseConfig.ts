@@ -79,7 +79,11 @@ export const settings = {
     "5s"
   ),
   bootPatience: Setting.duration(
-    { key: "DATABASE_BOOT_PATIENCE", about: "How long to keep trying to reach the database at startup." },
+    {
+      key: "DATABASE_BOOT_PATIENCE",
+      about:
+        "How long to keep trying to reach the database at startup. If unset, commands other than `serve` and `migrate` try for 3s."
+    },
     "30s"
   ),
   maxLifetime: Setting.duration(

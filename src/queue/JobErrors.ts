@@ -57,9 +57,12 @@ export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { qu
   }
 }
 
+/** How a caller skips the check of kind and payload. */
+export const forceAdvice = 'store the job anyway with "force": true (--force on the command line)'
+
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has ever registered the kind "${this.kind}". Start a pod that serves it, or use force to store the job anyway.`
+    return `No pod has ever registered the kind "${this.kind}". Start a pod that serves it, or ${forceAdvice}.`
   }
 }
 

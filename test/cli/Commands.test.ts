@@ -65,6 +65,9 @@ describe("every command", () => {
         const help = yield* printed(...path.split(" "), "--help")
         expect(help).toContain(`\n$ nightshift ${path}`)
         expect(help, path).toMatch(/\nDESCRIPTION\n\n\S.{10,}\n/)
+        expect(help, path).not.toMatch(
+          /user-defined piece|true or false value|setting is optional|An integer\.|One of the/
+        )
         expect(help.split("\nEXAMPLES\n")[1], path).toContain(`nightshift ${path}`)
         if (paths.includes(path) && !services.includes(path)) expect(help, path).toContain("\n--json\n")
       }
@@ -120,6 +123,9 @@ describe("every command", () => {
         expect(yield* json("jobs list")).toMatchObject({ jobs: [{ id: later.id }] })
         expect(yield* json("jobs show", later.id)).toMatchObject({ id: later.id, state: "scheduled" })
         expect(yield* json("jobs why", later.id)).toMatchObject({ until: expect.any(String) })
+        const soon = yield* json("enqueue", "noop_echo", "--delay", "1h", "--queue", "unserved")
+        const run = yield* json("jobs run", soon.id)
+        expect(run).toMatchObject([{ id: soon.id, job: { state: "pending" }, error: null }])
         expect(yield* json("jobs cancel", later.id)).toMatchObject([{ job: { state: "cancelled" } }])
         expect(yield* json("jobs requeue", "--state", "cancelled")).toMatchObject({ status: "done", done: 1 })
         yield* json("jobs delete", "--state", "dead", "--dry-run")

@@ -125,7 +125,7 @@ const rows: ReadonlyArray<Row> = [
     "returned by a pod of older code",
     { job: { runAt: later, lastError: "newer" } },
     "retrying",
-    /returned to the queue/,
+    /^A pod returned it to the queue: newer\. /,
     later
   ],
   ["throttled alone", { job: ended("throttled") }, "cooling_down", /handler was throttled/, later],
@@ -161,6 +161,32 @@ const rows: ReadonlyArray<Row> = [
     { pods: [{ kinds: [] }, { queues: ["push"] }] },
     "unknown_kind",
     /serves other queues/
+  ],
+  [
+    "that a pod without its handler returned, while another pod has the handler",
+    {
+      job: { runAt: later, lastError: 'this pod has no handler for the kind "greet"' },
+      pods: [{}, { id: other as unknown as PodId, label: "dev", kinds: ["noop_echo"] }]
+    },
+    "unknown_kind",
+    /^Pod dev serves queue "mail" without a handler for the kind "greet" and returned it\. .*--queues none/,
+    later
+  ],
+  [
+    "that was returned after a failed attempt by a pod that has left",
+    {
+      job: {
+        attempt: 1,
+        runAt: later,
+        lastError: 'this pod has no handler for the kind "greet"',
+        history: [
+          { attempt: 1, startedAt: now - 6_000, endedAt: now - 5_000, outcome: "failed", message: "boom", pod: podId }
+        ]
+      }
+    },
+    "retrying",
+    /^A pod returned it to the queue: this pod has no handler for the kind "greet"\./,
+    later
   ],
   [
     "that was returned because its kind is unknown",

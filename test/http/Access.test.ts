@@ -53,6 +53,20 @@ describe("access by role", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("says whether the token is missing or wrong, and the same about every wrong token", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* Doors
+      const said = (headers: { readonly token?: string }) =>
+        Effect.map(ask("GET", "/api/v1/jobs", headers), ({ text }) => text)
+      const missing = yield* said({})
+      const wrong = yield* said({ token: "sesame" })
+      expect(missing).toContain("Send the token")
+      expect(wrong).toContain("The token is not valid")
+      expect(yield* said({ token: adminToken.slice(0, -1) })).toBe(wrong)
+      expect(yield* said({ token: viewerToken.slice(0, -1) })).toBe(wrong)
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("lets anonymous callers read the contract and change nothing", () =>
     Effect.gen(function* () {
       const { ask } = yield* Doors

@@ -26,7 +26,7 @@ const misfit = {
       tag: "InvalidJob",
       field: "payload.sleep_ms",
       message: expect.stringMatching(
-        /^payload\.sleep_ms does not fit the kind "noop_echo": .*\. Fix it, or use force to store the job anyway\.$/
+        /^payload\.sleep_ms does not match the schema of the kind "noop_echo": .*\. Fix it, or store the job anyway with "force": true \(--force on the command line\)\.$/
       )
     }
   }
@@ -50,11 +50,11 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
         status: 400,
         json: { error: { tag: "InvalidJob", field: "payload.sleep_ms" } }
       })
-      expect(single.text).toContain('payload.sleep_ms does not fit the kind \\"noop_echo\\": Expected')
+      expect(single.text).toContain('payload.sleep_ms does not match the schema of the kind \\"noop_echo\\": Expected')
       expect(single.text).not.toContain("Job 0")
       const second = yield* post({ jobs: [good, bad] })
       expect(second).toMatchObject({ status: 400, json: { error: { field: "jobs[1].payload.sleep_ms" } } })
-      expect(second.text).toContain("Job 1: payload.sleep_ms does not fit")
+      expect(second.text).toContain("Job 1: payload.sleep_ms does not match")
       expect(yield* post({ kind: "shout", payload: { text: "12" } })).toMatchObject({ status: 400 })
       expect(yield* post({ kind: "wrapped", payload: { opaque: {} } })).toMatchObject({ status: 400 })
       expect(yield* stored).toBe(0)
@@ -73,7 +73,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
         status: 400,
         json: { error: { tag: "InvalidJob", field: "jobs[0].payload.sleep_ms" } }
       })
-      expect(refused.text).toMatch(/^[^:]*:[^:]*:[^:]*:"payload.sleep_ms does not fit the kind/)
+      expect(refused.text).toMatch(/^[^:]*:[^:]*:[^:]*:"payload.sleep_ms does not match the schema of the kind/)
       expect(refused.text).toContain('Expected \\"integer\\"')
       expect(yield* post({ kind: "noop_echo", payload: [] })).toMatchObject({ status: 400 })
       expect(yield* post({ kind: "shout", payload: {} })).toMatchObject({ status: 400 })
@@ -142,7 +142,12 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
       expect(yield* edit({ payload: bad.payload, cron: "@hourly" })).toMatchObject(misfit)
       expect(yield* edit({ kind: "shout", payload: {} })).toMatchObject({
         status: 400,
-        json: { error: { tag: "InvalidJob", message: expect.stringContaining('does not fit the kind "shout"') } }
+        json: {
+          error: {
+            tag: "InvalidJob",
+            message: expect.stringContaining('does not match the schema of the kind "shout"')
+          }
+        }
       })
       expect(yield* admin("GET", "/api/v1/schedules/nightly")).toMatchObject({
         json: { kind: "noop_echo", payload: { text: "Hi" }, cron: "@daily" }

@@ -5,6 +5,7 @@ import * as DurationText from "../../core/DurationText.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
+import { startAdvice } from "../../crew/Why.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import { mapErrors } from "../../database/DatabaseError.js"
@@ -56,16 +57,17 @@ const queues: Check = {
     const { lease } = yield* ClusterConfig
     const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
     const names = yield* unservedAmong(live)
-    const pods = live.length === 1 ? "1 pod is live" : `${live.length} pods are live`
+    const idle = live.filter(({ queues }) => queues.length === 0).length
+    const serveNone = idle === 0 ? "" : ` (${idle} ${idle === 1 ? "serves" : "serve"} no queue)`
+    const pods = (live.length === 1 ? "1 pod is live" : `${live.length} pods are live`) + serveNone
     if (names.length === 0) return [ok(`${pods}; all queues with due jobs are served.`)]
     const listed =
       names.slice(0, mostQueues).join(", ") +
       (names.length > mostQueues ? ` and ${names.length - mostQueues} more` : "")
-    const served = names.slice(0, mostQueues).join(",")
     return [
       warn(
         `${pods}, but none serves these queues with due jobs: ${listed}.`,
-        `Start a pod with \`nightshift serve --queues ${served}\`, or add the queues to NIGHTSHIFT_QUEUES.`
+        `${startAdvice(names.slice(0, mostQueues))} A pod that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
       )
     ]
   })

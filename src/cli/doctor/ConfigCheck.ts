@@ -2,6 +2,7 @@ import { type ConfigError, Effect, Option } from "effect"
 import * as Setting from "../../core/Setting.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import * as AdminToken from "../../http/access/AdminToken.js"
 import { ServerConfig } from "../../http/ServerConfig.js"
 import type { Environment } from "../Environment.js"
 import * as Settings from "../Settings.js"
@@ -24,8 +25,10 @@ const ofUnknownKeys = (environment: Environment) => {
 /** Reports settings that are valid but leave the API unusable or unprotected. */
 const ofExposure = Effect.gen(function* () {
   const { adminToken, viewerToken } = yield* ServerConfig
-  const { embedded } = yield* DatabaseConfig
-  return Option.isNone(adminToken) && Option.isNone(viewerToken) && !embedded
+  const { directory, embedded, url } = yield* DatabaseConfig
+  if (Option.isSome(adminToken) || Option.isSome(viewerToken) || embedded) return []
+  // Without DATABASE_URL, commands use the embedded service of this directory, which generates a token.
+  return Option.isSome(url) || !(yield* AdminToken.exists(directory))
     ? [warn("No access token is set, so the API rejects all requests.", "Set NIGHTSHIFT_ADMIN_TOKEN for the service.")]
     : []
 }).pipe(

@@ -97,6 +97,13 @@ const command = <const Name extends string>(name: Name, job: JobAct) =>
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
   ).pipe(Command.withDescription(job.about))
 
+export const runNow = command("run", {
+  action: "run-now",
+  about: "Make jobs due now that are scheduled for later or wait for a retry.",
+  act: (jobAdmin, id) => jobAdmin.runNow(id),
+  report: ({ id }) => `made ${id} due now`
+})
+
 export const cancel = command("cancel", {
   action: "cancel",
   about: "Cancel jobs. Waiting jobs are cancelled immediately; running jobs are asked to stop.",

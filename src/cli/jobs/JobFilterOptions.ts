@@ -109,11 +109,16 @@ export const filterOf = (given: Given): JobFilter => ({
 const readId = Schema.decode(JobId)
 
 /** `<id>` on the command line. */
+const readJobId = (text: string) =>
+  Effect.mapError(readId(text.toLowerCase()), () => HelpDoc.p(`A job id must be a UUID, got ${JSON.stringify(text)}.`))
+
 export const id: Args.Args<JobId> = Args.text({ name: "id" }).pipe(
   Args.withDescription("The job's id."),
-  Args.mapEffect((text) =>
-    Effect.mapError(readId(text.toLowerCase()), () =>
-      HelpDoc.p(`A job id must be a UUID, got ${JSON.stringify(text)}.`)
-    )
-  )
+  Args.mapEffect(readJobId)
+)
+
+/** The id of a job, or of a workflow execution, which has a slash: `order/A-17`. */
+export const idOrExecution: Args.Args<string> = Args.text({ name: "id" }).pipe(
+  Args.withDescription("The job's id, or the id of a workflow execution, as in order/A-17."),
+  Args.mapEffect((text) => (text.includes("/") ? Effect.succeed(text) : readJobId(text)))
 )

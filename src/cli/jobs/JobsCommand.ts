@@ -1,6 +1,7 @@
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect, Layer, Option } from "effect"
+import { isId, type JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
@@ -10,6 +11,7 @@ import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import * as WhyView from "../../http/jobs/WhyView.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
 import * as ExecutionTrace from "../../telemetry/tracing/ExecutionTrace.js"
 import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 import * as CommonOptions from "../CommonOptions.js"
@@ -116,12 +118,17 @@ const explanation = ({ detail, reason, until }: Why, now: number): string => {
   return `${reason}${when}\n${printable(detail)}`
 }
 
+const jobIdOf = (given: string) =>
+  isId(given)
+    ? Effect.succeed(given as JobId)
+    : Effect.flatMap(Workflows, (workflows) => Effect.map(workflows.show(given), ({ id }) => id))
+
 export const why = Command.make(
   "why",
-  { id: JobFilterOptions.id, ...CommonOptions.database, json: CommonOptions.json },
+  { id: JobFilterOptions.idOrExecution, ...CommonOptions.database, json: CommonOptions.json },
   (given) =>
     Effect.gen(function* () {
-      const why = yield* explain(given.id)
+      const why = yield* explain(yield* jobIdOf(given.id))
       const now = yield* Clock.currentTimeMillis
       yield* Console.log(given.json ? JSON.stringify(WhyView.of(why), null, 2) : explanation(why, now))
     }).pipe(
@@ -132,5 +139,5 @@ export const why = Command.make(
 
 export const command = Command.make("jobs").pipe(
   Command.withDescription("List, inspect and manage jobs."),
-  Command.withSubcommands([list, show, why, JobActs.cancel, JobActs.requeue, JobActs.remove])
+  Command.withSubcommands([list, show, why, JobActs.runNow, JobActs.cancel, JobActs.requeue, JobActs.remove])
 )

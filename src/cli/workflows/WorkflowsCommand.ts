@@ -1,7 +1,7 @@
 import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
-import { Clock, Console, Effect, Option } from "effect"
+import { Clock, Console, Effect, Option, Predicate } from "effect"
 import { isId } from "../../core/Ids.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as ExecutionView from "../../http/workflows/ExecutionView.js"
@@ -113,13 +113,27 @@ export const list = Command.make(
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("List workflow executions, newest first."))
 
+/** Unwraps the exit of a step of `nightshift/client`. Exits of other engines are printed whole. */
+const exitText = (exit: unknown): string => {
+  if (!Predicate.isRecord(exit)) return JSON.stringify(exit) ?? ""
+  const names = Object.keys(exit)
+  if (names.length === 0) return ""
+  if (names.length === 1 && "value" in exit) return JSON.stringify(exit.value) ?? ""
+  if (names.length === 1 && exit.timedOut === true) return "timed out"
+  const { error } = exit
+  if (names.length === 1 && Predicate.hasProperty(error, "name") && Predicate.hasProperty(error, "message")) {
+    return `${error.name}: ${error.message}`
+  }
+  return JSON.stringify(exit)
+}
+
 const stepRow = (now: number) => (step: Step) => [
   printable(step.name),
   step.kind,
   step.attempt === 1 ? step.outcome : `${step.outcome}, attempt ${step.attempt}`,
   `${step.endedAt - step.startedAt} ms`,
   age(step.endedAt, now),
-  printable(JSON.stringify(step.exit) ?? "").slice(0, 60)
+  printable(exitText(step.exit)).slice(0, 60)
 ]
 
 const details = (execution: Execution, now: number): string => {
@@ -218,10 +232,15 @@ export const signal = Command.make(
         const outcome = yield* workflows
           .signal({ execution, name: given.name, value })
           .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name: given.name, outcome } })))
+        const exists = yield* workflows.show(execution).pipe(
+          Effect.as(true),
+          Effect.catchTag("ExecutionNotFound", () => Effect.succeed(false))
+        )
+        const sent = exists
+          ? `sent ${given.name} to ${execution}`
+          : `kept: ${execution} does not exist yet. It receives ${given.name} when it starts`
         const message =
-          outcome === "completed"
-            ? `sent ${given.name} to ${execution}`
-            : `${execution} already has a value for ${given.name}, which is unchanged`
+          outcome === "completed" ? sent : `${execution} already has a value for ${given.name}, which is unchanged`
         yield* Console.log(given.json ? JSON.stringify({ execution, outcome }, null, 2) : message)
       }).pipe(Operator.acting(given.reason), Effect.provide(QueueLayer.layerForCommand))
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))

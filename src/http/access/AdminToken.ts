@@ -10,6 +10,15 @@ import { ServerConfig } from "../ServerConfig.js"
 /** File in the embedded database's directory that holds the generated token. */
 const fileName = "admin-token"
 
+/** Whether an embedded service has generated a token in this directory. */
+export const exists = (directory: string): Effect.Effect<boolean> =>
+  Effect.promise(() =>
+    stat(join(directory, fileName)).then(
+      (file) => file.size > 0,
+      () => false
+    )
+  )
+
 /** Reads the directory's token, or generates one that only the owner can read. */
 export const readOrMake = Effect.fn("AdminToken.readOrMake")(function* (
   directory: string

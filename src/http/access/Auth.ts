@@ -46,13 +46,21 @@ export const roleOf = (given: string, { admin, viewer }: RoleTokens): Role | und
   return isViewer ? "viewer" : undefined
 }
 
-const unauthorized = ({ adminToken, viewerToken }: Config) =>
-  new Unauthorized({
-    message:
-      Option.isNone(adminToken) && Option.isNone(viewerToken)
-        ? "No token is configured, so all requests are rejected. Set NIGHTSHIFT_ADMIN_TOKEN, or NIGHTSHIFT_VIEWER_TOKEN for read-only access, and restart."
-        : "Send the token of NIGHTSHIFT_ADMIN_TOKEN, or of NIGHTSHIFT_VIEWER_TOKEN for read-only access, as `Authorization: Bearer <token>`."
-  })
+/** The text depends only on whether a token was sent, never on its value. */
+const unauthorized = ({ adminToken, viewerToken }: Config, sent: "no token" | "a token") => {
+  if (Option.isNone(adminToken) && Option.isNone(viewerToken)) {
+    const message =
+      "No token is configured, so all requests are rejected. Set NIGHTSHIFT_ADMIN_TOKEN, or NIGHTSHIFT_VIEWER_TOKEN for read-only access, and restart."
+    return new Unauthorized({ message })
+  }
+  const names = "the token of NIGHTSHIFT_ADMIN_TOKEN, or of NIGHTSHIFT_VIEWER_TOKEN for read-only access"
+  const embedded = "A service with --embedded and neither of them keeps its token in .nightshift/admin-token."
+  const message =
+    sent === "a token"
+      ? `The token is not valid. Use ${names}. ${embedded}`
+      : `Send ${names}, as \`Authorization: Bearer <token>\`. ${embedded}`
+  return new Unauthorized({ message })
+}
 
 /** Headers are limited to ASCII, so other text is sent percent-encoded. */
 const reasonOf = ({ headers }: Request): string | undefined => {
@@ -89,12 +97,12 @@ export const identify = (
       const given = bearerOf(authorization) ?? ""
       const role = roleOf(given, tokens)
       yield* attempts.token(request, given, role !== undefined)
-      if (role === undefined) return yield* unauthorized(config)
+      if (role === undefined) return yield* unauthorized(config, "a token")
       return { who: `api:${role}`, role, until: undefined, session: undefined, reason }
     }
-    if (secret === undefined || !isSession(secret)) return yield* unauthorized(config)
+    if (secret === undefined || !isSession(secret)) return yield* unauthorized(config, "no token")
     const session = yield* attempts.lookUp(request, secret, sessions.find(secret, tokens, lasting))
-    if (Option.isNone(session)) return yield* unauthorized(config)
+    if (Option.isNone(session)) return yield* unauthorized(config, "no token")
     if (!reading.has(request.method) && !isSameOrigin(request.headers)) return yield* new CrossSiteRefused()
     const { role, until } = session.value
     return { who: `ui:${role}`, role, until, session: { secret, lasts: sessions.lasts(secret, tokens) }, reason }

@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { InvalidJob, jobPrefix } from "../../core/InvalidJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { UnknownKind } from "../JobErrors.js"
+import { forceAdvice, UnknownKind } from "../JobErrors.js"
 import { Kinds, type RegisteredKind } from "../Kinds.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
 import * as PayloadCheck from "./PayloadCheck.js"
@@ -58,7 +58,7 @@ const misfitOf = (
 ): InvalidJob | undefined => {
   const fault = (check ?? (schema === undefined ? undefined : PayloadCheck.ofSchema(schema)))?.(payload)
   if (fault === undefined) return undefined
-  const reason = `does not fit the kind "${name}": ${fault.reason}. Fix it, or use force to store the job anyway`
+  const reason = `does not match the schema of the kind "${name}": ${fault.reason}. Fix it, or ${forceAdvice}`
   return new InvalidJob({ ...place, field: fault.field, reason })
 }
 
@@ -74,7 +74,7 @@ const misfit = (
   return undefined
 }
 
-/** Fails if a payload does not fit its kind. Only the current version of a kind has a schema. */
+/** Fails if a payload does not match the schema of its kind. Only the current version of a kind has a schema. */
 export const checkPayload = (
   kind: RegisteredKind,
   payload: unknown,

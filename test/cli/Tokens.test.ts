@@ -1,0 +1,31 @@
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+describe("the admin token", () => {
+  it.scopedLive("is named as missing when a service starts on which no one can log in", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
+      const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
+      yield* service.said(/Stop it with Ctrl-C/)
+      expect(service.printed()).toMatch(
+        /\n {2}token +not set: no one can log in, and the API rejects all requests\. Set NIGHTSHIFT_ADMIN_TOKEN and restart/
+      )
+    })
+  )
+
+  it.scopedLive("of an embedded service is not reported as missing by doctor", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const doctor = Effect.map(Nightshift.call(["doctor"], { cwd, env: {} }), ({ stdout }) => stdout)
+      expect(yield* doctor).toContain("No access token is set")
+      mkdirSync(join(cwd, ".nightshift"))
+      writeFileSync(join(cwd, ".nightshift", "admin-token"), "sesame\n")
+      expect(yield* doctor).not.toContain("No access token is set")
+    })
+  )
+})

@@ -1,0 +1,24 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Nightshift from "../support/Nightshift.js"
+
+describe("a command whose database does not answer", () => {
+  it.scopedLive("gives up after three seconds, with one line", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none" }
+      const { code, stderr, stdout } = yield* Nightshift.call(["jobs", "list"], { cwd, env })
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" })
+      expect(stderr).toMatch(/^nightshift: Could not reach PostgreSQL at 127\.0\.0\.1:1\/none within 3s \([^\n]+\n$/)
+    })
+  )
+
+  it.scopedLive("waits as long as DATABASE_BOOT_PATIENCE says", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: "postgres://someone@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "200ms" }
+      const { stderr } = yield* Nightshift.call(["jobs", "list"], { cwd, env })
+      expect(stderr).toMatch(/^nightshift: Could not reach PostgreSQL at [^\n]+ within 200ms \([^\n]+\n$/)
+    })
+  )
+})

@@ -1,0 +1,48 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import pg from "pg"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+describe("nightshift workflows", () => {
+  it.scopedLive("shows step results as values, and takes the execution's id or its job's id", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const connectionString = Redacted.value(yield* TestDatabase.migrated)
+      const run = (...args: ReadonlyArray<string>) =>
+        Nightshift.call(args, { cwd, env: { DATABASE_URL: connectionString } })
+      const { id } = JSON.parse((yield* run("workflows", "start", "order", "A-1", "--force", "--json")).stdout)
+      yield* Effect.promise(async () => {
+        const client = new pg.Client({ connectionString })
+        await client.connect()
+        const step = (sequence: number, name: string, outcome: string, exit: unknown) =>
+          client.query(
+            `insert into nightshift.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at)
+            values ($1, $2, 1, $3, 'run', $4, $5, now(), now())`,
+            [id, name, sequence, outcome, JSON.stringify(exit)]
+          )
+        await step(1, "reserve", "done", { value: { seats: 2 } })
+        await step(2, "charge", "failed", { error: { name: "Error", message: "card declined" } })
+        await step(3, "wait", "done", { timedOut: true })
+        await client.end()
+      })
+      const shown = yield* run("workflows", "show", "order/A-1")
+      expect(shown.stdout).toMatch(/reserve .* \{"seats":2\}\n/)
+      expect(shown.stdout).toMatch(/charge .* Error: card declined\n/)
+      expect(shown.stdout).toMatch(/wait .* timed out\n?/)
+      expect((yield* run("workflows", "show", id)).stdout).toContain("order/A-1")
+      const why = yield* run("jobs", "why", "order/A-1")
+      expect(why).toEqual(yield* run("jobs", "why", id))
+      expect(why).toMatchObject({ code: 0, stdout: expect.stringContaining("no_pod") })
+      expect(yield* run("jobs", "why", "order/A-2")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("order/A-2")
+      })
+
+      expect((yield* run("workflows", "signal", "order/A-1", "go")).stdout).toBe("sent go to order/A-1\n")
+      expect((yield* run("workflows", "signal", "order/A-99", "go")).stdout).toBe(
+        "kept: order/A-99 does not exist yet. It receives go when it starts\n"
+      )
+    })
+  )
+})
