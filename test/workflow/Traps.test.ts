@@ -49,6 +49,23 @@ describe("waits and steps side by side", () => {
     expect((await order.show("A")).steps.map(({ outcome }) => outcome)).toEqual(["done"])
   })
 
+  it("a failed step that the code does not await does not end the process", async () => {
+    const rejections: Array<unknown> = []
+    const hear = (reason: unknown) => void rejections.push(reason)
+    process.on("unhandledRejection", hear)
+    const order = workflow("order", settings, async (_, step) => {
+      void step.run("forgotten", () => Promise.reject(new Error("no")), { retries: 0 })
+      return step.run("charge", () => new Promise((resolve) => setImmediate(() => setImmediate(resolve, "paid"))))
+    })
+    await using _ = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    expect(await order.result("A")).toBe("paid")
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off("unhandledRejection", hear)
+    expect(rejections).toEqual([])
+    expect((await order.show("A")).steps).toMatchObject([{ name: "forgotten", outcome: "failed" }, { name: "charge" }])
+  })
+
   it("a step that runs while another waits is not suspended", async () => {
     const { open, opened } = gate()
     const order = workflow("order", settings, async (_, step) => {

@@ -127,7 +127,7 @@ export class WorkflowRun implements AttemptHost {
     if (fault !== undefined) {
       return Promise.reject(new InvalidOptionError("name", `The name of a step ${fault}: "${base.slice(0, 100)}".`))
     }
-    return new Promise((resolve, reject) => {
+    const promise = new Promise<A>((resolve, reject) => {
       const { replay } = this
       if (this.isOver || replay === undefined) return
       const inUndo = this.undoing !== undefined
@@ -162,6 +162,9 @@ export class WorkflowRun implements AttemptHost {
         if (replay.begin(held)) this.check()
       }
     })
+    // A step that the code does not await must not end the process when it fails.
+    promise.catch(() => {})
+    return promise
   }
 
   /** Records a result, then gives it to the code. */
