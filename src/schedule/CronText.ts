@@ -136,7 +136,8 @@ type Texts = readonly [string, string, string, string, string, string]
 const split = (given: string): Either.Either<Texts, InvalidExpression> => {
   if (given.length > mostCharacters) return refuse("expression", `must be at most ${mostCharacters} characters long`)
   const text = given.trim()
-  const macro = macros[text.toLowerCase()]
+  const word = text.toLowerCase()
+  const macro = Object.hasOwn(macros, word) ? macros[word] : undefined
   if (text.startsWith("@") && macro === undefined) {
     return refuse("expression", `must be one of ${Object.keys(macros).join(", ")}, or five or six fields`)
   }

@@ -43,7 +43,9 @@ describe("the sampler", () => {
       // This test's clock is years ahead of the server's, which makes the transaction look that old.
       const [first, second] = [yield* turn, yield* turn]
       expect(first.lines).toEqual([
-        expect.stringMatching(/^a transaction has been open for .* \(session \d+\).* End it$/)
+        expect.stringMatching(
+          /^a transaction has been open for .* \(session \d+\).* End it; nightshift doctor shows how$/
+        )
       ])
       expect(second.lines).toEqual([])
       const now = yield* Effect.map(Effect.clock, (clock) => clock.unsafeCurrentTimeMillis())

@@ -145,7 +145,8 @@ describe.each(parsers)("the parser of a %s", (_, read, begins) => {
       fc.property(mixed, fc.boolean(), (pieces, isBegun) => {
         read(`${isBegun ? begins : ""}${pieces.join("")}`)
       }),
-      { numRuns: 100 }
+      // Names that every object has.
+      { numRuns: 100, examples: ["__proto__", "constructor", "toString"].map((name) => [[name], false]) }
     )
   })
 
