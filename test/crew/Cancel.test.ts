@@ -7,7 +7,7 @@ import { cancelTopic, JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as StepClock from "../support/StepClock.js"
-import * as Camp from "./Camp.js"
+import * as TestCluster from "./TestCluster.js"
 
 const Long = Job.make("long", { payload: Schema.Struct({}) })
 const Deaf = Job.make("deaf", { payload: Schema.Struct({}) })
@@ -27,7 +27,7 @@ describe("cancelling a running job", () => {
     Effect.gen(function* () {
       let cleaned = 0
       const jobAdmin = yield* JobAdmin
-      yield* Camp.hire({ handlers: [tidyHandler(() => (cleaned += 1))] })
+      yield* TestCluster.hire({ handlers: [tidyHandler(() => (cleaned += 1))] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("500 millis")
       expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
@@ -41,13 +41,13 @@ describe("cancelling a running job", () => {
         finishedAt: 2_500,
         history: [{ outcome: "cancelled" }]
       })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("abandons a handler that does not stop, logs and counts it, and replaces its slot", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
-      const pod = yield* Camp.hire({ slots: 1, handlers: [deafHandler, NoopEcho.handler] })
+      const pod = yield* TestCluster.hire({ slots: 1, handlers: [deafHandler, NoopEcho.handler] })
       const id = yield* Deaf.enqueue({})
       const next = yield* NoopEcho.NoopEcho.enqueue({})
       yield* StepClock.advance("1 second")
@@ -63,13 +63,13 @@ describe("cancelling a running job", () => {
       expect(yield* pod.metrics).toContain('nightshift_slots_abandoned_total{queue="default"} 1')
       yield* StepClock.advance("1 second")
       expect(yield* job(next)).toMatchObject({ state: "done" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("does not wait behind prefetched jobs", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
-      yield* Camp.hire({ slots: 1 })
+      yield* TestCluster.hire({ slots: 1 })
       for (let n = 0; n < 1_000; n += 1) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1 })
       const blocking = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 60_000 })
       const waiting = yield* NoopEcho.NoopEcho.enqueue({})
@@ -79,13 +79,13 @@ describe("cancelling a running job", () => {
       yield* StepClock.advance("1 millis")
       expect(yield* job(waiting)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
       expect(yield* job(blocking)).toMatchObject({ state: "running" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("is noticed at the heartbeat when the notification was lost", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
-      const pod = yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
+      const pod = yield* TestCluster.hire({ handlers: [tidyHandler(() => {})] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       pod.connected(false)
@@ -94,18 +94,18 @@ describe("cancelling a running job", () => {
       pod.connected(true)
       yield* StepClock.advance("12 seconds")
       expect(yield* job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("is checked in the database before a notification is acted on", () =>
     Effect.gen(function* () {
       const signals = yield* Signals
-      yield* Camp.hire({ handlers: [tidyHandler(() => {})] })
+      yield* TestCluster.hire({ handlers: [tidyHandler(() => {})] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       for (const said of [id, "", "no id", "'; drop table job"]) yield* signals.tell(cancelTopic, said)
       yield* StepClock.advance("11 seconds")
       expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: undefined })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

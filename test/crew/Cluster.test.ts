@@ -10,7 +10,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as StepClock from "../support/StepClock.js"
-import * as Camp from "./Camp.js"
+import * as TestCluster from "./TestCluster.js"
 
 const leader = Effect.flatMap(Leadership, (leadership) => Effect.map(leadership.leader, Option.getOrUndefined))
 
@@ -19,106 +19,106 @@ describe("a queue's slots", () => {
     Effect.gen(function* () {
       // Another pod leads and does nothing.
       const leadership = yield* Leadership
-      const pod = yield* Camp.hire()
+      const pod = yield* TestCluster.hire()
       yield* pod.stop
       yield* leadership.campaign(pod.crew.pod, Duration.hours(1))
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       yield* StepClock.advance("2 seconds")
-      expect(yield* Camp.slots()).toEqual([10])
-      yield* Camp.hire()
-      yield* Camp.hire()
+      expect(yield* TestCluster.slots()).toEqual([10])
+      yield* TestCluster.hire()
+      yield* TestCluster.hire()
       yield* StepClock.advance("3 seconds")
-      expect(yield* Camp.slots()).toEqual([4, 4, 4])
+      expect(yield* TestCluster.slots()).toEqual([4, 4, 4])
       expect(yield* Effect.flatMap(Shares, ({ all }) => all)).toEqual([])
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("are split by the leader, and rebalanced when pods join and leave", () =>
     Effect.gen(function* () {
-      const first = yield* Camp.hire()
-      yield* Camp.hire()
-      yield* Camp.hire()
+      const first = yield* TestCluster.hire()
+      yield* TestCluster.hire()
+      yield* TestCluster.hire()
       yield* StepClock.advance("2 seconds")
-      expect(yield* Camp.slots()).toEqual([4, 3, 3])
+      expect(yield* TestCluster.slots()).toEqual([4, 3, 3])
       expect((yield* leader)?.pod).toBe(first.crew.pod)
       yield* first.stop
       yield* StepClock.advance("2 seconds")
-      expect(yield* Camp.slots()).toEqual([5, 5])
-    }).pipe(Effect.provide(Camp.layer))
+      expect(yield* TestCluster.slots()).toEqual([5, 5])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("are rebalanced within the lease when a pod stops its heartbeat", () =>
     Effect.gen(function* () {
-      const pods = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
+      const pods = [yield* TestCluster.hire(), yield* TestCluster.hire(), yield* TestCluster.hire()]
       yield* StepClock.advance("2 seconds")
       pods[1]?.connected(false)
       yield* StepClock.advance("14 seconds")
-      expect((yield* Camp.slots())[0]).toBe(4)
+      expect((yield* TestCluster.slots())[0]).toBe(4)
       yield* StepClock.advance("8 seconds")
-      expect(yield* Camp.slots()).toEqual([5, 5])
+      expect(yield* TestCluster.slots()).toEqual([5, 5])
       pods[1]?.connected(true)
       yield* StepClock.advance("8 seconds")
-      expect(yield* Camp.slots()).toEqual([4, 3, 3])
-    }).pipe(Effect.provide(Camp.layer))
+      expect(yield* TestCluster.slots()).toEqual([4, 3, 3])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("follow a new worker total at once", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* Camp.hire()
-      yield* Camp.hire()
+      yield* TestCluster.hire()
+      yield* TestCluster.hire()
       yield* StepClock.advance("2 seconds")
-      expect(yield* Camp.slots()).toEqual([5, 5])
+      expect(yield* TestCluster.slots()).toEqual([5, 5])
       yield* queues.change("default", { maxWorkers: 3 })
       yield* StepClock.advance("1 second")
-      expect(yield* Camp.slots()).toEqual([2, 1])
+      expect(yield* TestCluster.slots()).toEqual([2, 1])
       yield* queues.change("default", { maxWorkers: 200 })
       yield* StepClock.advance("1 second")
-      expect(yield* Camp.slots()).toEqual([64, 64])
-    }).pipe(Effect.provide(Camp.layer))
+      expect(yield* TestCluster.slots()).toEqual([64, 64])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("never exceed this process's limit", () =>
     Effect.gen(function* () {
-      yield* Camp.hire({ slots: 2 })
-      yield* Camp.hire()
+      yield* TestCluster.hire({ slots: 2 })
+      yield* TestCluster.hire()
       yield* StepClock.advance("2 seconds")
-      expect((yield* Camp.slots()).toSorted()).toEqual([2, 5])
-    }).pipe(Effect.provide(Camp.layer))
+      expect((yield* TestCluster.slots()).toSorted()).toEqual([2, 5])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("stay unchanged while the queue's settings are missing, and follow them when they return", () =>
     Effect.gen(function* () {
       let there = true
       const queues = yield* Queues
-      yield* Camp.hire({
+      yield* TestCluster.hire({
         settings: ({ all }) => ({ all: Effect.map(all, (rows) => (there ? rows : [])) })
       })
       yield* StepClock.advance("1 second")
       there = false
       yield* queues.change("default", { maxWorkers: 2 })
       yield* StepClock.advance("10 seconds")
-      expect(yield* Camp.slots()).toEqual([10])
+      expect(yield* TestCluster.slots()).toEqual([10])
       there = true
       yield* StepClock.advance("10 seconds")
-      expect(yield* Camp.slots()).toEqual([2])
-    }).pipe(Effect.provide(Camp.layer))
+      expect(yield* TestCluster.slots()).toEqual([2])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("are found by polling when notifications do not arrive", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
       let paused = false
-      yield* Camp.hire({
+      yield* TestCluster.hire({
         settings: ({ all }) => ({ all: Effect.map(all, (rows) => rows.map((row) => ({ ...row, paused }))) })
       })
       yield* StepClock.advance("1 second")
-      expect(yield* Camp.slots()).toEqual([10])
+      expect(yield* TestCluster.slots()).toEqual([10])
       paused = true
       yield* StepClock.advance("7 seconds")
-      expect(yield* Camp.slots()).toEqual([0])
+      expect(yield* TestCluster.slots()).toEqual([0])
       expect((yield* queues.get("default")).paused).toBe(false)
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
@@ -126,18 +126,18 @@ describe("a pod that receives no notifications", () => {
   it.scopedLive("follows changes within a few ticks", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* Camp.hire({ deaf: true })
-      const other = yield* Camp.hire({ deaf: true })
+      yield* TestCluster.hire({ deaf: true })
+      const other = yield* TestCluster.hire({ deaf: true })
       yield* StepClock.advance("7 seconds")
-      expect(yield* Camp.slots()).toEqual([5, 5])
+      expect(yield* TestCluster.slots()).toEqual([5, 5])
       yield* queues.change("default", { paused: true })
       yield* StepClock.advance("2 seconds")
-      expect(yield* Camp.slots()).toEqual([0, 0])
+      expect(yield* TestCluster.slots()).toEqual([0, 0])
       yield* queues.change("default", { paused: false })
       yield* other.stop
       yield* StepClock.advance("7 seconds")
-      expect(yield* Camp.slots()).toEqual([10])
-    }).pipe(Effect.provide(Camp.layer))
+      expect(yield* TestCluster.slots()).toEqual([10])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
@@ -147,7 +147,7 @@ describe("the leader", () => {
       const queues = yield* Queues
       const search = yield* JobSearch
       const config = { cleanupInterval: Duration.seconds(30) }
-      const pods = [yield* Camp.hire({ config }), yield* Camp.hire({ config })]
+      const pods = [yield* TestCluster.hire({ config }), yield* TestCluster.hire({ config })]
       yield* queues.change("default", { retainDone: Duration.seconds(10) })
       yield* NoopEcho.NoopEcho.enqueue({})
       yield* StepClock.advance("25 seconds")
@@ -158,12 +158,12 @@ describe("the leader", () => {
       for (const pod of pods) pod.connected(true)
       yield* StepClock.advance("20 seconds")
       expect((yield* search.list({}, { limit: 10 })).jobs).toEqual([])
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("is replaced at once when it resigns, and within the lease when its heartbeat stops", () =>
     Effect.gen(function* () {
-      const [one, two, three] = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
+      const [one, two, three] = [yield* TestCluster.hire(), yield* TestCluster.hire(), yield* TestCluster.hire()]
       yield* StepClock.advance("1 second")
       const first = yield* leader
       expect(first?.pod).toBe(one.crew.pod)
@@ -179,7 +179,7 @@ describe("the leader", () => {
       const third = yield* leader
       expect(third?.pod).toBe(other?.crew.pod)
       expect(yield* silent?.metrics ?? Effect.succeed("")).toContain("nightshift_leader 0")
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
@@ -187,7 +187,7 @@ describe("a pod", () => {
   it.scopedLive("is marked as draining before it waits for its jobs, and leaves when the last result is written", () =>
     Effect.gen(function* () {
       const pods = yield* Pods
-      const pod = yield* Camp.hire()
+      const pod = yield* TestCluster.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 10_000 })
       yield* StepClock.advance("1 second")
       const stopping = yield* Effect.fork(pod.stop)
@@ -200,18 +200,18 @@ describe("a pod", () => {
       expect(yield* pods.live(Duration.hours(1))).toEqual([])
       expect(yield* Effect.flatMap(JobSearch, (search) => search.get(id))).toMatchObject({ state: "done" })
       yield* stopping
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
 describe("the reaper", () => {
   it.scopedLive("recovers jobs of a silent pod after the stale limit, and removes the pod", () =>
     Effect.gen(function* () {
-      const dead = yield* Camp.hire()
+      const dead = yield* TestCluster.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
       yield* StepClock.advance("1 second")
       dead.connected(false)
-      const other = yield* Camp.hire()
+      const other = yield* TestCluster.hire()
       const search = yield* JobSearch
       yield* StepClock.advance("55 seconds")
       expect(yield* search.get(id)).toMatchObject({ pod: dead.crew.pod, crashCount: 0 })
@@ -219,13 +219,13 @@ describe("the reaper", () => {
       expect(yield* search.get(id)).toMatchObject({ pod: other.crew.pod, crashCount: 1, attempt: 1 })
       const pods = yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))
       expect(pods.map(({ id: pod }) => pod)).toEqual([other.crew.pod])
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("gives pods that return with it from an outage time for a heartbeat", () =>
     Effect.gen(function* () {
-      const one = yield* Camp.hire()
-      const two = yield* Camp.hire({ queues: ["elsewhere"] })
+      const one = yield* TestCluster.hire()
+      const two = yield* TestCluster.hire({ queues: ["elsewhere"] })
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
       yield* StepClock.advance("1 second")
       for (const pod of [one, two]) pod.connected(false)
@@ -237,7 +237,7 @@ describe("the reaper", () => {
       yield* StepClock.advance("90 seconds")
       const search = yield* JobSearch
       expect(yield* search.get(id)).toMatchObject({ pod: one.crew.pod, crashCount: 0, state: "running" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
@@ -245,8 +245,8 @@ describe("a clock that is set forward by several minutes", () => {
   it.scopedLive("ends no run, recovers no job, removes no pod and elects no leader", () =>
     Effect.gen(function* () {
       const Steady = Job.make("steady", { payload: Schema.Struct({}), timeout: "30 seconds" })
-      yield* Camp.hire({ handlers: [Handler.make(Steady, () => Effect.sleep("25 seconds"))] })
-      yield* Camp.hire({ queues: ["elsewhere"] })
+      yield* TestCluster.hire({ handlers: [Handler.make(Steady, () => Effect.sleep("25 seconds"))] })
+      yield* TestCluster.hire({ queues: ["elsewhere"] })
       yield* Steady.enqueue({})
       yield* StepClock.advance("12 seconds")
       // Deadlines are checked when the earliest one passes, which is the first job's; the second job still runs then.
@@ -261,14 +261,14 @@ describe("a clock that is set forward by several minutes", () => {
       expect((yield* leader)?.term).toBe(before?.term)
       yield* StepClock.advance("10 seconds")
       expect(yield* search.get(id)).toMatchObject({ state: "done", crashCount: 0, attempt: 1 })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
 describe("a queue that no pod serves", () => {
   it.scopedLive("is counted by the leader while it has due jobs", () =>
     Effect.gen(function* () {
-      const pod = yield* Camp.hire()
+      const pod = yield* TestCluster.hire()
       const queue = yield* Queue
       const job = { kind: "k", version: 1, payload: {}, maxAttempts: 5 }
       yield* queue.enqueue([{ ...job, queue: "mial" }])
@@ -277,9 +277,9 @@ describe("a queue that no pod serves", () => {
       expect(yield* pod.metrics).toContain("nightshift_queues_unserved 1")
       yield* StepClock.advance("1 minute")
       expect(yield* pod.metrics).toContain("nightshift_queues_unserved 2")
-      yield* Camp.hire({ queues: ["mial", "later"] })
+      yield* TestCluster.hire({ queues: ["mial", "later"] })
       yield* StepClock.advance("6 seconds")
       expect(yield* pod.metrics).toContain("nightshift_queues_unserved 0")
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

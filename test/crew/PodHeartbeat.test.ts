@@ -11,7 +11,7 @@ import { Supervisors } from "../../src/crew/worker/Supervisor.js"
 import { Signals } from "../../src/database/Signals.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as StepClock from "../support/StepClock.js"
-import * as Camp from "./Camp.js"
+import * as TestCluster from "./TestCluster.js"
 
 const env = (entries: Record<string, string>) => ConfigProvider.fromMap(new Map(Object.entries(entries)))
 
@@ -95,10 +95,10 @@ describe("an idle pod with ten queues", () => {
   it.scopedLive("sends about two statements a second, and three when it leads", () =>
     Effect.gen(function* () {
       const queues = Array.from({ length: 10 }, (_, n) => `queue-${n}`)
-      const leader = yield* Camp.hire({ queues })
-      const other = yield* Camp.hire({ queues })
+      const leader = yield* TestCluster.hire({ queues })
+      const other = yield* TestCluster.hire({ queues })
       yield* StepClock.advance("10 seconds")
-      const perSecond = (pod: Camp.CampPod) => {
+      const perSecond = (pod: TestCluster.CampPod) => {
         // A heartbeat without running jobs sends no query.
         const asked = [...pod.calls].filter(([method]) => method !== "heartbeat")
         return asked.reduce((sum, [, count]) => sum + count, 0) / 30
@@ -109,6 +109,6 @@ describe("an idle pod with ten queues", () => {
       expect(perSecond(leader)).toBeLessThan(3.5)
       // Nothing changed, so nothing was assigned.
       expect(leader.calls.get("assign")).toBeUndefined()
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

@@ -10,7 +10,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as StepClock from "../support/StepClock.js"
-import * as Camp from "./Camp.js"
+import * as TestCluster from "./TestCluster.js"
 
 // Bugs that job runtimes commonly have. Those of a single port or endpoint are tested with it:
 //   finalize by a non-owner                        laws/FinalizeLaws, "a zombie's finalize changes nothing ..."
@@ -36,15 +36,15 @@ const running = Effect.gen(function* () {
 describe("regressions:", () => {
   it.scopedLive("a pod without queues does not start, and one with queues declares them", () =>
     Effect.gen(function* () {
-      const none = yield* Effect.exit(Camp.hire({ queues: [] }))
+      const none = yield* Effect.exit(TestCluster.hire({ queues: [] }))
       const [problem] = Exit.isFailure(none) ? [...Cause.defects(none.cause)] : []
       expect(problem).toMatchObject({ _tag: "NoQueues", message: expect.stringContaining("NIGHTSHIFT_QUEUES") })
       expect(yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))).toEqual([])
-      const pod = yield* Camp.hire({ queues: ["mail", "mail", "push"] })
+      const pod = yield* TestCluster.hire({ queues: ["mail", "mail", "push"] })
       expect(pod.crew.queues).toEqual(["mail", "push"])
       const declared = yield* Effect.flatMap(Queues, ({ all }) => all)
       expect(declared.map(({ name }) => name)).toEqual(["mail", "push"])
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("a lost lease stops the handler", () =>
@@ -53,7 +53,7 @@ describe("regressions:", () => {
       const handler = Handler.make(Long, () =>
         Effect.onInterrupt(Effect.never, () => Effect.sync(() => (stopped += 1)))
       )
-      yield* Camp.hire({ handlers: [handler] })
+      yield* TestCluster.hire({ handlers: [handler] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       const queue = yield* Queue
@@ -61,13 +61,13 @@ describe("regressions:", () => {
       yield* StepClock.advance("11 seconds")
       expect(stopped).toBe(1)
       expect(yield* job(id)).toMatchObject({ state: "running", crashCount: 1, history: [{ outcome: "crashed" }] })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("a late cancel does not overwrite Done", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
-      const pod = yield* Camp.hire()
+      const pod = yield* TestCluster.hire()
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
       yield* StepClock.advance("500 millis")
       // The handler ends while its pod cannot write, and the cancel request arrives before the end is written.
@@ -77,7 +77,7 @@ describe("regressions:", () => {
       pod.connected(true)
       yield* StepClock.advance("15 seconds")
       expect(yield* job(id)).toMatchObject({ state: "done", result: "done", deadReason: undefined })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("the heartbeat of a crashing handler's job stops with it", () =>
@@ -86,12 +86,12 @@ describe("regressions:", () => {
       const bomb = Handler.make(Long, (): Effect.Effect<void> => {
         throw new Error("boom")
       })
-      yield* Camp.hire({ handlers: [bomb] })
+      yield* TestCluster.hire({ handlers: [bomb] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       expect(yield* job(id)).toMatchObject({ state: "retrying", pod: undefined, heartbeatAt: undefined })
       expect(yield* queue.recoverStuck(Duration.zero)).toMatchObject({ rescued: 0 })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("jobs in a cool-down keep their pod alive and notice an early end", () =>
@@ -104,7 +104,7 @@ describe("regressions:", () => {
           return calls === 1 ? Outcome.throttled({ after: Duration.minutes(30) }) : Outcome.done()
         })
       )
-      const pod = yield* Camp.hire({ handlers: [throttled] })
+      const pod = yield* TestCluster.hire({ handlers: [throttled] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("2 minutes")
       const live = yield* Effect.flatMap(Pods, (pods) => pods.live(Duration.seconds(2)))
@@ -115,29 +115,29 @@ describe("regressions:", () => {
       const next = yield* Long.enqueue({})
       yield* StepClock.advance("3 seconds")
       expect(yield* job(next)).toMatchObject({ state: "done" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("a cancel survives the death of the owning pod", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const forever = { handlers: [Handler.make(Long, () => Effect.never)] }
-      const owner = yield* Camp.hire(forever)
+      const owner = yield* TestCluster.hire(forever)
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       owner.connected(false)
       yield* jobAdmin.cancel(id)
-      yield* Camp.hire(forever)
+      yield* TestCluster.hire(forever)
       yield* StepClock.advance("90 seconds")
       expect(yield* job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("a pod drains its jobs in parallel", () =>
     Effect.gen(function* () {
       const queues = ["a", "b", "c"]
       const stubborn = Handler.make(Long, () => Effect.uninterruptible(Effect.sleep("1 hour")))
-      const pod = yield* Camp.hire({ queues, handlers: [stubborn] })
+      const pod = yield* TestCluster.hire({ queues, handlers: [stubborn] })
       for (const queue of queues) yield* Long.enqueue({}, { queue })
       yield* StepClock.advance("1 second")
       expect(yield* running).toBe(3)
@@ -146,13 +146,13 @@ describe("regressions:", () => {
       yield* StepClock.advance("33 seconds")
       expect(Option.isSome(yield* stopping.poll)).toBe(true)
       expect(yield* running).toBe(0)
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("a bulk enqueue wakes enough slots", () =>
     Effect.gen(function* () {
       const queue = yield* Queue
-      yield* Camp.hire({ handlers: [Handler.make(Long, () => Effect.never)] })
+      yield* TestCluster.hire({ handlers: [Handler.make(Long, () => Effect.never)] })
       yield* StepClock.advance("1 second")
       const one = { kind: "long", version: 1, queue: "default", payload: {}, maxAttempts: 5 }
       yield* queue.enqueue(Array.from({ length: 50 }, () => one))
@@ -160,6 +160,6 @@ describe("regressions:", () => {
       const pods = yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))
       expect(pods[0]?.slots).toMatchObject([{ have: 10 }])
       expect(yield* running).toBe(10)
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

@@ -5,7 +5,7 @@ import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { defaults } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as StepClock from "../support/StepClock.js"
-import * as Camp from "./Camp.js"
+import * as TestCluster from "./TestCluster.js"
 
 const create = (cron: string) =>
   Effect.flatMap(Schedules, (schedules) =>
@@ -35,7 +35,7 @@ const fired = Effect.gen(function* () {
 describe("a schedule in a cluster whose leaders lose the database in turn", () => {
   it.scopedLive("has one job per tick, none later than the lease plus five seconds", () =>
     Effect.gen(function* () {
-      const pods = [yield* Camp.hire(), yield* Camp.hire(), yield* Camp.hire()]
+      const pods = [yield* TestCluster.hire(), yield* TestCluster.hire(), yield* TestCluster.hire()]
       yield* create("*/10 * * * * *")
       for (let round = 0; round < 3; round += 1) {
         yield* StepClock.advance("33 seconds")
@@ -53,18 +53,18 @@ describe("a schedule in a cluster whose leaders lose the database in turn", () =
       )
       expect(Math.max(...all.map(({ late }) => late))).toBeLessThanOrEqual(20)
       expect(all.filter(({ late }) => late === 0).length).toBeGreaterThan(8)
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("moves to another leader at once when the leader stops cleanly", () =>
     Effect.gen(function* () {
-      const first = yield* Camp.hire()
-      yield* Camp.hire()
+      const first = yield* TestCluster.hire()
+      yield* TestCluster.hire()
       yield* create("* * * * * *")
       yield* StepClock.advance("5500 millis")
       yield* first.stop
       yield* StepClock.advance("5 seconds")
       expect(yield* fired).toEqual(Array.from({ length: 10 }, (_, index) => ({ second: index + 1, late: 0 })))
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

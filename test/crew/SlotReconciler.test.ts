@@ -7,7 +7,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as StepClock from "../support/StepClock.js"
-import * as Camp from "./Camp.js"
+import * as TestCluster from "./TestCluster.js"
 
 const counts = Effect.gen(function* () {
   const search = yield* JobSearch
@@ -36,7 +36,7 @@ describe("a pause", () => {
   it.scopedLive("returns prefetched jobs, lets running jobs finish, and starts none until it ends", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       yield* overladen
       yield* queues.change("default", { paused: true })
       yield* StepClock.advance("1 millis")
@@ -45,11 +45,11 @@ describe("a pause", () => {
       expect(jobs).toMatchObject([{ attempt: 0, crashCount: 0, lastError: undefined, history: [] }])
       yield* StepClock.advance("40 seconds")
       expect(yield* counts).toMatchObject({ running: 0, pending: 190, done: 1_010 })
-      expect(yield* Camp.slots()).toEqual([0])
+      expect(yield* TestCluster.slots()).toEqual([0])
       yield* queues.change("default", { paused: false })
       yield* StepClock.advance("1 millis")
       expect(yield* counts).toMatchObject({ running: 10, pending: 180 })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
@@ -57,23 +57,23 @@ describe("a lower worker total", () => {
   it.scopedLive("retires the newest slots after their current job", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       yield* enqueue(30, 10_000)
       yield* StepClock.advance("2 seconds")
       yield* queues.change("default", { maxWorkers: 3 })
       yield* StepClock.advance("2 seconds")
-      expect(yield* Camp.slots()).toEqual([10])
+      expect(yield* TestCluster.slots()).toEqual([10])
       expect(yield* counts).toMatchObject({ running: 10 })
       yield* StepClock.advance("8 seconds")
-      expect(yield* Camp.slots()).toEqual([3])
+      expect(yield* TestCluster.slots()).toEqual([3])
       expect(yield* counts).toMatchObject({ running: 3, done: 10, pending: 17 })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("keeps retiring slots when raised again, and adds only the missing ones", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       yield* enqueue(30, 10_000)
       yield* StepClock.advance("2 seconds")
       yield* queues.change("default", { maxWorkers: 3 })
@@ -81,29 +81,29 @@ describe("a lower worker total", () => {
       yield* queues.change("default", { maxWorkers: 12 })
       yield* StepClock.advance("2 seconds")
       expect(yield* counts).toMatchObject({ running: 12 })
-      expect(yield* Camp.slots()).toEqual([12])
-    }).pipe(Effect.provide(Camp.layer))
+      expect(yield* TestCluster.slots()).toEqual([12])
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("returns prefetched jobs beyond what is needed", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       const { unstarted } = yield* overladen
       yield* queues.change("default", { maxWorkers: 5 })
       yield* StepClock.advance("1 millis")
       const { running = 0 } = (yield* counts) ?? {}
       expect(running).toBeLessThanOrEqual(10 + Math.ceil(unstarted / 2))
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
 describe("a job that was claimed and not started", () => {
   it.scopedLive("moves to a pod with a free slot within two ticks", () =>
     Effect.gen(function* () {
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       yield* overladen
-      yield* Camp.hire()
+      yield* TestCluster.hire()
       yield* StepClock.advance("3 seconds")
       const search = yield* JobSearch
       const { jobs } = yield* search.list({ state: "running" }, { limit: 300 })
@@ -111,7 +111,7 @@ describe("a job that was claimed and not started", () => {
       const [one = 0, two = 0] = [...new Set(jobs.map(({ pod }) => pod ?? ""))].map(held)
       // The first pod keeps the ten jobs it started, the second fills its five slots.
       expect([one, two].toSorted((a, b) => a - b)).toEqual([5, 10])
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })
 
@@ -129,7 +129,7 @@ describe("a slot that crashes", () => {
 
   it.scopedLive("is replaced and counted, and its job's heartbeat stops with it", () =>
     Effect.gen(function* () {
-      const pod = yield* Camp.hire({
+      const pod = yield* TestCluster.hire({
         slots: 1,
         handlers: [explosive, Handler.make(NoopEcho, () => Effect.void)]
       })
@@ -144,9 +144,9 @@ describe("a slot that crashes", () => {
       expect(yield* search.get(good.id)).toMatchObject({ state: "done" })
       expect(yield* search.get(bad.id)).toMatchObject({ state: "running", crashCount: 0 })
       expect(yield* pod.metrics).toContain('nightshift_slots_crashed_total{queue="default"} 1')
-      expect(yield* Camp.slots()).toEqual([1])
+      expect(yield* TestCluster.slots()).toEqual([1])
       yield* StepClock.advance("8 minutes")
       expect(yield* search.get(bad.id)).toMatchObject({ state: "dead", deadReason: "poison" })
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

@@ -3,8 +3,8 @@ import { Effect, Layer } from "effect"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
-import { Gate, layer, tokenOf } from "./Gate.js"
 import { message } from "./Updates.js"
+import { layer, tokenOf, WebhookServer } from "./WebhookServer.js"
 
 const yaml = `
 bots:
@@ -21,7 +21,7 @@ const withTelegram = Layer.unwrapEffect(
 let updates = 0
 /** Sends a message to a bot and returns its answer. */
 const talk = (slug: string, text: string, user = 7) =>
-  Effect.flatMap(Gate, ({ update }) =>
+  Effect.flatMap(WebhookServer, ({ update }) =>
     Effect.map(update(slug, message(++updates, text, user)), ({ json, status }) => {
       expect(status).toBe(200)
       return json === undefined ? undefined : String(Object(json).text)
@@ -83,7 +83,7 @@ describe("a user", () => {
 
   it.scopedLive("gets help for unknown commands, and no answer to updates without a user message", () =>
     Effect.gen(function* () {
-      const { update } = yield* Gate
+      const { update } = yield* WebhookServer
       for (const text of ["hello", "/authopen-sesame", "/unknown"])
         expect(yield* talk("desk", text)).toMatch(/^Send \/auth/)
       expect(yield* talk("desk", "/auth")).toMatch(/for example \/auth/)

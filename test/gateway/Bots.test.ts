@@ -9,8 +9,8 @@ import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
-import { Gate, layer } from "./Gate.js"
 import { message } from "./Updates.js"
+import { layer, WebhookServer } from "./WebhookServer.js"
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -37,7 +37,9 @@ bots:
 const gate = layer({ yaml, handlers: [shout] }, memory)
 
 const say = (slug: string, text: string) =>
-  Effect.flatMap(Gate, ({ update }) => Effect.map(update(slug, message(1, text)), ({ json, status }) => [status, json]))
+  Effect.flatMap(WebhookServer, ({ update }) =>
+    Effect.map(update(slug, message(1, text)), ({ json, status }) => [status, json])
+  )
 
 describe("a sync bot that runs a kind", () => {
   it.scopedLive("answers with the kind's return value", () =>
@@ -51,7 +53,7 @@ describe("a sync bot that runs a kind", () => {
 
   it.scopedLive("apologizes when it fails, so that the update does not block its chat", () =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       for (const text of ["fail", "die", "dead"]) {
         expect(yield* say("loud", text)).toMatchObject([200, { text: expect.stringMatching(/^Sorry/) }])
       }
@@ -62,7 +64,7 @@ describe("a sync bot that runs a kind", () => {
 
   it.scopedLive("has the update delivered again when it fails, if the file says so", () =>
     Effect.gen(function* () {
-      const { counts } = yield* Gate
+      const { counts } = yield* WebhookServer
       expect(yield* say("again", "fail")).toMatchObject([500, { error: { tag: "HandlerFailed" } }])
       expect(yield* say("again", "fine")).toMatchObject([200, { text: "FINE" }])
       expect(yield* counts).toEqual({ "again failed": 1, "again answered": 1 })
@@ -98,11 +100,11 @@ describe("a sync bot with a url", () => {
 })
 
 describe("a bots file that is reloaded", () => {
-  const reload = Effect.flatMap(Gate, ({ bots }) => bots.reload)
+  const reload = Effect.flatMap(WebhookServer, ({ bots }) => bots.reload)
 
   it.scopedLive("replaces all bots at once", () =>
     Effect.gen(function* () {
-      const { file } = yield* Gate
+      const { file } = yield* WebhookServer
       writeFileSync(file, "bots: { loud: { handler: echo, requireAuth: false } }")
       yield* reload
       expect(yield* say("loud", "hello")).toMatchObject([200, { text: "hello" }])
@@ -112,7 +114,7 @@ describe("a bots file that is reloaded", () => {
 
   it.scopedLive("changes nothing when it is invalid, and says why", () =>
     Effect.gen(function* () {
-      const { file } = yield* Gate
+      const { file } = yield* WebhookServer
       for (const [text, why] of [
         ["bots: {", "line 1"],
         ["bots: { loud: { handler: eco } }", "did you mean echo"],

@@ -8,7 +8,7 @@ import { Telegram, TelegramThrottled } from "../../src/gateway/telegram/Telegram
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
-import * as Camp from "../crew/Camp.js"
+import * as TestCluster from "../crew/TestCluster.js"
 import * as StepClock from "../support/StepClock.js"
 import { message } from "./Updates.js"
 
@@ -67,7 +67,7 @@ const answerAll = (updates: number, chats: number, { context, said }: ReturnType
       run: (payload: never, job: Parameters<typeof handler.run>[1]) =>
         Effect.provide(handler.run(payload, job), context)
     }))
-    yield* Camp.hire({ queues: ["bot-helper"], handlers: handlers as never })
+    yield* TestCluster.hire({ queues: ["bot-helper"], handlers: handlers as never })
     yield* Effect.flatMap(Queues, (queues) =>
       queues.change("bot-helper", { perKey: { concurrency: 1, order: "serial" } })
     )
@@ -108,7 +108,7 @@ describe("messages that Telegram throttles for a second", () => {
       }
       // Ten slots of 20 ms each take 1.2 s for all of them, and the last refused chat a second more.
       expect(millis).toBeLessThan(3_000)
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 
   it.scopedLive("delay the whole bot when every chat is throttled, for no longer than Telegram said", () =>
@@ -128,6 +128,6 @@ describe("messages that Telegram throttles for a second", () => {
       }
       // At most ten messages are in flight when the bot pauses: twenty refusals take two or three pauses.
       expect(millis).toBeLessThan(5_000)
-    }).pipe(Effect.provide(Camp.layer))
+    }).pipe(Effect.provide(TestCluster.layer))
   )
 })

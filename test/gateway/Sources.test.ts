@@ -7,7 +7,7 @@ import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import * as RawClient from "../support/RawClient.js"
-import { Gate, layer } from "./Gate.js"
+import { layer, WebhookServer } from "./WebhookServer.js"
 
 const yaml = `
 bots:
@@ -69,7 +69,7 @@ const stored = Effect.flatMap(JobSearch, (search) => Effect.map(search.list({}, 
 describe("a signed delivery", () => {
   it.scopedLive("becomes a job of its source's kind, with the body as payload and the rest as meta", () =>
     Effect.gen(function* () {
-      const { counts, post } = yield* Gate
+      const { counts, post } = yield* WebhookServer
       const at = yield* seconds
       const push = '{"ref": "refs/heads/main"}'
       expect(yield* post("ci", { body: push, headers: github(push) })).toMatchObject({ status: 200, text: "" })
@@ -96,7 +96,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("in the Standard Webhooks format may carry Svix headers", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const at = yield* seconds
       const body = '{"type":"user.created"}'
       const headers = Object.fromEntries(
@@ -112,7 +112,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("is stored once per source, however often it is delivered", () =>
     Effect.gen(function* () {
-      const { counts, post } = yield* Gate
+      const { counts, post } = yield* WebhookServer
       const body = "{}"
       for (const _ of [1, 2, 3]) yield* post("ci", { body, headers: github(body) })
       yield* post("ci", { body, headers: github(body, { "x-github-delivery": "d-2" }) })
@@ -123,7 +123,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("is accepted under either secret during a rotation", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const headers = github("{}", { "x-hub-signature-256": `sha256=${hmac("new-hush", "{}")}` })
       expect(yield* post("ci", { body: "{}", headers })).toMatchObject({ status: 200 })
     }).pipe(Effect.provide(gate))
@@ -131,7 +131,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("is refused when the signature is missing, wrong, for another body or for another source", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const at = yield* seconds
       const refused = (path: string, body: string, headers: Record<string, string>) =>
         Effect.map(post(path, { body, headers }), ({ status }) => expect(status).toBe(401))
@@ -149,7 +149,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("is refused when signed more than five minutes ago or ahead", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const now = yield* seconds
       const body = '{"id":"evt"}'
       for (const [at, status] of [
@@ -166,7 +166,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("is refused without an id, and when it is not JSON", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const at = yield* seconds
       expect(yield* post("pay", { body: "{}", headers: stripe("{}", at) })).toMatchObject({ status: 400 })
       expect(yield* post("ci", { body: "x", headers: github("x") })).toMatchObject({ status: 400 })
@@ -179,7 +179,7 @@ describe("a signed delivery", () => {
 
   it.scopedLive("gets a retryable error while its kind is not registered", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const deliver = post("orphan", { body: "{}", headers: github("{}") })
       expect(yield* deliver).toMatchObject({ status: 503, headers: { "retry-after": "5" } })
       const { register } = yield* Kinds
@@ -192,7 +192,7 @@ describe("a signed delivery", () => {
 describe("unfinished bodies with an invalid signature", () => {
   it.scopedLive("do not block other senders, however many there are", () =>
     Effect.gen(function* () {
-      const { port, post, update } = yield* Gate
+      const { port, post, update } = yield* WebhookServer
       const size = 1024 * 1024
       const head = `POST /hooks/ci HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-hub-signature-256: sha256=${"0".repeat(64)}\r\ncontent-length: ${size}\r\n\r\n`
       const unfinished = Buffer.concat([Buffer.from(head), Buffer.alloc(size - 1, " ")])
@@ -213,7 +213,7 @@ describe("unfinished bodies with an invalid signature", () => {
 
   it.scopedLive("are not read when the headers alone show that they are not genuine", () =>
     Effect.gen(function* () {
-      const { port } = yield* Gate
+      const { port } = yield* WebhookServer
       const old = (yield* seconds) - 310
       for (const [path, header] of [
         ["ci", "x-hub-signature-256: sha256=0"],

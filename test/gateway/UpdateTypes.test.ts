@@ -5,8 +5,8 @@ import * as Job from "../../src/queue/Job.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
-import { Gate, layer } from "./Gate.js"
 import { message } from "./Updates.js"
+import { layer, WebhookServer } from "./WebhookServer.js"
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -55,7 +55,7 @@ const stored = (slug: string) =>
 describe("an update type that a bot's handler does not accept", () => {
   it.scopedLive("is acknowledged, counted and dropped instead of becoming a job that dies", () =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       const all = Object.entries({ message: text, ...others })
       for (const slug of ["notes", "presses", "chosen", "parrot"]) {
         for (const [index, [type, content]] of all.entries()) {

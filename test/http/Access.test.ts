@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
-import { adminToken, Doors, layer, layerWithoutDatabase, viewerToken } from "./Doors.js"
+import { adminToken, layer, layerWithoutDatabase, TestServer, viewerToken } from "./TestServer.js"
 
 const id = "0198c0de-0000-7000-8000-000000000001"
 const json = { jobs: [{ kind: "greet", payload: 1 }] }
@@ -38,7 +38,7 @@ const routes: ReadonlyArray<readonly [method: string, path: string, status: numb
 describe("access by role", () => {
   it.scopedLive.each(routes)("%s %s", ([method, path, status, json]) =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const asked = json === undefined ? {} : { json }
       for (const token of [undefined, "sesame", "", `${adminToken} `.repeat(2)]) {
         const refused = yield* ask(method, path, { ...asked, token })
@@ -55,7 +55,7 @@ describe("access by role", () => {
 
   it.scopedLive("says whether the token is missing or wrong, and the same about every wrong token", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const said = (headers: { readonly token?: string }) =>
         Effect.map(ask("GET", "/api/v1/jobs", headers), ({ text }) => text)
       const missing = yield* said({})
@@ -69,7 +69,7 @@ describe("access by role", () => {
 
   it.scopedLive("lets anonymous callers read the contract and change nothing", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       expect(yield* ask("GET", "/api/v1/openapi.json")).toMatchObject({ status: 200, json: { openapi: "3.1.0" } })
       expect(yield* ask("POST", "/api/v1/openapi.json")).toMatchObject({ status: 401 })
       expect(yield* ask("GET", "/api/v1/openapi.json/../jobs")).toMatchObject({ status: 401 })
@@ -79,7 +79,7 @@ describe("access by role", () => {
 
   it.scopedLive("refuses everyone when no token is set, and names the setting", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       for (const token of [undefined, "", "guess"]) {
         const refused = yield* ask("GET", "/api/v1/jobs", { token })
         expect(refused).toMatchObject({
@@ -93,7 +93,7 @@ describe("access by role", () => {
 
   it.scopedLive("lets a viewer read when no admin token is set", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       expect(yield* ask("GET", "/api/v1/jobs", { token: viewerToken })).toMatchObject({ status: 200 })
       expect(yield* ask("POST", "/api/v1/jobs", { token: viewerToken, json })).toMatchObject({ status: 403 })
       expect(yield* ask("GET", "/api/v1/jobs", { token: adminToken })).toMatchObject({ status: 401 })
@@ -104,7 +104,7 @@ describe("access by role", () => {
 describe("the Host header on loopback", () => {
   it.scopedLive("must name this machine, to prevent DNS rebinding", () =>
     Effect.gen(function* () {
-      const { admin, ask, port } = yield* Doors
+      const { admin, ask, port } = yield* TestServer
       for (const host of [
         "evil.example",
         "evil.example:80",
@@ -131,7 +131,7 @@ describe("the Host header on loopback", () => {
 
   it.scopedLive("may be any name when other machines are let in", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const answer = yield* admin("GET", "/api/v1/jobs", { headers: { host: "jobs.example" } })
       expect(answer).toMatchObject({ status: 200 })
     }).pipe(Effect.provide(layer({ host: "0.0.0.0" })))
@@ -141,7 +141,7 @@ describe("the Host header on loopback", () => {
 describe("the API of a process without a database", () => {
   it.scopedLive("reports that queue, crew and uploads are off", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       for (const [method, path] of routes) {
         expect(yield* ask(method, path)).toMatchObject({
           status: 503,

@@ -13,13 +13,13 @@ import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as AccessMemory from "../support/AccessMemory.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import { type Answer, adminToken, Doors, layer, layerOverAll, portsMemory } from "./Doors.js"
-import { acme, tokenFor } from "./UploadDoors.js"
+import { type Answer, adminToken, layer, layerOverAll, portsMemory, TestServer } from "./TestServer.js"
+import { acme, tokenFor } from "./UploadServer.js"
 
 const jobs = "/api/v1/jobs"
 const from = (address: string) => ({ "x-forwarded-for": address })
 const guess = (number: number, headers = {}) =>
-  Effect.flatMap(Doors, ({ ask }) => ask("GET", jobs, { token: `guess-${number}`, headers }))
+  Effect.flatMap(TestServer, ({ ask }) => ask("GET", jobs, { token: `guess-${number}`, headers }))
 
 const statuses = (answers: ReadonlyArray<Answer>) => answers.map(({ status }) => status)
 const exhausted = (headers = {}) =>
@@ -31,7 +31,7 @@ const exhausted = (headers = {}) =>
 describe("wrong tokens", () => {
   it.scopedLive("are refused at once after twenty from one address, on every endpoint", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       const answers = yield* exhausted()
       expect(statuses(answers)).toEqual([...Array(20).fill(401), ...Array(10).fill(429)])
       expect(Number(answers.at(-1)?.headers["retry-after"])).toBeGreaterThan(0)
@@ -44,7 +44,7 @@ describe("wrong tokens", () => {
 
   it.scopedLive("do not lock out a caller whose token is too long to guess", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       yield* exhausted()
       const token = "x".repeat(leastStrong)
       expect(yield* ask("GET", jobs, { token })).toMatchObject({ status: 200 })
@@ -55,7 +55,7 @@ describe("wrong tokens", () => {
 
   it.scopedLive("behind a trusted proxy count only for the client that sent them", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       expect(statuses(yield* exhausted(from("198.51.100.1")))).toContain(429)
       expect(yield* admin("GET", jobs, { headers: from("198.51.100.1") })).toMatchObject({ status: 429 })
       expect(yield* admin("GET", jobs, { headers: from("198.51.100.2") })).toMatchObject({ status: 200 })
@@ -76,7 +76,7 @@ describe("wrong tokens", () => {
 
   it.scopedLive("are limited for the metrics endpoint, too", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const answers = yield* Effect.forEach(Array.from({ length: 30 }), () =>
         ask("GET", "/metrics", { token: "guess" })
       )
@@ -133,7 +133,7 @@ describe("invented secrets", () => {
   it.scopedLive("as session cookies cost a bounded number of statements, and end no session", () => {
     const { asked, layer } = counting()
     return Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const { headers } = yield* ask("POST", "/api/v1/session", { json: { token: adminToken } })
       const cookie = headers["set-cookie"]?.[0]?.split(";")[0] ?? ""
       const look = (cookie: string) => ask("GET", jobs, { headers: { cookie } })
@@ -152,7 +152,7 @@ describe("invented secrets", () => {
   it.scopedLive("as workspace tokens cost a bounded number of statements, and refuse no workspace", () => {
     const { asked, layer } = counting()
     return Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const token = yield* tokenFor(acme)
       const list = (token: string) => ask("GET", "/uploads/acme", { token })
       expect(yield* list(token)).toMatchObject({ status: 200 })

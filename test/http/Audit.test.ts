@@ -4,11 +4,11 @@ import { Audit } from "../../src/access/Audit.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { RateLimits } from "../../src/limits/RateLimits.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
-import { backends, Doors, layerPostgresWith } from "./Doors.js"
+import { backends, layerPostgresWith, TestServer } from "./TestServer.js"
 
 const enqueue = (more: Record<string, unknown> = {}) =>
   Effect.gen(function* () {
-    const { admin } = yield* Doors
+    const { admin } = yield* TestServer
     const json = { jobs: [{ kind: "greet", payload: { name: "Ada" }, ...more }] }
     const { text } = yield* admin("POST", "/api/v1/jobs", { json })
     const id: string = JSON.parse(text).jobs[0].id
@@ -24,7 +24,7 @@ interface Entry {
 
 const entries = (query = "") =>
   Effect.gen(function* () {
-    const { viewer } = yield* Doors
+    const { viewer } = yield* TestServer
     const { status, text } = yield* viewer("GET", `/api/v1/audit${query}`)
     expect(status).toBe(200)
     const page: { entries: ReadonlyArray<Entry>; next: string | null } = JSON.parse(text)
@@ -34,7 +34,7 @@ const entries = (query = "") =>
 describe.each(backends)("on %s, an operator's change", (_, layer) => {
   it.scopedLive("is audited with its author, reason, and the values before and after", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const id = yield* enqueue()
       yield* admin("POST", `/api/v1/jobs/${id}/cancel`, { headers: { "x-reason": "asked by Ada" } })
       yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
@@ -66,7 +66,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
 
   it.scopedLive("of a queue is audited", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* Effect.flatMap(Queues, ({ declare }) => declare(["mail"]))
       yield* admin("PATCH", "/api/v1/queues/mail", { json: { paused: true } })
       const { entries: found } = yield* entries("?act=queue")
@@ -78,7 +78,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
 
   it.scopedLive("of a schedule is audited", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const json = { name: "nightly", kind: "greet", payload: { n: 1 }, cron: "0 3 * * *" }
       yield* admin("POST", "/api/v1/schedules", { json, headers: { "x-reason": "as agreed" } })
       yield* admin("PATCH", "/api/v1/schedules/nightly", { json: { enabled: false, payload: { n: 2 } } })
@@ -100,7 +100,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
 
   it.scopedLive("of a limit and of a workspace's tokens is audited, without secrets", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
       yield* admin("PATCH", "/api/v1/limits/github", { json: { capacity: 4 } })
       yield* admin("POST", "/api/v1/limits/github/drain", { json: { seconds: 30 } })
@@ -126,7 +126,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
 
   it.scopedLive("that was refused leaves no entry", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const id = yield* enqueue()
       yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
       yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { priority: 99_999 } })
@@ -149,7 +149,7 @@ const withoutMemory = Layer.effect(
 describe("a change whose audit entry cannot be written", () => {
   it.scopedLive("is not made", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const id = yield* enqueue()
       expect(yield* admin("POST", `/api/v1/jobs/${id}/cancel`)).toMatchObject({ status: 500 })
       expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ json: { state: "pending" } })
@@ -164,7 +164,7 @@ describe("a change whose audit entry cannot be written", () => {
 describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
   it.scopedLive("changes the named fields of a waiting job, and returns the job", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const id = yield* enqueue()
       const edit = (json: unknown) => admin("PATCH", `/api/v1/jobs/${id}`, { json })
       expect(yield* edit({ runAt: "2126-01-31T09:00:00Z" })).toMatchObject({
@@ -182,7 +182,7 @@ describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
 
   it.scopedLive("refuses invalid changes and changes nothing", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const id = yield* enqueue()
       for (const [json, says, field] of [
         [{}, /has nothing to change/, undefined],

@@ -4,7 +4,7 @@ import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Batches } from "../../src/queue/batch/Batches.js"
 import { Queue } from "../../src/queue/Queue.js"
-import { backends, Doors } from "./Doors.js"
+import { backends, TestServer } from "./TestServer.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
@@ -23,7 +23,7 @@ const work = Effect.gen(function* () {
 describe.each(backends)("on %s, /api/v1/batches", (_, layer) => {
   it.scopedLive("stores a batch, adds to it, shows its progress and its follow-up", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const created = yield* admin("POST", "/api/v1/batches", {
         json: { name: "greetings", jobs: [greet("Ada"), greet("Grace")], followUp: greet("all") }
       })
@@ -58,7 +58,7 @@ describe.each(backends)("on %s, /api/v1/batches", (_, layer) => {
 
   it.scopedLive("refuses what is wrong, by its field, and stores nothing", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const refused = [
         [{ jobs: [greet("Ada"), { kind: "nope", payload: {} }] }, "jobs[1].kind", 422],
         [{ jobs: [greet("Ada"), { ...greet("Grace"), priority: 1e9 }] }, "jobs[1].priority"],
@@ -82,7 +82,7 @@ describe.each(backends)("on %s, /api/v1/batches", (_, layer) => {
 
   it.scopedLive("stores a repeated batch once, by its id", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const json = { id: nobody, jobs: [greet("Ada")] }
       yield* admin("POST", "/api/v1/batches", { json })
       const again = yield* admin("POST", "/api/v1/batches", { json })

@@ -16,7 +16,7 @@ import type { ServerConfig } from "../../src/http/ServerConfig.js"
 import { Queue } from "../../src/queue/Queue.js"
 import type { Metrics } from "../../src/telemetry/Metrics.js"
 import { message } from "../gateway/Updates.js"
-import { Doors, type Hooks, layerPostgres, type Ports } from "./Doors.js"
+import { type Hooks, layerPostgres, type Ports, TestServer } from "./TestServer.js"
 
 const yaml = `
 bots:
@@ -71,7 +71,7 @@ const push = (id: string) => {
 describe("bots and sources", () => {
   it.scopedLive("are listed with this process's deliveries, and without their secrets", () =>
     Effect.gen(function* () {
-      const { ask, viewer } = yield* Doors
+      const { ask, viewer } = yield* TestServer
       yield* ask("POST", "/hooks/telegram/echo", { json: message(1, "hello"), headers: secret })
       yield* ask("POST", "/hooks/telegram/echo", { json: message(2, "hello") })
       const answer = yield* viewer("GET", "/api/v1/bots")
@@ -102,7 +102,7 @@ describe("bots and sources", () => {
 
   it.scopedLive("distinguish first deliveries from redeliveries, with their outcome and job", () =>
     Effect.gen(function* () {
-      const { admin, ask, viewer } = yield* Doors
+      const { admin, ask, viewer } = yield* TestServer
       for (const id of [7, 8, 7, 7]) {
         expect(
           yield* ask("POST", "/hooks/telegram/jobs", { json: message(id, "later"), headers: secret })
@@ -142,7 +142,7 @@ describe("bots and sources", () => {
 
   it.scopedLive("show the job state of every delivery that the process remembers, however many came since", () =>
     Effect.gen(function* () {
-      const { ask, viewer } = yield* Doors
+      const { ask, viewer } = yield* TestServer
       const send = (id: number) => ask("POST", "/hooks/telegram/jobs", { json: message(id, "later"), headers: secret })
       yield* Effect.forEach(
         Array.from({ length: 60 }, (_, id) => id),
@@ -157,7 +157,7 @@ describe("bots and sources", () => {
 
   it.scopedLive("show a delivery to another process by its job", () =>
     Effect.gen(function* () {
-      const { viewer } = yield* Doors
+      const { viewer } = yield* TestServer
       const queue = yield* Queue
       yield* queue.enqueue([botJob("jobs", { update_id: 7 })])
       expect((yield* viewer("GET", "/api/v1/bots/jobs/deliveries")).json).toMatchObject({

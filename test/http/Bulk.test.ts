@@ -5,14 +5,14 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import { backends, Doors, layerPostgres } from "./Doors.js"
+import { backends, layerPostgres, TestServer } from "./TestServer.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
 /** Stores jobs and lets them die of these errors. */
 const bury = (...errors: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    const { admin } = yield* Doors
+    const { admin } = yield* TestServer
     const queue = yield* Queue
     const ids = yield* makeGenerator
     const jobs = errors.map((error) => ({ kind: "greet", payload: { error } }))
@@ -27,7 +27,7 @@ const bury = (...errors: ReadonlyArray<string>) =>
     return claimed.map(({ id }) => id)
   })
 
-const bulk = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs/bulk", { json }))
+const bulk = (json: unknown) => Effect.flatMap(TestServer, ({ admin }) => admin("POST", "/api/v1/jobs/bulk", { json }))
 
 /** Runs the operations as a pod would. */
 const carryOut: Effect.Effect<void, unknown, Operations> = Effect.flatMap(Operations, ({ step }) =>
@@ -37,7 +37,7 @@ const carryOut: Effect.Effect<void, unknown, Operations> = Effect.flatMap(Operat
 describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
   it.scopedLive("previews its effect, then runs in the background and reports its progress", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const ids = yield* bury("timeout after 3 ms", "timeout after 5 ms", "no such user")
       const filter = { queue: ["mail"], shape: "timeout after # ms" }
       const preview = yield* bulk({ action: "requeue", filter, dryRun: true })
@@ -77,7 +77,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
 
   it.scopedLive("acts on the named jobs, and reports those it skipped", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const [first] = yield* bury("no")
       const ids = [first, nobody]
       const preview = yield* bulk({ action: "delete", ids, dryRun: true })
@@ -92,7 +92,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
 
   it.scopedLive("is stopped by a cancel, which is audited", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* bury("no")
       const { operation } = JSON.parse((yield* bulk({ action: "requeue", filter: { state: "dead" } })).text)
       const reason = { "x-reason": "na%C3%AFve" }
@@ -107,7 +107,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
 
   it.scopedLive("refuses invalid requests, names the field and starts nothing", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const refusals: ReadonlyArray<readonly [json: unknown, says: RegExp]> = [
         [{}, /action is missing/],
         [{ action: "explode", filter: { queue: "a" } }, /action must be one of cancel, requeue/],
@@ -140,7 +140,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
 describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
   it.scopedLive("groups dead jobs by cause, with a filter that matches exactly these jobs", () =>
     Effect.gen(function* () {
-      const { viewer } = yield* Doors
+      const { viewer } = yield* TestServer
       yield* bury("user 17 not found", "user 4 not found", "<script>alert(1)</script>")
       const { json, status, text } = yield* viewer("GET", "/api/v1/jobs/groups?state=dead")
       expect(status).toBe(200)
@@ -164,7 +164,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
 describe("groups of dead jobs from a slow query", () => {
   /** Asks while the table is locked, so that the answer is slow and gets cached. Works only while nothing is cached. */
   const askedDearly = Effect.gen(function* () {
-    const { admin } = yield* Doors
+    const { admin } = yield* TestServer
     const [holder, watcher] = [yield* TestDatabase.connection, yield* TestDatabase.connection]
     yield* Effect.promise(() => holder.query("begin; lock table nightshift.job in access exclusive mode"))
     const asking = yield* Effect.fork(admin("GET", "/api/v1/jobs/groups"))
@@ -179,13 +179,13 @@ describe("groups of dead jobs from a slow query", () => {
   })
 
   const groups = Effect.gen(function* () {
-    const { admin } = yield* Doors
+    const { admin } = yield* TestServer
     return JSON.parse((yield* admin("GET", "/api/v1/jobs/groups")).text).groups
   })
 
   it.scopedLive("are cached for a while, and refreshed after an operator's action", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const [id] = yield* bury("no such user")
       expect(yield* askedDearly).toHaveLength(1)
       yield* bury("out of paper")

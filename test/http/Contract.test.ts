@@ -2,8 +2,8 @@ import { assert, expect, layer } from "@effect/vitest"
 import { Validator } from "@seriousme/openapi-schema-validator"
 import { Effect, Layer } from "effect"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
-import { adminToken, Doors, layerPostgres, viewerToken } from "./Doors.js"
 import * as GeneratedClient from "./GeneratedClient.js"
+import { adminToken, layerPostgres, TestServer, viewerToken } from "./TestServer.js"
 
 interface Operation {
   readonly operationId: string
@@ -18,7 +18,7 @@ interface Walked extends Operation {
   readonly path: string
 }
 
-const document = Effect.flatMap(Doors, ({ viewer }) =>
+const document = Effect.flatMap(TestServer, ({ viewer }) =>
   Effect.map(viewer("GET", "/api/v1/openapi.json"), ({ text }) => text)
 )
 
@@ -37,7 +37,7 @@ const addressOf = ({ path }: Walked) => path.replaceAll("{id}", id).replaceAll(/
 /** Status of an answer without reading its body, which may be endless. */
 const statusOf = (operation: Walked, token?: string) =>
   Effect.gen(function* () {
-    const { port } = yield* Doors
+    const { port } = yield* TestServer
     const hasBody = operation.requestBody !== undefined
     return yield* Effect.promise(async () => {
       const response = await fetch(`http://127.0.0.1:${port}${addressOf(operation)}`, {
@@ -104,7 +104,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
 
   it.scoped("is enough to generate a client that enqueues, lists, cancels and changes a queue", () =>
     Effect.gen(function* () {
-      const { admin, port } = yield* Doors
+      const { admin, port } = yield* TestServer
       yield* Effect.flatMap(Queues, (queues) => queues.declare(["mail"]))
       const call = yield* GeneratedClient.make(yield* document, `http://127.0.0.1:${port}`, adminToken)
       const payload = { jobs: [{ kind: "greet", payload: { name: "Ada", ü: [null, 1.5] }, priority: 3 }] }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as DocsPage from "../../src/http/DocsPage.js"
-import { Doors, layer } from "./Doors.js"
+import { layer, TestServer } from "./TestServer.js"
 
 describe("GET /docs", () => {
   it.scopedLive("shows the contract without a token, scripts or external resources", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       const page = yield* ask("GET", "/docs")
       expect(page.status).toBe(200)
       expect(page.headers["content-type"]).toBe("text/html; charset=utf-8")
@@ -36,7 +36,7 @@ describe("GET /docs", () => {
 describe("every answer", () => {
   it.scopedLive("carries headers against sniffing, framing, caching and referrer leaks", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       const answers = [
         yield* ask("GET", "/healthz"),
         yield* ask("GET", "/docs"),

@@ -3,12 +3,12 @@ import { Effect } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
-import { type Answer, backends, Doors } from "./Doors.js"
+import { type Answer, backends, TestServer } from "./TestServer.js"
 
 const job = { kind: "greet", payload: { name: "Ada" } }
 const id = "0198c0de-0000-7000-8000-000000000001"
 
-const post = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", { json }))
+const post = (json: unknown) => Effect.flatMap(TestServer, ({ admin }) => admin("POST", "/api/v1/jobs", { json }))
 const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 10_000), ({ count }) => count))
 
 interface Outcome {
@@ -20,7 +20,7 @@ const outcomesOf = ({ text }: Answer): ReadonlyArray<Outcome> => JSON.parse(text
 describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
   it.scopedLive("stores jobs with the cluster's settings of their kind, and answers in order", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const answer = yield* post({
         jobs: [
           job,
@@ -130,7 +130,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
 describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
   it.scopedLive("stores it, answers with it alone, and names its fields without an index", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const answer = yield* post({ ...job, key: "chat:1", meta: { order: "A-17" }, delay: "1h30m" })
       expect(answer).toMatchObject({ status: 201, json: { id: expect.any(String), outcome: "enqueued" } })
       const { id: given } = answer.json as Outcome
@@ -175,7 +175,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
 describe.each(backends)("on %s, a number in a request", (_, layer) => {
   it.scopedLive("is stored exactly as sent, or refused by name and value when no handler could receive it", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const headers = { "content-type": "application/json" }
       const send = (body: string) => admin("POST", "/api/v1/jobs", { body, headers })
       const body = (number: string) => `{"jobs":[{"kind":"greet","payload":{"order":[1,{"id": ${number}}]}}]}`

@@ -7,7 +7,7 @@ import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { JobOverview } from "../../src/queue/search/JobOverview.js"
-import { adminToken, backends, Doors, layer, viewerToken } from "./Doors.js"
+import { adminToken, backends, layer, TestServer, viewerToken } from "./TestServer.js"
 
 interface Event {
   readonly name: string
@@ -39,9 +39,9 @@ const follow = (token = viewerToken, query = "") => followWith({ authorization: 
 const followWith = (
   credentials: Http.OutgoingHttpHeaders,
   query = ""
-): Effect.Effect<Listener, never, Doors | Scope.Scope> =>
+): Effect.Effect<Listener, never, TestServer | Scope.Scope> =>
   Effect.gen(function* () {
-    const { port } = yield* Doors
+    const { port } = yield* TestServer
     const events: Array<Event> = []
     const waiting = new Set<() => void>()
     let text = ""
@@ -90,13 +90,13 @@ const followWith = (
     }
   })
 
-const enqueue = Effect.flatMap(Doors, ({ admin }) =>
+const enqueue = Effect.flatMap(TestServer, ({ admin }) =>
   admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload: { secret: "hunter2" } }] } })
 )
 
 /** Logs in and returns the cookie. */
 const login = Effect.gen(function* () {
-  const { ask } = yield* Doors
+  const { ask } = yield* TestServer
   const { headers } = yield* ask("POST", "/api/v1/session", { json: { token: viewerToken } })
   return { cookie: headers["set-cookie"]?.[0]?.split(";")[0] ?? "", "sec-fetch-site": "same-origin" }
 })
@@ -104,7 +104,7 @@ const login = Effect.gen(function* () {
 describe.concurrent.each(backends)("on %s, live events", (_, layer) => {
   it.scopedLive("end in every tab when their session is ended, and continue for others", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const ours = yield* login
       const tabs = [yield* followWith(ours), yield* followWith(ours)]
       const others = yield* followWith(yield* login)
@@ -169,7 +169,7 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
 describe("live events", () => {
   it.scopedLive("leave out the jobs for a client that asks for it, and refuse other words", () =>
     Effect.gen(function* () {
-      const { viewer } = yield* Doors
+      const { viewer } = yield* TestServer
       yield* enqueue
       const others = yield* follow()
       const listener = yield* follow(viewerToken, "?jobs=none")
@@ -186,7 +186,7 @@ describe("live events", () => {
 
   it.scopedLive("are polled once for all subscribers, and not at all without any", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const overview = yield* JobOverview
       let looks = 0
       const counting = overview.changed
@@ -220,7 +220,7 @@ describe("live events", () => {
 
   it.scopedLive("have a limit of subscribers, and require a token", () =>
     Effect.gen(function* () {
-      const { ask, viewer } = yield* Doors
+      const { ask, viewer } = yield* TestServer
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
       const refused = yield* viewer("GET", "/api/v1/events")
@@ -233,7 +233,7 @@ describe("live events", () => {
 
   it.scopedLive("end when the process is asked to stop, so that no subscriber delays it", () =>
     Effect.gen(function* () {
-      const { viewer } = yield* Doors
+      const { viewer } = yield* TestServer
       const lifecycle = yield* Lifecycle
       const listener = yield* follow()
       yield* listener.heard("snapshot")

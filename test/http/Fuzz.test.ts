@@ -24,8 +24,8 @@ import * as Masking from "../../src/telemetry/Masking.js"
 import * as Filename from "../../src/uploads/Filename.js"
 import { stripMimeType } from "../../src/uploads/Upload.js"
 import { growth, linear, passes } from "../support/Growth.js"
-import { Doors } from "./Doors.js"
-import { client, idsOf, layerMemory } from "./UploadDoors.js"
+import { TestServer } from "./TestServer.js"
+import { client, idsOf, layerMemory } from "./UploadServer.js"
 
 const key = Buffer.alloc(32, 7)
 const addressOf = ClientAddress.make("127.0.0.0/8, ::1")
@@ -185,7 +185,7 @@ const headerText = fc
 describe("a server", () => {
   it.scopedLive("answers every header and every query without a 5xx status", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       const { content, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "0123456789" }))
       const names = ["range", "if-range", "if-none-match", "cookie", "authorization", "x-forwarded-for", "x-reason"]

@@ -3,7 +3,7 @@ import { Clock, Effect } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
-import { adminToken, backends, Doors } from "./Doors.js"
+import { adminToken, backends, TestServer } from "./TestServer.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
@@ -14,7 +14,7 @@ interface Shown {
 
 const enqueue = (...jobs: ReadonlyArray<Record<string, unknown>>) =>
   Effect.gen(function* () {
-    const { admin } = yield* Doors
+    const { admin } = yield* TestServer
     const json = { jobs: jobs.map((job) => ({ kind: "greet", payload: {}, ...job })) }
     const answer = yield* admin("POST", "/api/v1/jobs", { json })
     expect(answer.status).toBe(201)
@@ -24,7 +24,7 @@ const enqueue = (...jobs: ReadonlyArray<Record<string, unknown>>) =>
 
 const list = (query = "") =>
   Effect.gen(function* () {
-    const { admin } = yield* Doors
+    const { admin } = yield* TestServer
     const answer = yield* admin("GET", `/api/v1/jobs${query}`)
     expect(answer.status).toBe(200)
     const page: { jobs: ReadonlyArray<Shown>; next: string | null; total: unknown } = JSON.parse(answer.text)
@@ -45,7 +45,7 @@ const failed = End.Dead({ reason: "rejected", counted: true, error: "no <b>such<
 describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
   it.scopedLive("shows every field of a job, null when empty", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const dedupe = { key: "k", scope: "retained" }
       const [id] = yield* enqueue({ payload: { a: [1, null] }, dedupe, runAt: "2026-01-31T09:00:00Z" })
       const { json, status } = yield* admin("GET", `/api/v1/jobs/${id?.toUpperCase()}`)
@@ -81,7 +81,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
 
   it.scopedLive("shows how a job ended and its errors on the way", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const [id] = yield* enqueue({})
       yield* run("mail", failed)
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject({
@@ -99,7 +99,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
 
   it.scopedLive("returns 404 for an unknown or invalid id", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const id of [nobody, "seven", "%00", "a".repeat(500)]) {
         const missing = yield* admin("GET", `/api/v1/jobs/${id}`)
         expect(missing).toMatchObject({
@@ -160,7 +160,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
 describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wrong", (_, layer) => {
   it.scopedLive("is refused with the name of the field", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const [field, query, says] of [
         ["limit", "limit=0", /1 to 1000/],
         ["limit", "limit=1001", /1 to 1000/],
@@ -193,7 +193,7 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
 describe.each(backends)("on %s, actions on a job", (_, layer) => {
   it.scopedLive("return the updated job", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
       const act = (name: string) => admin("POST", `/api/v1/jobs/${id}/${name}`)
       expect(yield* act("run-now")).toMatchObject({ status: 200, json: { id, state: "pending" } })
@@ -209,7 +209,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
 
   it.scopedLive("are undone exactly with the returned id, and only once", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
       const path = `/api/v1/jobs/${id}`
       const before = yield* admin("GET", path)
@@ -230,7 +230,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
 
   it.scopedLive("explain why they cannot be applied in the job's state", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const [id] = yield* enqueue({})
       const refused = yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
       expect(refused).toMatchObject({
@@ -253,7 +253,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
 
   it.scopedLive("return 404 for an unknown job", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const [method, end] of [
         ["POST", "/cancel"],
         ["POST", "/requeue"],
@@ -270,7 +270,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
 describe.each(backends)("on %s, GET /api/v1/queues", (_, layer) => {
   it.scopedLive("counts jobs by state and shows the age of the oldest due one", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       yield* enqueue(
         { queue: "a", runAt: "2026-01-31T09:00:00Z" },
         { queue: "a" },

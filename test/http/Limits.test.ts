@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { RateLimits } from "../../src/limits/RateLimits.js"
-import { backends, Doors } from "./Doors.js"
+import { backends, TestServer } from "./TestServer.js"
 
 const declared = Effect.gen(function* () {
   const limits = yield* RateLimits
@@ -15,7 +15,7 @@ const declared = Effect.gen(function* () {
 describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
   it.scopedLive("shows every scope with its available tokens", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       expect((yield* admin("GET", "/api/v1/limits")).json).toEqual({ limits: [] })
       const limits = yield* declared
       yield* limits.acquire("slack", 5)
@@ -31,7 +31,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
 
   it.scopedLive("tunes only the named fields, until the code's values are restored", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* declared
       const path = "/api/v1/limits/git%3Ahub"
       const tuned = yield* admin("PATCH", path, { json: { rate: 2.5 } })
@@ -50,7 +50,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
 
   it.scopedLive("drains a bucket for the requested time", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const limits = yield* declared
       const drained = yield* admin("POST", "/api/v1/limits/slack/drain")
       expect(drained).toMatchObject({ status: 200, json: { scope: "slack", tokens: 0, dryUntil: null } })
@@ -64,7 +64,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
 
   it.scopedLive("refuses an invalid limit, names the field and changes nothing", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const limits = yield* declared
       const bad: ReadonlyArray<readonly [json: unknown, field: string | undefined]> = [
         [{ capacity: 0 }, "capacity"],

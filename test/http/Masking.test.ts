@@ -5,14 +5,14 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as Logging from "../../src/telemetry/Logging.js"
 import * as Masking from "../../src/telemetry/Masking.js"
-import { Doors, layer } from "./Doors.js"
+import { layer, TestServer } from "./TestServer.js"
 
 const payload = { name: "Ada", password: "hunter2", deep: [{ EMail: "ada@example.org", city: "London" }] }
 
 describe("fields named in NIGHTSHIFT_MASK", () => {
   it.scopedLive("are hidden from viewers in every payload, and not from admins", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload }] } })
       const [{ id }] = JSON.parse(text).jobs
       yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { payload: { ...payload, password: "hunter3" } } })
@@ -35,7 +35,7 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
 
   it.scopedLive("are hidden from viewers in schedules", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       const json = { name: "nightly", kind: "greet", cron: "0 3 * * *", payload }
       expect(yield* admin("POST", "/api/v1/schedules", { json })).toMatchObject({ status: 201 })
       for (const place of ["schedules", "schedules/nightly", "audit"].map((place) => `/api/v1/${place}`)) {
@@ -50,7 +50,7 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
 
   it.scopedLive("are hidden from viewers in errors that were stored before the setting", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       const queue = yield* Queue
       const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload }] } })
       const [{ id }] = JSON.parse(text).jobs
@@ -71,7 +71,7 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
 
   it.scopedLive("cannot be discovered by viewers through searches", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       const ask = (json: unknown) => `/api/v1/jobs?payload=${encodeURIComponent(JSON.stringify(json))}`
       for (const json of [{ password: "a" }, { deep: [{ email: "b" }] }, [{ Password: {} }]]) {
         expect(yield* viewer("GET", ask(json))).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })

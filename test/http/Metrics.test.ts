@@ -13,7 +13,7 @@ import { Histogram } from "../../src/telemetry/Histogram.js"
 import type { KindTally } from "../../src/telemetry/KindTally.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
-import { backends, Doors, layer as memory, viewerToken } from "./Doors.js"
+import { backends, layer as memory, TestServer, viewerToken } from "./TestServer.js"
 
 const minute = 60_000
 
@@ -30,7 +30,7 @@ const aPod = Effect.gen(function* () {
 
 const get = (path: string) =>
   Effect.gen(function* () {
-    const { ask } = yield* Doors
+    const { ask } = yield* TestServer
     const { json, status } = yield* ask("GET", `/api/v1/metrics/${path}`, { token: viewerToken })
     expect(status, JSON.stringify(json)).toBe(200)
     return json
@@ -155,7 +155,7 @@ describe.each(backends)("on %s, GET /api/v1/metrics/queues", (_, layer) => {
       expect([completed.length, dead.length]).toEqual([points, points])
       expect(completed.filter((count: number) => count > 0)).toEqual([1, 1])
       expect([completed.at(-1), Math.max(...dead)]).toEqual([1, 2])
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { json } = yield* admin("GET", "/api/v1/queues")
       const of = (completed: number, dead: number) => ({ seconds: expect.any(Number), completed, dead })
       expect(json).toMatchObject({
@@ -218,7 +218,7 @@ describe("the throughput of queues", () => {
 describe("a metrics request", () => {
   it.scopedLive("is refused with the name of the field", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const [field, query, says] of [
         ["bucket", "bucket=0", /from 60 to/],
         ["bucket", "bucket=90", /multiple of 60 seconds/],
@@ -245,7 +245,7 @@ describe("a metrics request", () => {
 
   it.scopedLive("requires a token", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       for (const path of ["series", "queues", "pods", "database"]) {
         expect(yield* ask("GET", `/api/v1/metrics/${path}`)).toMatchObject({ status: 401 })
       }

@@ -6,7 +6,7 @@ import * as Registry from "../../src/handlers/Registry.js"
 import * as Job from "../../src/queue/Job.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
-import { backends, Doors } from "./Doors.js"
+import { backends, TestServer } from "./TestServer.js"
 
 class Opaque {}
 const Wrapped = Job.make("wrapped", { payload: Schema.Struct({ opaque: Schema.instanceOf(Opaque) }) })
@@ -16,7 +16,7 @@ const registered = Registry.registeredKinds(
   Registry.make([NoopEcho.handler, Handler.make(Wrapped, () => Effect.void), Handler.make(Shout, () => Effect.void)])
 )
 
-const post = (json: unknown) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", { json }))
+const post = (json: unknown) => Effect.flatMap(TestServer, ({ admin }) => admin("POST", "/api/v1/jobs", { json }))
 const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 100), ({ count }) => count))
 
 const misfit = {
@@ -88,7 +88,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
 
   it.scopedLive.each(knownBy)("is refused when a job is edited, by %s", ([, kinds]) =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* Effect.flatMap(Kinds, ({ register }) => register(kinds))
       const { id } = (yield* post({ ...good, runAt: "2126-01-31T09:00:00Z" })).json as { id: string }
       const edit = (json: unknown) => admin("PATCH", `/api/v1/jobs/${id}`, { json })
@@ -114,7 +114,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
 
   it.scopedLive("is not checked against the schema of another version than the job's", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { register } = yield* Kinds
       yield* register(registered)
       const { id } = (yield* post({ ...good, runAt: "2126-01-31T09:00:00Z" })).json as { id: string }
@@ -127,7 +127,7 @@ describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer
 
   it.scopedLive.each(knownBy)("is refused when a schedule is created or edited, by %s", ([, kinds]) =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* Effect.flatMap(Kinds, ({ register }) => register(kinds))
       const schedule = { name: "nightly", cron: "@daily", ...good }
       const create = (json: unknown) => admin("POST", "/api/v1/schedules", { json })

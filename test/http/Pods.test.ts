@@ -4,7 +4,7 @@ import { Leadership } from "../../src/cluster/Leadership.js"
 import { type PodFacts, Pods } from "../../src/cluster/Pods.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Queue } from "../../src/queue/Queue.js"
-import { backends, Doors, layerWithoutDatabase, viewerToken } from "./Doors.js"
+import { backends, layerWithoutDatabase, TestServer, viewerToken } from "./TestServer.js"
 
 const lease = Duration.seconds(15)
 
@@ -39,7 +39,7 @@ const twoPods = Effect.gen(function* () {
 describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
   it.scopedLive("shows every live pod, the leader, and the queues without a pod", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const queue = yield* Queue
       const { leader, leaving, slots } = yield* twoPods
       const now = yield* Clock.currentTimeMillis
@@ -78,7 +78,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
 
   it.scopedLive("requires a token, and is empty when no pod runs", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       expect(yield* ask("GET", "/api/v1/pods")).toMatchObject({ status: 401 })
       expect(yield* admin("GET", "/api/v1/pods")).toMatchObject({ status: 200, json: { pods: [], unservedQueues: [] } })
     }).pipe(Effect.provide(layer()))
@@ -88,7 +88,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
 describe("GET /api/v1/pods without a database", () => {
   it.scopedLive("reports that the database is off", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       expect(yield* admin("GET", "/api/v1/pods")).toMatchObject({
         status: 503,
         json: { error: { tag: "DatabaseOff" } }

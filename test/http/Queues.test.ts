@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
-import { backends, Doors } from "./Doors.js"
+import { backends, TestServer } from "./TestServer.js"
 
 const declared = Effect.flatMap(Queues, (queues) => queues.declare(["mail"]))
 
 const patch = (name: string, json: unknown, token?: string) =>
-  Effect.flatMap(Doors, ({ admin, ask }) =>
+  Effect.flatMap(TestServer, ({ admin, ask }) =>
     token === undefined
       ? admin("PATCH", `/api/v1/queues/${name}`, { json })
       : ask("PATCH", `/api/v1/queues/${name}`, { json, token })
@@ -34,7 +34,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
   it.scopedLive("lists a queue with its settings although it has no jobs", () =>
     Effect.gen(function* () {
       yield* declared
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { json } = yield* admin("GET", "/api/v1/queues")
       expect(json).toEqual({ queues: [fresh], countedAt: expect.any(String), measuredAt: expect.any(String) })
     }).pipe(Effect.provide(layer()))
@@ -90,7 +90,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
         const answer = yield* patch("mail", json)
         expect(answer, JSON.stringify(json)).toMatchObject({ status: 400, json: { error: { field } } })
       }
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       expect((yield* admin("GET", "/api/v1/queues")).json).toEqual({
         queues: [fresh],
         countedAt: expect.any(String),
@@ -120,7 +120,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
     Effect.gen(function* () {
       yield* declared
       yield* patch("mail", { limits: { depthCap: 1 } })
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const json = { jobs: [{ kind: "greet", payload: {} }] }
       expect((yield* admin("POST", "/api/v1/jobs", { json })).status).toBe(201)
       const refused = yield* admin("POST", "/api/v1/jobs", { json })

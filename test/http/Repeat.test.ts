@@ -1,12 +1,14 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
-import { backends, Doors } from "./Doors.js"
+import { backends, TestServer } from "./TestServer.js"
 
 const job = { kind: "greet", payload: { order: 7 } }
 
 const post = (json: unknown, key: string) =>
-  Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", { json, headers: { "idempotency-key": key } }))
+  Effect.flatMap(TestServer, ({ admin }) =>
+    admin("POST", "/api/v1/jobs", { json, headers: { "idempotency-key": key } })
+  )
 
 const stored = Effect.flatMap(JobSearch, ({ total }) => Effect.map(total({}, 1_000), ({ count }) => count))
 
@@ -30,7 +32,7 @@ describe.each(backends)("on %s, an enqueue with an idempotency key", (_, layer) 
 
   it.scopedLive("returns the first answer even if the deduplicating job is gone", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const dedupe = { key: "only-one", scope: "active" }
       const { text } = yield* admin("POST", "/api/v1/jobs", { json: { jobs: [{ ...job, dedupe }] } })
       const [{ id }] = JSON.parse(text).jobs

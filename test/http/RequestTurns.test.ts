@@ -4,7 +4,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { RequestTurns } from "../../src/http/RequestTurns.js"
 import * as RawClient from "../support/RawClient.js"
-import { Doors, layer } from "./Doors.js"
+import { layer, TestServer } from "./TestServer.js"
 
 const get = (path: string, more = "") => `GET ${path} HTTP/1.1\r\nhost: localhost\r\n${more}\r\n`
 const last = (path: string) => get(path, "connection: close\r\n")
@@ -31,7 +31,7 @@ const started = Effect.gen(function* () {
 describe("hundreds of requests in one packet", () => {
   it.scopedLive("do not delay a health check on another connection until all of them are handled", () =>
     Effect.gen(function* () {
-      const { port } = yield* Doors
+      const { port } = yield* TestServer
       const [flood, probe] = [yield* RawClient.make(port), yield* RawClient.make(port)]
       yield* flood.send(get("/nowhere").repeat(599) + last("/nowhere"))
       yield* flood.said(/HTTP/)

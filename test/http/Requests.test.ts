@@ -14,11 +14,11 @@ import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as RawClient from "../support/RawClient.js"
-import { type Asked, adminToken, Doors, layer, layerOver } from "./Doors.js"
+import { type Asked, adminToken, layer, layerOver, TestServer } from "./TestServer.js"
 
 const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
 const asJson = { "content-type": "application/json" }
-const post = (asked: Asked) => Effect.flatMap(Doors, ({ admin }) => admin("POST", "/api/v1/jobs", asked))
+const post = (asked: Asked) => Effect.flatMap(TestServer, ({ admin }) => admin("POST", "/api/v1/jobs", asked))
 
 describe.concurrent("a body", () => {
   it.scopedLive("is accepted as JSON in UTF-8, however its type is written", () =>
@@ -75,7 +75,7 @@ describe.concurrent("a body", () => {
 
   it.scopedLive("that never ends neither blocks other requests nor the shutdown", () =>
     Effect.gen(function* () {
-      const { admin, port } = yield* Doors
+      const { admin, port } = yield* TestServer
       const head = `POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin-sesame\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
       yield* Effect.acquireRelease(
         Effect.async<Net.Socket>((resume) => {
@@ -91,7 +91,7 @@ describe.concurrent("a body", () => {
 describe("a path", () => {
   it.scopedLive("that does not exist gets a standard error, without its query", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const [method, path] of [
         ["PUT", "/api/v1/jobs"],
         ["GET", "/api/v2/jobs"],
@@ -142,7 +142,7 @@ describe("a database error", () => {
 describe("GET /api/v1/openapi.json", () => {
   it.scopedLive("describes every route, its errors and its token", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { status, text } = yield* admin("GET", "/api/v1/openapi.json")
       expect(status).toBe(200)
       const { components, openapi, paths, security } = JSON.parse(text)
@@ -198,7 +198,7 @@ describe("a body that is refused before it ends", () => {
     ["with a token, and too large", `POST /api/v1/jobs HTTP/1.1\r\nauthorization: Bearer ${adminToken}`]
   ] as const)("%s is not read without bound", ([, request]) =>
     Effect.gen(function* () {
-      const { port } = yield* Doors
+      const { port } = yield* TestServer
       const { said, send } = yield* RawClient.make(port)
       const first = request.includes("HTTP/1.1") ? request : `${request} HTTP/1.1`
       yield* send(`${first}\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`)

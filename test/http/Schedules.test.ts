@@ -2,20 +2,20 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import { TickOutcome } from "../../src/schedule/TickOutcome.js"
-import { backends, Doors, viewerToken } from "./Doors.js"
+import { backends, TestServer, viewerToken } from "./TestServer.js"
 
 const nightly = { name: "nightly", kind: "greet", payload: { name: "Ada" }, cron: "30 2 * * *" }
 const path = "/api/v1/schedules"
 
 const create = (more: Record<string, unknown> = {}) =>
-  Effect.flatMap(Doors, ({ admin }) => admin("POST", path, { json: { ...nightly, ...more } }))
+  Effect.flatMap(TestServer, ({ admin }) => admin("POST", path, { json: { ...nightly, ...more } }))
 
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
 describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
   it.scopedLive("creates a schedule and shows every field of it, null when empty", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       const made = yield* create()
       expect(made.status).toBe(201)
       expect(made.json).toEqual({
@@ -60,7 +60,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("lists schedules by name, page by page", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const name of ["c", "a", "b"]) yield* create({ name })
       const names = (json: unknown) => Object(json).schedules.map(({ name }: { name: string }) => name)
       const first = yield* admin("GET", `${path}?limit=2`)
@@ -72,7 +72,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("changes the named fields, and recalculates the next run from now", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* create({ queue: "slow" })
       const edit = (json: unknown) => admin("PATCH", `${path}/nightly`, { json })
       expect(yield* edit({ enabled: false })).toMatchObject({ status: 200, json: { enabled: false, nextFireAt: null } })
@@ -93,7 +93,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     "fires a schedule now, and refuses while the previous job is unfinished when runs must not overlap",
     () =>
       Effect.gen(function* () {
-        const { admin } = yield* Doors
+        const { admin } = yield* TestServer
         yield* create({ overlap: "skip", enabled: false })
         const fired = yield* admin("POST", `${path}/nightly/trigger`)
         expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
@@ -119,7 +119,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("shows the next ten runs, or the requested number", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       yield* create({ enabled: false })
       const next = yield* ask("GET", `${path}/nightly/next`, { token: viewerToken })
       expect(next).toMatchObject({
@@ -136,7 +136,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("previews an expression without a schedule, and explains what is wrong with it", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const read = (query: Record<string, string>) =>
         ask("GET", `/api/v1/expressions?${new URLSearchParams(query)}`, { token: viewerToken })
       const noon = yield* read({ cron: "0 12 * * *", timezone: "Asia/Tokyo", count: "2" })
@@ -170,7 +170,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     "shows the outcome of its last ticks, who caused them, and the state of their jobs, even deleted ones",
     () =>
       Effect.gen(function* () {
-        const { admin, ask } = yield* Doors
+        const { admin, ask } = yield* TestServer
         yield* create({ overlap: "allow" })
         const history = Effect.map(ask("GET", `${path}/nightly/history`, { token: viewerToken }), ({ json }) => json)
         expect(yield* history).toEqual({ name: "nightly", timezone: "UTC", runs: [] })
@@ -206,7 +206,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("removes a schedule, and code does not bring it back", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const schedules = yield* Schedules
       const definition = {
         ...nightly,
@@ -230,7 +230,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("refuses a name that is taken, and an unregistered kind unless forced", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       yield* create()
       expect(yield* create()).toMatchObject({ status: 409, json: { error: { tag: "ScheduleExists", field: "name" } } })
       expect(yield* create({ name: "other", kind: "gret" })).toMatchObject({
@@ -246,7 +246,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("returns 404 for an unknown or invalid name", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const name of ["nobody", "%00", "a%20b", "a".repeat(500), "%F0%9F%98%80", "%3Cb%3E"]) {
         for (const [method, end, json] of [
           ["GET", "", undefined],
@@ -268,7 +268,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("names the field it refuses, and writes nothing", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const refusals: ReadonlyArray<readonly [field: string, wrong: Record<string, unknown>, says: RegExp]> = [
         ["name", { name: "two words" }, /letters, digits/],
         ["name", { name: "" }, /letters, digits/],
@@ -331,7 +331,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
 
   it.scopedLive("lets a viewer read and change nothing", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       yield* create()
       const token = viewerToken
       for (const [method, end] of [

@@ -1,13 +1,21 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Option, Redacted } from "effect"
 import { Sessions } from "../../src/access/Sessions.js"
-import { type Answer, adminToken, backends, Doors, layer, layerWithoutDatabase, viewerToken } from "./Doors.js"
+import {
+  type Answer,
+  adminToken,
+  backends,
+  layer,
+  layerWithoutDatabase,
+  TestServer,
+  viewerToken
+} from "./TestServer.js"
 
 const sameOrigin = { "sec-fetch-site": "same-origin" }
 const jobs = { jobs: [{ kind: "greet", payload: 1 }] }
 
 const login = (token: string, headers: Readonly<Record<string, string>> = {}) =>
-  Effect.flatMap(Doors, ({ ask }) => ask("POST", "/api/v1/session", { json: { token }, headers }))
+  Effect.flatMap(TestServer, ({ ask }) => ask("POST", "/api/v1/session", { json: { token }, headers }))
 
 const setCookie = ({ headers }: Answer) => headers["set-cookie"]?.[0] ?? ""
 
@@ -17,7 +25,7 @@ const cookieOf = (answer: Answer) => ({ cookie: setCookie(answer).split(";")[0] 
 describe.each(backends)("on %s, a session", (_, layer) => {
   it.scopedLive("is opened with a token, lasts, and ends on logout", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const opened = yield* login(adminToken)
       expect(opened).toMatchObject({ status: 200, json: { role: "admin", until: expect.stringMatching(/Z$/) } })
       expect(setCookie(opened)).toMatch(
@@ -42,7 +50,7 @@ describe.each(backends)("on %s, a session", (_, layer) => {
 
   it.scopedLive("of a viewer reads, logs out, and changes nothing", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const headers = { ...cookieOf(yield* login(viewerToken)), ...sameOrigin }
       expect(yield* ask("GET", "/api/v1/session", { headers })).toMatchObject({ json: { role: "viewer" } })
       expect(yield* ask("POST", "/api/v1/jobs", { json: jobs, headers })).toMatchObject({
@@ -55,7 +63,7 @@ describe.each(backends)("on %s, a session", (_, layer) => {
 
   it.scopedLive("accepts changes only from pages of this service", () =>
     Effect.gen(function* () {
-      const { ask, port } = yield* Doors
+      const { ask, port } = yield* TestServer
       const cookie = cookieOf(yield* login(adminToken))
       const post = (more: Readonly<Record<string, string>>) =>
         ask("POST", "/api/v1/jobs", { json: jobs, headers: { ...cookie, ...more } })
@@ -87,7 +95,7 @@ describe.each(backends)("on %s, a session", (_, layer) => {
 describe("a login", () => {
   it.scopedLive("is refused with an unknown token, and from pages of other sites", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       for (const token of ["", "guess", `${adminToken} `, adminToken.toUpperCase()]) {
         const refused = yield* login(token)
         expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
@@ -115,7 +123,7 @@ describe("a login", () => {
 
   it.scopedLive("ends when its token is changed", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const { begin } = yield* Sessions
       const { secret } = yield* begin("admin", Redacted.make("the token of yesterday"), Duration.hours(1))
       const headers = { cookie: `nightshift_session=${Redacted.value(secret)}` }
@@ -148,7 +156,7 @@ describe("a process without a database", () => {
 describe("the rate of a token's requests", () => {
   it.scopedLive("is limited, with a retry delay", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       for (let number = 0; number < 4; number += 1) {
         expect(yield* viewer("GET", "/api/v1/session")).toMatchObject({ status: 200 })
       }

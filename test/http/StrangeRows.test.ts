@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
-import { Doors, layerPostgres } from "./Doors.js"
+import { layerPostgres, TestServer } from "./TestServer.js"
 
 // Rows that bypassed every check: written by SQL, or stored before a check existed.
 
@@ -19,7 +19,7 @@ const ids = Array.from({ length: 4 }, (_, n) => `0198c0de-0000-7000-8000-0000000
 describe("rows that no API would have accepted", () => {
   it.scopedLive("are listed, shown and explained like all others", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       const deep = `${"[".repeat(5_000)}1${"]".repeat(5_000)}`
       yield* insert(ids[0] ?? "", { runAt: "infinity" })
       yield* insert(ids[1] ?? "", { runAt: "-infinity" })

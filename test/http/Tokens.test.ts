@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Doors } from "./Doors.js"
-import { layerMemory, layerPostgres } from "./UploadDoors.js"
+import { TestServer } from "./TestServer.js"
+import { layerMemory, layerPostgres } from "./UploadServer.js"
 
 describe("tokens over HTTP", () => {
   it.scopedLive("are created once, listed without their secret, and revoked", () =>
     Effect.gen(function* () {
-      const { admin, ask } = yield* Doors
+      const { admin, ask } = yield* TestServer
       const made = yield* admin("POST", "/api/v1/workspaces/acme/tokens")
       expect(made.status).toBe(201)
       const { id, token } = made.json as { id: string; token: string }
@@ -31,7 +31,7 @@ describe("tokens over HTTP", () => {
 
   it.scopedLive("require a valid workspace name and label", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       for (const workspace of ["-x", ".hidden", "a%20b", "x".repeat(65), "a%2fb"]) {
         expect(yield* admin("POST", `/api/v1/workspaces/${workspace}/tokens`)).toMatchObject({
           status: 400,

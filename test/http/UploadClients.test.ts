@@ -6,8 +6,8 @@ import { Database } from "../../src/database/Database.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import * as RawClient from "../support/RawClient.js"
-import { Doors } from "./Doors.js"
-import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenFor } from "./UploadDoors.js"
+import { TestServer } from "./TestServer.js"
+import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenFor } from "./UploadServer.js"
 
 const mib = 1024 * 1024
 const workspaceOf = Schema.decodeSync(Workspace)
@@ -17,7 +17,7 @@ const workspaceOf = Schema.decodeSync(Workspace)
 /** A client that has sent the head of an upload, and part of the body. */
 const halfway = (length: number | "chunked", body: string | Buffer = "", workspace = acme) =>
   Effect.gen(function* () {
-    const { port } = yield* Doors
+    const { port } = yield* TestServer
     const token = yield* tokenFor(workspace)
     const raw = yield* RawClient.make(port)
     const coding = length === "chunked" ? "Transfer-Encoding: chunked" : `Content-Length: ${length}`
@@ -87,7 +87,7 @@ describe("a file over the cap", () => {
 describe("a client that sends Expect: 100-continue", () => {
   it.scopedLive("gets 100 Continue only if the request is acceptable", () =>
     Effect.gen(function* () {
-      const { port } = yield* Doors
+      const { port } = yield* TestServer
       const token = yield* tokenFor()
       const ask = (bearer: string, length: number) =>
         Effect.gen(function* () {
@@ -191,7 +191,7 @@ describe("a client that trickles", () => {
 describe("a client that downloads without reading", () => {
   it.scopedLive("holds no connection of the database meanwhile", () =>
     Effect.gen(function* () {
-      const { port } = yield* Doors
+      const { port } = yield* TestServer
       const { poolUse } = yield* Database
       const { token, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: Buffer.alloc(24 * mib, "x") }))
@@ -211,7 +211,7 @@ describe("a client that downloads without reading", () => {
 describe("a file that is swept during a download", () => {
   it.scopedLive("closes the connection, so that the client does not accept a partial file", () =>
     Effect.gen(function* () {
-      const { port } = yield* Doors
+      const { port } = yield* TestServer
       const storage = yield* Storage
       const { ack, token, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: Buffer.alloc(24 * mib, "x") }))

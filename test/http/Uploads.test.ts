@@ -8,8 +8,8 @@ import { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import { pattern } from "../laws/PutLaws.js"
-import { adminToken, Doors, layerWithoutDatabase } from "./Doors.js"
-import { acme, backends, client, form, idsOf, layerMemory, layerPostgres, type Part } from "./UploadDoors.js"
+import { adminToken, layerWithoutDatabase, TestServer } from "./TestServer.js"
+import { acme, backends, client, form, idsOf, layerMemory, layerPostgres, type Part } from "./UploadServer.js"
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex")
 const other = Schema.decodeSync(Workspace)("other")
@@ -117,7 +117,7 @@ describe.each(backends)("files on %s", (_, layer) => {
 
   it.scopedLive("belong to one workspace: another's token is refused, and another's file does not exist", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       const mine = yield* client()
       const theirs = yield* client(other)
       const [id = ""] = idsOf(yield* mine.upload({ content: "mine" }))
@@ -191,7 +191,7 @@ describe.each(backends)("files on %s", (_, layer) => {
 
   it.scopedLive("keep their clients' names, in every script", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { content, list, upload } = yield* client()
       const disposition = (filename: string) =>
         Effect.gen(function* () {
@@ -383,7 +383,7 @@ describe("files that a program stored", () => {
 describe("the operator's view of files", () => {
   it.scopedLive("shows their number, and the workspaces that do not fetch theirs", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { ack, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "12345" }, { content: "678" }))
       yield* ack(id)
@@ -412,7 +412,7 @@ describe("the operator's view of files", () => {
 describe("uploads without a database", () => {
   it.scopedLive("report that they are off", () =>
     Effect.gen(function* () {
-      const { ask } = yield* Doors
+      const { ask } = yield* TestServer
       for (const [method, path] of [
         ["POST", "/uploads/acme"],
         ["GET", "/uploads/acme"],

@@ -1,6 +1,6 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { Doors, layerPostgres } from "./Doors.js"
+import { layerPostgres, TestServer } from "./TestServer.js"
 
 const path = "/api/v1/views"
 const deadMail = { name: "dead mail", page: "dead", filter: { queue: "mail", payload: { a: [1, null] } } }
@@ -12,7 +12,7 @@ interface Shown {
 layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/views", (it) => {
   it.effect("refuses an invalid view, names the field and stores nothing", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const bad: ReadonlyArray<readonly [change: Record<string, unknown>, field: string]> = [
         [{ name: undefined }, "name"],
         [{ name: 7 }, "name"],
@@ -62,7 +62,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/view
 
   it.effect("stores named filters for everyone, and audits changes", () =>
     Effect.gen(function* () {
-      const { admin, viewer } = yield* Doors
+      const { admin, viewer } = yield* TestServer
       expect((yield* viewer("GET", path)).json).toEqual({ views: [] })
       const made = yield* admin("POST", path, { json: { ...deadMail, name: "  dead mail " } })
       expect(made).toMatchObject({ status: 201, json: deadMail })

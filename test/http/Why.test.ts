@@ -7,14 +7,14 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
 import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
-import { Doors, layerPostgres } from "./Doors.js"
+import { layerPostgres, TestServer } from "./TestServer.js"
 
 const lease = Duration.seconds(15)
 
 /** A pod with its own queue, and helpers to act on it. */
 const line = (name: string, pod: Partial<PodFacts> & { readonly busy?: number; readonly draining?: boolean } = {}) =>
   Effect.gen(function* () {
-    const { viewer } = yield* Doors
+    const { viewer } = yield* TestServer
     const pods = yield* Pods
     const queue = yield* Queue
     const queues = yield* Queues
@@ -68,7 +68,7 @@ const instant = (millis: number) => new Date(millis).toISOString()
 layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why", (it) => {
   it.scoped("is readable by viewers, and returns 404 for an unknown job", () =>
     Effect.gen(function* () {
-      const { admin, ask, viewer } = yield* Doors
+      const { admin, ask, viewer } = yield* TestServer
       const { put } = yield* line("whoever")
       const path = `/api/v1/jobs/${yield* put()}/why`
       expect(yield* ask("GET", path)).toMatchObject({ status: 401 })
@@ -159,7 +159,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
 
   it.scoped("shows a job's position in the queue, where it runs and how it ended", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { end, put, take, whyOf } = yield* line("life")
       const [done, dead, cancelled] = [yield* put(), yield* put(), yield* put()]
       expect(yield* whyOf(cancelled)).toEqual({

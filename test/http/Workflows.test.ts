@@ -4,14 +4,14 @@ import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
-import { backends, Doors } from "./Doors.js"
+import { backends, TestServer } from "./TestServer.js"
 
 const execution = "greet/Ada"
 const path = `/api/v1/workflows/${encodeURIComponent(execution)}`
 
 /** Starts an execution over HTTP, claims it, and records a step of it. */
 const running = Effect.gen(function* () {
-  const { admin } = yield* Doors
+  const { admin } = yield* TestServer
   const queue = yield* Queue
   const workflows = yield* Workflows
   const ids = yield* makeGenerator
@@ -35,7 +35,7 @@ const running = Effect.gen(function* () {
 describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
   it.scopedLive("starts an execution once, lists it, and shows its steps", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const { json, started } = yield* running
       expect(started).toMatchObject({ status: 201, json: { execution, outcome: "started" } })
       expect((yield* admin("POST", "/api/v1/workflows", { json })).json).toMatchObject({ execution, outcome: "exists" })
@@ -60,7 +60,7 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
 
   it.scopedLive("takes signals, once each, before an execution exists too", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const signal = (name: string, value: unknown) => admin("POST", `${path}/signal`, { json: { name, value } })
       expect(yield* signal("approval", { by: "ada" })).toMatchObject({ status: 200, json: { outcome: "completed" } })
       expect((yield* signal("approval", { by: "eve" })).json).toEqual({ outcome: "repeated" })
@@ -76,7 +76,7 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
 
   it.scopedLive("retries, forks and cancels", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       const queue = yield* Queue
       const { run } = yield* running
       expect((yield* admin("POST", `${path}/retry`)).status).toBe(409)
@@ -97,7 +97,7 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
 
   it.scopedLive("refuses what does not exist or does not fit", () =>
     Effect.gen(function* () {
-      const { admin } = yield* Doors
+      const { admin } = yield* TestServer
       expect((yield* admin("GET", "/api/v1/workflows/nope")).status).toBe(404)
       expect((yield* admin("POST", "/api/v1/workflows/nope/retry")).status).toBe(404)
       expect((yield* admin("GET", "/api/v1/workflows?status=odd")).status).toBe(400)

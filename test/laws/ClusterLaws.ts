@@ -12,7 +12,7 @@ type Ports = Pods | Shares | Leadership
 const within = Duration.seconds(15)
 
 /** The context of a law: the ports without any pods, and helpers that act as pods. */
-interface Camp {
+interface TestCluster {
   readonly pods: typeof Pods.Service
   readonly shares: typeof Shares.Service
   readonly leadership: typeof Leadership.Service
@@ -24,7 +24,7 @@ interface Camp {
   readonly newTerm: Effect.Effect<Term, unknown>
 }
 
-const open = (advance: Advance): Effect.Effect<Camp, never, Ports> =>
+const open = (advance: Advance): Effect.Effect<TestCluster, never, Ports> =>
   Effect.gen(function* () {
     yield* advance("1 minute")
     const pods = yield* Pods
@@ -65,37 +65,37 @@ export const clusterLaws = (
 ): void =>
   withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
     const { advance } = options
-    const law = (title: string, story: (camp: Camp) => Effect.Effect<void, unknown>) =>
+    const law = (title: string, story: (cluster: TestCluster) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(open(advance), story))
 
-    law("a pod with a heartbeat is live and listed as of its last heartbeat", (camp) =>
+    law("a pod with a heartbeat is live and listed as of its last heartbeat", (cluster) =>
       Effect.gen(function* () {
-        const pod = camp.newPod({ label: 'a "label"', queues: ["mail", "a.b-c_d"], kinds: [] })
-        yield* camp.beat(pod)
+        const pod = cluster.newPod({ label: 'a "label"', queues: ["mail", "a.b-c_d"], kinds: [] })
+        yield* cluster.beat(pod)
         yield* advance("1 second")
         const slots = [{ queue: "mail", wanted: 4, have: 3, busy: 1 }]
-        yield* camp.beat(pod, { slots, draining: true })
-        const [stored, ...others] = yield* camp.pods.live(within)
+        yield* cluster.beat(pod, { slots, draining: true })
+        const [stored, ...others] = yield* cluster.pods.live(within)
         expect(others).toEqual([])
         expect(stored).toMatchObject({ ...pod, slots, draining: true })
         yield* advance("1 second")
-        yield* camp.beat(pod)
-        const [later] = yield* camp.pods.live(within)
+        yield* cluster.beat(pod)
+        const [later] = yield* cluster.pods.live(within)
         expect(later).toMatchObject({ slots: [], draining: false, heartbeatAt: (stored?.heartbeatAt ?? 0) + 1_000 })
       })
     )
 
-    law("a silent pod is no longer live, and is live again after its next heartbeat", (camp) =>
+    law("a silent pod is no longer live, and is live again after its next heartbeat", (cluster) =>
       Effect.gen(function* () {
-        const [silent, other] = [camp.newPod(), camp.newPod()]
-        yield* camp.beat(silent)
+        const [silent, other] = [cluster.newPod(), cluster.newPod()]
+        yield* cluster.beat(silent)
         yield* advance("14 seconds")
-        yield* camp.beat(other)
-        expect(yield* camp.liveIds).toEqual([silent.id, other.id])
+        yield* cluster.beat(other)
+        expect(yield* cluster.liveIds).toEqual([silent.id, other.id])
         yield* advance("1 second")
-        expect(yield* camp.liveIds).toEqual([other.id])
-        yield* camp.beat(silent)
-        expect(yield* camp.liveIds).toEqual([silent.id, other.id])
+        expect(yield* cluster.liveIds).toEqual([other.id])
+        yield* cluster.beat(silent)
+        expect(yield* cluster.liveIds).toEqual([silent.id, other.id])
       })
     )
 
@@ -103,38 +103,38 @@ export const clusterLaws = (
       ["back", -300_000],
       ["forward", 300_000]
     ] as const) {
-      law(`a pod whose clock was set ${how} by minutes sees the live pods, and removes only dead ones`, (camp) =>
+      law(`a pod whose clock was set ${how} by minutes sees the live pods, and removes only dead ones`, (cluster) =>
         Effect.gen(function* () {
           const elsewhere = yield* setBy(millis)
-          const seen = Effect.map(elsewhere(camp.pods.present(within)), (pods) => pods.map(({ id }) => id))
-          const [observer, silent, living] = [camp.newPod(), camp.newPod(), camp.newPod()]
-          yield* camp.beat(silent)
+          const seen = Effect.map(elsewhere(cluster.pods.present(within)), (pods) => pods.map(({ id }) => id))
+          const [observer, silent, living] = [cluster.newPod(), cluster.newPod(), cluster.newPod()]
+          yield* cluster.beat(silent)
           for (let seconds = 0; seconds < 15; seconds += 5) {
-            yield* camp.beat(living)
-            yield* elsewhere(camp.beat(observer))
+            yield* cluster.beat(living)
+            yield* elsewhere(cluster.beat(observer))
             expect(yield* seen).toEqual([observer.id, silent.id, living.id].sort())
-            expect(yield* elsewhere(camp.pods.removeDead(within))).toEqual([])
+            expect(yield* elsewhere(cluster.pods.removeDead(within))).toEqual([])
             yield* advance("5 seconds")
           }
-          yield* camp.beat(living)
-          expect((yield* elsewhere(camp.beat(observer))).companions).toEqual(new Map([["mail", 2]]))
+          yield* cluster.beat(living)
+          expect((yield* elsewhere(cluster.beat(observer))).companions).toEqual(new Map([["mail", 2]]))
           expect(yield* seen).toEqual([observer.id, living.id].sort())
-          expect(yield* elsewhere(camp.pods.removeDead(within))).toEqual([silent.id])
+          expect(yield* elsewhere(cluster.pods.removeDead(within))).toEqual([silent.id])
         })
       )
     }
 
-    law("a heartbeat returns how many live pods serve each queue, and the assigned slots", (camp) =>
+    law("a heartbeat returns how many live pods serve each queue, and the assigned slots", (cluster) =>
       Effect.gen(function* () {
-        const one = camp.newPod({ queues: ["mail", "push"] })
-        const two = camp.newPod({ queues: ["push", "sms"] })
-        const [draining, silent] = [camp.newPod({ queues: ["mail"] }), camp.newPod({ queues: ["mail"] })]
-        yield* camp.beat(silent)
-        yield* camp.pods.present(within)
+        const one = cluster.newPod({ queues: ["mail", "push"] })
+        const two = cluster.newPod({ queues: ["push", "sms"] })
+        const [draining, silent] = [cluster.newPod({ queues: ["mail"] }), cluster.newPod({ queues: ["mail"] })]
+        yield* cluster.beat(silent)
+        yield* cluster.pods.present(within)
         yield* advance("20 seconds")
-        yield* camp.beat(draining, { draining: true })
-        yield* camp.beat(two)
-        const first = yield* camp.beat(one)
+        yield* cluster.beat(draining, { draining: true })
+        yield* cluster.beat(two)
+        const first = yield* cluster.beat(one)
         expect(first.companions).toEqual(
           new Map([
             ["mail", 1],
@@ -142,103 +142,103 @@ export const clusterLaws = (
           ])
         )
         expect(first.shares).toEqual(new Map())
-        yield* camp.shares.assign(yield* camp.newTerm, [
+        yield* cluster.shares.assign(yield* cluster.newTerm, [
           { queue: "push", pod: one.id, slots: 4 },
           { queue: "mail", pod: one.id, slots: 0 },
           { queue: "push", pod: two.id, slots: 3 }
         ])
-        expect((yield* camp.beat(one)).shares).toEqual(
+        expect((yield* cluster.beat(one)).shares).toEqual(
           new Map([
             ["mail", 0],
             ["push", 4]
           ])
         )
-        expect((yield* camp.beat(two)).shares).toEqual(new Map([["push", 3]]))
+        expect((yield* cluster.beat(two)).shares).toEqual(new Map([["push", 3]]))
       })
     )
 
-    law("a pod that leaves is removed with its shares, and the others stay", (camp) =>
+    law("a pod that leaves is removed with its shares, and the others stay", (cluster) =>
       Effect.gen(function* () {
-        const [leaving, staying] = [camp.newPod(), camp.newPod()]
-        yield* camp.beat(leaving)
-        yield* camp.beat(staying)
+        const [leaving, staying] = [cluster.newPod(), cluster.newPod()]
+        yield* cluster.beat(leaving)
+        yield* cluster.beat(staying)
         const slots = { queue: "mail", slots: 5 }
-        const term = yield* camp.newTerm
-        yield* camp.shares.assign(term, [
+        const term = yield* cluster.newTerm
+        yield* cluster.shares.assign(term, [
           { ...slots, pod: leaving.id },
           { ...slots, pod: staying.id }
         ])
-        yield* camp.beat(leaving)
-        yield* camp.beat(staying)
-        yield* camp.pods.leave(leaving.id)
-        expect(yield* camp.liveIds).toEqual([staying.id])
-        expect(yield* camp.shares.all).toEqual([{ ...slots, pod: staying.id }])
-        yield* camp.pods.leave(leaving.id)
+        yield* cluster.beat(leaving)
+        yield* cluster.beat(staying)
+        yield* cluster.pods.leave(leaving.id)
+        expect(yield* cluster.liveIds).toEqual([staying.id])
+        expect(yield* cluster.shares.all).toEqual([{ ...slots, pod: staying.id }])
+        yield* cluster.pods.leave(leaving.id)
       })
     )
 
-    law("pods that are silent for too long are removed with their shares, and so are orphaned shares", (camp) =>
+    law("pods that are silent for too long are removed with their shares, and so are orphaned shares", (cluster) =>
       Effect.gen(function* () {
-        const [dead, live, never] = [camp.newPod(), camp.newPod(), camp.newPod()]
-        yield* camp.beat(dead)
-        yield* camp.pods.present(within)
+        const [dead, live, never] = [cluster.newPod(), cluster.newPod(), cluster.newPod()]
+        yield* cluster.beat(dead)
+        yield* cluster.pods.present(within)
         yield* advance("1 minute")
         const slots = { queue: "mail", slots: 5 }
-        yield* camp.shares.assign(
-          yield* camp.newTerm,
+        yield* cluster.shares.assign(
+          yield* cluster.newTerm,
           [dead, live, never].map(({ id }) => ({ ...slots, pod: id }))
         )
-        yield* camp.beat(live)
-        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([dead.id])
-        expect(yield* camp.liveIds).toEqual([live.id])
-        expect(yield* camp.shares.all).toEqual([{ ...slots, pod: live.id }])
-        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([])
+        yield* cluster.beat(live)
+        expect(yield* cluster.pods.removeDead(Duration.seconds(60))).toEqual([dead.id])
+        expect(yield* cluster.liveIds).toEqual([live.id])
+        expect(yield* cluster.shares.all).toEqual([{ ...slots, pod: live.id }])
+        expect(yield* cluster.pods.removeDead(Duration.seconds(60))).toEqual([])
       })
     )
 
-    law("a pod that was presumed dead is listed whole again after its next heartbeat", (camp) =>
+    law("a pod that was presumed dead is listed whole again after its next heartbeat", (cluster) =>
       Effect.gen(function* () {
-        const pod = camp.newPod({ label: "back" })
-        yield* camp.beat(pod)
-        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([])
+        const pod = cluster.newPod({ label: "back" })
+        yield* cluster.beat(pod)
+        expect(yield* cluster.pods.removeDead(Duration.seconds(60))).toEqual([])
         yield* advance("1 minute")
-        expect(yield* camp.pods.removeDead(Duration.seconds(60))).toEqual([pod.id])
-        yield* camp.beat(pod)
-        expect(yield* camp.pods.live(within)).toMatchObject([pod])
+        expect(yield* cluster.pods.removeDead(Duration.seconds(60))).toEqual([pod.id])
+        yield* cluster.beat(pod)
+        expect(yield* cluster.pods.live(within)).toMatchObject([pod])
       })
     )
 
-    law("an assignment replaces the shares it names, and keeps the others", (camp) =>
+    law("an assignment replaces the shares it names, and keeps the others", (cluster) =>
       Effect.gen(function* () {
-        const [one, two] = [camp.newPod(), camp.newPod()]
-        const term = yield* camp.newTerm
-        yield* camp.shares.assign(term, [
+        const [one, two] = [cluster.newPod(), cluster.newPod()]
+        const term = yield* cluster.newTerm
+        yield* cluster.shares.assign(term, [
           { queue: "push", pod: two.id, slots: 1 },
           { queue: "mail", pod: one.id, slots: 2 }
         ])
-        yield* camp.shares.assign(term, [{ queue: "push", pod: two.id, slots: 64 }])
-        yield* camp.shares.assign(term, [])
-        expect(yield* camp.sharesOf(one)).toEqual([{ queue: "mail", pod: one.id, slots: 2 }])
-        expect(yield* camp.sharesOf(two)).toEqual([{ queue: "push", pod: two.id, slots: 64 }])
+        yield* cluster.shares.assign(term, [{ queue: "push", pod: two.id, slots: 64 }])
+        yield* cluster.shares.assign(term, [])
+        expect(yield* cluster.sharesOf(one)).toEqual([{ queue: "mail", pod: one.id, slots: 2 }])
+        expect(yield* cluster.sharesOf(two)).toEqual([{ queue: "push", pod: two.id, slots: 64 }])
       })
     )
 
-    law("nothing is assigned under an expired or unknown term", (camp) =>
+    law("nothing is assigned under an expired or unknown term", (cluster) =>
       Effect.gen(function* () {
-        const pod = camp.newPod()
-        const old = yield* camp.newTerm
-        yield* camp.shares.assign(old, [{ queue: "mail", pod: pod.id, slots: 2 }])
-        const current = yield* camp.newTerm
+        const pod = cluster.newPod()
+        const old = yield* cluster.newTerm
+        yield* cluster.shares.assign(old, [{ queue: "mail", pod: pod.id, slots: 2 }])
+        const current = yield* cluster.newTerm
         for (const term of [old, Term.make(2_000_000_000)]) {
-          const refused = camp.shares.assign(term, [{ queue: "mail", pod: pod.id, slots: 9 }])
+          const refused = cluster.shares.assign(term, [{ queue: "mail", pod: pod.id, slots: 9 }])
           expect(yield* Effect.flip(refused)).toMatchObject({ _tag: "TermOver", term })
         }
-        expect(yield* camp.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 2 }])
-        yield* camp.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 3 }])
-        yield* camp.newTerm
-        const late = camp.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 4 }])
+        expect(yield* cluster.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 2 }])
+        yield* cluster.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 3 }])
+        yield* cluster.newTerm
+        const late = cluster.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 4 }])
         expect(yield* Effect.flip(late)).toMatchObject({ _tag: "TermOver", term: current })
-        expect(yield* camp.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 3 }])
+        expect(yield* cluster.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 3 }])
       })
     )
   })

@@ -48,10 +48,10 @@ const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Eff
         ...env
       }
     })
-    const [, doors = ""] = yield* running.said(/url +(http:\S+)/)
+    const [, address = ""] = yield* running.said(/url +(http:\S+)/)
     const ask = (method: string, path: string) =>
       Effect.promise(async () => {
-        const response = await fetch(`${doors}${path}`, { method, headers: { authorization: `Bearer ${token}` } })
+        const response = await fetch(`${address}${path}`, { method, headers: { authorization: `Bearer ${token}` } })
         return response.text()
       })
     const rows = yield* sql<{ id: string }>`select id from nightshift.pod where os_pid = ${running.pid}`

@@ -8,9 +8,9 @@ import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Job from "../../src/queue/Job.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { Queue } from "../../src/queue/Queue.js"
-import { Gate, layer as gateLayer } from "../gateway/Gate.js"
 import { message } from "../gateway/Updates.js"
-import { Doors, layerPostgres } from "../http/Doors.js"
+import { layer as gateLayer, WebhookServer } from "../gateway/WebhookServer.js"
+import { layerPostgres, TestServer } from "../http/TestServer.js"
 import { isLong } from "../support/Scale.js"
 
 // A handler receives exactly the payload that was sent, through every entry point. What cannot be kept is refused.
@@ -78,12 +78,12 @@ const isKept = (value: unknown) => {
 }
 const arriving = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-type Door = (payload: unknown, queue: string) => Effect.Effect<boolean, unknown, Doors | Queue | Database>
+type EntryPoint = (payload: unknown, queue: string) => Effect.Effect<boolean, unknown, TestServer | Queue | Database>
 
-const doors: Readonly<Record<string, Door>> = {
+const entryPoints: Readonly<Record<string, EntryPoint>> = {
   TypeScript: (payload, queue) => Effect.as(Anything.enqueue(payload, { queue }), true),
   HTTP: (payload, queue) =>
-    Effect.flatMap(Doors, ({ admin }) =>
+    Effect.flatMap(TestServer, ({ admin }) =>
       Effect.map(
         admin("POST", "/api/v1/jobs", { json: { kind: "anything", payload, queue, force: true } }),
         ({ status }) => status === 201
@@ -103,7 +103,7 @@ const silent = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.withConsole(effect, { ...inner, log: () => Effect.void, error: () => Effect.void })
   )
 
-const commandLine: Door = (payload, queue) =>
+const commandLine: EntryPoint = (payload, queue) =>
   silent(
     Cli.run([
       "node",
@@ -126,11 +126,11 @@ const next = (queue: string) =>
 let opened = 0
 
 /** Sends a payload through an entry point, and checks what arrives. */
-const passes = (door: Door, payload: unknown, kept: boolean) =>
+const passes = (entryPoint: EntryPoint, payload: unknown, kept: boolean) =>
   Effect.gen(function* () {
     opened += 1
     const queue = `fidelity-${opened}`
-    const answer = yield* Effect.either(door(payload, queue))
+    const answer = yield* Effect.either(entryPoint(payload, queue))
     expect(
       Either.getOrElse(answer, () => false),
       `${JSON.stringify(payload).slice(0, 200)}: ${answer}`
@@ -153,12 +153,12 @@ const assertAll = <R>(runs: number, property: (payload: unknown) => Effect.Effec
 describe("a payload that is sent", () => {
   it.scopedLive("is the payload that the handler receives, or is refused", () =>
     Effect.gen(function* () {
-      for (const door of Object.values(doors)) {
-        for (const [payload, kept] of edges) yield* passes(door, payload, kept)
-        yield* assertAll(isLong ? 25 : 10, (payload) => passes(door, payload, isKept(payload)))
+      for (const entryPoint of Object.values(entryPoints)) {
+        for (const [payload, kept] of edges) yield* passes(entryPoint, payload, kept)
+        yield* assertAll(isLong ? 25 : 10, (payload) => passes(entryPoint, payload, isKept(payload)))
       }
 
-      const { update } = yield* Gate
+      const { update } = yield* WebhookServer
       let updates = 0
       yield* assertAll(isLong ? 10 : 4, (payload) =>
         Effect.gen(function* () {

@@ -23,12 +23,12 @@ import type { Queue } from "../../src/queue/Queue.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
-import { type Answer, type Asked, ask } from "../http/Doors.js"
+import { type Answer, type Asked, ask } from "../http/TestServer.js"
 import * as Nightshift from "../support/Nightshift.js"
 
 /** The webhook endpoint over real HTTP. */
-export class Gate extends Context.Tag("test/gateway/Gate")<
-  Gate,
+export class WebhookServer extends Context.Tag("test/gateway/WebhookServer")<
+  WebhookServer,
   {
     readonly port: number
     /** Posts to a path below `/hooks/`. */
@@ -118,7 +118,7 @@ export const layer = <A, E, R>(options: GateOptions, stores: Layer.Layer<Queue |
           file
         }
       })
-      return Layer.effect(Gate, gate).pipe(
+      return Layer.effect(WebhookServer, gate).pipe(
         Layer.provide(Server.layer),
         Layer.provide([
           WebhookEndpoint.layer,

@@ -12,7 +12,7 @@ import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import * as StoragePg from "../../src/uploads/StoragePg.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as AccessMemory from "../support/AccessMemory.js"
-import { Doors, layerOverAll, portsMemory, portsPostgres } from "./Doors.js"
+import { layerOverAll, portsMemory, portsPostgres, TestServer } from "./TestServer.js"
 
 export const acme = Schema.decodeSync(Workspace)("acme")
 
@@ -51,7 +51,7 @@ export const layerPostgres = (changes: Partial<Config> = {}) =>
   }).pipe(Layer.orDie)
 
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: (changes?: Partial<Config>) => Layer.Layer<Doors | Ports>]
+  readonly [where: string, layer: (changes?: Partial<Config>) => Layer.Layer<TestServer | Ports>]
 > = [
   ["memory", (changes) => layerMemory(changes)],
   ["PostgreSQL", (changes) => layerPostgres(changes)]
@@ -92,7 +92,7 @@ export const formType = { "content-type": `multipart/form-data; boundary=${bound
 /** A client of one workspace. */
 export const client = (workspace: Workspace = acme) =>
   Effect.gen(function* () {
-    const { ask } = yield* Doors
+    const { ask } = yield* TestServer
     const token = yield* tokenFor(workspace)
     const path = `/uploads/${workspace}`
     return {

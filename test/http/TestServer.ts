@@ -113,8 +113,8 @@ export const ask = (url: string, method: string, { body, headers, json, token }:
   })
 
 /** A service over real HTTP. */
-export class Doors extends Context.Tag("test/http/Doors")<
-  Doors,
+export class TestServer extends Context.Tag("test/http/TestServer")<
+  TestServer,
   {
     readonly ask: (method: string, path: string, asked?: Asked) => Effect.Effect<Answer>
     /** The same with the admin's token. */
@@ -184,7 +184,7 @@ const doorsOver = <E, R, H>(
     Layer.succeed(AccessConfig, { ...usualAccess, ...config })
   )
   return Layer.effect(
-    Doors,
+    TestServer,
     Effect.map(Server.Server, ({ url }) => {
       const door = (method: string, path: string, asked: Asked = {}) =>
         Effect.promise(() => ask(`${url}${path}`, method, asked))
@@ -264,7 +264,7 @@ export const layerPostgresWith = (audit: Layer.Layer<Audit, never, Audit>) =>
 
 /** Backends on which every route must behave the same. */
 export const backends: ReadonlyArray<
-  readonly [where: string, layer: (config?: Configs) => Layer.Layer<Doors | Ports>]
+  readonly [where: string, layer: (config?: Configs) => Layer.Layer<TestServer | Ports>]
 > = [
   ["memory", (config) => Layer.orDie(layer(config))],
   ["PostgreSQL", (config) => Layer.orDie(layerPostgres(config))]

@@ -6,8 +6,8 @@ import { Queue, type Submit } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
-import { Gate, layer, secretOf } from "./Gate.js"
 import { message } from "./Updates.js"
+import { layer, secretOf, WebhookServer } from "./WebhookServer.js"
 
 const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 
@@ -32,7 +32,7 @@ const asJson = { "content-type": "application/json" }
 describe("an update on arrival", () => {
   it.scopedLive("of a sync bot is answered with the bot's reply as a method in the response", () =>
     Effect.gen(function* () {
-      const { update } = yield* Gate
+      const { update } = yield* WebhookServer
       const answer = yield* update("echo", message(1, "hello", 42))
       expect(answer).toMatchObject({ status: 200, json: { method: "sendMessage", chat_id: 42, text: "hello" } })
       const silent = yield* update("echo", { update_id: 2, poll: { id: "1" } })
@@ -42,7 +42,7 @@ describe("an update on arrival", () => {
 
   it.scopedLive("of an async bot is stored whole as a job before it is acknowledged, with its chat as key", () =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       const given = { ...message(7, "later", -100123, 5), a_field_of_tomorrow: { deep: [1, null, "ü"] } }
       expect(yield* update("jobs", given)).toMatchObject({ status: 200, text: "" })
       expect(yield* stored).toMatchObject([
@@ -62,7 +62,7 @@ describe("an update on arrival", () => {
 
   it.scopedLive("that was delivered before is acknowledged and not stored again", () =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       const answers = yield* Effect.all(
         Array.from({ length: 20 }, () => update("jobs", message(9, "once"))),
         { concurrency: "unbounded" }
@@ -75,7 +75,7 @@ describe("an update on arrival", () => {
 
   it.scopedLive("has the user as its key without a chat, and no key without either", () =>
     Effect.gen(function* () {
-      const { update } = yield* Gate
+      const { update } = yield* WebhookServer
       const from = { id: 77, is_bot: false, first_name: "Ada" }
       yield* update("jobs", { update_id: 1, inline_query: { id: "1", from, query: "x", offset: "" } })
       yield* update("jobs", { update_id: 2, callback_query: { id: "1", from, message: { chat: { id: -5 } } } })
@@ -92,7 +92,7 @@ describe("an update on arrival", () => {
     "is stored even if its text cannot be held by PostgreSQL: a refusal would block its chat for a day",
     () =>
       Effect.gen(function* () {
-        const { post } = yield* Gate
+        const { post } = yield* WebhookServer
         const body = JSON.stringify(message(1, "x")).replace('"x"', '"a\\u0000b\\ud800c"')
         expect(yield* post("telegram/jobs", { body, headers: { ...secret, ...asJson } })).toMatchObject({ status: 200 })
         expect(yield* stored).toMatchObject([{ payload: { update_id: 1, message: { text: "a\ufffdb\ufffdc" } } }])
@@ -103,7 +103,7 @@ describe("an update on arrival", () => {
 describe("the webhook endpoint refuses a request", () => {
   it.scopedLive("with an unknown bot name", () =>
     Effect.gen(function* () {
-      const { counts, post, update } = yield* Gate
+      const { counts, post, update } = yield* WebhookServer
       for (const path of ["telegram/nobody", "telegram/", "telegram", "telegram/jobs/more", "", "telegram/%6aobs"]) {
         expect(yield* post(path, { json: message(1, "x"), headers: secret })).toMatchObject({
           status: 404,
@@ -117,7 +117,7 @@ describe("the webhook endpoint refuses a request", () => {
 
   it.scopedLive("without the bot's secret, before reading the body", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       for (const given of ["", "jobs-secre", "jobs-secret2", secretOf("echo"), undefined]) {
         const headers = { ...asJson, ...(given === undefined ? {} : { "x-telegram-bot-api-secret-token": given }) }
         // The body is not parsed: invalid JSON goes unnoticed.
@@ -131,7 +131,7 @@ describe("the webhook endpoint refuses a request", () => {
 
   it.scopedLive("with a body that is not an update in JSON", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const bodies = [
         "",
         "{",
@@ -154,7 +154,7 @@ describe("the webhook endpoint refuses a request", () => {
 
   it.scopedLive("with a compressed body or another content type, before reading it", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const bomb = gzipSync(Buffer.alloc(8 * 1024 * 1024, " "))
       const gzip = yield* post("telegram/jobs", {
         body: bomb,
@@ -174,7 +174,7 @@ describe("the webhook endpoint refuses a request", () => {
 
   it.scopedLive("with more than a mebibyte, declared or not", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const piece = Buffer.alloc(256 * 1024, " ")
       const pieces = Array.from({ length: 5 }, () => piece)
       for (const body of [pieces, Buffer.concat(pieces)]) {
@@ -190,7 +190,7 @@ describe("the webhook endpoint refuses a request", () => {
 
   it.scopedLive("with excessively nested JSON, and accepts text that only looks nested", () =>
     Effect.gen(function* () {
-      const { post } = yield* Gate
+      const { post } = yield* WebhookServer
       const headers = { ...secret, ...asJson }
       for (const open of ["[", '{"a":']) {
         const body = `{"update_id":1,"x":${open.repeat(50_000)}`
@@ -204,7 +204,7 @@ describe("the webhook endpoint refuses a request", () => {
 
   it.scopedLive("with any other method", () =>
     Effect.gen(function* () {
-      const { port } = yield* Gate
+      const { port } = yield* WebhookServer
       const response = yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}/hooks/telegram/jobs`))
       expect(response.status).toBe(405)
       expect(response.headers.get("allow")).toBe("POST")
@@ -215,7 +215,7 @@ describe("the webhook endpoint refuses a request", () => {
 describe("two secrets", () => {
   it.scopedLive("are both accepted during a rotation", () =>
     Effect.gen(function* () {
-      const { update } = yield* Gate
+      const { update } = yield* WebhookServer
       for (const given of ["new-one", "old-one"]) {
         const headers = { "x-telegram-bot-api-secret-token": given }
         expect(yield* update("echo", message(1, "x"), headers)).toMatchObject({ status: 200 })
@@ -228,7 +228,7 @@ describe("two secrets", () => {
 describe("users", () => {
   it.scopedLive("that are not on the list are acknowledged, dropped and counted", () =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       expect(yield* update("jobs", message(1, "x", 5))).toMatchObject({ status: 200, text: "" })
       expect(yield* update("jobs", message(2, "x", -1, 6))).toMatchObject({ status: 200, text: "" })
       expect(yield* update("jobs", { update_id: 3, channel_post: { chat: { id: -9 } } })).toMatchObject({ status: 200 })
@@ -240,7 +240,7 @@ describe("users", () => {
 
   it.scopedLive("that have not signed in are asked to, in the response and without an outgoing call", () =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       const asked = yield* update("closed", message(1, "x", 5))
       expect(asked).toMatchObject({ status: 200, json: { method: "sendMessage", chat_id: 5 } })
       expect(asked.text).toContain("/auth")
@@ -266,7 +266,7 @@ describe("without the database", () => {
     new DatabaseFault({ detail: "no such table at 10.1.2.3" })
   ])("nothing is acknowledged, and Telegram gets a retry delay", (error) =>
     Effect.gen(function* () {
-      const { counts, update } = yield* Gate
+      const { counts, update } = yield* WebhookServer
       const refused = yield* update("jobs", message(1, "x"))
       expect(refused).toMatchObject({ status: 503, headers: { "retry-after": "5" } })
       expect(refused.text).not.toContain("10.1")
