@@ -17,7 +17,7 @@ if (process.env.TMPDIR === undefined) {
 
 /** Files whose tests have a larger size in a long run. */
 const sized = [
-  "journeys/{Crashes,Environments,Gateway,Service}",
+  "journeys/{Crashes,Environments,Service}",
   "database/embedded/{EmbeddedPostgres,PostgresBinaries}",
   "http/Multipart",
   "queue/QueueLimits",

@@ -1,5 +1,5 @@
 // Format, lint, types, floors, banned words: `npm run check`. Prints what the steps that fail have to say.
-// `--before-tests` builds what is stale and makes sure that there is a browser instead; scripts/test.mjs runs the checks.
+// `--before-tests` builds what is stale and makes sure that there is a browser instead.
 import { spawn } from "node:child_process"
 import { createRequire } from "node:module"
 import { availableParallelism } from "node:os"

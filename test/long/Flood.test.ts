@@ -2,9 +2,9 @@ import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Console, Effect, Schedule } from "effect"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
-import { credentials, start, writeBots } from "../journeys/GatewayPod.js"
-import * as RestartableServer from "../journeys/RestartableServer.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { credentials, start, writeBots } from "./GatewayPod.js"
+import * as RestartableServer from "./RestartableServer.js"
 
 const updates = 1_500
 const chats = 60

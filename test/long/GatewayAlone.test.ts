@@ -5,8 +5,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import { TelegramEmulator } from "../../src/testing/index.js"
 import { message } from "../gateway/Updates.js"
-import { credentials, deliver, get, start, writeBots } from "../journeys/GatewayPod.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { credentials, deliver, get, start, writeBots } from "./GatewayPod.js"
 
 const yaml = `
 bots:

@@ -9,7 +9,7 @@ import { useDatabase } from "../client/ClientDatabase.js"
 import * as ExampleProject from "../examples/ExampleProject.js"
 import { scale } from "../support/Scale.js"
 
-// Kills the worker of examples/order-workflow at every statement it sends while it runs an order. Another worker then
+// Kills the worker of examples/order-workflow at every statement that it sends for an order. Another worker then
 // finishes all orders: each is done and booked once. The bank got all its charges under one key, so that it was paid once.
 
 const database = useDatabase()
@@ -46,7 +46,7 @@ const run = (cwd: string, env: Readonly<Record<string, string>>) =>
 it("every order ends right and no payment is made twice, wherever its process is killed", { timeout: 900_000 }, () =>
   Effect.gen(function* () {
     const cwd = yield* project
-    const [first, most] = [scale("ORDER_KILLS_FROM", 1), scale("ORDER_KILLS", 12)]
+    const [first, most] = [scale("ORDER_KILLS_FROM", 1), scale("ORDER_KILLS", 16)]
     const queues: Array<string> = []
     for (const when of ["before", "after"]) {
       for (let at = first; at <= most; at += 1) {

@@ -138,8 +138,8 @@ const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environ
   QUEUE_DONE_RETENTION: "2h",
   // Do not wait for slow jobs: the database is deleted anyway.
   SHUTDOWN_GRACE: "1s",
-  // Many demo jobs fail on purpose, so log only errors by default.
-  LOG_LEVEL: Environment.make({}).lookUp("LOG_LEVEL") === undefined ? "error" : undefined
+  // Many demo jobs die on purpose, which is logged as an error.
+  LOG_LEVEL: Environment.make({}).lookUp("LOG_LEVEL") === undefined ? "fatal" : undefined
 })
 
 const isRate = (rate: number) => rate >= 0.1 && rate <= 10

@@ -1,4 +1,4 @@
-import { Array as Arrays, Clock, Duration, Effect, Random, type Scope } from "effect"
+import { Array as Arrays, Clock, Duration, Effect, Random, Schedule, type Scope } from "effect"
 import type { EnqueueError } from "../../queue/Job.js"
 import type { Queue } from "../../queue/Queue.js"
 import * as Kinds from "./DemoKinds.js"
@@ -30,14 +30,13 @@ export const keep = <E, R>(
   { rate, seed }: Pace
 ): Effect.Effect<void, never, R | Scope.Scope> => {
   const arrive = Effect.catchAll(act, (error) => Effect.logDebug(`failed to generate traffic for ${name}`, error))
-  const next = Effect.gen(function* () {
+  const gap = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const gap = -Math.log(1 - (yield* Random.next)) / (perSecond * rate * tide(now))
-    yield* Effect.sleep(Duration.seconds(Math.min(gap, 60)))
-    yield* arrive
+    return Duration.seconds(Math.min(-Math.log(1 - (yield* Random.next)) / (perSecond * rate * tide(now)), 60))
   })
+  const arrivals = Schedule.addDelayEffect(Schedule.forever, () => gap)
   return Effect.replicateEffect(arrive, first, { discard: true }).pipe(
-    Effect.zipRight(Effect.forever(next)),
+    Effect.zipRight(Effect.schedule(arrive, arrivals)),
     Effect.withRandom(Random.make(`${seed} ${name}`)),
     Effect.forkScoped,
     Effect.asVoid

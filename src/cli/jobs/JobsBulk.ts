@@ -1,4 +1,4 @@
-import { Clock, Console, Effect, Option } from "effect"
+import { Clock, Console, Effect, Option, Schedule } from "effect"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
@@ -56,10 +56,17 @@ const runToEnd = (id: string): Effect.Effect<Operation, OperationNotFound | Data
     const stepped = yield* operations.step(id)
     const operation = Option.isSome(stepped) ? stepped.value : yield* operations.get(id)
     yield* ProgressBar.show(operation)
-    if (operation.status !== "running") return operation
-    if (Option.isNone(stepped)) yield* Effect.sleep("200 millis")
-    return yield* runToEnd(id)
-  })
+    return { operation, isElsewhere: Option.isNone(stepped) }
+  }).pipe(
+    Effect.repeat(untilEnded),
+    Effect.map(({ operation }) => operation)
+  )
+
+/** Pauses only while another process works on the operation. */
+const untilEnded = Schedule.identity<{ readonly operation: Operation; readonly isElsewhere: boolean }>().pipe(
+  Schedule.whileInput(({ operation }) => operation.status === "running"),
+  Schedule.addDelay(({ isElsewhere }) => (isElsewhere ? "200 millis" : "0 millis"))
+)
 
 const view = ({ action, done, error, failed, id, skipped, status, total }: Operation) => ({
   operation: id,

@@ -1,5 +1,6 @@
-import { Clock, Effect, Layer } from "effect"
+import { Clock, Effect, Layer, Schedule } from "effect"
 import { isId } from "../../core/Ids.js"
+import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
@@ -23,7 +24,10 @@ import {
 import * as SortedListPg from "./SortedListPg.js"
 
 /** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
-const awaitEvery = "200 millis"
+const untilEnded = Schedule.identity<StoredJob>().pipe(
+  Schedule.untilInput(({ status }) => status === "done" || status === "dead"),
+  Schedule.addDelay(() => "200 millis")
+)
 
 /** Whether a filter may have to read all jobs. Running jobs are listed by their leases, and are few. */
 const scans = (filter: JobFilter) => {
@@ -143,12 +147,7 @@ const make = Effect.gen(function* () {
   const overdue: typeof JobSearch.Service.overdue = (before) =>
     Effect.map(mapErrors(sql.unsafe<{ queue: string }>(lateQueues, [before])), (rows) => rows.map(({ queue }) => queue))
 
-  const ended: typeof JobSearch.Service.await = (id) =>
-    Effect.flatMap(get(id), (job) =>
-      job.status === "done" || job.status === "dead"
-        ? Effect.succeed(job)
-        : Effect.zipRight(Effect.sleep(awaitEvery), ended(id))
-    )
+  const ended: typeof JobSearch.Service.await = (id) => Effect.repeat(get(id), untilEnded)
 
   return JobSearch.of({ get, list, total, overdue, counts: CountsPg.make(database, bounded), await: ended })
 })

@@ -157,7 +157,8 @@ export class History {
       this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
-      for (const key of [...this.recorded.keys()]) if (key.startsWith(after.id)) this.recorded.delete(key)
+      // Recorded steps are kept, and what runs again has a new attempt. Undos start over.
+      for (const key of [...this.recorded.keys()]) if (key.startsWith(`${after.id} undo:`)) this.recorded.delete(key)
       this.attempts.delete(after.id)
       this.cancelled.delete(after.id)
     }
