@@ -217,7 +217,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const before = yield* place
         yield* step(async () => {
           await card.getByRole("img", { name: /In the last hour [1-9]\d* done, [1-9]\d* dead/ }).waitFor()
-          await card.getByText(/^\d+(\.\d)?\/min$/).waitFor()
+          await card.getByText(/^(<0\.1|\d+(\.\d)?)\/min$/).waitFor()
         })
         expect(yield* place).toEqual(before)
         for (const shape of ["done", "dead"]) {
