@@ -212,7 +212,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const line = card.locator("svg.spark")
         const place = step(async () => {
           const [inner, outer] = [await line.boundingBox(), await card.boundingBox()]
-          return { left: inner?.x, below: (inner?.y ?? 0) - (outer?.y ?? 0), high: outer?.height }
+          // Numbers in other columns may move it sideways.
+          return { below: (inner?.y ?? 0) - (outer?.y ?? 0), high: outer?.height }
         })
         const before = yield* place
         yield* step(async () => {
