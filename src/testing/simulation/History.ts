@@ -157,8 +157,10 @@ export class History {
       this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
-      // Recorded steps are kept, and what runs again has a new attempt. Undos start over.
-      for (const key of [...this.recorded.keys()]) if (key.startsWith(`${after.id} undo:`)) this.recorded.delete(key)
+      // Results are kept, and what runs again has a new attempt. Undos and attempts without a result start over.
+      for (const [key, value] of [...this.recorded])
+        if (key.startsWith(`${after.id} undo:`) || (key.startsWith(after.id) && value.startsWith("retrying ")))
+          this.recorded.delete(key)
       this.attempts.delete(after.id)
       this.cancelled.delete(after.id)
     }

@@ -98,7 +98,8 @@ const recordedOnce: Invariant = {
     }
     const key = `${run.id} ${step.name} ${step.attempt}`
     const before = history.recorded.get(key)
-    const value = JSON.stringify((answer as Recorded).exit)
+    const { exit, outcome } = answer as Recorded
+    const value = `${outcome} ${JSON.stringify(exit)}`
     history.recorded.set(key, value)
     return before === undefined || before === value
       ? []
