@@ -193,6 +193,8 @@ export class SimulatedPod<R> {
       if (Exit.isSuccess(built)) {
         boot.id = built.value.pod
         yield* Deferred.await(boot.stop)
+        // A frozen pod begins to stop when it continues.
+        boot.isStoppedInTrouble ||= !this.site.faults.areOver
       } else checker.trace.note(boot.actor.name, "cannot start")
       yield* Scope.close(scope, Exit.void)
       checker.trace.note(boot.actor.name, "has stopped")
