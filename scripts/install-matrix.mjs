@@ -33,6 +33,8 @@ const must = async (...args) => {
 const registry = (await must(root, "npm", ["config", "get", "registry"])).stdout.trim()
 const environment = {
   CI: "1",
+  // `npm run --silent` would also hide what the installations say.
+  npm_config_loglevel: "warn",
   npm_config_registry: registry,
   YARN_REGISTRY: registry,
   YARN_NPM_REGISTRY_SERVER: registry,
