@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Context, Data, Effect, Layer, type Scope } from "effect"
+import { Context, Data, Effect, Exit, Layer, type Scope } from "effect"
 import { type Browser as Client, chromium, type Page } from "playwright-core"
 import { type Chromium, findChromium, launchOptions } from "../../scripts/chromium.mjs"
 
@@ -39,10 +39,13 @@ const temporaryHome = Effect.acquireRelease(
   (home) => Effect.promise(() => rm(home, { recursive: true, force: true, maxRetries: 3 }))
 )
 
-/** One browser process. `died` reports how it ended if this module did not end it. */
+/** One browser process. */
 interface Running {
   readonly client: Client
+  /** How the process ended, if this module did not end it. */
   readonly died: () => string | undefined
+  /** Resolves when the process has ended, whoever ended it. */
+  readonly exited: Promise<void>
   readonly close: () => Promise<void>
 }
 
@@ -51,13 +54,17 @@ const start = async (found: Chromium, home: string): Promise<Running> => {
   const server = await chromium.launchServer(launchOptions(found, home))
   let died: string | undefined
   let closing = false
-  server.process().once("exit", (code, signal) => {
-    if (!closing) died = signal === null ? `exit code ${code}` : `signal ${signal}`
+  const exited = new Promise<void>((resolve) => {
+    server.process().once("exit", (code, signal) => {
+      if (!closing) died = signal === null ? `exit code ${code}` : `signal ${signal}`
+      resolve()
+    })
   })
   const client = await chromium.connect(server.wsEndpoint())
   return {
     client,
     died: () => died,
+    exited,
     close: async () => {
       closing = true
       await client.close()
@@ -65,6 +72,22 @@ const start = async (found: Chromium, home: string): Promise<Running> => {
     }
   }
 }
+
+/**
+ * Runs an act on the browser. If the browser died, the failure says so. The connection of a dying browser
+ * closes before its process has ended, so a failed act gives the process a moment to end.
+ */
+const act = <A>(running: Running, body: () => Promise<A>): Effect.Effect<A> =>
+  Effect.gen(function* () {
+    const exit = yield* Effect.exit(Effect.promise(body))
+    if (Exit.isFailure(exit))
+      yield* Effect.timeoutOption(
+        Effect.promise(() => running.exited),
+        "2 seconds"
+      )
+    const how = running.died()
+    return yield* how === undefined ? exit : Effect.die(new BrowserDied({ how }))
+  })
 
 /** A browser that is restarted once after a crash, and not again: a page that always crashes it must fail its test. */
 const launch = Effect.gen(function* () {
@@ -102,19 +125,14 @@ export class Browser extends Context.Tag("nightshift/test/support/Browser")<
     Effect.map(launch, (current) => ({
       page: (options) =>
         Effect.gen(function* () {
-          const { client, died } = yield* current
+          const running = yield* current
           const context = yield* Effect.acquireRelease(
-            Effect.promise(() => client.newContext({ viewport: { width: 1280, height: 800 }, ...options })),
-            (context) =>
-              Effect.gen(function* () {
-                const how = died()
-                if (how !== undefined) return yield* Effect.die(new BrowserDied({ how }))
-                yield* Effect.promise(() => context.close())
-              })
+            act(running, () => running.client.newContext({ viewport: { width: 1280, height: 800 }, ...options })),
+            (context) => act(running, () => context.close())
           )
           // Shorter than the test timeout, so that the failure names what was awaited.
           context.setDefaultTimeout(15_000)
-          return yield* Effect.promise(() => context.newPage())
+          return yield* act(running, () => context.newPage())
         })
     }))
   )
