@@ -58,7 +58,7 @@ const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label
   ],
   limits: [
     ["rateJobs", "Rate limit, jobs", "none"],
-    ["ratePer", "per … seconds", "1"],
+    ["ratePer", "Rate period, seconds", "1"],
     ["keyConcurrency", "Concurrency per key", "no limit"]
   ]
 }
