@@ -46,21 +46,15 @@ const lookLimit = 5_000
 export const barsFrom = 30_000
 
 const bars = [
-  ["drain 30k, against graphile-worker batched", "x", 1.3, 2, against("drain", "nightshift", "graphile-batched")],
+  ["drain 30k, against graphile-worker batched", "x", 1.6, 2, against("drain", "nightshift", "graphile-batched")],
   ["drain 150k, against the same", "x", 2.2, 4, against("drain-long", "nightshift", "graphile-batched")],
-  [
-    "drain 150k straight after loading, the same",
-    "x",
-    2.2,
-    4,
-    against("drain-burst", "nightshift", "graphile-batched")
-  ],
+  ["drain 150k straight after loading, the same", "x", 3, 5, against("drain-burst", "nightshift", "graphile-batched")],
   ["drain 500k pinned, against the same", "x", 3, 5, against("drain-pinned", "nightshift", "graphile-batched")],
   [
     "drain 500k pinned, against our own unpinned",
     "x",
-    0.7,
     0.9,
+    1,
     against("drain-pinned", "nightshift", "nightshift", "drain-unpinned")
   ],
   ["drain 150k, against our own SQL limit", "x", 0.4, 0.7, against("drain-long", "nightshift", "sql-limit")],
@@ -68,7 +62,7 @@ const bars = [
   ["single enqueues from many callers", "/s", 15_000, 40_000, ours("single")],
   ["single enqueues from promises, against Effect", "x", 0.83, 1, against("single", "nightshift-client", "nightshift")],
   ["webhook to durable job, against bare node:http", "x", 1.2, 2, against("webhook", "nightshift", "bare-http")],
-  ["500 keys, against graphile-worker named queues", "x", 5, 15, against("keys", "nightshift", "graphile-default")],
+  ["500 keys, against graphile-worker named queues", "x", 9, 15, against("keys", "nightshift", "graphile-default")],
   ["drain beside a million future jobs", "x", 0.8, 0.95, against("future", "nightshift", "nightshift", "drain")],
   [
     "drain beside the purge of a million",
@@ -96,16 +90,16 @@ const bars = [
   ["page requests refused or given up meanwhile", "", 0, 0, (all) => worst(all, "tabs", "refused")?.refused, "less"],
   ["enqueue to handler start, p50", "ms", 2, 1, ours("latency"), "less"],
   ["enqueue to handler start, p95", "ms", undefined, 2, ours("latency", "p95"), "less"],
-  ["the same p50, against the best Postgres peer", "x", 1, 1, (all) => againstBestPeer(all, "latency"), "less"],
+  ["the same p50, against the best Postgres peer", "x", 0.8, 0.5, (all) => againstBestPeer(all, "latency"), "less"],
   ["from another process, p50", "ms", 2, 1, ours("latency-remote"), "less"],
-  ["the same, against the best Postgres peer", "x", 1, 1, (all) => againstBestPeer(all, "latency-remote"), "less"],
+  ["the same, against the best Postgres peer", "x", 0.95, 0.6, (all) => againstBestPeer(all, "latency-remote"), "less"],
   ["statements of an idle pod with 10 queues", "/s", 5, 2, ours("idle"), "less"],
   ["workflow executions of three no-op steps", "/s", 2_000, 5_000, ours("executions")],
   ["workflow steps recorded", "/s", 8_000, 15_000, ours("steps")],
   ["signal to the next step's start, p50", "ms", 5, 2.5, ours("signal"), "less"],
   ["drain beside a million sleeping executions", "x", 0.9, 1, against("sleepers", "nightshift", "nightshift", "drain")],
   ["the same three steps, against DBOS", "x", 1, 3, against("executions-started", "nightshift", "dbos")],
-  ["RSS at full speed", "MB", 300, 200, ours("memory"), "less"],
+  ["RSS at full speed", "MB", 200, 150, ours("memory"), "less"],
   ["its growth, last quarter against second", "x", 0.1, 0.05, ours("memory", "growth"), "less"]
 ]
 
