@@ -16,7 +16,7 @@ import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Kinds } from "../queue/Kinds.js"
-import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -71,7 +71,7 @@ export interface Engine<R> {
   /** Runs an effect. Rejects with an error of the client. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
   /** Stores one job, batched with others. */
-  readonly store: (job: NewJob) => Promise<Answer>
+  readonly store: (job: NewJob) => Promise<EnqueueResult>
   readonly close: () => Promise<void>
 }
 
@@ -98,10 +98,10 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
     throw fromCause(exit.cause)
   }
 
-  const store = async (job: NewJob): Promise<Answer> => {
+  const store = async (job: NewJob): Promise<EnqueueResult> => {
     if (closed !== undefined) throw new ClosedError()
     underWay += 1
-    const exit = await new Promise<Exit.Exit<Answer, unknown>>((answer) => submit(job, answer))
+    const exit = await new Promise<Exit.Exit<EnqueueResult, unknown>>((resolve) => submit(job, resolve))
     underWay -= 1
     if (underWay === 0) whenStored()
     if (Exit.isSuccess(exit)) return exit.value

@@ -5,7 +5,7 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import * as Kind from "../queue/Job.js"
-import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
@@ -127,7 +127,7 @@ export const newJobs = <In>(
 }
 
 /** The result of an enqueue as callers see it. */
-export const enqueuedOf = <Result>({ _tag, id }: Answer): Enqueued<Result> => ({
+export const enqueuedOf = <Result>({ _tag, id }: EnqueueResult): Enqueued<Result> => ({
   id: id as string as JobId<Result>,
   outcome: _tag === "Enqueued" ? "enqueued" : "deduplicated"
 })

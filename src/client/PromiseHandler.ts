@@ -27,17 +27,17 @@ export interface TransactionContext extends HandlerContext {
 }
 
 /** What a handler may return: the job's result, or how else the attempt ended. */
-type Answer<R> = R | Outcome.Outcome
+type HandlerResult<R> = R | Outcome.Outcome
 
 export type Run<Payload, Result> = (
   payload: Payload,
   context: HandlerContext
-) => Promise<Answer<Result>> | Answer<Result>
+) => Promise<HandlerResult<Result>> | HandlerResult<Result>
 
 export type RunInTransaction<Payload, Result> = (
   payload: Payload,
   context: TransactionContext
-) => Promise<Answer<Result>> | Answer<Result>
+) => Promise<HandlerResult<Result>> | HandlerResult<Result>
 
 /** Makes a handler from an async function. */
 export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler =>

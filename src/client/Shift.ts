@@ -6,7 +6,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
-import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as BatchAdmin from "./BatchAdmin.js"
@@ -107,7 +107,10 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
   /** Jobs enqueued here, by name: they validate results. */
   const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
 
-  const storeAll = (jobs: ReadonlyArray<NewJob>, tx: Transaction | undefined): Promise<ReadonlyArray<Answer>> => {
+  const storeAll = (
+    jobs: ReadonlyArray<NewJob>,
+    tx: Transaction | undefined
+  ): Promise<ReadonlyArray<EnqueueResult>> => {
     if (tx === undefined) return run(Effect.flatMap(Queue, (queue) => queue.enqueue(jobs)))
     const statements = statementsOf(tx)
     return run(Effect.flatMap(Queue, (queue) => queue.enqueueInside(statements, jobs)))
