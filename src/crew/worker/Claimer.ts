@@ -80,7 +80,7 @@ export const start = (options: {
 
     const loop: Loop = {
       name: `queue "${name}"`,
-      about: "claiming whenever there may be work and a slot for it",
+      about: "claiming jobs when some may be due and slots are free",
       schedule: onEvent(demand, afterFailure),
       runAtStart: false,
       steps: [

@@ -83,7 +83,7 @@ export const start = <R>(
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
     const queues = yield* Queues
-    // Jitter from an own generator: a draw from Effect's random service costs a step of the fiber per job.
+    // A separate generator: Effect's random service costs a step of the fiber per job.
     const jitter = new Utils.PCGRandom(yield* Random.nextInt)
     const clock = yield* Effect.clock
     const localQueue = new LocalQueue(onHeld)
