@@ -28,7 +28,7 @@ import { ClosedError, fromCause } from "./ShiftErrors.js"
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
 export type Ports = Queue | Queues | JobAdmin | JobSearch | Workflows | Batches | Schedules | Kinds | Transactions
 
-/** Where log lines go, as `console` takes them. */
+/** A logger with the methods of `console`. */
 export interface LogSink {
   debug(message: string, fields: Readonly<Record<string, unknown>>): void
   info(message: string, fields: Readonly<Record<string, unknown>>): void
@@ -59,7 +59,7 @@ const sinkLogger = (sink: LogSink) =>
     sink[levelOf(logLevel)](textOf(message), { ...fields, ...error })
   })
 
-/** Log output: none, the program's own logger, or as LOG_LEVEL and LOG_FORMAT say. */
+/** Log output: none, the program's own logger, or standard error by LOG_LEVEL and LOG_FORMAT. */
 export const logging = (log: LogSink | false | undefined) => {
   if (log === undefined) return Logging.layer
   return log === false ? Logger.remove(Logger.defaultLogger) : Logger.replace(Logger.defaultLogger, sinkLogger(log))
@@ -68,7 +68,7 @@ export const logging = (log: LogSink | false | undefined) => {
 /** Runs Effects of a shift as promises. */
 export interface Engine<R> {
   readonly clock: Clock.Clock
-  /** Runs an effect. Rejects with an error of the client. */
+  /** Runs an effect. Rejects with a ShiftError. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
   /** Stores one job, batched with others. */
   readonly store: (job: NewJob) => Promise<EnqueueResult>

@@ -173,7 +173,7 @@ const listenOnce = (
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
       yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
-      // Replaced like the connections of the pools: the address may lead to another server by then.
+      // Replaced like pooled connections: the address may lead to another server after a failover.
       const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
       const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
       const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
@@ -193,7 +193,7 @@ const make = Effect.gen(function* () {
   })
   yield* listenOnce(url, config, subscribers, current, publishResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
-    // Defects, too, end a connection and not the listener.
+    // A defect ends the connection, not the listener.
     Effect.sandbox,
     Effect.retry(
       Schedule.exponential("50 millis").pipe(
