@@ -1,5 +1,5 @@
-// Format, lint, types, floors, banned words: `npm run check`. Prints what the steps that fail have to say.
-// `--before-tests` builds what is stale and makes sure that there is a browser instead.
+// `npm run check`: format, lint, types, floors and banned words. Prints the output of failed steps. `--before-tests`
+// instead builds dist/ if it is stale and prepares a browser.
 import { spawn } from "node:child_process"
 import { createRequire } from "node:module"
 import { availableParallelism } from "node:os"
@@ -11,8 +11,8 @@ const { resolve } = createRequire(import.meta.url)
 const tsc = join(dirname(resolve("typescript/package.json")), "bin", "tsc")
 const biome = join(dirname(resolve("@biomejs/biome/package.json")), "bin", "biome")
 
-// One checker of types takes half of the work of several, which each check what their files share. The steps run beside each
-// other instead, the longest first.
+// A single-threaded type check does half of the work of a parallel one, whose threads repeat shared files. The steps run
+// concurrently instead, the longest first.
 const forTests = [["scripts/build.mjs", "--if-stale"], ["scripts/prepare-browser.mjs"]]
 const checks = [
   [tsc, "--noEmit", "--singleThreaded"],

@@ -33,7 +33,7 @@ const must = async (...args) => {
 const registry = (await must(root, "npm", ["config", "get", "registry"])).stdout.trim()
 const environment = {
   CI: "1",
-  // `npm run --silent` would also hide what the installations say.
+  // `npm run --silent` would also hide the output of the installations.
   npm_config_loglevel: "warn",
   npm_config_registry: registry,
   YARN_REGISTRY: registry,

@@ -1,6 +1,6 @@
 // Runs Nightshift on PostgreSQL 14 to 18 and behind poolers and proxies, through crashes and failovers, with real
-// processes. `npm run test:matrix -- pgbouncer postgres-14` runs these set-ups, without names all of them. Prints a
-// table and exits 1 if one failed. With `-u` it also writes the rows of docs/operate/faults.md.
+// processes. `npm run test:matrix -- pgbouncer postgres-14` runs these set-ups; without names it runs all of them. Prints
+// a table and exits 1 if one failed. With `-u` it also writes the rows of docs/operate/faults.md.
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { rowOf } from "./matrix/faults.mjs"

@@ -58,8 +58,8 @@ const describeFonts = (folder, fonts) =>
   )
 
 const unpackNpm = (folder) => {
-  // The package unpacks into the shared temporary folder with access for its user only, and adds the libraries that a
-  // bare machine lacks only if it believes to run on AWS.
+  // The package unpacks into the shared temporary folder with access for its user only, and adds libraries that a bare
+  // machine lacks only if it detects AWS.
   const program = 'import chromium from "@sparticuz/chromium"; await chromium.executablePath()'
   run(process.execPath, ["--input-type=module", "--eval", program], {
     TMPDIR: folder,

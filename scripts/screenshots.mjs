@@ -5,7 +5,7 @@
 //   --only PATTERN     only the matching views, such as `schedules|390`; `readme` stands for the README's pictures
 //   --into FOLDER      instead of `pictures/`
 //   --per-sheet COUNT  several sheets with at most this many views each
-//   --minutes COUNT    skip what is not done by then (default 12)
+//   --minutes COUNT    skip views that are not done by then (default 12)
 //
 // The script waits for states of the page, not for times. A view that does not reach its state is reported at the end
 // and does not stop the others. Exits with 1 if a view is missing or wider than its window.
@@ -52,7 +52,7 @@ const sheets = {
 
 /** Milliseconds for each thing that a view waits for. */
 const patience = 15_000
-/** Pixels. A list may be longer than what a person would look at. */
+/** Maximum height in pixels; longer lists are cut. */
 const tallest = 3_000
 
 const problems = []
@@ -92,7 +92,7 @@ const watchRequests = (page) => {
 const painted = (page) =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
 
-/** Waits until the page has all its data. A response may cause another request, so it looks twice. */
+/** Waits until the page has all its data. A response may cause another request, so it checks twice. */
 const settled = async (page, requests, { isLoading = false } = {}) => {
   await page.locator("h1, form").first().waitFor()
   for (let look = 0; look < 2; look += 1) {
@@ -136,7 +136,7 @@ const shoot = async (page, file) => {
   await page.screenshot({ path: file, animations: "disabled" })
 }
 
-/** Takes one view in the given themes; the files. */
+/** Takes one view in the given themes and writes the files. */
 const take = async ({ page, requests }, view, viewport, files) => {
   await view.before?.(page)
   await goTo(page, view.hash)
@@ -240,7 +240,7 @@ const takeReadme = async (browser, scene) => {
 console.log("starting the demo")
 const scene = await setScene(root, report)
 try {
-  console.log(`every page has something to show after ${seconds(begun)} s`)
+  console.log(`every page has content after ${seconds(begun)} s`)
   const { browser, stop } = await startBrowser()
   try {
     if (isWanted("readme")) await takeReadme(browser, scene)

@@ -1,2 +1,2 @@
-/** Nightshift talks to PostgreSQL: Next.js must load it from node_modules and not bundle it. */
+/** Next.js must load Nightshift from node_modules instead of bundling it. */
 export default { serverExternalPackages: ["nightshift", "effect", "pg"] }

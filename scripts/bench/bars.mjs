@@ -40,7 +40,7 @@ export const worst = (results, row, name) =>
   )
 
 /** Statement timeout of page queries in milliseconds; see src/queue/search/BoundedQuery.ts. */
-const lookLimit = 5_000
+const pageLimit = 5_000
 
 /** Minimum --jobs for meaningful bars. */
 export const barsFrom = 30_000
@@ -48,7 +48,7 @@ export const barsFrom = 30_000
 const bars = [
   ["drain 30k, against graphile-worker batched", "x", 1.6, 2, against("drain", "nightshift", "graphile-batched")],
   ["drain 150k, against the same", "x", 2.2, 4, against("drain-long", "nightshift", "graphile-batched")],
-  ["drain 150k straight after loading, the same", "x", 3, 5, against("drain-burst", "nightshift", "graphile-batched")],
+  ["drain 150k right after loading, the same", "x", 3, 5, against("drain-burst", "nightshift", "graphile-batched")],
   ["drain 500k pinned, against the same", "x", 3, 5, against("drain-pinned", "nightshift", "graphile-batched")],
   [
     "drain 500k pinned, against our own unpinned",
@@ -73,21 +73,21 @@ const bars = [
   ],
   ["longest statement of that purge", "ms", 1000, 1000, ours("drain-purge", "longest"), "less"],
   [
-    "drain with 50 tabs open and searches, against nobody looking",
+    "drain with 50 open tabs and searches, against no tabs",
     "x",
     0.85,
     0.95,
     against("tabs", "nightshift", "nightshift", "no-tabs")
   ],
   [
-    "slowest request of a page meanwhile",
+    "slowest page request meanwhile",
     "ms",
-    lookLimit,
-    lookLimit,
+    pageLimit,
+    pageLimit,
     (all) => worst(all, "tabs", "slowest")?.slowest,
     "less"
   ],
-  ["page requests refused or given up meanwhile", "", 0, 0, (all) => worst(all, "tabs", "refused")?.refused, "less"],
+  ["page requests rejected or timed out meanwhile", "", 0, 0, (all) => worst(all, "tabs", "refused")?.refused, "less"],
   ["enqueue to handler start, p50", "ms", 2, 1, ours("latency"), "less"],
   ["enqueue to handler start, p95", "ms", undefined, 2, ours("latency", "p95"), "less"],
   ["the same p50, against the best Postgres peer", "x", 0.8, 0.5, (all) => againstBestPeer(all, "latency"), "less"],
@@ -99,7 +99,7 @@ const bars = [
   ["signal to the next step's start, p50", "ms", 5, 2.5, ours("signal"), "less"],
   ["drain beside a million sleeping executions", "x", 0.9, 1, against("sleepers", "nightshift", "nightshift", "drain")],
   ["the same three steps, against DBOS", "x", 1, 3, against("executions-started", "nightshift", "dbos")],
-  ["RSS at full speed", "MB", 200, 150, ours("memory"), "less"],
+  ["peak RSS at full speed", "MB", 200, 150, ours("memory"), "less"],
   ["its growth, last quarter against second", "x", 0.1, 0.05, ours("memory", "growth"), "less"]
 ]
 

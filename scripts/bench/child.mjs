@@ -6,10 +6,10 @@ import { loadSystem } from "./systems.mjs"
 const { measure, params, system, url } = JSON.parse(process.argv[2])
 
 // Marks our own lines: some peers also write to the console.
-const say = (message) => new Promise((done) => process.stdout.write(`${JSON.stringify({ bench: message })}\n`, done))
+const send = (message) => new Promise((done) => process.stdout.write(`${JSON.stringify({ bench: message })}\n`, done))
 
 const end = async (message) => {
-  await say(message)
+  await send(message)
   // Skip the graceful stop: the database is dropped anyway.
   process.exit(0)
 }
@@ -31,7 +31,7 @@ const run = async () => {
   if (params.prepare) await prepare(url)
   // Browsing clients use only the HTTP server.
   const instance = params.outside ? undefined : await open(url)
-  const parent = { say, hear: (listener) => listeners.add(listener) }
+  const parent = { send, onMessage: (listener) => listeners.add(listener) }
   return measures[measure](instance, params, parent)
 }
 

@@ -38,7 +38,7 @@ const counter = (expected) => {
   }
 }
 
-/** Resolves when every end is stored. Does not ask before every step has started, as the answer costs time. */
+/** Resolves when every end is stored. Queries only after every step has started, because the query costs time. */
 const settled = async (flows, all) => {
   await all
   while (await flows.unfinished()) await sleep(1)
@@ -134,13 +134,13 @@ export const signal = async (instance, counts) => {
   return { samples: taken.length, value: quantile(taken, 0.5), p95: quantile(taken, 0.95), max: Math.max(...taken) }
 }
 
-/** Stores sleeping executions. Returns what they take on disk. */
+/** Stores sleeping executions. Returns their size on disk. */
 export const sleepers = async (instance, { executions }) => {
   const flows = await instance.workflows()
   return { disk: await flows.sleepers(executions) }
 }
 
-/** Wakes a few executions beside others that sleep. */
+/** Wakes a few executions while others sleep. */
 export const wake = async (instance, counts) => ({
   wake: median(await wakeUps(await instance.workflows(), counts))
 })

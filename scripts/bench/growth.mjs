@@ -73,7 +73,7 @@ const rowsOf = ({ counts, id, measure, title, ...more }) =>
     ...more
   }))
 
-/** The largest table is measured only if --rows names it. */
+/** The largest table is measured only if listed in --rows. */
 export const growthRows = [
   ...rowsOf({
     id: "growth",

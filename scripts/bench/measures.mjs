@@ -3,9 +3,9 @@ import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import * as executions from "./executions.mjs"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { median, quantile } from "./statistics.mjs"
-import { browse, keepDoors, openDoors } from "./tabs.mjs"
-import { carry, inbox } from "./uploads.mjs"
-import { knock, receive } from "./webhooks.mjs"
+import { browse, keepService, openService } from "./tabs.mjs"
+import { inbox, transfer } from "./uploads.mjs"
+import { deliver, receive } from "./webhooks.mjs"
 
 const batchSize = 1000
 const cpuSeconds = (since) => {
@@ -80,7 +80,7 @@ const verify = async (instance, { aged, jobs, keptBefore, started, stored }) => 
  * finalized. A run that reaches the limit is rated by the handlers it started, and so is one that stops at `enough`.
  */
 const drain = async (instance, params, parent) => {
-  const { aged = 0, doors = false, jobs, keys = 0, limit, queues = 1, stored = 0 } = params
+  const { aged = 0, asService = false, jobs, keys = 0, limit, queues = 1, stored = 0 } = params
   const { enough = jobs } = params
   let started = 0
   let overlaps = 0
@@ -111,17 +111,17 @@ const drain = async (instance, params, parent) => {
     rss = Math.max(rss, megabytes())
   }, 50)
 
-  const keptBefore = doors ? await instance.kept() : 0
+  const keptBefore = asService ? await instance.kept() : 0
   const opened = performance.now()
   const inTime = sleep(limit * 1000, "late")
-  if (doors) await openDoors(instance, count, parent)
+  if (asService) await openService(instance, count, parent)
   else await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues })
   const late = (await Promise.race([everyStart, inTime])) === "late"
   while (!late && enough === jobs && (await instance.unfinished(queues))) await sleep(1)
   const ended = performance.now()
   const cpu = cpuSeconds(spent)
   clearInterval(sampling)
-  if (doors) await keepDoors(parent)
+  if (asService) await keepService(parent)
 
   if (!late && enough === jobs) await verify(instance, { aged, jobs, keptBefore, started, stored })
   if (started === 0) throw new Error(`no handler started within ${limit} s`)
@@ -164,7 +164,7 @@ const latency = async (instance, { samples, warming }) => {
 }
 
 /** Worker side of the latency between two processes. The payload contains the enqueue time. */
-const listen = async (instance, { samples, warming }, { say }) => {
+const listen = async (instance, { samples, warming }, { send }) => {
   const taken = []
   let complete
   const all = new Promise((done) => {
@@ -176,7 +176,7 @@ const listen = async (instance, { samples, warming }, { say }) => {
   }
   await instance.work({ onJob, keyed: false, queues: 1 })
   await sleep(500)
-  await say({ ready: true })
+  await send({ ready: true })
   await all
   return latencies(taken.slice(warming))
 }
@@ -210,26 +210,26 @@ const watch = async (instance, { jobs }) => {
 }
 
 /** Serves queues until killed. */
-const idle = async (instance, { paused, queues }, { say }) => {
+const idle = async (instance, { paused, queues }, { send }) => {
   await instance.work({ onJob: () => {}, keyed: false, paused, queues })
-  await say({ ready: true })
+  await send({ ready: true })
   return new Promise(() => {})
 }
 
 /** Works at full speed for a time and samples its memory. */
-const flow = async (instance, { seconds }, { say }) => {
+const flow = async (instance, { seconds }, { send }) => {
   let done = 0
   const onJob = () => {
     done++
   }
   await instance.work({ onJob, keyed: false, queues: 1 })
-  await say({ ready: true })
+  await send({ ready: true })
   const resident = []
   const begun = performance.now()
   while (performance.now() - begun < seconds * 1000) {
     await sleep(100)
     resident.push(megabytes())
-    await say({ progress: done })
+    await send({ progress: done })
   }
   const quarter = Math.floor(resident.length / 4)
   const early = median(resident.slice(quarter, 2 * quarter + 1))
@@ -237,15 +237,15 @@ const flow = async (instance, { seconds }, { say }) => {
   return { seconds, rate: done / seconds, value: Math.max(...resident), growth: last / early - 1 }
 }
 
-/** Enqueues for `flow`, as far ahead as the parent asks, until killed. */
-const feed = async (instance, _, { hear, say }) => {
+/** Enqueues for `flow`, as far ahead as the parent requests, until killed. */
+const feed = async (instance, _, { onMessage, send }) => {
   let allowed = 0
   let wake = () => {}
-  hear(({ credit }) => {
+  onMessage(({ credit }) => {
     allowed = credit
     wake()
   })
-  await say({ ready: true })
+  await send({ ready: true })
   for (let fed = 0; ; ) {
     if (fed + batchSize > allowed) {
       await new Promise((done) => {
@@ -271,9 +271,9 @@ export const measures = {
   watch,
   idle,
   inbox,
-  carry,
+  transfer,
   receive,
-  knock,
+  deliver,
   browse,
   flow,
   feed

@@ -3,13 +3,13 @@ import { parseArgs } from "node:util"
 import { rowIds, rows, titleOf, usualRowIds } from "./rows.mjs"
 import { systemIds } from "./systems.mjs"
 
-const help = `npm run bench [-- options]: Nightshift beside its peers, on one PostgreSQL, in one sitting
+const help = `npm run bench [-- options]: compares Nightshift with its peers, on one PostgreSQL, in one session
 
   --jobs N        jobs of the short drain; every other count is a fixed multiple of it   [30000]
   --rounds R      rounds; each runs every system once, the medians are reported          [5]
   --only a,b      systems: ${systemIds.join(", ")}
   --rows a,b      rows, as below
-  --limit S       seconds after which one drain is stopped and rated by what it got done [180]
+  --limit S       seconds after which a drain is stopped and rated by its finished jobs [180]
   --json FILE     also write everything measured as JSON
   --charts FOLDER also draw growth, scaling and cost as SVG
   --help          this text

@@ -11,11 +11,11 @@ const jobs = (filter = {}) => `jobs${query({ ...filter, limit: 50 })}`
 /** Searches without an index. A user runs them occasionally; open tabs do not repeat them. */
 export const searches = new Set([
   "jobs, of one kind",
-  "jobs, of a kind that is not there",
+  "jobs, of a missing kind",
   "jobs, by payload",
   "jobs, by dedupe key",
   "jobs, by error text",
-  "jobs, by error text that is not there",
+  "jobs, by missing error text",
   "jobs, done, by duration",
   "kind, slowest runs",
   "dead, one group"
@@ -30,7 +30,7 @@ export const requestsOf = async (get) => {
   const [buried] = dead.jobs
   const [scheduled] = waiting.jobs
   if (group === undefined || buried === undefined || scheduled === undefined)
-    throw new Error("The pages show no dead job, or none of tomorrow: what they would ask for next is not known")
+    throw new Error("The database has no dead job or no scheduled job, which the page requests need")
   const next = await get(jobs())
   const [execution] = (await get("workflows")).executions
   return {
@@ -44,7 +44,7 @@ export const requestsOf = async (get) => {
     "jobs, second page": jobs(next.next === null ? {} : { cursor: next.next }),
     "jobs, running": jobs({ state: "running" }),
     "jobs, retrying": jobs({ state: "retrying" }),
-    "jobs, of tomorrow": jobs({ state: "scheduled" }),
+    "jobs, scheduled": jobs({ state: "scheduled" }),
     "scheduled, by due time": jobs({ state: "scheduled", sort: "due", order: "asc" }),
     "dead, by time of death": jobs({ state: "dead", sort: "finished" }),
     "jobs, done, by duration": jobs({ state: "done", sort: "duration" }),
@@ -53,16 +53,16 @@ export const requestsOf = async (get) => {
     "pods, running jobs": `jobs${query({ state: "running", sort: "when", order: "asc", limit: 200 })}`,
     kinds: "kinds",
     workflows: "workflows",
-    // The benchmark stores no executions; a database of your own may have some.
+    // The benchmark stores no executions; your own database may have some.
     ...(execution === undefined ? {} : { execution: `workflows/${encodeURIComponent(execution.execution)}` }),
     "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),
     "jobs, of one kind": jobs({ kind: "kind-3" }),
-    "jobs, of a kind that is not there": jobs({ kind: "nobody" }),
+    "jobs, of a missing kind": jobs({ kind: "missing" }),
     "jobs, of the last hour": jobs({ since: ago(3_600) }),
     "jobs, by payload": jobs({ payload: '{"customer":77}' }),
     "jobs, by dedupe key": jobs({ dedupe: "once-4" }),
     "jobs, by error text": jobs({ text: "answer from map" }),
-    "jobs, by error text that is not there": jobs({ text: "nobody says this" }),
+    "jobs, by missing error text": jobs({ text: "this text is missing" }),
     "dead, groups": "jobs/groups",
     "dead, list": jobs({ state: "dead" }),
     "dead, one group": jobs(group.filter),

@@ -79,7 +79,7 @@ const enterable = (path) => {
 }
 
 // PostgreSQL refuses to run as root, so it runs as another user, who needs access to its files.
-export const settleIn = (base, native) => {
+export const prepareFolder = (base, native) => {
   if (process.getuid?.() !== 0) return { native, account: {} }
   const account = accountOf("postgres") ?? accountOf("nobody")
   if (account === undefined) throw new Error("When run as root, PostgreSQL needs a user named postgres or nobody")
@@ -112,7 +112,7 @@ export const startPostgres = async () => {
   const base = mkdtempSync(join(tmpdir(), "nightshift-bench-"))
   const forget = () => rmSync(base, { recursive: true, force: true })
   try {
-    const { account, native } = settleIn(base, shipped)
+    const { account, native } = prepareFolder(base, shipped)
     const data = makeFolder(join(base, "data"), account)
     const sockets = makeFolder(join(base, "run"), account)
     const env = { PATH: process.env.PATH, LC_ALL: "C", TZ: "UTC", LD_LIBRARY_PATH: join(native, "lib") }

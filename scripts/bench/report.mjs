@@ -41,7 +41,7 @@ const cellOf = (results, { id, unit }, system) => {
   return cells[unit](results, id, system) + late + broken
 }
 
-/** What open tabs cost while the queue drains, in CPU milliseconds per tab and second. */
+/** The cost of open tabs while the queue drains, in CPU milliseconds per tab and second. */
 const tabCosts = (results) => {
   const of = (field) => {
     const [beside, alone] = ["tabs", "no-tabs"].map((row) => figure(results, row, "nightshift", field))
@@ -65,7 +65,7 @@ const pageLines = (results) => {
     "",
     `Slowest page with ${tabs} tabs open: ${slowestPage}, ${withUnit(slowest, "ms")}; ${requests} page requests.`,
     tabCosts(results),
-    ...refusals.map(({ ms, path, refused }) => `Refused after ${withUnit(ms, "ms")}: ${path}: ${refused}`)
+    ...refusals.map(({ ms, path, refused }) => `Rejected after ${withUnit(ms, "ms")}: ${path}: ${refused}`)
   ]
 }
 
@@ -96,7 +96,7 @@ export const printTables = ({ jobs, results, rows, systems }) => {
     ...tableOf([["Nightshift against its bars", "measured", "floor", "goal", ""], ...bars]),
     ...pageLines(results),
     ...(jobs < barsFrom
-      ? ["", `The bars are meant for --jobs ${barsFrom}: below that, this only shows that everything runs.`]
+      ? ["", `The bars apply to --jobs ${barsFrom}. A smaller run only shows that every row works.`]
       : [])
   ].join("\n")
 }

@@ -5,7 +5,7 @@ import { share, times } from "./scale.mjs"
 import { serveOf } from "./serving.mjs"
 import { workflowRows } from "./workflows.mjs"
 
-const everyone = [
+const allSystems = [
   "nightshift",
   "graphile-batched",
   "graphile-default",
@@ -14,7 +14,7 @@ const everyone = [
   "bullmq-redis",
   "sql-limit"
 ]
-const inPostgres = everyone.filter((id) => id !== "bullmq-redis")
+const inPostgres = allSystems.filter((id) => id !== "bullmq-redis")
 const withHandlers = (ids) => ids.filter((id) => id !== "sql-limit")
 const fastest = ["nightshift", "graphile-batched", "sql-limit"]
 
@@ -53,13 +53,13 @@ const measureCost = async (bench, { jobs }) => {
 /** 8 MiB per file over 4 connections. */
 const measureUploads = async (bench, { jobs }) => {
   const receiver = bench.start("inbox", { prepare: true })
-  const door = await receiver.ready
+  const endpoint = await receiver.ready
   try {
     const files = Math.max(2, Math.round(48 * share(jobs)))
-    return await bench.child("carry", { ...door, outside: true, connections: 4, files, size: 8 * 1024 * 1024 })
+    return await bench.child("transfer", { ...endpoint, outside: true, connections: 4, files, size: 8 * 1024 * 1024 })
   } finally {
     await receiver.end()
-    if (door.folder !== undefined) rmSync(door.folder, { recursive: true, force: true })
+    if (endpoint.folder !== undefined) rmSync(endpoint.folder, { recursive: true, force: true })
   }
 }
 
@@ -126,8 +126,8 @@ const measureMemory = async (bench, { jobs }) => {
 
 const measureWebhook = async (bench, { jobs }) => {
   const receiver = bench.start("receive", { prepare: true })
-  const door = await receiver.ready
-  const rated = await bench.child("knock", { ...door, jobs, connections: 50 })
+  const endpoint = await receiver.ready
+  const rated = await bench.child("deliver", { ...endpoint, jobs, connections: 50 })
   await receiver.end()
   return rated
 }
@@ -143,21 +143,21 @@ export const rows = [
     id: "enqueue",
     title: "bulk enqueue, batches of 1000, one caller",
     unit: "rate",
-    systems: everyone,
+    systems: allSystems,
     measure: (bench, { jobs }) => bench.child("load", { prepare: true, jobs })
   },
   {
     id: "single",
     title: "single enqueues, 256 callers at once",
     unit: "rate",
-    systems: [...everyone, "nightshift-client"],
+    systems: [...allSystems, "nightshift-client"],
     measure: (bench, { jobs }) => bench.child("single", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256 })
   },
-  { id: "drain", title: "drain of {n} no-op jobs", unit: "rate", systems: everyone, measure: drainOf(1) },
+  { id: "drain", title: "drain of {n} no-op jobs", unit: "rate", systems: allSystems, measure: drainOf(1) },
   { id: "drain-long", title: "drain of {n}", factor: 5, unit: "rate", systems: fastest, measure: drainOf(5) },
   {
     id: "drain-burst",
-    title: "drain of {n}, straight after they arrived",
+    title: "drain of {n}, right after loading",
     factor: 5,
     unit: "rate",
     systems: fastest,
@@ -165,7 +165,7 @@ export const rows = [
   },
   {
     id: "drain-pinned",
-    title: "drain of {n}, a transaction held open",
+    title: "drain of {n}, with a transaction held open",
     factor: 50 / 3,
     unit: "rate",
     systems: fastest,
@@ -173,7 +173,7 @@ export const rows = [
   },
   {
     id: "drain-unpinned",
-    title: "drain of {n}, nothing held open",
+    title: "drain of {n}, without an open transaction",
     factor: 50 / 3,
     unit: "rate",
     systems: ["nightshift", "sql-limit"],
@@ -181,7 +181,7 @@ export const rows = [
   },
   {
     id: "future",
-    title: "drain beside {n} jobs of tomorrow",
+    title: "drain beside {n} jobs scheduled for tomorrow",
     factor: 100 / 3,
     unit: "rate",
     systems: fastest,
@@ -206,7 +206,7 @@ export const rows = [
   },
   {
     id: "no-tabs",
-    title: "the same, nobody looking",
+    title: "the same, without open tabs",
     unit: "rate",
     systems: ["nightshift"],
     measure: serveOf({ visited: false })
@@ -231,14 +231,14 @@ export const rows = [
     id: "latency",
     title: "enqueue to handler start, idle, p50 / p95",
     unit: "ms",
-    systems: withHandlers(everyone),
+    systems: withHandlers(allSystems),
     measure: (bench, { jobs }) => bench.child("latency", { prepare: true, ...samplesOf(jobs) })
   },
   {
     id: "latency-remote",
     title: "the same, between two processes",
     unit: "ms",
-    systems: withHandlers(everyone),
+    systems: withHandlers(allSystems),
     measure: measureRemoteLatency
   },
   {
@@ -277,5 +277,5 @@ export const rows = [
 
 export const rowIds = rows.map(({ id }) => id)
 
-/** Rows of a run that names none. */
+/** Default rows. */
 export const usualRowIds = rows.filter(({ onlyByName }) => onlyByName !== true).map(({ id }) => id)

@@ -78,7 +78,7 @@ const summary = (sample) => {
     disk === undefined ? undefined : `${(disk / 1e6).toFixed(0)} MB on disk`,
     wake === undefined ? undefined : `wakes one in ${wake.toFixed(1)} ms`,
     slowest === undefined ? undefined : `slowest page ${slowest.toFixed(0)} ms: ${slowestPage}`,
-    refused > 0 ? `${refused} of ${requests} page requests refused` : undefined
+    refused > 0 ? `${refused} of ${requests} page requests rejected` : undefined
   ].filter((each) => each !== undefined)
   return `${value.toFixed(2)}${more.length > 0 ? ` (${more.join(", ")})` : ""}`
 }

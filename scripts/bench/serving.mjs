@@ -15,11 +15,11 @@ export const serveOf = ({ visited }) => {
     await bench.settle()
     let service
     const drained = new Promise((done) => {
-      service = bench.start("drain", { jobs: total, doors: true }, done)
+      service = bench.start("drain", { jobs: total, asService: true }, done)
     })
     const visitors = visited ? bench.start("browse", { outside: true, ...visitorsAt(jobs) }) : undefined
-    const door = await service.ready
-    visitors?.send({ door })
+    const endpoint = await service.ready
+    visitors?.send({ endpoint })
     await visitors?.ready
     const before = await bench.used()
     service.send({ begin: true })

@@ -10,21 +10,21 @@ const searchEvery = 3_000
 const patience = 65_000
 
 /** Waits for a message of the parent and returns its value. */
-const awaitMessage = ({ hear }, word) =>
-  new Promise((done) => hear((message) => word in message && done(message[word])))
+const awaitMessage = ({ onMessage }, word) =>
+  new Promise((done) => onMessage((message) => word in message && done(message[word])))
 
 /** Starts a service with a paused queue, and resumes the queue when the parent asks. */
-export const openDoors = async (instance, onJob, parent) => {
+export const openService = async (instance, onJob, parent) => {
   const begin = awaitMessage(parent, "begin")
-  await parent.say({ ready: await instance.serve({ onJob }) })
+  await parent.send({ ready: await instance.serve({ onJob }) })
   await begin
   await instance.resume()
 }
 
 /** Reports the end of the work and keeps serving open requests. */
-export const keepDoors = async (parent) => {
+export const keepService = async (parent) => {
   const close = awaitMessage(parent, "close")
-  await parent.say({ progress: "drained" })
+  await parent.send({ progress: "drained" })
   await close
 }
 
@@ -96,18 +96,18 @@ const slowestOfEach = (answers) => {
  * and every request was made at least once.
  */
 export const browse = async (_, { perSecond, tabs }, parent) => {
-  const door = awaitMessage(parent, "door")
+  const endpoint = awaitMessage(parent, "endpoint")
   let isEnough = false
   awaitMessage(parent, "enough").then(() => {
     isEnough = true
   })
-  const visitor = await logIn(await door)
+  const visitor = await logIn(await endpoint)
   const agent = new http.Agent({ keepAlive: true })
   const requests = Object.entries(
     await requestsOf(async (path) => JSON.parse(await textOf(await send({ ...visitor, agent, path }))))
   )
   const opened = await Promise.all(Array.from({ length: tabs }, () => openTab(visitor)))
-  await parent.say({ ready: true })
+  await parent.send({ ready: true })
 
   const pages = requests.filter(([shown]) => !searches.has(shown))
   const sought = requests.filter(([shown]) => searches.has(shown))

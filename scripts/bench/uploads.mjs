@@ -6,8 +6,8 @@ const boundary = "nightshift-bench"
 const megabyte = 1024 * 1024
 
 /** Accepts uploads until killed. */
-export const inbox = async (instance, _, { say }) => {
-  await say({ ready: await instance.inbox() })
+export const inbox = async (instance, _, { send }) => {
+  await send({ ready: await instance.inbox() })
   return new Promise(() => {})
 }
 
@@ -31,7 +31,7 @@ const send = (options, body) =>
   })
 
 /** Sends files one at a time per connection and fetches them again. Random content, as of images and archives. */
-export const carry = async (_, { connections, contentPath, files, headers, path, port, size }) => {
+export const transfer = async (_, { connections, contentPath, files, headers, path, port, size }) => {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const head = `--${boundary}\r\ncontent-disposition: form-data; name="files"; filename="a.bin"\r\ncontent-type: application/octet-stream\r\n\r\n`
   const body = Buffer.concat([Buffer.from(head), randomBytes(size), Buffer.from(`\r\n--${boundary}--\r\n`)])

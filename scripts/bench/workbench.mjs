@@ -63,7 +63,7 @@ const openDatabase = async (serverUrl, database) => {
       )
       return rows[0].longest ?? undefined
     },
-    // What the server has used so far: CPU seconds, if it runs on this machine, and bytes of WAL.
+    // The server's usage so far: CPU seconds, if it runs on this machine, and bytes of WAL.
     used: async () => {
       const query = "select pg_backend_pid() as pid, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 as wal"
       const { pid, wal } = (await admin.query(query)).rows[0]

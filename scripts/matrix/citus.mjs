@@ -26,7 +26,7 @@ const settings = {
 
 const address = (url) => `'${new URL(url).hostname}', ${new URL(url).port}`
 
-/** Creates a database on every node and joins the nodes. Schemas created there are distributed, unless told otherwise. */
+/** Creates a database on every node and joins the nodes. Schemas created there are distributed by default. */
 export const createDatabase = async (coordinator, workers, name) => {
   const nodes = [coordinator, ...workers]
   await Promise.all(nodes.map((url) => execute(url, [`create database ${name}`])))

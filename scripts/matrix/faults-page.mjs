@@ -1,5 +1,5 @@
-// The tables of docs/operate/faults.md. `npm run test:faults -- -u` and `npm run test:matrix -- -u` write the rows of
-// what they ran; rows of the other command stay.
+// The tables of docs/operate/faults.md. `npm run test:faults -- -u` and `npm run test:matrix -- -u` each write the rows of
+// the faults they ran and keep the others.
 
 /** The groups of the page, in its order. */
 export const groups = ["processes", "server", "network", "middle", "versions", "settings"]
@@ -36,7 +36,7 @@ export const update = (page, rows, { isWholeRun }) => {
     const kept = linesOf(after, group).filter(([fault]) => !isWholeRun || isOfMatrix(fault))
     const lines = new Map(kept)
     for (const row of rows) if (row.group === group) lines.set(cell(row.fault), lineOf(row))
-    // Rows of the matrix come last, in whichever order the commands ran.
+    // Rows of the matrix come last, regardless of the order of the commands.
     const all = [...lines].sort(([a], [b]) => Number(isOfMatrix(a)) - Number(isOfMatrix(b)))
     return { group, lines: all.map(([, line]) => line) }
   })

@@ -51,7 +51,7 @@ const faults = {
   }
 }
 
-/** The row of a set-up, or undefined if it is no fault. `recoveryMillis` is the longest pause of acknowledged enqueues. */
+/** The row of a set-up, or undefined if it is not a fault. `recoveryMillis` is the longest pause of acknowledged enqueues. */
 export const rowOf = (setup, { held, on, recoveryMillis, saw }) => {
   const found = faults[setup]
   if (found === undefined) return undefined

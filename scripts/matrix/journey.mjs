@@ -57,7 +57,7 @@ const startProducer = (shift) => {
         return
       } catch (error) {
         entry.failures += 1
-        // Sent before and stored: the answer was lost.
+        // An earlier call stored the job, but its response was lost.
         if (error.name === "JobIdTakenError") {
           entry.acknowledgedAt = performance.now()
           return
@@ -112,7 +112,7 @@ const count = (values) => {
   return counts
 }
 
-/** What the history and the database disagree about. */
+/** Differences between the history and the database. */
 const compare = async (history, readUrl, ledger) => {
   const stored = new Map(
     (await query(readUrl, "select id, status from nightshift.job")).map(({ id, status }) => [id, status])
@@ -179,13 +179,13 @@ export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger,
     if (found.lost.length > 0 && !mayLose) broken.push(`${found.lost.length} acknowledged jobs are missing`)
     for (const [what, text] of [
       ["notDone", "jobs are not done"],
-      ["neverRan", "jobs are done and never ran"],
+      ["neverRan", "jobs are done but never ran"],
       ["effectsWrong", "transactional jobs do not have exactly one effect"]
     ]) {
       if (found[what].length > 0) broken.push(`${found[what].length} ${text}, such as ${found[what][0].id}`)
     }
     for (const pod of pods) {
-      if (pod.child.exitCode !== null) broken.push(`a pod ended by itself:\n${pod.output().slice(-2000)}`)
+      if (pod.child.exitCode !== null) broken.push(`a pod exited unexpectedly:\n${pod.output().slice(-2000)}`)
       pod.child.kill("SIGTERM")
       const { code } = await pod.closed
       if (code !== 0) broken.push(`a pod ended with code ${code}:\n${pod.output().slice(-2000)}`)

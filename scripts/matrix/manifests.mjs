@@ -1,5 +1,5 @@
-// Checks Kubernetes manifests against the APIs of Kubernetes and KEDA: values by the schemas, and names of fields by the
-// types, which npm packages bring.
+// Checks Kubernetes manifests against the APIs of Kubernetes and KEDA, with npm packages: values by JSON schemas, field
+// names by TypeScript types.
 import { spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"

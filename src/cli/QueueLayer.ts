@@ -81,7 +81,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
   AuditPg.layer
 ).pipe(
   Layer.provideMerge(QueuePg.layer),
-  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Listener.layerPolling),
   Layer.provideMerge(MeasuresLayer.counting),
   Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)

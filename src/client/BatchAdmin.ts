@@ -6,7 +6,7 @@ import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
 
-/** Adds a job to the batch that is being made. Nothing is stored until the function that adds them has returned. */
+/** Adds a job to the batch. The jobs are stored together, after the callback has returned. */
 export type AddJob = <In>(
   job: Enqueueable<In, unknown>,
   payload: NoInfer<In>,
@@ -18,11 +18,11 @@ export interface BatchOptions {
   readonly name?: string
   /** Runs once when all jobs have ended: `otherJob.followUp(…)`. Its `meta.batch` has the counts. */
   readonly followUp?: FollowUp
-  /** A UUID. A call whose answer was lost can be repeated with the same one. */
+  /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
   readonly id?: string
 }
 
-/** A batch and how its jobs stand. */
+/** A batch and the number of its jobs in each state. */
 export interface BatchView {
   readonly id: string
   readonly name: string | undefined

@@ -15,23 +15,23 @@ import { checkHandlers } from "./PromiseHandler.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
 
-// One set of connections per process: a second connect() with the same settings shares the open set, and workers run on the
-// connections of their shift. The set closes with its last user.
+// One connection pool per process: a second connect() with the same settings shares the open pool, and workers use the pool
+// of their shift. The pool closes with its last user.
 
 export interface ConnectOptions {
-  /** The schema that holds every table of Nightshift. [DATABASE_SCHEMA, else nightshift] */
+  /** The schema of Nightshift's tables. [DATABASE_SCHEMA, else nightshift] */
   readonly schema?: string
-  /** How many connections the shift and its workers may hold. [DATABASE_POOL, else 10] */
+  /** Maximum number of connections of the shift and its workers. [DATABASE_POOL, else 10] */
   readonly pool?: number
-  /** How many more handlers in transactions may hold. [DATABASE_HANDLER_POOL, else 10] */
+  /** Maximum number of additional connections for handlers in transactions. [DATABASE_HANDLER_POOL, else 10] */
   readonly handlerPool?: number
-  /** Where log lines go: `console`, any logger of that shape, or `false` for nowhere. [standard error, by LOG_LEVEL] */
+  /** The logger: `console`, an object with the same methods, or `false` for none. [standard error, by LOG_LEVEL] */
   readonly log?: Engine.LogSink | false
 }
 
 interface Open {
   readonly engine: Promise<Engine.PgEngine>
-  /** Stops a worker of this set of connections, which is about to close. */
+  /** Stop functions of the workers that use this pool. */
   readonly stops: Set<() => Promise<void>>
   users: number
 }
@@ -44,7 +44,7 @@ const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions):
   return Engine.make(Layer.provideMerge(Nightshift.client({ ...options, ...databaseUrl }), Engine.logging(log)))
 }
 
-/** Connects to PostgreSQL, brings the schema up to date, and gives the shift. Without a url it reads DATABASE_URL. */
+/** Connects to PostgreSQL, migrates the schema, and returns the shift. Without a url it reads DATABASE_URL. */
 export const connect = async (url?: string, options: ConnectOptions = {}): Promise<Shift.Shift> => {
   const fault = url === undefined ? undefined : DatabaseUrl.fault(url)
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
@@ -59,7 +59,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
     if (open.get(settings) === used) open.delete(settings)
     const engine = await used.engine
     await Promise.all([...used.stops].map((stop) => stop()))
-    await engine.run(Effect.flatMap(Database, ({ hurry }) => hurry(Effect.void)))
+    await engine.run(Effect.flatMap(Database, ({ beginShutdown }) => beginShutdown(Effect.void)))
     await engine.close()
   }
   try {
@@ -67,7 +67,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
     let left: Promise<void> | undefined
     const shift = Shift.make(
       { ...engine, ...onlyWhile(engine, () => left === undefined) },
-      Shift.awaitByLooking(engine),
+      Shift.awaitByPolling(engine),
       () => (left ??= leave())
     )
     openOf.set(shift, used)
@@ -94,8 +94,8 @@ export interface WorkerOptions {
   /** What `job.handle(…)` returned. */
   readonly handlers: ReadonlyArray<Handler<Nightshift.Services>>
   /**
-   * The queues to serve: their names, or how many jobs of each run at a time here. A queue that is new to the cluster gets
-   * that number as its worker total, too. [the queues of the handlers' jobs]
+   * The queues to serve: their names, or an object with the number of jobs that run at a time in this process. A queue that
+   * is new to the cluster also gets that number as its worker total. [the queues of the handlers' jobs]
    */
   readonly queues?: ReadonlyArray<string> | Readonly<Record<string, number>>
   /** Recurring jobs: what `job.schedule(…)` returned. */
@@ -110,10 +110,10 @@ export interface WorkerOptions {
 
 /** A running worker. */
 export interface Worker {
-  /** The id under which the cluster knows this process. */
+  /** The pod id of this process. */
   readonly pod: string
   readonly queues: ReadonlyArray<string>
-  /** Stops taking jobs, gives running ones their grace, returns the rest to the queue. */
+  /** Stops claiming, waits for running jobs up to the grace period, and returns the rest to the queue. */
   stop(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -142,23 +142,24 @@ const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => 
   throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
 }
 
-/** Whether an operator created the queue by pausing it, ahead of its first worker: a later pause has a higher revision. */
-const isAhead = ({ paused, revision }: QueueSettings) => paused && revision === 1
+/** Whether an operator created the queue by pausing it before its first worker: a later pause has a higher revision. */
+const isPausedOnly = ({ paused, revision }: QueueSettings) => paused && revision === 1
 
 /** Sets the worker total of queues that are new to the cluster. */
 const declareNew = (slots: Readonly<Record<string, number>>) =>
   Effect.gen(function* () {
     const queues = yield* Queues
-    const served = new Set((yield* queues.all).filter((queue) => !isAhead(queue)).map(({ name }) => name))
+    const served = new Set((yield* queues.all).filter((queue) => !isPausedOnly(queue)).map(({ name }) => name))
     const fresh = Object.entries(slots).filter(([name]) => !served.has(name))
     yield* queues.declare(fresh.map(([name]) => name))
     for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
   })
 
-/** Runs handlers in this process, on the connections of the shift, until it is stopped. */
+/** Runs handlers in this process, on the connections of the shift, until `stop()` is called. */
 export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promise<Worker> => {
   const used = openOf.get(shift)
-  if (used === undefined) throw new InvalidOptionError("shift", "worker() needs what connect() returned.")
+  if (used === undefined)
+    throw new InvalidOptionError("shift", "The first argument of worker() must be a shift that connect() returned.")
   if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
   checkHandlers(options.handlers)
   const { run } = await used.engine
@@ -175,9 +176,10 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   let closed: Promise<void> | undefined
   const end = () => (closed ??= close().finally(() => used.stops.delete(end)))
   let stopped: Promise<void> | undefined
-  // While the shift stays open, its statements get their usual time again.
-  const goOn = async () => (used.users > 0 ? run(Effect.flatMap(Database, ({ calm }) => calm)) : undefined)
-  const stop = () => (stopped ??= end().then(goOn))
+  // If the shift stays open, restore the normal statement timeout.
+  const restoreTimeout = async () =>
+    used.users > 0 ? run(Effect.flatMap(Database, ({ cancelShutdown }) => cancelShutdown)) : undefined
+  const stop = () => (stopped ??= end().then(restoreTimeout))
   const { pod, queues: served } = Context.get(context, Crew)
   const running: Worker = { pod, queues: served, stop, [Symbol.asyncDispose]: stop }
   used.stops.add(end)

@@ -16,7 +16,7 @@ import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Kinds } from "../queue/Kinds.js"
-import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -28,7 +28,7 @@ import { ClosedError, fromCause } from "./ShiftErrors.js"
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
 export type Ports = Queue | Queues | JobAdmin | JobSearch | Workflows | Batches | Schedules | Kinds | Transactions
 
-/** Where log lines go, as `console` takes them. */
+/** A logger with the methods of `console`. */
 export interface LogSink {
   debug(message: string, fields: Readonly<Record<string, unknown>>): void
   info(message: string, fields: Readonly<Record<string, unknown>>): void
@@ -59,7 +59,7 @@ const sinkLogger = (sink: LogSink) =>
     sink[levelOf(logLevel)](textOf(message), { ...fields, ...error })
   })
 
-/** Log output: none, the program's own logger, or as LOG_LEVEL and LOG_FORMAT say. */
+/** Log output: none, the program's own logger, or standard error by LOG_LEVEL and LOG_FORMAT. */
 export const logging = (log: LogSink | false | undefined) => {
   if (log === undefined) return Logging.layer
   return log === false ? Logger.remove(Logger.defaultLogger) : Logger.replace(Logger.defaultLogger, sinkLogger(log))
@@ -68,10 +68,10 @@ export const logging = (log: LogSink | false | undefined) => {
 /** Runs Effects of a shift as promises. */
 export interface Engine<R> {
   readonly clock: Clock.Clock
-  /** Runs an effect. Rejects with an error of the client. */
+  /** Runs an effect. Rejects with a ShiftError. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
   /** Stores one job, batched with others. */
-  readonly store: (job: NewJob) => Promise<Answer>
+  readonly store: (job: NewJob) => Promise<EnqueueResult>
   readonly close: () => Promise<void>
 }
 
@@ -98,10 +98,10 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
     throw fromCause(exit.cause)
   }
 
-  const store = async (job: NewJob): Promise<Answer> => {
+  const store = async (job: NewJob): Promise<EnqueueResult> => {
     if (closed !== undefined) throw new ClosedError()
     underWay += 1
-    const exit = await new Promise<Exit.Exit<Answer, unknown>>((answer) => submit(job, answer))
+    const exit = await new Promise<Exit.Exit<EnqueueResult, unknown>>((resolve) => submit(job, resolve))
     underWay -= 1
     if (underWay === 0) whenStored()
     if (Exit.isSuccess(exit)) return exit.value

@@ -5,7 +5,7 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import * as Kind from "../queue/Job.js"
-import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
@@ -15,7 +15,7 @@ declare const resultOf: unique symbol
 /** A job id and the type of the job's result. */
 export type JobId<Result = unknown> = string & { readonly [resultOf]?: Result }
 
-/** A date, its text in ISO 8601, or epoch milliseconds. */
+/** A Date, an ISO 8601 string, or epoch milliseconds. */
 export type InstantInput = Date | string | number
 
 export interface DedupeOptions {
@@ -24,28 +24,28 @@ export interface DedupeOptions {
   readonly scope?: "active" | "retained"
   /** How long a `retained` key is held after the job was stored. [as long as its row exists] */
   readonly window?: DurationInput
-  /** Where the job that has the key is pending, give it this payload and start. [false] */
+  /** If the job that holds the key is still pending, replace its payload and start time. [false] */
   readonly replace?: boolean
 }
 
 export interface EnqueueOptions {
-  /** A UUID. An enqueue whose answer was lost can be repeated with the same one. */
+  /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
   readonly id?: string
   readonly queue?: string
   /** Lower runs first. */
   readonly priority?: number
   readonly maxAttempts?: number
-  /** Not before this instant. */
+  /** Earliest start time. */
   readonly runAt?: InstantInput
-  /** Not before this much time has passed. */
+  /** Minimum time before the job starts. */
   readonly delay?: DurationInput
   /** Jobs that share a key can be limited or ordered together. */
   readonly key?: string
-  /** Stores nothing while another job has this key. A text alone is a key that is held until its job ends. */
+  /** Stores nothing while another job holds this key. A string is a key that is held until its job ends. */
   readonly dedupe?: string | DedupeOptions
-  /** Kept with the job and given to its handler beside the payload. */
+  /** Stored with the job and passed to its handler beside the payload. */
   readonly meta?: Readonly<Record<string, unknown>>
-  /** Your own transaction: the job exists when it commits. */
+  /** Your own transaction. The job exists once it commits. */
   readonly tx?: Transaction
 }
 
@@ -55,7 +55,7 @@ export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "ded
   readonly dedupe?: (payload: In) => string | DedupeOptions
 }
 
-/** A new job, or the job that already has the dedupe key. */
+/** A new job, or the job that already holds the dedupe key. */
 export interface Enqueued<Result = unknown> {
   readonly id: JobId<Result>
   readonly outcome: "enqueued" | "deduplicated"
@@ -64,7 +64,7 @@ export interface Enqueued<Result = unknown> {
 /** What can be enqueued. */
 export interface Enqueueable<in In, out Result> {
   readonly kind: Kind.KindDefaults
-  /** The payload as it is stored, once it has passed the validator. Throws InvalidPayloadError. */
+  /** Validates a payload and returns it as it is stored. Throws InvalidPayloadError. */
   encode(payload: In, index?: number): unknown
   /** What to run when a job with this payload dies. */
   deadLetter(payload: In): FollowUp | undefined
@@ -88,7 +88,7 @@ const millisOf = (instant: InstantInput | undefined): number | undefined => {
   if (!Number.isNaN(millis)) return millis
   throw new InvalidOptionError(
     "runAt",
-    `runAt must be a date, an ISO 8601 text or milliseconds, not ${String(instant)}.`
+    `runAt must be a Date, an ISO 8601 string or epoch milliseconds, got ${String(instant)}.`
   )
 }
 
@@ -97,7 +97,7 @@ type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
   readonly key?: string | ((payload: In) => string)
 }
 
-/** Makes jobs from payloads. Returns a promise only for asynchronous validators, so that calls of one tick stay together. */
+/** Makes jobs from payloads. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. */
 export const newJobs = <In>(
   job: Enqueueable<In, unknown>,
   payloads: ReadonlyArray<In>,
@@ -127,7 +127,7 @@ export const newJobs = <In>(
 }
 
 /** The result of an enqueue as callers see it. */
-export const enqueuedOf = <Result>({ _tag, id }: Answer): Enqueued<Result> => ({
+export const enqueuedOf = <Result>({ _tag, id }: EnqueueResult): Enqueued<Result> => ({
   id: id as string as JobId<Result>,
   outcome: _tag === "Enqueued" ? "enqueued" : "deduplicated"
 })
@@ -142,7 +142,7 @@ export const inHandler =
       Effect.exit(Effect.flatMap(jobs, (ready) => Effect.flatMap(Queue, (queue) => queue.enqueue(ready))))
     )
     if (Exit.isFailure(exit)) throw fromCause(exit.cause)
-    const [answer] = exit.value
-    if (answer === undefined) throw fromCause(Cause.die(new Error("the queue gave no answer")))
-    return enqueuedOf<Result>(answer)
+    const [enqueued] = exit.value
+    if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
+    return enqueuedOf<Result>(enqueued)
   }

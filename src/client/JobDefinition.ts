@@ -12,16 +12,16 @@ import * as PromiseHandler from "./PromiseHandler.js"
 import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
 
-/** How long a failed job waits: always as long, step by step, or doubling from `base` up to `max`. */
+/** Delay before a retry: fixed, a list of delays, or doubling from `base` up to `max`. */
 export type BackoffInput =
   | DurationInput
   | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
   | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: boolean }
 
 export interface RetryOptions {
-  /** Number of attempts before a job is dead. [5] */
+  /** Attempts before a job is dead. [5] */
   readonly maxAttempts?: number
-  /** The wait after each failed attempt. [30s, 2m, 10m, then 1h] */
+  /** Delay after each failed attempt. [30s, 2m, 10m, then 1h] */
   readonly backoff?: BackoffInput
 }
 
@@ -33,43 +33,43 @@ export interface JobOptions<In, Out, RIn, ROut> {
   /** Queue for jobs of this kind. [the declared routes, then `default`] */
   readonly queue?: string
   readonly retry?: RetryOptions
-  /** How long one attempt may take. [15m] */
+  /** Time limit of one attempt. [15m] */
   readonly timeout?: DurationInput
   /** Lower runs first. [0] */
   readonly priority?: number
-  /** The version of the payload. Raise it with every change that stored payloads do not pass. [1] */
+  /** Payload version. Raise it with every change that makes the validator reject stored payloads. [1] */
   readonly version?: number
-  /** From a version to the next: `1` takes a payload of version 1 and gives one of version 2. */
+  /** Converts stored payloads to the next version: `1` takes a payload of version 1 and returns one of version 2. */
   readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>>
-  /** A job to run when one of this kind dies: `otherJob.followUp(…)`, or made from the payload. */
+  /** A job to run when one of this kind dies: `otherJob.followUp(…)`, or a function of the payload. */
   readonly onDead?: FollowUp | ((payload: In) => FollowUp)
 }
 
 export interface ScheduleOptions<In> {
-  /** The same for every job. */
+  /** The payload of every job. */
   readonly payload: In
   /** Five fields, six with seconds first, or a macro like `@daily`. */
   readonly cron: string
-  /** IANA name of the time zone of the expression. [UTC] */
+  /** IANA time zone of the expression. [UTC] */
   readonly timezone?: string
-  /** `skip`: no job while the one before is not over. [allow] */
+  /** `skip`: enqueue no job while the previous one has not ended. [allow] */
   readonly overlap?: Overlap
   /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
   readonly missed?: Missed
   readonly queue?: string
   readonly maxAttempts?: number
-  /** Whether it fires at all, until an operator says otherwise. [true] */
+  /** Whether the schedule fires. An operator can change it. [true] */
   readonly enabled?: boolean
 }
 
-/** A kind of job: `In` is what is enqueued, `Out` what its handler gets, `RIn` what that returns, `ROut` what `result` gives. */
+/** A kind of job. `In` is enqueued, the handler gets `Out` and returns `RIn`, and `shift.result` returns `ROut`. */
 export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknown> extends Enqueueable<In, ROut> {
   readonly name: string
-  /** The same for the Effect API. */
+  /** The kind for the Effect API. */
   readonly kind: Kind.JobKind<StandardSchema.Decoded>
-  /** Runs jobs of this kind by an async function. What it throws is tried again. */
+  /** Runs jobs of this kind with an async function. A job whose handler throws is retried. */
   handle(run: PromiseHandler.Run<Out, RIn>): PromiseHandler.Handler
-  /** The same inside a transaction in which the job ends, too. Write through its `tx`: that happens exactly once. */
+  /** Like `handle`, in a transaction that also records the job's result. Writes through `tx` happen exactly once. */
   handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): PromiseHandler.Handler
   /** A recurring job, for `worker(shift, { schedules })`. */
   schedule(name: string, options: ScheduleOptions<In>): Schedule
@@ -125,7 +125,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
     throw new InvalidOptionError(
       "retry",
-      `retry.maxAttempts of "${name}" must be a whole number from 1, not ${maxAttempts}.`
+      `retry.maxAttempts of "${name}" must be a whole number of at least 1, got ${maxAttempts}.`
     )
   const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
@@ -141,13 +141,13 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       !(again instanceof Promise) && again.issues === undefined
     const hint =
       stored !== payload && passes(StandardSchema.check(schema, payload))
-        ? ". Payloads are stored as JSON, where a Date is a string: let the validator take that and convert it"
+        ? ". Payloads are stored as JSON, where a Date is a string: accept a string in the validator and convert it"
         : ""
     throw new InvalidPayloadError(
       name,
       checked.issues,
       index,
-      `The payload does not fit the job "${name}": ${StandardSchema.issuesText("payload", checked.issues)}${hint}.`
+      `The payload of job "${name}" is invalid: ${StandardSchema.issuesText("payload", checked.issues)}${hint}.`
     )
   }
 
@@ -185,7 +185,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
         }),
         catch: (error) => {
           const reason = error instanceof ShiftError ? error.message.replace(/\.$/, "") : String(error)
-          return new InvalidSchedule({ name: scheduleName, field: "payload", reason: `is refused: ${reason}` })
+          return new InvalidSchedule({ name: scheduleName, field: "payload", reason: `is invalid: ${reason}` })
         }
       })
       return { name: scheduleName, definition }

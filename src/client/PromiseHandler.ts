@@ -22,22 +22,22 @@ export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" |
 
 /** The context of a handler in a transaction. */
 export interface TransactionContext extends HandlerContext {
-  /** A `pg` client after BEGIN. Do not end the transaction: the worker does, with the job. */
+  /** A `pg` client after BEGIN. Do not end the transaction: the worker commits it with the job's result. */
   readonly tx: pg.Client
 }
 
 /** What a handler may return: the job's result, or how else the attempt ended. */
-type Answer<R> = R | Outcome.Outcome
+type HandlerResult<R> = R | Outcome.Outcome
 
 export type Run<Payload, Result> = (
   payload: Payload,
   context: HandlerContext
-) => Promise<Answer<Result>> | Answer<Result>
+) => Promise<HandlerResult<Result>> | HandlerResult<Result>
 
 export type RunInTransaction<Payload, Result> = (
   payload: Payload,
   context: TransactionContext
-) => Promise<Answer<Result>> | Answer<Result>
+) => Promise<HandlerResult<Result>> | HandlerResult<Result>
 
 /** Makes a handler from an async function. */
 export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler =>
@@ -45,13 +45,18 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     const checked = await decoded
     // Only asynchronous validators fail here: synchronous ones run before the handler is called.
     if (checked.issues !== undefined)
-      return Outcome.dead(`the payload does not fit: ${issuesText("payload", checked.issues)}`)
+      return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
     return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
   })
 
-/** In tests there is no database to write to. */
+/** A test shift has no database. */
 const noConnection = {
-  query: () => Promise.reject(new TransactionError("There is no database here: a test shift keeps its jobs in memory."))
+  query: () =>
+    Promise.reject(
+      new TransactionError(
+        "A test shift keeps its jobs in memory and has no database. Test this handler with connect() and a real database."
+      )
+    )
 }
 
 /** Makes a handler whose writes through `tx` commit with the job's completion. */

@@ -2,23 +2,23 @@ import { Effect } from "effect"
 import { type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
 
-/** A queue as it is set now. */
+/** The current settings of a queue. */
 export interface QueueView {
   readonly name: string
   readonly paused: boolean
-  /** How many of its jobs run at a time in the whole cluster. */
+  /** Maximum number of its jobs that run at a time in the whole cluster. */
   readonly maxWorkers: number
 }
 
 /** The queues of the cluster. Changes apply to all processes. */
 export interface QueueAdmin {
-  /** All of them, by name. */
+  /** All queues, by name. */
   list(): Promise<ReadonlyArray<QueueView>>
   /** No job of the queue starts once this resolves; running jobs finish. Works before the queue has a worker. */
   pause(name: string): Promise<QueueView>
   /** Also ends a cool-down. */
   resume(name: string): Promise<QueueView>
-  /** Sets how many jobs of the queue run at a time in the whole cluster. */
+  /** Sets the maximum number of jobs of the queue that run at a time in the whole cluster. */
   scale(name: string, maxWorkers: number): Promise<QueueView>
 }
 

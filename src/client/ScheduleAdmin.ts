@@ -25,20 +25,20 @@ export interface ScheduleView {
   readonly lastJobId: string | undefined
 }
 
-/** Recurring jobs that a program makes while it runs. Those that are known beforehand belong to `worker(…, { schedules })`. */
+/** Schedules created at run time. Pass those that are known at start to `worker(…, { schedules })`. */
 export interface ScheduleAdmin {
-  /** Makes a schedule, or changes the one of this name: `job.schedule(name, options)`. */
+  /** Creates or updates a schedule: `put(job.schedule(name, options))`. */
   put(schedule: Schedule): Promise<ScheduleView>
   get(name: string): Promise<ScheduleView>
-  /** All of them, by name. */
+  /** All schedules, by name. */
   list(): Promise<ReadonlyArray<ScheduleView>>
-  /** It does not fire until it is resumed. */
+  /** Stops the schedule from firing until it is resumed. */
   pause(name: string): Promise<ScheduleView>
-  /** It fires next at its next time from now. */
+  /** Resumes the schedule. Runs missed in the meantime are skipped. */
   resume(name: string): Promise<ScheduleView>
-  /** A worker that declares it does not bring it back. */
+  /** Deletes the schedule. A worker that declares it does not create it again. */
   remove(name: string): Promise<void>
-  /** Stores a job of it now, whatever its next time is. Gives the id of the job. */
+  /** Enqueues a job of the schedule now, in addition to its regular runs. Returns the job's id. */
   trigger(name: string): Promise<string>
 }
 

@@ -6,7 +6,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
-import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
+import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as BatchAdmin from "./BatchAdmin.js"
@@ -23,25 +23,25 @@ export type { ResultOptions } from "./workflow/Executions.js"
 
 /** The queue, for programs that use promises. */
 export interface Shift {
-  /** Stores a job. Calls of the same tick leave in one statement. */
+  /** Stores a job. Calls of the same tick are stored with one statement. */
   readonly enqueue: Enqueue.EnqueueOne<Enqueue.EnqueueOptions>
-  /** Stores up to a thousand jobs of one kind, all or none. Answers in their order. */
+  /** Stores up to 1,000 jobs of one kind, all or none. Returns the results in the same order. */
   enqueueMany<In, Result>(
     job: Enqueue.Enqueueable<In, Result>,
     payloads: ReadonlyArray<NoInfer<In>>,
     options?: Enqueue.EnqueueManyOptions<NoInfer<In>>
   ): Promise<ReadonlyArray<Enqueue.Enqueued<Result>>>
-  /** Waits until the job is done and gives its result. Rejects with JobDeadError or ResultTimeoutError. */
+  /** Waits until the job is done and returns its result. Rejects with JobDeadError or ResultTimeoutError. */
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
   /** The job as it is stored now. */
   job(id: string): Promise<JobView.JobView>
-  /** Pending: dead at once. Running: its handler's signal is aborted. */
+  /** Cancels a job. A pending job is dead immediately; the handler of a running job gets an abort signal. */
   cancel(id: string): Promise<JobView.JobView>
-  /** Dead or done: pending and due now, with all its attempts. */
+  /** Makes a dead or done job pending and due now, and resets its attempts. */
   requeue(id: string): Promise<JobView.JobView>
   /** Pause, resume and scale queues. */
   readonly queues: QueueAdmin.QueueAdmin
-  /** Jobs with a common follow-up. */
+  /** Batches of jobs with a common follow-up. */
   readonly batches: BatchAdmin.BatchAdmin
   /** Recurring jobs. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
@@ -53,32 +53,34 @@ export interface Shift {
 }
 
 /** Poll interval for results, in milliseconds: short at first, for jobs that finish quickly. */
-const looks = { first: 10, growth: 1.5, most: 200 }
+const pollInterval = { first: 10, growth: 1.5, most: 200 }
 
 const retryExecution = "Fix the cause, then retry the execution: workflow.retry(key)."
 
 const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
 
-/** Waits until the job is over. Nothing when that takes longer than the timeout, in milliseconds. */
+/** Waits until the job has ended. Returns undefined after the timeout, in milliseconds. */
 export type Await = (
   id: StoredId,
   timeout: number | undefined,
   signal: AbortSignal | undefined
 ) => Promise<StoredJob | undefined>
 
-/** Waits by polling. */
-export const awaitByLooking =
+export const awaitByPolling =
   ({ run }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
-    const lookUntilOver = (wait: number): Effect.Effect<StoredJob, JobNotFound | DatabaseError, JobSearch> =>
+    const pollUntilOver = (wait: number): Effect.Effect<StoredJob, JobNotFound | DatabaseError, JobSearch> =>
       Effect.flatMap(JobSearch, (search) =>
         Effect.flatMap(search.get(id), (job) =>
           isOver(job)
             ? Effect.succeed(job)
-            : Effect.zipRight(Effect.sleep(wait), lookUntilOver(Math.min(looks.most, wait * looks.growth)))
+            : Effect.zipRight(
+                Effect.sleep(wait),
+                pollUntilOver(Math.min(pollInterval.most, wait * pollInterval.growth))
+              )
         )
       )
-    const over = lookUntilOver(looks.first)
+    const over = pollUntilOver(pollInterval.first)
     return run(
       timeout === undefined ? over : Effect.map(Effect.timeoutOption(over, timeout), Option.getOrUndefined),
       signal
@@ -98,16 +100,19 @@ const checkJob = (job: unknown): void => {
   const isJob = Predicate.hasProperty(job, "encode") && Predicate.hasProperty(job, "kind")
   if (isJob) return
   const given = typeof job === "string" ? JSON.stringify(job) : String(job)
-  throw new InvalidOptionError("job", `enqueue needs a job, as job(…) returns it, not ${given}.`)
+  throw new InvalidOptionError("job", `The first argument of enqueue must be a job that job(…) returned, got ${given}.`)
 }
 
 /** Makes a shift on an engine. */
 export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
-  /** Jobs enqueued here, by name: they validate results. */
+  /** Jobs enqueued here, by name: `result` uses their validators. */
   const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
 
-  const storeAll = (jobs: ReadonlyArray<NewJob>, tx: Transaction | undefined): Promise<ReadonlyArray<Answer>> => {
+  const storeAll = (
+    jobs: ReadonlyArray<NewJob>,
+    tx: Transaction | undefined
+  ): Promise<ReadonlyArray<EnqueueResult>> => {
     if (tx === undefined) return run(Effect.flatMap(Queue, (queue) => queue.enqueue(jobs)))
     const statements = statementsOf(tx)
     return run(Effect.flatMap(Queue, (queue) => queue.enqueueInside(statements, jobs)))
@@ -126,14 +131,14 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
 
   const enqueue: Shift["enqueue"] = async (job, payload, { tx, ...options } = {}) => {
     const [ready] = await newJobs(job, [payload], options)
-    if (ready === undefined) throw fromCause(Cause.die(new Error("a job was not made")))
+    if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
     if (tx === undefined && ready.id === undefined) return Enqueue.enqueuedOf(await engine.store(ready))
-    const [answer] = await storeAll([ready], tx)
-    if (answer === undefined) throw fromCause(Cause.die(new Error("the queue gave no answer")))
-    return Enqueue.enqueuedOf(answer)
+    const [enqueued] = await storeAll([ready], tx)
+    if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
+    return Enqueue.enqueuedOf(enqueued)
   }
 
-  const act = async (make: (desk: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
+  const act = async (make: (admin: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
     JobView.of(await run(Effect.flatMap(JobAdmin, make)))
 
   const result = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
@@ -161,12 +166,12 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
   const workflows: WorkflowAdmin = {
     start: async (target, payload, execution, { tx, ...options }) => {
       const [ready] = await newJobs(target, [payload], options)
-      if (ready === undefined) throw fromCause(Cause.die(new Error("a job was not made")))
+      if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
       const starting = { ...ready, link: "execution", dedupe: { key: execution, scope: "retained" } } as const
-      const answer = tx === undefined ? await engine.store(starting) : (await storeAll([starting], tx))[0]
-      if (answer === undefined) throw fromCause(Cause.die(new Error("the queue gave no answer")))
-      const outcome = answer._tag === "Enqueued" ? "started" : "existing"
-      return { id: Enqueue.enqueuedOf<never>(answer).id, execution, outcome }
+      const enqueued = tx === undefined ? await engine.store(starting) : (await storeAll([starting], tx))[0]
+      if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
+      const outcome = enqueued._tag === "Enqueued" ? "started" : "existing"
+      return { id: Enqueue.enqueuedOf<never>(enqueued).id, execution, outcome }
     },
     signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
@@ -184,7 +189,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     workflows,
     enqueue,
     enqueueMany: async (job, payloads, { tx, ...options } = {}) =>
-      (await storeAll(await newJobs(job, payloads, options), tx)).map((answer) => Enqueue.enqueuedOf(answer)),
+      (await storeAll(await newJobs(job, payloads, options), tx)).map((enqueued) => Enqueue.enqueuedOf(enqueued)),
     result,
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
     cancel: (id) => act((desk) => desk.cancel(id as StoredId)),

@@ -7,7 +7,7 @@ export { issuesText as textOf } from "./StandardSchema.js"
 
 // Errors that promises reject with: plain classes, so that programs without Effect never see its values.
 
-/** Every error of the client. `code` never changes; the message is for people. */
+/** Base class of the client's errors. Test `code`, which is stable; the message may change. */
 export class ShiftError extends Error {
   override readonly name: string = "ShiftError"
   readonly code: string
@@ -24,7 +24,7 @@ export class InvalidPayloadError extends ShiftError {
   constructor(
     readonly kind: string,
     readonly issues: ReadonlyArray<Issue>,
-    /** Which payload of `enqueueMany`; 0 for a single one. */
+    /** Index of the payload in `enqueueMany`; 0 for a single job. */
     readonly index: number,
     message: string
   ) {
@@ -45,7 +45,7 @@ export class InvalidJobError extends ShiftError {
   }
 }
 
-/** An argument of the client itself is wrong: an option, a duration, an instant. */
+/** An argument of a client function is invalid: an option, a duration, a date. */
 export class InvalidOptionError extends ShiftError {
   override readonly name = "InvalidOptionError"
   constructor(
@@ -56,7 +56,7 @@ export class InvalidOptionError extends ShiftError {
   }
 }
 
-/** A job with this id exists and has other content. */
+/** A job with this id exists and has different content. */
 export class JobIdTakenError extends ShiftError {
   override readonly name = "JobIdTakenError"
   constructor(
@@ -67,7 +67,7 @@ export class JobIdTakenError extends ShiftError {
   }
 }
 
-/** The queue holds as many waiting jobs as its depth cap allows. */
+/** The queue has reached its depth cap. */
 export class QueueFullError extends ShiftError {
   override readonly name = "QueueFullError"
   constructor(
@@ -79,7 +79,7 @@ export class QueueFullError extends ShiftError {
   }
 }
 
-/** There is no job with this id, or its retention is over. */
+/** There is no job with this id, or it was deleted after its retention. */
 export class JobNotFoundError extends ShiftError {
   override readonly name = "JobNotFoundError"
   constructor(
@@ -90,7 +90,7 @@ export class JobNotFoundError extends ShiftError {
   }
 }
 
-/** The job is in a state in which this cannot be done. */
+/** The action is not possible in the job's current state. */
 export class JobStateError extends ShiftError {
   override readonly name = "JobStateError"
   constructor(
@@ -103,7 +103,7 @@ export class JobStateError extends ShiftError {
   }
 }
 
-/** Another job has this job's dedupe key, so it cannot become active again. */
+/** Another job holds this job's dedupe key, so it cannot become active again. */
 export class DedupeKeyHeldError extends ShiftError {
   override readonly name = "DedupeKeyHeldError"
   constructor(
@@ -132,7 +132,7 @@ export class JobDeadError extends ShiftError {
   }
 }
 
-/** The job was not done in time. It goes on. */
+/** The job was not done before the timeout. It is still queued or running. */
 export class ResultTimeoutError extends ShiftError {
   override readonly name = "ResultTimeoutError"
   constructor(
@@ -141,7 +141,7 @@ export class ResultTimeoutError extends ShiftError {
   ) {
     super(
       "RESULT_TIMEOUT",
-      `Job ${id} was not done within ${format(Duration.millis(timeout))}. It is still queued or running: ask again, or wait longer.`
+      `Job ${id} was not done within ${format(Duration.millis(timeout))}. It is still queued or running. Call result() again, or use a longer timeout.`
     )
   }
 }
@@ -153,7 +153,7 @@ export class InvalidResultError extends ShiftError {
     readonly id: string,
     readonly issues: ReadonlyArray<Issue>
   ) {
-    super("INVALID_RESULT", `The result of job ${id} does not fit: ${issuesText("result", issues)}.`)
+    super("INVALID_RESULT", `The result of job ${id} is invalid: ${issuesText("result", issues)}.`)
   }
 }
 
@@ -182,7 +182,7 @@ export class ChildrenFailedError extends ShiftError {
   }
 }
 
-/** There is no execution with this key, or its retention is over. */
+/** There is no execution with this key, or it was deleted after its retention. */
 export class ExecutionNotFoundError extends ShiftError {
   override readonly name = "ExecutionNotFoundError"
   constructor(
@@ -228,7 +228,7 @@ export class ScheduleNotFoundError extends ShiftError {
   }
 }
 
-/** The schedule does not run two jobs at a time, and the one before is not over. */
+/** The schedule has `overlap: "skip"`, and its previous job has not ended. */
 export class ScheduleBusyError extends ShiftError {
   override readonly name = "ScheduleBusyError"
   constructor(
@@ -252,7 +252,7 @@ export class BatchError extends ShiftError {
   }
 }
 
-/** The `tx` is not one of a known library, or its library could not run the statement: `cause` is its own error. */
+/** `tx` is not a transaction of a supported library, or the library could not run the statement: `cause` is its error. */
 export class TransactionError extends ShiftError {
   override readonly name = "TransactionError"
   constructor(message: string, cause?: unknown) {
@@ -260,7 +260,7 @@ export class TransactionError extends ShiftError {
   }
 }
 
-/** The database could not be reached, is not one that can be used, or refused a statement. */
+/** The database could not be reached, is not supported, or rejected a statement. */
 export class DatabaseError extends ShiftError {
   override readonly name = "DatabaseError"
   constructor(
@@ -276,7 +276,7 @@ export class DatabaseError extends ShiftError {
   }
 }
 
-/** The process cannot start like this: its settings, its schema or its queues. */
+/** The process cannot start because of its settings, its schema or its queues. */
 export class StartError extends ShiftError {
   override readonly name = "StartError"
   constructor(message: string) {
@@ -292,7 +292,7 @@ export class ClosedError extends ShiftError {
   }
 }
 
-/** Fields of the errors below, of which each has some. */
+/** Fields of the internal errors below. */
 interface Fields {
   readonly field: string
   readonly reason: string
@@ -339,7 +339,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   DatabaseRejected: (_, message) => new DatabaseError("DATABASE_REFUSED", message, undefined)
 }
 
-/** Converts a failure of the services into an error of the client. */
+/** Converts a failure of the services into a ShiftError. */
 export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   if (Cause.isInterruptedOnly(cause)) return new ClosedError()
   const error = Cause.squash(cause)

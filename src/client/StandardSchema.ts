@@ -56,7 +56,7 @@ export type Checked<A> = { readonly value: A; readonly issues?: undefined } | { 
 const checkedOf = <A>(result: Validation<A>): Checked<A> =>
   result.issues === undefined ? result : { issues: Array.from(result.issues, plainIssue) }
 
-/** Asks the validator. A promise only where the validator needs one. */
+/** Validates a value. Returns a promise only if the validator is asynchronous. */
 export const check = <A>(
   schema: StandardSchema<unknown, A> | StandardSchema<never, A>,
   value: unknown
@@ -68,7 +68,7 @@ export const check = <A>(
 /** A decoded payload. Asynchronous validators return a promise. */
 export type Decoded = Checked<unknown> | Promise<Checked<unknown>>
 
-/** Validators that describe themselves: by the JSON Schema part of the standard, or by a method as arktype does. */
+/** Validators that generate JSON Schema: through the standard's own extension, or a method as in arktype. */
 const byItself = (schema: object): unknown => {
   const standard: unknown = (schema as StandardSchema)["~standard"]
   if (Predicate.hasProperty(standard, "jsonSchema") && Predicate.hasProperty(standard.jsonSchema, "input")) {
@@ -84,7 +84,7 @@ const byItself = (schema: object): unknown => {
 const byEffect = (schema: object): unknown => {
   if (!Schema.isSchema(schema)) return undefined
   const definitions: Record<string, JSONSchema.JsonSchema7> = {}
-  // Decoding passes over fields that it does not know.
+  // Decoding ignores unknown fields.
   const made = JSONSchema.fromAST(schema.ast, { definitions, additionalPropertiesStrategy: "allow" })
   return Object.keys(definitions).length === 0 ? made : { ...made, $defs: definitions }
 }
@@ -101,7 +101,7 @@ const loaded = (name: string): Readonly<Record<string, unknown>> | undefined => 
   return undefined
 }
 
-/** Functions that make JSON Schema for validators without their own. */
+/** Functions that generate JSON Schema for validators that do not. */
 const describers: Readonly<Record<string, readonly [module: string, maker: string, options: object]>> = {
   zod: ["zod", "toJSONSchema", { io: "input", unrepresentable: "any", target: "draft-7" }],
   valibot: ["@valibot/to-json-schema", "toJsonSchema", { typeMode: "input", errorMode: "ignore" }]
@@ -113,14 +113,14 @@ const byModule = (schema: object): unknown => {
   return typeof make === "function" ? make(schema, options) : undefined
 }
 
-/** The input of a validator as JSON Schema, if the validator can be described. */
+/** The input of a validator as JSON Schema, if it can be expressed. */
 export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | undefined => {
   for (const describe of [byEffect, byItself, byModule]) {
     try {
       const made = describe(schema)
       if (Predicate.isRecord(made)) return made
     } catch {
-      // A part of it has no counterpart in JSON Schema.
+      // Part of the validator cannot be expressed in JSON Schema.
     }
   }
   return undefined
@@ -137,8 +137,7 @@ export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Sc
       if (checked instanceof Promise || checked.issues === undefined) return ParseResult.succeed(checked)
       return ParseResult.fail(new ParseResult.Type(ast, payload, issuesText("payload", checked.issues)))
     },
-    encode: (_, __, ast) =>
-      ParseResult.fail(new ParseResult.Forbidden(ast, _, "payloads are stored as they were given"))
+    encode: (_, __, ast) => ParseResult.fail(new ParseResult.Forbidden(ast, _, "payloads are stored as given"))
   })
   // The message of the validator alone, without the steps of the transformation.
   return checking.annotations({ message: (issue) => ({ message: ownMessage(issue), override: true }) })
@@ -146,7 +145,7 @@ export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Sc
 
 const ownMessage = (issue: ParseResult.ParseIssue): string => {
   if (issue._tag === "Transformation") return ownMessage(issue.issue)
-  return (issue._tag === "Type" || issue._tag === "Forbidden" ? issue.message : undefined) ?? "the payload does not fit"
+  return (issue._tag === "Type" || issue._tag === "Forbidden" ? issue.message : undefined) ?? "the payload is invalid"
 }
 
 /** A declared type has no JSON Schema. */

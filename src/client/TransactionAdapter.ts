@@ -25,11 +25,11 @@ type Candidate = Readonly<Record<string, unknown>>
 const has = (value: unknown, name: string): value is Record<string, Method> =>
   Predicate.hasProperty(value, name) && typeof value[name] === "function"
 
-/** Drivers answer with the rows, or with an object that holds them. */
-const rowsOf = (answer: unknown): Rows => (Predicate.hasProperty(answer, "rows") ? answer.rows : answer) as Rows
+/** Drivers return the rows, or an object with them. */
+const rowsOf = (result: unknown): Rows => (Predicate.hasProperty(result, "rows") ? result.rows : result) as Rows
 
 const notInside = (library: string, what: string, instead: string) =>
-  new TransactionError(`\`tx\` is ${what} of ${library}, which is not in a transaction: give ${instead}.`)
+  new TransactionError(`\`tx\` is ${what} of ${library}, which is not in a transaction. Pass ${instead}.`)
 
 interface Library {
   readonly matches: (tx: Candidate) => boolean
@@ -105,7 +105,7 @@ const pg: Library = {
   matches: (tx) => has(tx, "query"),
   refuse: (tx) => {
     if ("totalCount" in tx) return notInside("pg", "the pool", "the client of pool.connect() after BEGIN")
-    // "I" is idle. Clients before pg 8.17 do not say.
+    // "I" is idle. Clients before pg 8.17 do not report it.
     return has(tx, "getTransactionStatus") && tx.getTransactionStatus?.() === "I"
       ? notInside("pg", "a client", "the client after BEGIN")
       : undefined
@@ -120,11 +120,11 @@ const known = "a pg client, or the transaction of Drizzle, Kysely, Prisma, Knex,
 
 const over = (cause?: unknown) =>
   new TransactionError(
-    "`tx` is not in a transaction: it has ended, or not begun. Nothing was stored. Await every enqueue before the transaction ends.",
+    "`tx` is not in a transaction: it has ended or has not begun. Nothing was stored. Await every enqueue before the transaction ends.",
     cause
   )
 
-/** SQLSTATE of DECLARE outside of a transaction, and of FETCH after the transaction in which its cursor was declared. */
+/** SQLSTATE of DECLARE outside a transaction, and of FETCH after the cursor's transaction has ended. */
 const overStates = new Set(["25P01", "34000"])
 
 /** Whether an error, which libraries wrap in their own, says that there is no transaction. */
@@ -141,8 +141,8 @@ const lastOf = new WeakMap<object, { readonly transaction: string; readonly isSa
 let cursors = 0
 
 /**
- * PostgreSQL declares a cursor only in a transaction and closes it with that, so the statement, which runs when the cursor is
- * read, cannot run outside of it. Once the transaction's id is known, the statement itself compares it, in one round trip.
+ * PostgreSQL accepts a cursor only in a transaction and closes it at its end, so the statement, which runs when the cursor is
+ * read, cannot run outside it. Once the transaction's id is known, the statement itself compares it, in one round trip.
  */
 const runInside = async (
   library: Library,
@@ -169,8 +169,7 @@ export const statementsOf = (tx: Transaction): RunStatement => {
   const candidate = tx as unknown as Candidate
   const isObject = (typeof tx === "object" && tx !== null) || typeof tx === "function"
   const library = isObject ? libraries.find(({ matches }) => matches(candidate)) : undefined
-  if (library === undefined)
-    throw new TransactionError(`\`tx\` is not a transaction that is known here: give ${known}.`)
+  if (library === undefined) throw new TransactionError(`\`tx\` is not a supported transaction object. Pass ${known}.`)
   const fault = library.refuse(candidate)
   if (fault !== undefined) throw fault
   return async (statement) => {

@@ -2,7 +2,7 @@ import { type Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import { type PodId, Term } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
-import { type Leader, Leadership, TermOver } from "./Leadership.js"
+import { type Leader, Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 import { Pods, type StoredPod } from "./Pods.js"
 import { type Share, Shares } from "./Shares.js"
@@ -42,7 +42,7 @@ export const leadership: Layer.Layer<Leadership> = Layer.sync(Leadership, () => 
       Effect.sync(() => {
         if (held?.pod === pod && (term === undefined || held.term === term)) held = undefined
       }),
-    assertTerm: (term) => Effect.suspend(() => (held?.term === term ? Effect.void : new TermOver({ term }))),
+    assertTerm: (term) => Effect.suspend(() => (held?.term === term ? Effect.void : new TermEnded({ term }))),
     leader: Effect.sync(() => Option.fromNullable(held))
   }
 })
@@ -86,7 +86,7 @@ const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
     const quiet = (within: Duration.Duration, clock: Clock.Clock): ReadonlySet<PodId> => {
       const now = steadyMillis(clock)
       const watch = watchOf(clock)
-      watch.look(
+      watch.record(
         [...pods.values()].map(({ heartbeatAt, id }) => [id, heartbeatAt]),
         now
       )
@@ -107,7 +107,7 @@ const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
           }
           return {
             shares: new Map(facts.queues.flatMap(shareOf)),
-            companions: new Map(
+            servingPods: new Map(
               facts.queues.map((queue) => [queue, others.filter(({ queues }) => queues.includes(queue)).length + 1])
             )
           }

@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
-import { type Leadership, TermOver } from "./Leadership.js"
+import { type Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipPg from "./LeadershipPg.js"
 import type { Pods } from "./Pods.js"
 import * as PodsPg from "./PodsPg.js"
@@ -34,7 +34,7 @@ const makeShares = Effect.gen(function* () {
             on conflict (queue, pod_id) do update set slots = excluded.slots, term = excluded.term
           )
           select term from reign`)
-        if (rows.length === 0) return yield* new TermOver({ term })
+        if (rows.length === 0) return yield* new TermEnded({ term })
       })
   })
 })

@@ -3,7 +3,7 @@ import { type PodId, Term } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** Another pod leads now. The write that asserted this term was not made. */
-export class TermOver extends Schema.TaggedError<TermOver>()("TermOver", { term: Term }) {
+export class TermEnded extends Schema.TaggedError<TermEnded>()("TermEnded", { term: Term }) {
   override get message(): string {
     return `Leader term ${this.term} has ended: another pod leads, or the lease was released.`
   }
@@ -42,7 +42,7 @@ export class Leadership extends Context.Tag("nightshift/cluster/Leadership")<
      * Fails when the term has ended, because another pod took the lease or this pod released it. Inside a transaction it
      * also locks the lease until the commit, so that only the current leader's writes can commit.
      */
-    readonly assertTerm: (term: Term) => Effect.Effect<void, TermOver | DatabaseError>
+    readonly assertTerm: (term: Term) => Effect.Effect<void, TermEnded | DatabaseError>
 
     /** The holder of the lease. A dead leader is returned until another pod takes the lease. */
     readonly leader: Effect.Effect<Option.Option<Leader>, DatabaseError>

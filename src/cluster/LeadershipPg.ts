@@ -4,7 +4,7 @@ import type { PodId, Term } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments, micros } from "../database/SqlInstant.js"
-import { Leadership, TermOver } from "./Leadership.js"
+import { Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 
 interface LeaderRow {
@@ -84,7 +84,7 @@ const make = Effect.gen(function* () {
             select term from ${table} where term = ${term} and pod_id is not null for key share
           )
           select set_config('idle_in_transaction_session_timeout', ${idle}::int::text, true) from held`)
-        if (rows.length === 0) return yield* new TermOver({ term })
+        if (rows.length === 0) return yield* new TermEnded({ term })
       }),
 
     leader: Effect.map(

@@ -37,7 +37,7 @@ class LeadershipWatch {
   }
 
   saw(row: LeaseSeen | undefined, receivedAt: number): void {
-    this.rows.look(row === undefined ? [] : [["leader", row]], receivedAt)
+    this.rows.record(row === undefined ? [] : [["leader", row]], receivedAt)
   }
 
   took(pod: PodId, term: Term, lease: Duration.Duration, sentAt: number): void {

@@ -40,11 +40,11 @@ export interface StoredPod extends PodFacts, PodState {
 }
 
 /** The response to a pod's heartbeat. */
-export interface Orders {
+export interface Assignment {
   /** Slots assigned to this pod, by queue; absent for queues that the leader has not assigned yet. */
   readonly shares: ReadonlyMap<string, number>
   /** Number of live pods that serve each of its queues, including this one. */
-  readonly companions: ReadonlyMap<string, number>
+  readonly servingPods: ReadonlyMap<string, number>
 }
 
 /** A pod without a label is shown by the end of its id, which is random; the start is the same for pods of one day. */
@@ -58,13 +58,13 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   {
     /**
      * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `within` are not counted as
-     * companions.
+     * servingPods.
      */
     readonly beat: (
       facts: PodFacts,
       state: PodState,
       liveWithin: Duration.Duration
-    ) => Effect.Effect<Orders, DatabaseError>
+    ) => Effect.Effect<Assignment, DatabaseError>
 
     /**
      * Pods that are alive, by id; use this for decisions. A pod is alive unless this process has seen its heartbeat

@@ -6,7 +6,7 @@ import { mapErrors } from "../database/DatabaseError.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
-import { type Orders, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
+import { type Assignment, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
 
 interface PodRow {
   readonly id: PodId
@@ -110,7 +110,7 @@ const statementsOf = (schema: string) => ({
 const make = Effect.gen(function* () {
   const { schema, sql, writes } = yield* Database
   const statements = named("pod", statementsOf(schema))
-  const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), lookedAt: Number.NEGATIVE_INFINITY }))
+  const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), readAt: Number.NEGATIVE_INFINITY }))
 
   /** Compares the heartbeats of all pods with the previous read. Returns the rows and when the query was started. */
   const readBeats = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
@@ -118,10 +118,10 @@ const make = Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
       const sentAt = yield* steadyNow
       const rows = yield* mapErrors(sql.unsafe<Row>(statement))
-      watch.lookedAt = yield* steadyNow
-      watch.beats.look(
+      watch.readAt = yield* steadyNow
+      watch.beats.record(
         rows.map(({ beat, id }) => [id, beat]),
-        watch.lookedAt
+        watch.readAt
       )
       return { sentAt, rows, beats: watch.beats }
     })
@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
       const watch = watchOf(yield* Effect.clock)
       const now = yield* steadyNow
       const limit = Duration.toMillis(within)
-      if (now - watch.lookedAt >= limit / 3) yield* readBeats(statements.beats)
+      if (now - watch.readAt >= limit / 3) yield* readBeats(statements.beats)
       return watch.beats.quietFor(limit, now).map(([id]) => id)
     })
 
@@ -178,8 +178,8 @@ const make = Effect.gen(function* () {
             shares: new Map(
               rows.flatMap(({ queue, share }) => (queue === null || share === null ? [] : [[queue, share] as const]))
             ),
-            companions: new Map(rows.flatMap(({ others, queue }) => (queue === null ? [] : [[queue, others + 1]])))
-          } satisfies Orders
+            servingPods: new Map(rows.flatMap(({ others, queue }) => (queue === null ? [] : [[queue, others + 1]])))
+          } satisfies Assignment
         })
       ),
     present: (within) =>

@@ -1,7 +1,7 @@
 import { Context, type Effect } from "effect"
 import type { PodId, Term } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { TermOver } from "./Leadership.js"
+import type { TermEnded } from "./Leadership.js"
 import type { StoredPod } from "./Pods.js"
 
 /** The number of slots of a queue that are assigned to a pod. */
@@ -22,7 +22,7 @@ export class Shares extends Context.Tag("nightshift/cluster/Shares")<
     readonly all: Effect.Effect<ReadonlyArray<Share>, DatabaseError>
 
     /** Sets these shares atomically and leaves the others unchanged. Changes nothing if the term has ended. */
-    readonly assign: (term: Term, shares: ReadonlyArray<Share>) => Effect.Effect<void, TermOver | DatabaseError>
+    readonly assign: (term: Term, shares: ReadonlyArray<Share>) => Effect.Effect<void, TermEnded | DatabaseError>
   }
 >() {}
 

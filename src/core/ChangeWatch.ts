@@ -26,9 +26,9 @@ export class ChangeWatch<K, V> {
   constructor(private readonly isSame: (a: V, b: V) => boolean = Object.is) {}
 
   /** Records the current values of all keys. Keys that are missing are dropped. */
-  look(shown: Iterable<readonly [K, V]>, now: number): void {
+  record(observed: Iterable<readonly [K, V]>, now: number): void {
     const next = new Map<K, Seen<V>>()
-    for (const [key, value] of shown) {
+    for (const [key, value] of observed) {
       const before = this.seen.get(key)
       next.set(key, before !== undefined && this.isSame(before.value, value) ? before : { value, since: now })
     }

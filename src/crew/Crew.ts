@@ -139,7 +139,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* Effect.provideService(leaderLoops, Leader, yield* Leader.make)
     const podHeartbeat = yield* PodHeartbeat.PodHeartbeat
     yield* Effect.addFinalizer(() => {
-      for (const supervisor of supervisors.values()) supervisor.rest()
+      for (const supervisor of supervisors.values()) supervisor.stopClaiming()
       return podHeartbeat.drain
     })
     const { id } = yield* Pod

@@ -12,11 +12,11 @@ export const layer: Layer.Layer<never, never, Crew | CrewConfig | Database> = La
   Effect.gen(function* () {
     const { running } = yield* Crew
     const { grace } = yield* CrewConfig
-    const { hurry } = yield* Database
+    const { beginShutdown } = yield* Database
     const workEnded = Effect.repeat(
       Effect.sync(() => running().length),
       { until: (jobs) => jobs === 0, schedule: Schedule.spaced("100 millis") }
     )
-    yield* Effect.addFinalizer(() => hurry(Effect.asVoid(Effect.timeoutOption(workEnded, grace))))
+    yield* Effect.addFinalizer(() => beginShutdown(Effect.asVoid(Effect.timeoutOption(workEnded, grace))))
   })
 )

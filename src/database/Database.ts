@@ -60,10 +60,10 @@ export class Database extends Context.Tag("nightshift/database/Database")<
      * `workEnded` completes, if the server does not answer for three seconds, all connections are closed and later
      * statements fail.
      */
-    readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
+    readonly beginShutdown: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 
-    /** Ends the hurry, for a program that goes on. Concurrent hurries end with the last one. */
-    readonly calm: Effect.Effect<void>
+    /** Ends the beginShutdown, for a program that goes on. Concurrent watchers end with the last one. */
+    readonly cancelShutdown: Effect.Effect<void>
 
     /** Calls the listener with the duration of every later statement of this process. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
@@ -103,8 +103,8 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
             unansweredStatements: Effect.sync(pools.unanswered),
-            hurry: pools.hurry,
-            calm: pools.calm,
+            beginShutdown: pools.beginShutdown,
+            cancelShutdown: pools.cancelShutdown,
             onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
             serverVersion
           })

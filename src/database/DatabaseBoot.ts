@@ -10,7 +10,7 @@ export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>
   detail: Schema.String
 }) {
   override get message(): string {
-    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it or correct its URL (DATABASE_URL). Or run nightshift serve --embedded, which needs no server.`
+    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct DATABASE_URL, or run nightshift serve --embedded, which needs no server.`
   }
 }
 
@@ -65,7 +65,7 @@ export const reach = (
       )
     )
     if (found >= oldestSupported) return found
-    const detail = `the server is version ${Math.floor(found / 10_000)}, and the oldest supported version is ${oldestSupported / 10_000}`
+    const detail = `the server is version ${Math.floor(found / 10_000)}, but the oldest supported version is ${oldestSupported / 10_000}`
     return yield* new DatabaseRejected({ address, detail })
   })
 

@@ -108,7 +108,7 @@ export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError 
       const discipline = sample(sql).pipe(
         Effect.tap((latest) =>
           Effect.sync(() => {
-            time.aim(latest.offset)
+            time.setOffset(latest.offset)
             uncertainty = latest.halfRoundTrip
           })
         ),

@@ -26,7 +26,7 @@ const reserved = new Set(
 const readSchema = (text: string) =>
   /^[a-z_][a-z0-9_]{0,55}$/.test(text) && !text.startsWith("pg_") && !reserved.has(text)
     ? Either.right(text)
-    : Either.left("a lower-case identifier of at most 56 letters, digits and _, and no reserved word of SQL")
+    : Either.left("a lower-case identifier of at most 56 letters, digits and _ that is not a reserved SQL word")
 
 export const settings = {
   url: Setting.secret(
@@ -36,7 +36,7 @@ export const settings = {
   listenUrl: Setting.secret(
     {
       key: "DATABASE_LISTEN_URL",
-      about: "Where to listen for notifications, when DATABASE_URL leads to a pooler that does not pass them on."
+      about: "URL to listen on for notifications, if DATABASE_URL leads to a pooler that does not forward them."
     },
     readUrl
   ),
@@ -49,7 +49,7 @@ export const settings = {
     false
   ),
   directory: Setting.text(
-    { key: "NIGHTSHIFT_DIRECTORY", about: "Where the embedded PostgreSQL keeps its data." },
+    { key: "NIGHTSHIFT_DIRECTORY", about: "Data directory of the embedded PostgreSQL." },
     ".nightshift"
   ),
   schema: Setting.text({ key: "DATABASE_SCHEMA", about: "Schema of all Nightshift tables." }, "nightshift", readSchema),

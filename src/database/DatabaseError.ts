@@ -63,7 +63,7 @@ const fields = {
 /** A transient failure that can be retried: lost connection, restart, deadlock, timeout. */
 export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>()("DatabaseUnavailable", {
   ...fields,
-  /** This process ends and asks nothing more of the database: a retry cannot help. */
+  /** This process is shutting down and sends no more statements, so a retry cannot succeed. */
   processEnds: Schema.optional(Schema.Boolean),
   /**
    * False when a COMMIT was in flight. The transaction may have been committed, so only idempotent operations may be
@@ -104,10 +104,10 @@ const contention = new Set(["40001", "40P01"])
 export const isContention = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
 
-/** Why connections are closed and statements refused at the end of a process whose server does not answer. */
-export class ServerGivenUp extends Error {
+/** The reason why connections are closed and statements rejected if the server does not answer during the shutdown. */
+export class ServerUnresponsive extends Error {
   constructor() {
-    super("connection closed: the process ends, and PostgreSQL does not answer")
+    super("connection closed: the process is shutting down, and PostgreSQL does not answer")
   }
 }
 
@@ -120,7 +120,7 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   const sqlState = sqlStateOf(cause)
   const detail = cause.message ?? error.message
   const shared = { detail, ...(sqlState === undefined ? {} : { sqlState }) }
-  const ends = error.cause instanceof ServerGivenUp ? { processEnds: true } : {}
+  const ends = error.cause instanceof ServerUnresponsive ? { processEnds: true } : {}
   switch (sortOf(cause)) {
     case "retryable":
       // A server that answers COMMIT with an error has rolled back. A server that did not answer may have committed.

@@ -24,35 +24,35 @@ import * as Startup from "./Startup.js"
 // every reconnect all subscribers are notified that they may have missed some.
 
 /** A message to a subscriber of a channel. */
-export type Heard = Data.TaggedEnum<{
+export type ListenerEvent = Data.TaggedEnum<{
   Notified: { readonly payload: string }
   /**
    * The connection is listening. Notifications sent before may have been missed. Sent first, and after every reconnect.
    */
   Resumed: {}
 }>
-export const Heard = Data.taggedEnum<Heard>()
+export const ListenerEvent = Data.taggedEnum<ListenerEvent>()
 
 /** Receives notifications from other processes. Delivery is not guaranteed, so subscribers must also poll. */
 export class Listener extends Context.Tag("nightshift/database/Listener")<
   Listener,
   {
     /** Subscribes to a channel until the Scope closes. A slow subscriber loses the oldest messages first. */
-    readonly hear: (channel: string) => Effect.Effect<Queue.Dequeue<Heard>, never, Scope.Scope>
+    readonly subscribe: (channel: string) => Effect.Effect<Queue.Dequeue<ListenerEvent>, never, Scope.Scope>
 
     /** Whether notifications currently arrive. */
     readonly connected: Effect.Effect<boolean>
   }
 >() {}
 
-const hearerCapacity = 1024
+const subscriberCapacity = 1024
 const probeEvery = Duration.seconds(30)
 /** Time limit for the delivery of the test notification. */
 const delivery = Duration.seconds(2)
 /** Interval between delivery tests; the pooler may be replaced by one that forwards notifications. */
-const askDeafAgainAfter = Duration.minutes(5)
+const retestDelay = Duration.minutes(5)
 
-type Hearers = Map<string, Set<Queue.Queue<Heard>>>
+type Subscribers = Map<string, Set<Queue.Queue<ListenerEvent>>>
 
 /**
  * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
@@ -104,21 +104,21 @@ const isPooled = (client: pg.Client) =>
  * Whether notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN
  * succeeds but nothing arrives.
  */
-const hears = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.scoped(
     Effect.gen(function* () {
       if (!(yield* isPooled(client))) return true
       const channel = `nightshift_probe_${randomBytes(6).toString("hex")}`
-      const heard = yield* Deferred.make<void>()
+      const received = yield* Deferred.make<void>()
       const onNotification = (message: pg.Notification) => {
-        if (message.channel === channel) Deferred.unsafeDone(heard, Effect.void)
+        if (message.channel === channel) Deferred.unsafeDone(received, Effect.void)
       }
       client.on("notification", onNotification)
       yield* Effect.addFinalizer(() => Effect.sync(() => client.off("notification", onNotification)))
       yield* listenTo(client, channel)
       const other = yield* connect(url, config)
       yield* Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel]))
-      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(heard), delivery))
+      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), delivery))
       yield* Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`))
       return arrived
     })
@@ -129,10 +129,10 @@ const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service
   Option.getOrElse(config.listenUrl, () => url)
 
 /** Whether notifications can reach this process at all. */
-export const arrive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
+export const canReceive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
-  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => hears(client, url, config)))
+  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => receives(client, url, config)))
 })
 
 const listenTo = (client: pg.Client, channel: string) =>
@@ -145,14 +145,14 @@ const probe = (client: pg.Client) =>
     "10 seconds"
   )
 
-const deaf =
+const notForwarded =
   "the pooler in front of PostgreSQL does not forward notifications: jobs from other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that connects to PostgreSQL directly."
 
 /** Opens the connection and listens until it breaks. */
 const listenOnce = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
-  hearers: Hearers,
+  subscribers: Subscribers,
   current: Ref.Ref<pg.Client | undefined>,
   onOpen: Effect.Effect<void>
 ) =>
@@ -163,17 +163,17 @@ const listenOnce = (
       client.on("error", (error) => Deferred.unsafeDone(broken, Effect.fail(error)))
       client.on("end", () => Deferred.unsafeDone(broken, Effect.fail("connection ended")))
       client.on("notification", ({ channel, payload }) => {
-        for (const queue of hearers.get(channel) ?? [])
-          Queue.unsafeOffer(queue, Heard.Notified({ payload: payload ?? "" }))
+        for (const queue of subscribers.get(channel) ?? [])
+          Queue.unsafeOffer(queue, ListenerEvent.Notified({ payload: payload ?? "" }))
       })
-      if (!(yield* hears(client, url, config))) {
-        yield* Effect.logWarning(deaf)
-        return yield* Effect.zipRight(Effect.sleep(askDeafAgainAfter), Effect.fail("asking again"))
+      if (!(yield* receives(client, url, config))) {
+        yield* Effect.logWarning(notForwarded)
+        return yield* Effect.zipRight(Effect.sleep(retestDelay), Effect.fail("testing delivery again"))
       }
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
-      yield* Effect.forEach([...hearers.keys()], (channel) => listenTo(client, channel), { discard: true })
+      yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
-      // Replaced like the connections of the pools: the address may lead to another server by then.
+      // Replaced like pooled connections: the address may lead to another server after a failover.
       const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
       const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
       const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
@@ -184,15 +184,16 @@ const listenOnce = (
 const make = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
-  const hearers: Hearers = new Map()
+  const subscribers: Subscribers = new Map()
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 
-  const tellResumed = Effect.sync(() => {
-    for (const queues of hearers.values()) for (const queue of queues) Queue.unsafeOffer(queue, Heard.Resumed())
+  const publishResumed = Effect.sync(() => {
+    for (const queues of subscribers.values())
+      for (const queue of queues) Queue.unsafeOffer(queue, ListenerEvent.Resumed())
   })
-  yield* listenOnce(url, config, hearers, current, tellResumed).pipe(
+  yield* listenOnce(url, config, subscribers, current, publishResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
-    // Defects, too, end a connection and not the listener.
+    // A defect ends the connection, not the listener.
     Effect.sandbox,
     Effect.retry(
       Schedule.exponential("50 millis").pipe(
@@ -204,30 +205,30 @@ const make = Effect.gen(function* () {
     Effect.forkScoped
   )
 
-  const addHearer = (channel: string) =>
+  const addSubscriber = (channel: string) =>
     Effect.gen(function* () {
-      const queue = yield* Queue.sliding<Heard>(hearerCapacity)
-      hearers.set(channel, (hearers.get(channel) ?? new Set()).add(queue))
+      const queue = yield* Queue.sliding<ListenerEvent>(subscriberCapacity)
+      subscribers.set(channel, (subscribers.get(channel) ?? new Set()).add(queue))
       const client = yield* Ref.get(current)
       // If there is no connection or it is breaking, the next one listens on all channels and sends Resumed.
       if (client !== undefined) {
-        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), Queue.offer(queue, Heard.Resumed())))
+        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), Queue.offer(queue, ListenerEvent.Resumed())))
       }
       return queue
     })
 
-  const removeHearer = (channel: string, queue: Queue.Queue<Heard>) =>
+  const removeSubscriber = (channel: string, queue: Queue.Queue<ListenerEvent>) =>
     Effect.gen(function* () {
       yield* Queue.shutdown(queue)
-      const others = hearers.get(channel)
+      const others = subscribers.get(channel)
       others?.delete(queue)
-      // No UNLISTEN: a connection hears a handful of channels for as long as it lives, and a server that does not answer would
-      // keep a process that ends.
-      if (others?.size === 0) hearers.delete(channel)
+      // No UNLISTEN: a connection has only a handful of channels, and a server that does not answer would delay the
+      // shutdown of the process.
+      if (others?.size === 0) subscribers.delete(channel)
     })
 
   return Listener.of({
-    hear: (channel) => Effect.acquireRelease(addHearer(channel), (queue) => removeHearer(channel, queue)),
+    subscribe: (channel) => Effect.acquireRelease(addSubscriber(channel), (queue) => removeSubscriber(channel, queue)),
     connected: Effect.map(Ref.get(current), (client) => client !== undefined)
   })
 })
@@ -235,7 +236,7 @@ const make = Effect.gen(function* () {
 export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> = Layer.scoped(Listener, make)
 
 /** For databases and poolers without LISTEN: no notification ever arrives, and the process relies on polling. */
-export const layerDeaf: Layer.Layer<Listener> = Layer.succeed(Listener, {
-  hear: () => Effect.acquireRelease(Queue.sliding<Heard>(1), Queue.shutdown),
+export const layerPolling: Layer.Layer<Listener> = Layer.succeed(Listener, {
+  subscribe: () => Effect.acquireRelease(Queue.sliding<ListenerEvent>(1), Queue.shutdown),
   connected: Effect.succeed(false)
 })

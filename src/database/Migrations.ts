@@ -16,7 +16,7 @@ export class SchemaTooNew extends Schema.TaggedError<SchemaTooNew>()("SchemaTooN
   code: Schema.String
 }) {
   override get message(): string {
-    return `The database holds migration ${this.migration}, which needs nightshift ${this.needs} or later; this is nightshift ${this.code}. Upgrade this process.`
+    return `The database has migration ${this.migration}, which needs nightshift ${this.needs} or later; this is nightshift ${this.code}. Upgrade this process.`
   }
 }
 
@@ -27,7 +27,7 @@ export class SchemaForeign extends Schema.TaggedError<SchemaForeign>()("SchemaFo
   schema: Schema.String
 }) {
   override get message(): string {
-    return `Schema "${this.schema}" was built by another set of migrations: it has ${this.applied} where this release has ${this.shipped}. Point DATABASE_URL or DATABASE_SCHEMA elsewhere, or restore the release that built it.`
+    return `Schema "${this.schema}" was built by another set of migrations: it has ${this.applied} where this release has ${this.shipped}. Use another DATABASE_URL or DATABASE_SCHEMA, or run the release that built it.`
   }
 }
 
@@ -167,8 +167,8 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
           return refusal(detail, sqlState)
         })
 
-      // On a Citus node, schema and tables stay on this node as plain PostgreSQL tables, whatever its settings say about new
-      // schemas. Other servers accept and ignore the names.
+      // On a Citus node, schema and tables stay on this node as plain PostgreSQL tables, regardless of its settings for new
+      // schemas. Other servers accept and ignore these settings.
       const keepLocal = Effect.forEach(
         ["citus.enable_schema_based_sharding", "citus.enable_ddl_propagation"],
         (name) => sql`select set_config(${name}, 'off', true)`,
@@ -203,7 +203,7 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
       const apply = (file: MigrationFile) =>
         Effect.gen(function* () {
           const now = new Date(yield* Clock.currentTimeMillis)
-          // One by one: Citus refuses several statements in one string.
+          // One by one: Citus rejects several statements in one string.
           yield* Effect.forEach(SqlStatements.split(file.sql), (statement) => sql.unsafe(statement), { discard: true })
           yield* sql`insert into ${table} ${sql.insert({
             number: file.number,

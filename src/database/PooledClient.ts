@@ -10,8 +10,8 @@ import type pg from "pg"
 // All three are replaced here.
 
 /**
- * Waits for a connection until the Scope closes. An interrupted caller does not wait: the client's `reserve` runs to its
- * end in the background, and the closed Scope returns the connection to the pool at once.
+ * Reserves a connection until the Scope closes. An interrupted caller does not wait: the client's `reserve` finishes in
+ * the background, and the closed Scope returns the connection to the pool at once.
  */
 const reserveOf = (client: SqlClient.SqlClient): SqlClient.SqlClient["reserve"] =>
   Effect.disconnect(Effect.uninterruptible(client.reserve))

@@ -3,7 +3,7 @@ import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
 import { repeatLoop, single } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
-import { ServerGivenUp } from "./DatabaseError.js"
+import { ServerUnresponsive } from "./DatabaseError.js"
 import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
 import { type PreparedNames, preparing, type StatementListener } from "./Statements.js"
@@ -34,16 +34,16 @@ export interface Pools {
   readonly unanswered: () => number
   /**
    * Prepares for shutdown: Nightshift's statements get only DATABASE_CONNECT_TIMEOUT from now on. After `workEnded`
-   * completes, if the server does not answer for `lastPatience`, all connections are closed and later statements fail
+   * completes, if the server does not answer for `shutdownTimeout`, all connections are closed and later statements fail
    * at once.
    */
-  readonly hurry: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
-  /** Ends the hurry, for a program that goes on. Concurrent hurries end with the last one. */
-  readonly calm: Effect.Effect<void>
+  readonly beginShutdown: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
+  /** Ends the beginShutdown, for a program that goes on. Concurrent watchers end with the last one. */
+  readonly cancelShutdown: Effect.Effect<void>
 }
 
-/** How long a process that must end waits for a sign of life. One limit for everything that it still has to write. */
-const lastPatience = Duration.seconds(3)
+/** How long a process that is shutting down waits for a response from the server. One limit for all remaining writes. */
+const shutdownTimeout = Duration.seconds(3)
 const askEvery = Duration.millis(500)
 
 const lookEvery = Duration.seconds(1)
@@ -59,7 +59,7 @@ const isInHandler = () =>
  * Wraps a pool so that `connect` picks the pool by caller. `query`, which cancels statements, always uses `own`:
  * waiting for a connection that only the cancellation frees would deadlock.
  */
-const leading = (pool: pg.Pool, own: pg.Pool, choose: () => pg.Pool): pg.Pool =>
+const routed = (pool: pg.Pool, own: pg.Pool, choose: () => pg.Pool): pg.Pool =>
   Object.assign(Object.create(pool) as pg.Pool, {
     connect: (...args: []) => choose().connect(...args),
     query: own.query.bind(own)
@@ -102,11 +102,11 @@ const poolOf = (
     (pool) =>
       Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "2 seconds").pipe(
         // A socket that waits for an answer would keep the process alive.
-        Effect.zipRight(Effect.sync(() => severAll(shared.connections, "the process is stopping")))
+        Effect.zipRight(Effect.sync(() => closeAll(shared.connections, "the process is stopping")))
       )
   )
 
-const severAll = (connections: Iterable<ServerConnection.ServerConnection>, why: string) => {
+const closeAll = (connections: Iterable<ServerConnection.ServerConnection>, why: string) => {
   for (const connection of [...connections]) connection.disconnect(new Error(`connection closed: ${why}`))
 }
 
@@ -114,7 +114,7 @@ const severAll = (connections: Iterable<ServerConnection.ServerConnection>, why:
  * Closes connections that have waited for an answer longer than the limit, and idle connections that have received
  * nothing since then either.
  */
-const severUnanswered = (
+const closeUnanswered = (
   connections: ReadonlySet<ServerConnection.ServerConnection>,
   limit: Duration.Duration
 ): number => {
@@ -126,7 +126,7 @@ const severUnanswered = (
   if (stalled.length === 0) return 0
   const since = Math.min(...stalled.map(({ unansweredSince }) => unansweredSince ?? now))
   const silent = [...connections].filter(({ answeredAt, idle }) => idle && answeredAt < since)
-  severAll(new Set([...stalled, ...silent]), `PostgreSQL did not answer within ${DurationText.format(limit)}`)
+  closeAll(new Set([...stalled, ...silent]), `PostgreSQL did not answer within ${DurationText.format(limit)}`)
   return stalled.length
 }
 
@@ -137,12 +137,12 @@ const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => 
     )
   )
 
-/** Completes when the server owes the answer to a trivial statement for too long. An error is an answer. */
+/** Completes when the server does not answer a trivial statement within the limit. An error is an answer. */
 const untilSilent = (pool: pg.Pool): Effect.Effect<void> =>
   Effect.async<boolean>((resume) => {
     pool.query("select 1", () => resume(Effect.succeed(true)))
   }).pipe(
-    Effect.timeoutOption(lastPatience),
+    Effect.timeoutOption(shutdownTimeout),
     Effect.repeat({ until: Option.isNone, schedule: Schedule.spaced(askEvery) }),
     Effect.asVoid
   )
@@ -169,7 +169,7 @@ export const open = (
         else connection.outdated = true
       }
     })
-    let refusal: ServerGivenUp | undefined
+    let refusal: ServerUnresponsive | undefined
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
       onConnectFailed: startup.failed,
@@ -185,12 +185,12 @@ export const open = (
     // The server cancels a statement at its timeout; allow the connect timeout for its answer to arrive.
     const patience = Duration.sum(config.statementTimeout, config.connectTimeout)
     let ownPatience = patience
-    const hurries: Array<Fiber.RuntimeFiber<void>> = []
-    let hurrying = 0
+    const watchers: Array<Fiber.RuntimeFiber<void>> = []
+    let shutdowns = 0
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
     const look = Effect.suspend(() => {
-      const closed = severUnanswered(connections.ours, ownPatience) + severUnanswered(connections.program, patience)
+      const closed = closeUnanswered(connections.ours, ownPatience) + closeUnanswered(connections.program, patience)
       if (closed === 0) return Effect.void
       unanswered += closed
       const now = performance.now()
@@ -209,38 +209,38 @@ export const open = (
     yield* Effect.forkScoped(repeatLoop(loop))
 
     return {
-      own: leading(own, own, () => (isInHandler() ? program : own)),
-      program: leading(program, own, () => program),
+      own: routed(own, own, () => (isInHandler() ? program : own)),
+      program: routed(program, own, () => program),
       use: () => useOf(own),
       programUse: () => useOf(program),
       unanswered: () => unanswered,
-      hurry: (workEnded) =>
+      beginShutdown: (workEnded) =>
         Effect.suspend(() => {
           ownPatience = config.connectTimeout
-          hurrying += 1
+          shutdowns += 1
           const watch = workEnded.pipe(
             Effect.zipRight(untilSilent(own)),
             Effect.zipRight(
               Effect.logWarning(
-                `PostgreSQL has not answered for ${DurationText.format(lastPatience)} during the shutdown: closing all connections`
+                `PostgreSQL has not answered for ${DurationText.format(shutdownTimeout)} during the shutdown: closing all connections`
               )
             ),
             Effect.andThen(() => {
-              const error = new ServerGivenUp()
+              const error = new ServerUnresponsive()
               refusal = error
               for (const connection of [...connections.ours, ...connections.program]) connection.disconnect(error)
             }),
             Effect.interruptible,
             Effect.forkIn(scope)
           )
-          return Effect.map(watch, (fiber) => void hurries.push(fiber))
+          return Effect.map(watch, (fiber) => void watchers.push(fiber))
         }),
-      calm: Effect.suspend(() => {
-        hurrying -= 1
-        if (hurrying > 0) return Effect.void
+      cancelShutdown: Effect.suspend(() => {
+        shutdowns -= 1
+        if (shutdowns > 0) return Effect.void
         ownPatience = patience
         refusal = undefined
-        return Fiber.interruptAll(hurries.splice(0))
+        return Fiber.interruptAll(watchers.splice(0))
       })
     }
   })

@@ -15,7 +15,7 @@ export interface Shared {
   readonly listener: StatementListener
   readonly names: PreparedNames
   readonly connections: Set<ServerConnection>
-  /** Why no connection is opened any more. */
+  /** The error if no more connections may be opened. */
   readonly refusal: () => Error | undefined
 }
 
@@ -124,7 +124,7 @@ export const classOf = ({
           listener(operationOf(text), now - sent)
           // Only outside a transaction. Inside one, the error has aborted the transaction, and its owner must retry it
           // as a whole.
-          if (name !== undefined && names.gaveUpOn(answer[0]) && alone) return send(query, ...rest)
+          if (name !== undefined && names.lostBy(answer[0]) && alone) return send(query, ...rest)
           callback(...answer)
         })
       }

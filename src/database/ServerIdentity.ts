@@ -4,8 +4,8 @@ import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { address } from "./DatabaseUrl.js"
 import { destroySocket } from "./ServerConnection.js"
 
-// Which PostgreSQL server runs a statement, as text: the address at which it was reached, and the instant of its start. The start
-// tells servers apart: one server may be reached at several addresses, and two servers in turn at the same.
+// Identifies the PostgreSQL server that runs a statement, as text: its address and its start time. The start time
+// distinguishes servers: one server may have several addresses, and two servers may have the same one in turn.
 
 /** SQL for the server that runs the statement. */
 export const expression = `pg_catalog.concat(
@@ -16,19 +16,19 @@ const startOf = (server: string): string => server.slice(server.lastIndexOf(" si
 
 export const isSame = (one: string, other: string): boolean => startOf(one) === startOf(other)
 
-/** For people: without the fraction of the second. */
+/** For display: without fractions of a second. */
 export const show = (server: string): string => server.replace(/\.\d+Z$/, "Z")
 
-/** A server that a url names. */
+/** A server in a URL. */
 export interface NamedServer {
-  /** Host, port and database, as in the url. */
+  /** Host, port and database, as in the URL. */
   readonly address: string
   /** Absent if the server does not answer. */
   readonly server: string | undefined
   readonly takesWrites: boolean
 }
 
-/** Asks the server of a url, on a connection of its own. */
+/** Identifies the server of a URL on a separate connection. */
 export const ask = (
   url: string,
   { connectTimeout }: Pick<typeof DatabaseConfig.Service, "connectTimeout">

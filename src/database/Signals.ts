@@ -13,13 +13,13 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
   Signals,
   {
     /** Sends a signal to all processes, including this one. Inside a transaction it is sent on commit. */
-    readonly tell: (topic: string, subject: string) => Effect.Effect<void, DatabaseError>
+    readonly publish: (topic: string, subject: string) => Effect.Effect<void, DatabaseError>
 
     /**
      * Calls the listener for each signal on a topic until the Scope closes. The subject is undefined when signals may
      * have been missed.
      */
-    readonly hear: (
+    readonly subscribe: (
       topic: string,
       listener: (subject: string | undefined) => void
     ) => Effect.Effect<void, never, Scope.Scope>
@@ -30,8 +30,12 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
 >() {
   /** Signals within one process. */
   static readonly layerLocal: Layer.Layer<Signals> = Layer.sync(Signals, () => {
-    const { call, hear } = makeHearers()
-    return { tell: (topic, subject) => Effect.sync(() => call(topic, subject)), hear, connected: Effect.succeed(true) }
+    const { call, subscribe } = makeSubscribers()
+    return {
+      publish: (topic, subject) => Effect.sync(() => call(topic, subject)),
+      subscribe,
+      connected: Effect.succeed(true)
+    }
   })
 
   /** Signals between processes through NOTIFY. */
@@ -40,11 +44,11 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
     Effect.gen(function* () {
       const { schema, sql } = yield* Database
       const listener = yield* Listener
-      const { call, callAll, hear } = makeHearers()
+      const { call, callAll, subscribe } = makeSubscribers()
       const channel = `${schema}_signal`
 
-      const heard = yield* listener.hear(channel)
-      yield* Stream.fromQueue(heard).pipe(
+      const messages = yield* listener.subscribe(channel)
+      yield* Stream.fromQueue(messages).pipe(
         Stream.runForEach((message) =>
           Effect.sync(() => {
             if (message._tag === "Resumed") return callAll()
@@ -59,36 +63,36 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
         mapErrors(Effect.asVoid(sql`select pg_notify(${channel}, ${`${topic} ${subject}`})`))
 
       return {
-        tell: (topic, subject) =>
+        publish: (topic, subject) =>
           Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) => {
             if (Option.isSome(outer)) return notify(topic, subject)
             call(topic, subject)
             return Effect.catchAll(notify(topic, subject), (error) =>
-              Effect.logDebug("could not signal the other pods; they will find out at their next poll", error)
+              Effect.logDebug("could not signal the other pods; they will notice at their next poll", error)
             )
           }),
-        hear,
+        subscribe,
         connected: listener.connected
       }
     })
   )
 }
 
-const makeHearers = () => {
+const makeSubscribers = () => {
   // One wrapper per registration, so that a function registered twice is called twice and removed once per Scope.
-  const hearers = new Set<{ readonly topic: string; readonly listener: (subject: string | undefined) => void }>()
+  const subscribers = new Set<{ readonly topic: string; readonly listener: (subject: string | undefined) => void }>()
   return {
     call: (topic: string, subject: string) => {
-      for (const hearer of [...hearers]) if (hearer.topic === topic) hearer.listener(subject)
+      for (const subscriber of [...subscribers]) if (subscriber.topic === topic) subscriber.listener(subject)
     },
     callAll: () => {
-      for (const hearer of [...hearers]) hearer.listener(undefined)
+      for (const subscriber of [...subscribers]) subscriber.listener(undefined)
     },
-    hear: (topic: string, listener: (subject: string | undefined) => void) => {
+    subscribe: (topic: string, listener: (subject: string | undefined) => void) => {
       const own = { topic, listener }
       return Effect.acquireRelease(
-        Effect.sync(() => void hearers.add(own)),
-        () => Effect.sync(() => void hearers.delete(own))
+        Effect.sync(() => void subscribers.add(own)),
+        () => Effect.sync(() => void subscribers.delete(own))
       )
     }
   }

@@ -34,8 +34,8 @@ export class SlewedTime {
     return this.target
   }
 
-  /** Sets the target offset from a new sample. */
-  aim(offset: number): void {
+  /** Sets the offset to converge to, from a new sample. */
+  setOffset(offset: number): void {
     this.now()
     this.target = offset
   }

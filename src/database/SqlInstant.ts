@@ -1,8 +1,8 @@
 import type { Fragment } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 
-// Instants and durations travel between program and database as milliseconds, in both directions. `pg_catalog` is named
-// because a schema of the search_path may have its own to_timestamp.
+// Instants and durations are exchanged with the database as milliseconds, in both directions. `pg_catalog` is spelled out
+// because a schema in the search_path may have its own to_timestamp.
 
 /** A parameter or expression in epoch milliseconds, as a timestamptz. */
 export const instant = (millis: string): string => `pg_catalog.to_timestamp(${millis}::float8 / 1000)`
@@ -13,10 +13,10 @@ export const span = (millis: string): string => `make_interval(secs => ${millis}
 /** A timestamptz as whole epoch milliseconds, or an interval as whole milliseconds. */
 export const millis = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`
 
-/** A timestamptz in microseconds, exact: only to see whether it changed. */
+/** A timestamptz in exact microseconds, only to detect changes. */
 export const micros = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`
 
-/** The same for statements that are put together from fragments. An absent instant is null. */
+/** The same as fragments of the SQL client. An absent instant is null. */
 export const fragments = (sql: PgClient) => ({
   instant: (millis: number | undefined): Fragment => sql`pg_catalog.to_timestamp(${millis ?? null}::float8 / 1000)`,
   millis: (column: string): Fragment => sql.literal(millis(column))

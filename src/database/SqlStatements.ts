@@ -2,7 +2,7 @@
 const token =
   /--[^\n]*|\/\*|E'(?:[^'\\]|''|\\[\s\S])*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?:[a-z_]\w*)?\$|[a-z_][\w$]*|[\s\S]/gi
 
-/** Where a block comment ends. PostgreSQL nests them. */
+/** The end of a block comment. PostgreSQL nests them. */
 const endOfComment = (sql: string, from: number): number => {
   const edge = /\/\*|\*\//g
   edge.lastIndex = from
@@ -20,7 +20,7 @@ const endOfDollarQuote = (sql: string, quote: string, from: number): number => {
 }
 
 /**
- * The statements of a script, one by one, without the comments between them. Functions with a `begin atomic` body are not
+ * Splits a script into statements, without the comments between them. Functions with a `begin atomic` body are not
  * supported: quote the body instead.
  */
 export const split = (sql: string): ReadonlyArray<string> => {

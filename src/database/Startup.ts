@@ -63,7 +63,7 @@ export interface Startup {
   /** The server of the last connection. */
   readonly server: () => string | undefined
   /** Whether connections send the settings as startup options. */
-  readonly tellsSettings: () => boolean
+  readonly sendsSettings: () => boolean
 }
 
 /** `onOther` is called with the new server when a connection reaches a different server than the one before. */
@@ -117,6 +117,6 @@ export const make = (
       return undefined
     },
     server: () => server,
-    tellsSettings: () => tells
+    sendsSettings: () => tells
   }
 }

@@ -28,8 +28,8 @@ const lostNames = new Set(["42P05", "26000"])
 export interface PreparedNames {
   /** Returns the name of a statement, if it has one. */
   readonly of: (text: string) => string | undefined
-  /** Returns true if the error shows that a pooler loses names. No statement gets a name from then on. */
-  readonly gaveUpOn: (error: unknown) => boolean
+  /** Returns true if the error shows that a pooler loses names. Statements are sent without names from then on. */
+  readonly lostBy: (error: unknown) => boolean
 }
 
 /** `onLost` is called once, when a pooler turns out to lose names. */
@@ -37,7 +37,7 @@ export const preparing = (enabled: boolean, onLost: () => void): PreparedNames =
   let active = enabled
   return {
     of: (text) => (active ? names.get(text) : undefined),
-    gaveUpOn: (error) => {
+    lostBy: (error) => {
       if (!Predicate.hasProperty(error, "code") || !lostNames.has(String(error.code))) return false
       if (active) onLost()
       active = false

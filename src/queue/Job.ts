@@ -166,7 +166,7 @@ export const make = <A, I>(
 
   const enqueueOrFind = (payload: A, enqueue?: EnqueueOptions) =>
     Effect.flatMap(enqueueAll([payload], enqueue), ([answer]) =>
-      answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
+      answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer)
     )
 
   return {

@@ -4,7 +4,7 @@ import { onEvent } from "../core/LoopSchedule.js"
 import * as TokenBucket from "../core/TokenBucket.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { type Heard, Listener } from "../database/Listener.js"
+import { Listener, type ListenerEvent } from "../database/Listener.js"
 import { Wakeups } from "./Wakeups.js"
 
 // Announces that a queue has work: in this process directly, to other processes by NOTIFY on one channel with the queue
@@ -79,14 +79,14 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
 
       // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
       // does not listen: it would be woken by each of its own jobs.
-      const receive = Effect.fnUntraced(function* (messages: Mailbox.Dequeue<Heard>) {
+      const receive = Effect.fnUntraced(function* (messages: Mailbox.Dequeue<ListenerEvent>) {
         const message = yield* Mailbox.take(messages)
         const queue = message._tag === "Notified" ? message.payload : undefined
         for (const listener of listeners) listener(queue)
         yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
       })
       yield* wakeups.awaited.pipe(
-        Effect.zipRight(listener.hear(channel(schema))),
+        Effect.zipRight(listener.subscribe(channel(schema))),
         Effect.flatMap((messages) =>
           repeatLoop(
             single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: receive(messages) })

@@ -27,8 +27,8 @@ export interface OuterStatement {
 /** Runs a statement in the caller's transaction and returns its rows. Rejects, without effect, if there is no transaction. */
 export type RunStatement = (statement: OuterStatement) => Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
 
-/** Enqueues a job and calls `answer` once, when the job is durable or rejected. */
-export type Submit = (job: NewJob, answer: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => void
+/** Enqueues a job and calls `onResult` once, when the job is durable or rejected. */
+export type Submit = (job: NewJob, onResult: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => void
 
 /** Errors of `enqueueInside`. */
 export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed

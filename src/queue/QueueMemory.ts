@@ -271,7 +271,7 @@ const make = (
     Effect.clockWith((clock) => {
       const watch = watchOf(clock)
       return table.step((now) => {
-        watch.look(signsOfLife(table), steadyMillis(clock))
+        watch.record(signsOfLife(table), steadyMillis(clock))
         return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
       })
     }),

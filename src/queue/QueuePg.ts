@@ -263,7 +263,7 @@ const make = Effect.gen(function* () {
         watch.lastThorough = sentAt
       }
       const rows = yield* mapErrors(sql.unsafe<{ id: Lease; beat: string | null }>(statements.signsOfLife))
-      watch.beats.look(
+      watch.beats.record(
         rows.map(({ beat, id }) => [id, beat]),
         yield* steadyNow
       )

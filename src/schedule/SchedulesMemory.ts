@@ -56,7 +56,7 @@ const make = Effect.gen(function* () {
       return Undo.remember(() => void (histories.get(name) === history && histories.set(name, before)))
     })
 
-  const signal = (name: string) => Effect.orDie(signals.tell(topic, name))
+  const signal = (name: string) => Effect.orDie(signals.publish(topic, name))
 
   /** Returns the current row if it has not changed since it was read. */
   const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
@@ -144,7 +144,7 @@ const make = Effect.gen(function* () {
         yield* put({ ...row, enabled: false, lastError: reason, revision: row.revision + 1 })
         return true
       }),
-    onChange: (listener) => signals.hear(topic, () => listener())
+    onChange: (listener) => signals.subscribe(topic, () => listener())
   })
 })
 

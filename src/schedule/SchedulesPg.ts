@@ -15,7 +15,7 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = ScheduleSql.make(database)
 
-  const signal = (name: string) => signals.tell(topic, name)
+  const signal = (name: string) => signals.publish(topic, name)
 
   const found = (name: string, row: Option.Option<Stored.ScheduleRow>) =>
     Option.match(row, {
@@ -127,7 +127,7 @@ const make = Effect.gen(function* () {
       ),
     disableBroken: (read, reason) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => statements.disableBroken(read, reason, now)),
-    onChange: (listener) => signals.hear(topic, () => listener())
+    onChange: (listener) => signals.subscribe(topic, () => listener())
   })
 })
 

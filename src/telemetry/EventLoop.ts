@@ -33,10 +33,10 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
       )
       const watch = Effect.sync(() => {
         const own = new Histogram()
-        passOn(monitor, watchers)
+        copyTo(monitor, watchers)
         watchers.push(own)
         return Effect.sync(() => {
-          passOn(monitor, watchers)
+          copyTo(monitor, watchers)
           const delays = { p99: (own.quantile(0.99) ?? 0) / 1000, max: own.max / 1000 }
           own.clear()
           return delays
@@ -88,7 +88,7 @@ const unseen = (monitor: Monitor, now: number): number => {
  * Copies the readings to all watchers: the monitor has one buffer, and a read by one watcher must not hide data from
  * another.
  */
-const passOn = (monitor: Monitor, watchers: ReadonlyArray<Histogram>) => {
+const copyTo = (monitor: Monitor, watchers: ReadonlyArray<Histogram>) => {
   const { histogram } = monitor
   const now = performance.now()
   const missing = unseen(monitor, now)

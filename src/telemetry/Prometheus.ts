@@ -95,8 +95,8 @@ const sampleNames = (name: string, type: string) =>
   type === "histogram" ? [name, `${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
 
 /**
- * Renders metrics that the program records with Effect's `Metric`, so that handlers need no second registry. Prometheus rejects the
- * whole page if a family or series appears twice, so later duplicates are left out and named in a comment.
+ * Renders metrics that the program records with Effect's `Metric`, so that handlers need no second registry. Prometheus
+ * rejects the whole page if a family or series appears twice, so later duplicates are left out and named in a comment.
  */
 export const renderEffectMetrics = (
   pairs: ReadonlyArray<MetricPair.MetricPair.Untyped>,

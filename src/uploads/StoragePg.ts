@@ -50,7 +50,7 @@ const make = Effect.gen(function* () {
       () => new UploadNotFound({ id })
     )
 
-  /** Holds no connection between two reads, so a slow client blocks no one else. */
+  /** Holds no connection between two reads, so a slow client does not block others. */
   const contentOf = (row: UploadRow) => (range?: ByteRange) => {
     const { first, last } = range ?? { first: 0, last: row.size_bytes - 1 }
     const lastChunk = Math.floor(last / row.chunk_bytes)

@@ -6,7 +6,7 @@ import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
 import { begunAt, CurrentRun, type Run } from "./Run.js"
 
-// The contract of @effect/workflow on Nightshift's journal. What a workflow calls while it runs goes through its `Run`.
+// Implements the engine of @effect/workflow on Nightshift's journal. Calls of a running workflow go through its `Run`.
 
 /** Set inside an activity, where a clock cannot suspend without repeating the activity. */
 class InsideActivity extends Context.Reference<InsideActivity>()("nightshift/workflow/InsideActivity", {
@@ -20,7 +20,9 @@ const complete = (exit: Exit.Exit<unknown, unknown> | undefined) =>
 const clockName = "DurableClock/"
 
 const currentRun: Effect.Effect<Run, never, never> = Effect.flatMap(Effect.serviceOption(CurrentRun), (run) =>
-  Option.isSome(run) ? Effect.succeed(run.value) : Effect.dieMessage("This runs only inside a workflow of Nightshift.")
+  Option.isSome(run)
+    ? Effect.succeed(run.value)
+    : Effect.dieMessage("This call is only possible inside a Nightshift workflow.")
 )
 
 /** How long the code of a short durable sleep would sleep. */
@@ -56,7 +58,7 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
       Effect.provideService(WorkflowInstance, WorkflowInstance.initial(instance.workflow, instance.executionId)),
       Effect.provideService(InsideActivity, true)
     )
-    // An activity that was interrupted has no result: it runs again.
+    // An interrupted activity has no result and runs again.
     if (result._tag === "Suspended" || Exit.isInterrupted(result.exit)) return result
     return complete(yield* run.conclude({ name, kind: "run", attempt, startedAt }, ExitJson.encode(result.exit)))
   })
@@ -64,7 +66,7 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
 /** How executions of a workflow are stored as jobs. */
 export type KindOf = (workflow: Workflow.Any) => JobKind<unknown>
 
-/** Makes the engine. Register and run are the pod's part: see `NightshiftWorkflow`. */
+/** Makes the engine. `NightshiftWorkflow` registers and runs workflows. */
 export const make = (
   workflows: typeof Workflows.Service,
   kindOf: KindOf,
@@ -149,7 +151,7 @@ export const make = (
     deferredResult: (deferred) =>
       Effect.gen(function* () {
         const run = yield* currentRun
-        // An activity that waits runs again from its start, so nothing is gained by waiting in this process.
+        // An activity that waits runs again from its start, so waiting in this process saves nothing.
         const isInside = yield* InsideActivity
         const isClock = run.clocks.has(run.nameOf(deferred.name))
         return yield* isClock ? run.clock(deferred.name, 0, isInside) : run.signal(deferred.name, isInside)

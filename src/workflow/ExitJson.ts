@@ -9,7 +9,7 @@ const ExitOfJson = Schema.Exit({ success: Schema.Unknown, failure: Schema.Unknow
 /** Encodes an exit whose value and error are JSON. */
 export const encode = Schema.encodeSync(ExitOfJson)
 
-/** Decodes an exit. Any other JSON is a success: a signal from a door that does not know exits. */
+/** Decodes an exit. Any other JSON is a success: the value of a signal sent by the API or the command line. */
 export const decode = (json: unknown): Exit.Exit<unknown, unknown> =>
   Either.getOrElse(Schema.decodeUnknownEither(ExitOfJson)(json), () => Exit.succeed(json))
 
@@ -23,11 +23,11 @@ const schemaOf = (workflow: Workflow.Any) =>
     defect: Schema.Defect
   })
 
-/** Encodes the exit of a workflow. Dies if it does not fit its schemas. */
+/** Encodes the exit of a workflow. Dies if it does not match its schemas. */
 export const encodeOf = (workflow: Workflow.Any, exit: Exit.Exit<unknown, unknown>) =>
   Effect.orDie(Schema.encode(schemaOf(workflow))(exit))
 
-/** Decodes the exit of a workflow. A missing value is undefined, or null if the schema wants that. */
+/** Decodes the exit of a workflow. A missing value is undefined, or null if the schema requires it. */
 export const decodeOf = (workflow: Workflow.Any, json: unknown): Effect.Effect<Exit.Exit<unknown, unknown>> => {
   const decoder = ParseResult.decodeUnknown(schemaOf(workflow))
   return Effect.orDie(Effect.orElse(decoder(json), () => decoder({ value: null, ...(json as object) })))

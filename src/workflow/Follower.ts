@@ -3,9 +3,9 @@ import type { Difference } from "../queue/workflow/ChangedCode.js"
 import type { Step, StepKind } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
 
-// Notices code that does not follow its journal. Effect's fibers give no order of requests, so the rule is by name: before
-// the code starts something that is not recorded, and before it ends, it must have requested every recorded step. Fibers
-// that are about to request one get some turns of the event loop to do so.
+// Detects code that does not follow its journal. The requests of Effect's fibers have no fixed order, so the rule is by
+// name: before the code starts a step that is not recorded, and before it ends, it must have requested every recorded
+// step. Fibers that are about to request one get a few turns of the event loop to do so.
 
 /** Turns of the event loop without a request after which the code counts as stopped. */
 const quietTurns = 3
@@ -34,7 +34,7 @@ const isInside = (step: Recorded, activity: Recorded) =>
 
 /** Compares what the code requests with what is recorded. */
 export class Follower {
-  /** What the code has not followed. */
+  /** The first difference between the code and the journal. */
   difference: Difference | undefined
   private recorded: ReadonlyMap<string, Recorded> = new Map()
   private reopened: ReadonlyMap<string, number> = new Map()
@@ -70,7 +70,7 @@ export class Follower {
     })
   }
 
-  /** Whether the code may start this step, which is not recorded: it has requested everything that is. */
+  /** Whether the code may start this step, which is not recorded: it must have requested all recorded ones. */
   follows(name: string | undefined): Effect.Effect<boolean> {
     return Effect.gen(this, function* () {
       let seen = this.requests
@@ -90,7 +90,7 @@ export class Follower {
     const unseen = [...this.recorded.values()].filter(({ name }) => !this.requested.has(name))
     if (unseen.length === 0) return unseen
     const passed = [...this.recorded.values()].filter(({ name }) => this.requested.has(name))
-    // A reopened step may lead the code elsewhere when it runs again.
+    // A reopened step may change the path of the code when it runs again.
     const again = [...this.reopened].filter(([name]) => this.requested.has(name)).map(([, sequence]) => sequence)
     const isExcused = (step: Recorded) =>
       again.some((sequence) => sequence < step.sequence) ||

@@ -15,7 +15,7 @@ import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
 import { CurrentRun, Run, type Undo } from "./Run.js"
 
-/** How the executions of a workflow are stored and run. */
+/** Job options of the workflows' executions. */
 export type Options = Pick<
   KindOptions<never, never>,
   "queue" | "priority" | "version" | "upcasters" | "timeout" | "maxAttempts" | "backoff"
@@ -37,7 +37,7 @@ interface Registered {
   readonly runs: Set<Effect.Effect<unknown>>
 }
 
-/** Runs an effect in a fiber of its own. If the run must stop, it is marked as suspended before it is interrupted. */
+/** Runs an effect in a separate fiber. If the run must stop, it is marked as suspended before it is interrupted. */
 const supervised = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   run: Run,
@@ -98,7 +98,7 @@ const runExecution = (
     )
     yield* run.healthy
     if (run.isStopping) return suspension()
-    // A defect that the workflow does not capture is no result: the queue tries again.
+    // A defect that the workflow does not capture is not a result: the queue retries the run.
     if (Exit.isFailure(ended) && !Cause.isInterruptedOnly(ended.cause)) return yield* ended
     const isOver = cancelled || run.failure !== undefined
     const isSuspended = Exit.isSuccess(ended) && ended.value._tag === "Suspended"
@@ -178,7 +178,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
     const entry: Registered = { code, runs: new Set() }
     return Effect.acquireRelease(
       Effect.sync(() => void registered.set(workflow.name, entry)),
-      // The services of the code close next: its runs are suspended, and go on in another process.
+      // The services of the code close next: its runs are suspended and continue in another process.
       () =>
         Effect.suspend(() => {
           if (registered.get(workflow.name) === entry) registered.delete(workflow.name)
@@ -194,12 +194,12 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
       Effect.gen(function* () {
         if (execution === undefined) {
           return Outcome.dead(
-            `"${workflow.name}" is a workflow, and this job is no execution: use its execute, not enqueue.`
+            `"${workflow.name}" is a workflow, but this job was stored with enqueue. Use execute() of the workflow.`
           )
         }
         const entry = registered.get(workflow.name)
         if (entry === undefined) {
-          yield* Effect.logWarning(`Workflow "${workflow.name}" has no code in this process: provide its toLayer(...).`)
+          yield* Effect.logWarning(`workflow "${workflow.name}" has no code in this process: provide its toLayer(...)`)
           return Outcome.snooze("1 second")
         }
         const service = yield* Workflows
@@ -219,7 +219,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
 export interface RetryOptions {
   /** Attempts after the first. */
   readonly times: number
-  /** The wait before the next attempt. It is durable: it takes no slot and survives a restart. */
+  /** Delay before the next attempt. It is durable: it takes no slot and survives a restart. */
   readonly delay: DurationInput | ((attempt: number) => DurationInput)
 }
 

@@ -11,12 +11,12 @@ import { Follower } from "./Follower.js"
 /** A sleep of at most this many milliseconds keeps its slot. */
 export const holdFor = 100
 
-/** How often a run that waits beside a running activity looks whether a signal has come. */
-const lookEvery = "1 second"
+/** Poll interval for signals while an activity of the run is still running. */
+const pollInterval = "1 second"
 
 const patience = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
 
-/** The step that this fiber got last: a compensation that is registered next belongs to it. */
+/** The last step of this fiber: a compensation that is registered next belongs to it. */
 const lastStep = FiberRef.unsafeMake<string | undefined>(undefined)
 
 type Finalizer = Scope.Scope.Finalizer
@@ -32,25 +32,25 @@ type NewRecord = Pick<NewStep, "name" | "kind" | "outcome" | "exit"> & {
   readonly startedAt?: number
 }
 
-/** One run of an execution: its journal, and what it waits for. */
+/** One run of an execution: its journal and its waits. */
 export class Run {
-  /** Counts wake-ups as of the last read. A suspension states it. */
+  /** Wake-up count as of the last read. A suspension compares it. */
   woken: number
-  /** What the code waits for now. */
+  /** The open waits of the code. */
   readonly open = new Map<string, Wait>()
   /** The instants at which durable clocks end, by name. */
   readonly clocks = new Map<string, number>()
   readonly undos: Array<Undo> = []
-  /** The process ends, the lease is lost or the code is removed: nothing more is started or written. */
+  /** The process is stopping, the lease is lost or the code was removed: nothing more is started or written. */
   isStopping = false
-  /** A failure that is not the code's. */
+  /** A failure outside the workflow's code. */
   fault: { readonly error: unknown } | undefined
   /** The step that is being undone. */
   undoing: string | undefined
   readonly follower = new Follower()
 
   private readonly steps = new Map<string, Step | NewStep>()
-  /** The last attempt of each step that a retry of the execution reopened: later ones count from it. */
+  /** The last attempt of each reopened step: later attempts are counted from it. */
   private readonly reopened = new Map<string, Pick<Step, "attempt" | "sequence">>()
   private waits: Journal["waits"] = []
   private isLoaded = false
@@ -71,7 +71,7 @@ export class Run {
     return this.step(ExitJson.failureStep, 1)?.exit
   }
 
-  /** Whether the code may start something. The code of a cancelled or failed execution is only replayed. */
+  /** Whether the code may start a step. The code of a cancelled or failed execution is only replayed. */
   private get mayStart(): boolean {
     if (this.isStopping || this.fault !== undefined || this.follower.difference !== undefined) return false
     return this.undoing !== undefined || !(this.execution.cancelled || this.failure !== undefined)
@@ -86,7 +86,7 @@ export class Run {
   /** Fails with the fault, if there is one. */
   readonly healthy = Effect.suspend(() => (this.fault === undefined ? Effect.void : Effect.fail(this.fault.error)))
 
-  /** Runs a statement, again while the database is away. Undefined: the run must stop. */
+  /** Runs a statement, and retries it while the database is unavailable. Undefined: the run must stop. */
   attempt<A, E extends { readonly _tag: string }>(
     statement: Effect.Effect<A, E | LeaseLost>
   ): Effect.Effect<A | undefined> {
@@ -118,7 +118,7 @@ export class Run {
     } else this.steps.set(keyOf(step.name, step.attempt), step)
   }
 
-  /** Attempts of a step that do not count any more. */
+  /** Number of attempts of a step before it was reopened, which no longer count. */
   private attemptsBefore(name: string): number {
     return this.reopened.get(name)?.attempt ?? 0
   }
@@ -134,8 +134,8 @@ export class Run {
   }
 
   /**
-   * The attempt that a call of an activity is. A call after a failure is the next attempt, also if the caller does not
-   * count: `Effect.retry` works.
+   * The attempt number of a call of an activity. A call after a failure is the next attempt even if the caller does not
+   * count attempts, so `Effect.retry` works.
    */
   attemptOf(name: string, attempt: number): number {
     return Math.max(attempt, (this.failures.get(name) ?? 0) + 1)
@@ -147,14 +147,14 @@ export class Run {
     return step === undefined ? Effect.succeed(undefined) : this.give(step)
   }
 
-  /** What a step that the code requests does: it has a recorded exit, starts, or suspends the execution. */
+  /** Requests a step: returns its recorded exit, `start` to run it, or undefined to suspend the execution. */
   request(name: string, kind: StepKind, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | "start" | undefined> {
     return Effect.gen(this, function* () {
       const isUndo = this.undoing !== undefined
       if (!isUndo) yield* this.follower.request(name, kind)
       const before = yield* this.recorded(name, attempt)
       if (before !== undefined) return this.follower.difference === undefined ? before : undefined
-      // Also if nothing may start: a fiber that is about to register a compensation must not be interrupted before.
+      // Even if nothing may start: a fiber that is about to register a compensation must not be interrupted first.
       const follows = this.isStopping || isUndo || (yield* this.follower.follows(name))
       return follows && this.mayStart ? "start" : undefined
     })
@@ -168,7 +168,7 @@ export class Run {
     return Effect.as(FiberRef.set(lastStep, step.name), ExitJson.decode(step.exit))
   }
 
-  /** Records a step and returns what is stored. Undefined: the run must stop. */
+  /** Records a step and returns the stored exit. Undefined: the run must stop. */
   record(given: NewRecord): Effect.Effect<Exit.Exit<unknown, unknown> | undefined, InvalidStep> {
     return Effect.gen(this, function* () {
       if (this.fault !== undefined) return undefined
@@ -189,7 +189,7 @@ export class Run {
     })
   }
 
-  /** Records the exit of a wait or an activity. An exit that cannot be stored is replaced by a defect that says so. */
+  /** Records the exit of a wait or an activity. An exit that cannot be stored is replaced by a defect with the reason. */
   conclude(
     given: Omit<NewRecord, "outcome" | "exit">,
     json: unknown
@@ -220,7 +220,7 @@ export class Run {
     )
   }
 
-  /** Lets other fibers start what they are about to start. */
+  /** Lets other fibers start their activities first. */
   private readonly isBusy = Effect.map(Effect.repeatN(Effect.yieldNow(), 2), () => this.running > 0)
 
   /** The exit of a durable clock, or undefined to suspend. While an activity runs, the clock runs in this process. */
@@ -246,7 +246,7 @@ export class Run {
     })
   }
 
-  /** The exit of a deferred, or undefined to suspend. While an activity runs, looks again and again. */
+  /** The exit of a deferred, or undefined to suspend. Polls while an activity runs. */
   signal(signal: string, isInside: boolean): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(signal)
@@ -265,7 +265,7 @@ export class Run {
           return yield* this.conclude({ name, kind: "signal", startedAt: yield* begunAt(given) }, given.exit)
         this.open.set(`signal ${signal}`, { kind: "signal", name: signal })
         if (isInside || !(yield* this.isBusy)) return undefined
-        yield* Effect.race(Effect.sleep(lookEvery), this.idle.await)
+        yield* Effect.race(Effect.sleep(pollInterval), this.idle.await)
         const own = yield* this.recorded(name)
         if (own !== undefined) return own
         yield* this.load
@@ -274,7 +274,7 @@ export class Run {
     })
   }
 
-  /** Completes a deferred of this execution from inside. An interruption is no result. */
+  /** Completes a deferred of this execution from inside. An interruption is not a result. */
   complete(signal: string, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> {
     if (Exit.isInterrupted(exit) || this.isStopping) return Effect.void
     const wake = Effect.suspend(() =>
@@ -283,7 +283,7 @@ export class Run {
     return Effect.zipRight(this.conclude({ name: this.nameOf(signal), kind: "signal" }, ExitJson.encode(exit)), wake)
   }
 
-  /** The wait for the children of a step, if they were started before this run. */
+  /** The wait for the children of a step that were started before this run. */
   children(name: string): Journal["waits"][number] | undefined {
     return this.waits.find((wait) => wait.kind === "children" && wait.name === name)
   }
@@ -319,5 +319,5 @@ export const begunAt = (wait: Journal["waits"][number] | undefined): Effect.Effe
 
 const keyOf = (name: string, attempt: number) => `${attempt} ${name}`
 
-/** The run in which code calls the engine. */
+/** The run whose code calls the engine. */
 export class CurrentRun extends Context.Tag("nightshift/workflow/CurrentRun")<CurrentRun, Run>() {}

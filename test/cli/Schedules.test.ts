@@ -14,7 +14,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = SchedulesPg.layer.pipe(
   Layer.provide(Signals.layer),
-  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Listener.layerPolling),
   Layer.provideMerge(TestDatabase.layer)
 )
 

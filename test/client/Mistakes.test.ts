@@ -22,10 +22,10 @@ describe("a mistake in a call is reported by it", () => {
   it("what is enqueued is not a job", async () => {
     await using shift = await testShift({ handlers: [handler] })
     expect(await refused(() => shift.enqueue(undefined as never, {} as never))).toMatch(
-      /needs a job, as job\(…\) returns it, not undefined/
+      /must be a job that job\(…\) returned, got undefined/
     )
-    expect(await refused(() => shift.enqueue("add" as never, {} as never))).toContain('not "add"')
-    expect(await refused(() => shift.enqueueMany("add" as never, []))).toContain('not "add"')
+    expect(await refused(() => shift.enqueue("add" as never, {} as never))).toContain('got "add"')
+    expect(await refused(() => shift.enqueueMany("add" as never, []))).toContain('got "add"')
   })
 
   it("a payload is circular", async () => {

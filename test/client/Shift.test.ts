@@ -179,11 +179,11 @@ describe("a promise rejects for", () => {
     return error
   }
 
-  it("a payload that does not fit, with every issue", async () => {
+  it("an invalid payload, with every issue", async () => {
     const error = plain(await rejection(shift.enqueue(sendReceipt, { orderId: "A", email: "nowhere" })))
     expect(error).toBeInstanceOf(InvalidPayloadError)
     expect(error).toMatchObject({ kind: "send_receipt", index: 0, issues: [{ path: ["email"] }] })
-    expect(error.message).toMatch(/^The payload does not fit the job "send_receipt": payload\.email: .+\.$/)
+    expect(error.message).toMatch(/^The payload of job "send_receipt" is invalid: payload\.email: .+\.$/)
   })
 
   it("a Date when the validator does not accept its JSON form, with the fix", async () => {

@@ -136,7 +136,7 @@ export const transactionCases = (makers: Makers) => {
     it("is refused when the database itself is passed instead", async () => {
       const outside = shift.enqueue(ship, { order: "nowhere" }, { tx: library.outside() as Transaction })
       await expect(outside).rejects.toBeInstanceOf(TransactionError)
-      await expect(outside).rejects.toThrow(/not in a transaction: give the /)
+      await expect(outside).rejects.toThrow(/not in a transaction\. Pass the /)
     })
 
     it("stores nothing when an enqueue was not awaited before the rollback", async () => {

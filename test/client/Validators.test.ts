@@ -156,7 +156,7 @@ describe("the types of a signal", () => {
     expectTypeOf(approved.start).toBeFunction()
   })
 
-  it("let the step fail if the value does not fit, and keep the first value", async () => {
+  it("let the step fail if the value is invalid, and keep the first value", async () => {
     const approval = workflow("approval", { payload: z.object({}) }, async (_, step) => {
       const { by } = await step.waitFor("approval", { schema: z.object({ by: z.string() }) })
       return by
@@ -167,7 +167,9 @@ describe("the types of a signal", () => {
     await tested.settle()
     expect(await approval.signal("1", "approval", { by: 7 }, options)).toBe("completed")
     expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("repeated")
-    await expect(approval.result("1", options)).rejects.toThrow(/The signal "approval" does not fit: value\.by: /)
+    await expect(approval.result("1", options)).rejects.toThrow(
+      /The value of the signal "approval" is invalid: value\.by: /
+    )
   })
 })
 

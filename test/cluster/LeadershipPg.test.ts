@@ -83,7 +83,7 @@ describe("a leader's transaction", () => {
       yield* SteppableClock.advance("15 seconds")
       yield* leadership.campaign(rival, lease)
       const deed = Effect.zipRight(sql`insert into deed values (1)`, leadership.assertTerm(term))
-      expect(yield* Effect.flip(transaction(deed))).toMatchObject({ _tag: "TermOver", term })
+      expect(yield* Effect.flip(transaction(deed))).toMatchObject({ _tag: "TermEnded", term })
       expect(yield* sql`select * from deed`).toEqual([])
     }).pipe(Effect.provide(layer))
   )

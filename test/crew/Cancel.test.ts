@@ -103,7 +103,7 @@ describe("cancelling a running job", () => {
       yield* TestCluster.hire({ handlers: [tidyHandler(() => {})] })
       const id = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
-      for (const said of [id, "", "no id", "'; drop table job"]) yield* signals.tell(cancelTopic, said)
+      for (const said of [id, "", "no id", "'; drop table job"]) yield* signals.publish(cancelTopic, said)
       yield* StepClock.advance("11 seconds")
       expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: undefined })
     }).pipe(Effect.provide(TestCluster.layer))

@@ -126,8 +126,8 @@ describe("a pod that receives no notifications", () => {
   it.scopedLive("follows changes within a few ticks", () =>
     Effect.gen(function* () {
       const queues = yield* Queues
-      yield* TestCluster.hire({ deaf: true })
-      const other = yield* TestCluster.hire({ deaf: true })
+      yield* TestCluster.hire({ pollingOnly: true })
+      const other = yield* TestCluster.hire({ pollingOnly: true })
       yield* StepClock.advance("7 seconds")
       expect(yield* TestCluster.slots()).toEqual([5, 5])
       yield* queues.change("default", { paused: true })

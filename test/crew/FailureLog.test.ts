@@ -73,7 +73,7 @@ describe("the log", () => {
       expect(lines).toHaveLength(2)
       expect(lines[0]).toMatch(/^ERROR mail 1: a job is dead \(undecodable\): /)
       expect(lines[1]).toBe(
-        'WARN fax 1: returned a job to the queue: this pod has no handler for the kind "fax". Another pod has to run it.'
+        'WARN fax 1: returned a job to the queue for another pod: this pod has no handler for the kind "fax"'
       )
     })
   )

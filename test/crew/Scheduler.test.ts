@@ -68,7 +68,7 @@ everywhere("a schedule that is due", (story) => {
       yield* elected
       yield* create()
       const over = yield* Effect.flip(passAt("2030-01-01T03:00:00Z", Story.nobodysTerm))
-      expect(over).toMatchObject({ _tag: "TermOver" })
+      expect(over).toMatchObject({ _tag: "TermEnded" })
       expect(yield* jobs).toEqual([])
       expect(yield* get()).toMatchObject({ nextFireAt: Date.parse("2030-01-01T03:00Z"), lastFireAt: undefined })
     })

@@ -59,7 +59,7 @@ const emptied = Layer.effectDiscard(
 const postgres = Layer.mergeAll(kinds, SchedulesPg.layer, LeadershipPg.layer).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provideMerge(Layer.mergeAll(Metrics.layer, config)),
-  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Listener.layerPolling),
   Layer.provide(emptied),
   Layer.provideMerge(SteppableClock.layer)
 )

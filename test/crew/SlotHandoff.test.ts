@@ -30,11 +30,11 @@ const handoff = (idle: number) =>
     const localQueue = new LocalQueue()
     for (let slot = 0; slot < idle; slot += 1) yield* Effect.forkScoped(localQueue.somethingToDo(() => {}))
     yield* Effect.yieldNow()
-    const state = { caughtUp: true, mayTake: true, looks: 0 }
+    const state = { caughtUp: true, mayTake: true, checks: 0 }
     const claimer = {
       wake: () => {},
-      look: () => {
-        state.looks += 1
+      checkRoom: () => {
+        state.checks += 1
       },
       isCaughtUp: () => state.caughtUp,
       stop: Effect.void
@@ -73,7 +73,7 @@ describe("slots that wait for a job", () => {
     Effect.gen(function* () {
       const { reserve, localQueue, state } = yield* handoff(1)
       reserve(1)?.release(1)
-      expect([localQueue.idleSlots, state.looks]).toEqual([1, 1])
+      expect([localQueue.idleSlots, state.checks]).toEqual([1, 1])
     }).pipe(Effect.provide(house))
   )
 

@@ -88,7 +88,7 @@ export interface CampOptions {
   readonly handlers?: ReadonlyArray<Handler<never>>
   readonly slots?: number
   /** Whether the pod receives no notifications, as behind a pooler. */
-  readonly deaf?: boolean
+  readonly pollingOnly?: boolean
   readonly config?: Partial<typeof ClusterConfig.Service>
   /** Overrides this pod's view of the settings. */
   readonly settings?: (queues: typeof Queues.Service) => Partial<typeof Queues.Service>
@@ -149,8 +149,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Queues, { ...queues, ...options.settings?.(queues) }, line),
       RateLimitsMemory.layer
     )
-    const deaf = { tell: () => Effect.void, hear: () => Effect.void, connected: Effect.succeed(false) }
-    const signals = Layer.succeed(Signals, options.deaf === true ? deaf : Context.get(context, Signals))
+    const pollingOnly = { publish: () => Effect.void, subscribe: () => Effect.void, connected: Effect.succeed(false) }
+    const signals = Layer.succeed(Signals, options.pollingOnly === true ? pollingOnly : Context.get(context, Signals))
     const configs = Layer.mergeAll(
       Layer.succeed(CrewConfig, {
         queues: [],

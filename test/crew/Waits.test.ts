@@ -77,7 +77,7 @@ describe("a handler that requests an impossible wait", () => {
 
 const house = Layer.merge(Finalizer.layer, QueuePg.layer).pipe(
   Layer.provideMerge(QueuePg.layer),
-  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Listener.layerPolling),
   Layer.provideMerge(TestDatabase.layer),
   Layer.provide(Metrics.layer)
 )

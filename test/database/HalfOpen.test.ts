@@ -66,10 +66,10 @@ describe.concurrent("connections that a middlebox dropped silently", () => {
       const proxy = yield* LosingProxy.stalling(yield* TestDatabase.migrated)
       yield* Effect.gen(function* () {
         const database = yield* Database
-        const { direct, hurry, ping, poolUse, transaction, sql } = database
+        const { direct, beginShutdown, ping, poolUse, transaction, sql } = database
         yield* warm(database)
         const working = yield* Deferred.make<void>()
-        yield* hurry(Deferred.await(working))
+        yield* beginShutdown(Deferred.await(working))
         yield* proxy.stall({ new: true })
         const refused = { _tag: "DatabaseUnavailable", processEnds: true }
         const waiting = yield* Effect.fork(

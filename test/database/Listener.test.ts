@@ -5,19 +5,21 @@ import * as Listener from "../../src/database/Listener.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = Layer.provideMerge(Listener.layer, TestDatabase.layerEmpty)
-const { Notified } = Listener.Heard
+const { Notified } = Listener.ListenerEvent
 
 const notify = (client: pg.Client, channel: string, payload: string) =>
   Effect.promise(() => client.query("select pg_notify($1, $2)", [channel, payload]))
 
-const untilTag = (heard: Queue.Dequeue<Listener.Heard>, tag: Listener.Heard["_tag"]) =>
-  Effect.repeat(Queue.take(heard), { until: ({ _tag }) => _tag === tag })
+const untilTag = (received: Queue.Dequeue<Listener.ListenerEvent>, tag: Listener.ListenerEvent["_tag"]) =>
+  Effect.repeat(Queue.take(received), { until: ({ _tag }) => _tag === tag })
 
 /** Subscribes to a channel; returns once no notification can be missed. */
-const hear = (channel: string): Effect.Effect<Queue.Dequeue<Listener.Heard>, never, Listener.Listener | Scope.Scope> =>
+const subscribe = (
+  channel: string
+): Effect.Effect<Queue.Dequeue<Listener.ListenerEvent>, never, Listener.Listener | Scope.Scope> =>
   Listener.Listener.pipe(
-    Effect.flatMap((listener) => listener.hear(channel)),
-    Effect.tap((heard) => untilTag(heard, "Resumed"))
+    Effect.flatMap((listener) => listener.subscribe(channel)),
+    Effect.tap((received) => untilTag(received, "Resumed"))
   )
 
 const killListener = (client: pg.Client) =>
@@ -32,7 +34,11 @@ describe("Listener", () => {
     "delivers notifications to every listener of the channel, including empty payloads, and to no other",
     () =>
       Effect.gen(function* () {
-        const [first, second, other] = [yield* hear("jobs"), yield* hear("jobs"), yield* hear("else where")]
+        const [first, second, other] = [
+          yield* subscribe("jobs"),
+          yield* subscribe("jobs"),
+          yield* subscribe("else where")
+        ]
         const client = yield* TestDatabase.connection
         yield* notify(client, "jobs", "mail")
         yield* notify(client, "jobs", "")
@@ -48,8 +54,8 @@ describe("Listener", () => {
 
   it.scopedLive("continues for one listener when another of the channel has left", () =>
     Effect.gen(function* () {
-      const staying = yield* hear("jobs")
-      yield* Effect.scoped(hear("jobs"))
+      const staying = yield* subscribe("jobs")
+      yield* Effect.scoped(subscribe("jobs"))
       const client = yield* TestDatabase.connection
       yield* notify(client, "jobs", "still here")
       expect(yield* untilTag(staying, "Notified")).toEqual(Notified({ payload: "still here" }))
@@ -60,7 +66,7 @@ describe("Listener", () => {
     "reconnects after its backend is killed, and tells every listener that notifications may be missing",
     () =>
       Effect.gen(function* () {
-        const [jobs, others] = [yield* hear("jobs"), yield* hear("others")]
+        const [jobs, others] = [yield* subscribe("jobs"), yield* subscribe("others")]
         const client = yield* TestDatabase.connection
         yield* killListener(client)
         yield* untilTag(jobs, "Resumed")
@@ -74,7 +80,7 @@ describe("Listener", () => {
     "replaces its connection after DATABASE_MAX_LIFETIME, because the address may lead to another server",
     () =>
       Effect.gen(function* () {
-        const jobs = yield* hear("jobs")
+        const jobs = yield* subscribe("jobs")
         const client = yield* TestDatabase.connection
         const backend = Effect.promise(async () => {
           const { rows } = await client.query(

@@ -118,7 +118,7 @@ describe("Migrations", () => {
       const older = yield* release({ "0001_lamp.sql": one }, "0.1.0")
       const failure = yield* Effect.flip(older.migrate)
       expect(failure.message).toBe(
-        "The database holds migration 0002_shade, which needs nightshift 0.2.0 or later; this is nightshift 0.1.0. Upgrade this process."
+        "The database has migration 0002_shade, which needs nightshift 0.2.0 or later; this is nightshift 0.1.0. Upgrade this process."
       )
     }).pipe(onEmpty)
   )

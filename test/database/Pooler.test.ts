@@ -108,7 +108,7 @@ describe("behind a pooler in transaction mode without prepared statements", () =
       const direct = yield* TestDatabase.empty
       const pooled = yield* PoolingProxy.open(direct)
       const arrive = (entries: Record<string, string>) =>
-        Listener.arrive.pipe(
+        Listener.canReceive.pipe(
           Effect.provide(DatabaseUrl.layerOf(pooled)),
           Effect.provide(Layer.provide(DatabaseConfig.layer, settings(entries)))
         )

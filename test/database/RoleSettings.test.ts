@@ -37,7 +37,7 @@ const oddDatabase = Effect.gen(function* () {
 
 const on = (url: Redacted.Redacted) =>
   QueuePg.layer.pipe(
-    Layer.provide(Listener.layerDeaf),
+    Layer.provide(Listener.layerPolling),
     Layer.provideMerge(Database.layer),
     Layer.provide(DatabaseUrl.layerOf(url)),
     Layer.provide(DatabaseConfig.layer)

@@ -5,14 +5,14 @@ import * as Listener from "../../src/database/Listener.js"
 import { Signals } from "../../src/database/Signals.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-type Heard = Queue.Dequeue<string | undefined>
+type Received = Queue.Dequeue<string | undefined>
 
 /** Collects the signals of a topic from now on. */
-const hear = (signals: typeof Signals.Service, topic: string): Effect.Effect<Heard, never, Scope.Scope> =>
+const subscribe = (signals: typeof Signals.Service, topic: string): Effect.Effect<Received, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const heard = yield* Queue.unbounded<string | undefined>()
-    yield* signals.hear(topic, (subject) => Queue.unsafeOffer(heard, subject))
-    return heard
+    const received = yield* Queue.unbounded<string | undefined>()
+    yield* signals.subscribe(topic, (subject) => Queue.unsafeOffer(received, subject))
+    return received
   })
 
 /** Signals of another process: with its own listener on the same database. */
@@ -21,7 +21,8 @@ const another = Effect.map(Layer.build(Layer.fresh(Layer.provide(Signals.layer, 
 const layer = Signals.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layerEmpty))
 
 /** Completes when this process receives notifications. */
-const listening = (heard: Heard) => Effect.repeat(Queue.take(heard), { until: (subject) => subject === undefined })
+const listening = (received: Received) =>
+  Effect.repeat(Queue.take(received), { until: (subject) => subject === undefined })
 
 describe("Signals", () => {
   it.scopedLive("reach this process at once and other processes through the database, only on their topic", () =>
@@ -29,16 +30,16 @@ describe("Signals", () => {
       const here = yield* Signals
       const there = yield* another
       const [ours, theirs, other] = [
-        yield* hear(here, "cancel"),
-        yield* hear(there, "cancel"),
-        yield* hear(there, "leader")
+        yield* subscribe(here, "cancel"),
+        yield* subscribe(there, "cancel"),
+        yield* subscribe(there, "leader")
       ]
       yield* listening(theirs)
       yield* listening(other)
-      yield* here.tell("cancel", "a job: id")
+      yield* here.publish("cancel", "a job: id")
       expect(yield* Queue.takeAll(ours)).toContain("a job: id")
       expect(yield* Queue.take(theirs)).toBe("a job: id")
-      yield* here.tell("leader", "")
+      yield* here.publish("leader", "")
       expect(yield* Queue.take(other)).toBe("")
       expect(yield* Queue.size(theirs)).toBe(0)
     }).pipe(Effect.provide(layer))
@@ -48,12 +49,12 @@ describe("Signals", () => {
     Effect.gen(function* () {
       const here = yield* Signals
       const { transaction } = yield* Database
-      const ours = yield* hear(here, "cancel")
+      const ours = yield* subscribe(here, "cancel")
       yield* listening(ours)
-      yield* Effect.flip(transaction(Effect.zipRight(here.tell("cancel", "undone"), Effect.fail("no"))))
+      yield* Effect.flip(transaction(Effect.zipRight(here.publish("cancel", "undone"), Effect.fail("no"))))
       yield* transaction(
         Effect.zipRight(
-          here.tell("cancel", "done"),
+          here.publish("cancel", "done"),
           Effect.tap(Queue.size(ours), (size) => Effect.sync(() => expect(size).toBe(0)))
         )
       )
@@ -64,13 +65,13 @@ describe("Signals", () => {
   it.scopedLive("reach this process even when no listener can connect", () =>
     Effect.gen(function* () {
       const here = yield* Signals
-      const ours = yield* hear(here, "cancel")
+      const ours = yield* subscribe(here, "cancel")
       expect(yield* here.connected).toBe(false)
-      yield* here.tell("cancel", "x")
+      yield* here.publish("cancel", "x")
       expect(yield* Queue.takeAll(ours)).toContain("x")
     }).pipe(
       Effect.provide(
-        Signals.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layerEmpty), Layer.fresh)
+        Signals.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provide(TestDatabase.layerEmpty), Layer.fresh)
       )
     )
   )
@@ -79,11 +80,11 @@ describe("Signals", () => {
     Effect.gen(function* () {
       const here = yield* Signals
       const calls: Array<string | undefined> = []
-      yield* Effect.scoped(here.hear("leader", (subject) => calls.push(subject)))
-      yield* here.tell("leader", "unheard")
-      yield* here.hear("leader", (subject) => calls.push(subject))
-      yield* here.tell("leader", "heard")
-      expect(calls).toEqual(["heard"])
+      yield* Effect.scoped(here.subscribe("leader", (subject) => calls.push(subject)))
+      yield* here.publish("leader", "unsubscribed")
+      yield* here.subscribe("leader", (subject) => calls.push(subject))
+      yield* here.publish("leader", "subscribed")
+      expect(calls).toEqual(["subscribed"])
     }).pipe(Effect.provide(Signals.layerLocal))
   )
 })

@@ -14,7 +14,7 @@ describe("SlewedTime", () => {
 
   it("closes a gap at a tenth of elapsed time", () => {
     const { machine, time } = at(0)
-    time.aim(100)
+    time.setOffset(100)
     expect(time.now()).toBe(machine.now)
     machine.now += 500
     expect(time.now()).toBe(machine.now + 50)
@@ -29,7 +29,7 @@ describe("SlewedTime", () => {
     const aims = [-60_000, 40, -40, 3_600_000, -3_600_000, 0, 7, -7, 90_000, -1]
     for (let turn = 0; turn < 200; turn += 1) {
       machine.now += steps[turn % steps.length] ?? 0
-      time.aim(aims[turn % aims.length] ?? 0)
+      time.setOffset(aims[turn % aims.length] ?? 0)
       const reading = time.now()
       expect(reading).toBeGreaterThanOrEqual(last)
       last = reading
@@ -38,7 +38,7 @@ describe("SlewedTime", () => {
 
   it("runs at half speed while far ahead, and reaches the reference after twice the difference", () => {
     const { machine, time } = at(0)
-    time.aim(-300_000)
+    time.setOffset(-300_000)
     const begun = time.now()
     for (let second = 0; second < 60; second += 1) {
       machine.now += 1_000
@@ -54,7 +54,7 @@ describe("SlewedTime", () => {
 
   it("steps forward at once when it is far behind", () => {
     const { machine, time } = at(0)
-    time.aim(60_000)
+    time.setOffset(60_000)
     expect(time.now()).toBe(machine.now + 60_000)
   })
 })

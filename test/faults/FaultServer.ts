@@ -27,7 +27,7 @@ export interface FaultServer {
 
 // Commits are written to the WAL before they are acknowledged, as in production. Without fsync only a crash of the
 // machine could lose them, and no case crashes the machine.
-const manner: PostgresServer.ServerManner = {
+const profile: PostgresServer.ServerProfile = {
   initialize: ["--no-data-checksums", "--no-sync"],
   settings: { fsync: "off", shared_buffers: "32MB" },
   stop: PostgresServer.throwaway.stop
@@ -53,7 +53,7 @@ export const make = (
     const cluster: PostgresServer.Cluster = {
       binaries,
       account,
-      manner: { ...manner, settings: { ...manner.settings, ...options.settings } },
+      profile: { ...profile, settings: { ...profile.settings, ...options.settings } },
       directory: scratch,
       data,
       removeWhenOrphaned: Option.some(scratch),

@@ -18,7 +18,7 @@ const bot = (slug: string, chatOrder: BotDeclaration["chatOrder"], isAsync = tru
   secrets: []
 })
 
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provide(TestDatabase.layer))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provide(TestDatabase.layer))
 
 /** Starts a process with these bots. */
 const start = (...bots: ReadonlyArray<BotDeclaration>) => Layer.build(ChatOrders.layer(bots))

@@ -249,7 +249,7 @@ export const portsPostgres = Layer.mergeAll(
   RateLimitsPg.layer,
   MeasuresPg.layer,
   AccessPg.layer
-).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 /** On a queue in memory. */
 export const layer = (config: Configs = {}) => layerOver(memory, config)

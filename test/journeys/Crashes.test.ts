@@ -11,7 +11,7 @@ import { isLong, scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("fixtures/ledger-app.mjs", import.meta.url))
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 const pod = (cwd: string, url: Redacted.Redacted) =>
   Effect.tap(

@@ -117,7 +117,7 @@ export const clusterLaws = (
             yield* advance("5 seconds")
           }
           yield* cluster.beat(living)
-          expect((yield* elsewhere(cluster.beat(observer))).companions).toEqual(new Map([["mail", 2]]))
+          expect((yield* elsewhere(cluster.beat(observer))).servingPods).toEqual(new Map([["mail", 2]]))
           expect(yield* seen).toEqual([observer.id, living.id].sort())
           expect(yield* elsewhere(cluster.pods.removeDead(within))).toEqual([silent.id])
         })
@@ -135,7 +135,7 @@ export const clusterLaws = (
         yield* cluster.beat(draining, { draining: true })
         yield* cluster.beat(two)
         const first = yield* cluster.beat(one)
-        expect(first.companions).toEqual(
+        expect(first.servingPods).toEqual(
           new Map([
             ["mail", 1],
             ["push", 2]
@@ -231,13 +231,13 @@ export const clusterLaws = (
         const current = yield* cluster.newTerm
         for (const term of [old, Term.make(2_000_000_000)]) {
           const refused = cluster.shares.assign(term, [{ queue: "mail", pod: pod.id, slots: 9 }])
-          expect(yield* Effect.flip(refused)).toMatchObject({ _tag: "TermOver", term })
+          expect(yield* Effect.flip(refused)).toMatchObject({ _tag: "TermEnded", term })
         }
         expect(yield* cluster.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 2 }])
         yield* cluster.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 3 }])
         yield* cluster.newTerm
         const late = cluster.shares.assign(current, [{ queue: "mail", pod: pod.id, slots: 4 }])
-        expect(yield* Effect.flip(late)).toMatchObject({ _tag: "TermOver", term: current })
+        expect(yield* Effect.flip(late)).toMatchObject({ _tag: "TermEnded", term: current })
         expect(yield* cluster.sharesOf(pod)).toEqual([{ queue: "mail", pod: pod.id, slots: 3 }])
       })
     )

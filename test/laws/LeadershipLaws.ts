@@ -102,7 +102,7 @@ export const leadershipLaws = (
             yield* advance("5 seconds")
           }
           expect(Option.getOrThrow(yield* tried)).toBeGreaterThan(term)
-          expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver" })
+          expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermEnded" })
         })
       )
     }
@@ -127,7 +127,7 @@ export const leadershipLaws = (
         const term = yield* win(election, other)
         expect(term).toBeGreaterThan(old)
         expect(yield* leadership.campaign(one, lease)).toEqual(Option.none())
-        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermOver", term: old })
+        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermEnded", term: old })
         yield* leadership.assertTerm(term)
       })
     )
@@ -139,14 +139,14 @@ export const leadershipLaws = (
         yield* advance("15 seconds")
         const term = yield* win(election, one)
         expect(term).toBeGreaterThan(old)
-        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermOver" })
+        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermEnded" })
       })
     )
 
     law("a term that never existed is over, too", ({ leadership }) =>
       Effect.gen(function* () {
         const term = Term.make(2_000_000_000)
-        expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermOver", term })
+        expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermEnded", term })
       })
     )
 
@@ -156,7 +156,7 @@ export const leadershipLaws = (
         const old = yield* win(election, one)
         yield* leadership.resign(one, old)
         expect(yield* leadership.leader).toEqual(Option.none())
-        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermOver" })
+        expect(yield* Effect.flip(leadership.assertTerm(old))).toMatchObject({ _tag: "TermEnded" })
         expect(yield* win(election, other)).toBeGreaterThan(old)
       })
     )

@@ -7,7 +7,7 @@ import { queueLaws } from "./QueueLaws.js"
 import { tallyLaws } from "./TallyLaws.js"
 
 const layer = QueuePg.layer.pipe(
-  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Listener.layerPolling),
   Layer.provide(TestDatabase.layer),
   Layer.provideMerge(SteppableClock.layer)
 )

@@ -23,7 +23,7 @@ const keep = (line: Line, action: Single, { id }: StoredJob) =>
   Effect.gen(function* () {
     yield* line.advance("1 second")
     const act = yield* line.newId
-    yield* line.jobAdmin.keeping(act)[action](id)
+    yield* line.jobAdmin.recordingUndo(act)[action](id)
     yield* line.advance("1 second")
     return act
   })
@@ -98,7 +98,7 @@ export const undoLaws = (law: Law): void => {
       expect(yield* Effect.flip(line.jobAdmin.undo(dead.id, act))).toMatchObject({ why: "forgotten" })
       const kept = yield* keep(line, "cancel", yield* line.search.get(dead.id))
       yield* line.advance("2 hours")
-      expect(yield* line.jobAdmin.forgetUndo(Duration.hours(1))).toBeGreaterThan(0)
+      expect(yield* line.jobAdmin.pruneUndo(Duration.hours(1))).toBeGreaterThan(0)
       expect(yield* Effect.flip(line.jobAdmin.undo(dead.id, kept))).toMatchObject({ why: "forgotten" })
     })
   )

@@ -13,7 +13,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 // the log, like an operator.
 
 const app = fileURLToPath(new URL("../journeys/fixtures/cluster-app.mjs", import.meta.url))
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 const quick = {
   NIGHTSHIFT_LEASE: "3s",

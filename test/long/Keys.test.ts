@@ -12,7 +12,7 @@ import { scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("../journeys/fixtures/ledger-app.mjs", import.meta.url))
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 const count = scale("KEYED_JOBS", 10_000)
 const keys = scale("KEYED_KEYS", 300)
 

@@ -6,7 +6,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 layer(house, { excludeTestServices: true })("callers with large payloads", (it) => {
   it.scoped(

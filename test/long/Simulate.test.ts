@@ -44,7 +44,7 @@ describe("nightshift simulate", () => {
       expect(replayed).toMatchObject({ code: 0, stderr: "" })
       expect(replayed.stdout).toMatch(/client +#1 is job 1/)
       const { stdout } = yield* Nightshift.call(["simulate", "--seed", "5", "--runs", "2", "--coverage"], { cwd })
-      expect(stdout).toMatch(/^operation +count +refused +lost +slow +disconnected +killed +unheard$/m)
+      expect(stdout).toMatch(/^operation +count +refused +lost +slow +disconnected +killed +dropped$/m)
       expect(stdout).toMatch(/^Queue\.claim +\d+ +\d+ +\d+/m)
     })
   )

@@ -58,10 +58,10 @@ describe("notifications with two servers", () => {
         yield* standby.run("select pg_reload_conf()")
         const url = `postgres://shared:secret@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/postgres`
         yield* Effect.gen(function* () {
-          const heard = yield* Effect.flatMap(Listener.Listener, (listener) => listener.hear("jobs"))
-          expect((yield* Queue.take(heard))._tag).toBe("Resumed")
+          const received = yield* Effect.flatMap(Listener.Listener, (listener) => listener.subscribe("jobs"))
+          expect((yield* Queue.take(received))._tag).toBe("Resumed")
           yield* primary.run("select pg_notify('jobs', 'mail')")
-          expect(yield* Queue.take(heard)).toEqual(Listener.Heard.Notified({ payload: "mail" }))
+          expect(yield* Queue.take(received)).toEqual(Listener.ListenerEvent.Notified({ payload: "mail" }))
         }).pipe(
           Effect.provide(Layer.provide(Listener.layer, [DatabaseUrl.layerOf(Redacted.make(url)), DatabaseConfig.layer]))
         )

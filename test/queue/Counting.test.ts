@@ -12,7 +12,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const tally = Layer.effect(Tally, Tally.make).pipe(Layer.provide(Metrics.layer))
 const house = QueuePg.layer.pipe(
-  Layer.provide(Listener.layerDeaf),
+  Layer.provide(Listener.layerPolling),
   Layer.provideMerge(TestDatabase.layer),
   Layer.provideMerge(tally)
 )

@@ -9,7 +9,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 // Many callers share an INSERT. One caller's input must never fail the others.
 
-const house = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   kind: "test",

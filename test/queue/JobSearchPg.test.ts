@@ -9,7 +9,7 @@ import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
 import type { JobSort } from "../../src/queue/search/JobSort.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf), Layer.provideMerge(TestDatabase.layer))
+const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 /** Stores many jobs of a queue with this state and due time. */
 const fill = (queue: string, count: number, stand: "pending" | "done" | "dead", due = "1 hour ago") =>

@@ -13,7 +13,7 @@ describe("Notifier", () => {
       Logger.make(({ message }) => void lines.push(String(message)))
     )
     const layer = Notifier.layer.pipe(
-      Layer.provideMerge(Layer.merge(Wakeups.layer, Listener.layerDeaf)),
+      Layer.provideMerge(Layer.merge(Wakeups.layer, Listener.layerPolling)),
       Layer.provideMerge(TestDatabase.layer)
     )
     return Effect.gen(function* () {

@@ -8,7 +8,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const pod = QueuePg.layer.pipe(Layer.provide(Listener.layerDeaf))
+const pod = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling))
 const layer = Layer.provideMerge(pod, TestDatabase.layer)
 
 /** Stores dead or done jobs in the order of their ids. */

@@ -94,7 +94,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
 
   it.scoped("reach a process without notifications within a second or two", () =>
     Effect.gen(function* () {
-      const deaf = yield* newPod(Listener.layerDeaf)
+      const deaf = yield* newPod(Listener.layerPolling)
       const other = yield* newPod()
       yield* deaf.queues.declare(["deaf"])
       yield* deaf.queue.enqueue(Array.from({ length: 10 }, (_, n) => job("deaf", { key: `k${n % 2}` })))

@@ -146,7 +146,7 @@ describe("testShift", () => {
     const tx = { query: () => Promise.reject(new Error("not called")) }
     const { id } = await shift.enqueue(book, {}, { tx })
     await shift.drain()
-    expect((await shift.job(id)).lastError).toContain("There is no database here")
+    expect((await shift.job(id)).lastError).toContain("has no database")
     await expect(shift.enqueue(book, {}, { tx: {} as never })).rejects.toBeInstanceOf(TransactionError)
   })
 })

@@ -132,7 +132,7 @@ describe("a regression", () => {
     "of a leader that is frozen past its lease and then stopped passes",
     () =>
       Simulation.regression(
-        '{"seed":20223,"jobs":10,"pods":2,"slowClocks":true,"steps":[{"at":2756,"_tag":"Kill","pod":"pod-1"},{"at":5395,"_tag":"Freeze","pod":"pod-2","millis":16014},{"at":5854,"_tag":"CutOff","pod":"everybody","millis":15824},{"at":6865,"_tag":"Stop","pod":"pod-2"}],"faults":[]}'
+        '{"seed":20223,"jobs":10,"pods":2,"slowClocks":true,"steps":[{"at":2756,"_tag":"Kill","pod":"pod-1"},{"at":5395,"_tag":"Freeze","pod":"pod-2","millis":16014},{"at":5854,"_tag":"Disconnect","pod":"all","millis":15824},{"at":6865,"_tag":"Stop","pod":"pod-2"}],"faults":[]}'
       ),
     patient
   )
@@ -160,7 +160,7 @@ describe("coverage", () => {
     ])
     expect(sum.operations[0]).toMatchObject({ count: 20, hits: { refused: 3, slow: 2, lost: 1 } })
     expect(sum.steps).toEqual({ Kill: 2 })
-    expect(CoverageTable.untouched(sum)).toEqual(["work: unheard"])
+    expect(CoverageTable.untouched(sum)).toEqual(["work: dropped"])
     expect(CoverageTable.table(sum).split("\n")[1]?.split(/\s+/)).toEqual("Queue.claim 20 3 1 2 3 1 -".split(" "))
   })
 })

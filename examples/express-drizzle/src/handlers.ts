@@ -8,13 +8,13 @@ export interface Mailer {
 
 export class UnknownAddress extends Error {}
 
-/** What the worker runs. A test passes another mailer. */
+/** The handlers of the worker. Tests pass another mailer. */
 export const handlersWith = (mailer: Mailer) => [
   sendReceipt.handle(async ({ email, orderId }, { id, log, signal }) => {
     try {
       await mailer.send({ to: email, subject: `Your order ${orderId}`, idempotencyKey: id }, signal)
     } catch (error) {
-      // No retry makes this address exist. Every other error is thrown, and the job is tried again.
+      // A retry cannot help: the address does not exist. Other errors are thrown, and the job is retried.
       if (error instanceof UnknownAddress) return Outcome.dead(error.message)
       throw error
     }

@@ -23,7 +23,7 @@ export const createApp = (db: Kysely<Database>, shift: Shift) => {
     return reply.code(201).send(stored)
   })
 
-  // Waits for a result, and tells the client to ask again when it takes longer.
+  // Waits for the result. If it takes longer, the client should ask again.
   app.get<{ Params: { job: string } }>("/results/:job", async ({ params }, reply) => {
     try {
       return await shift.result(params.job, { timeout: "5s" })

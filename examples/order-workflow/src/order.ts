@@ -4,7 +4,7 @@ import { z } from "zod"
 export const Order = z.object({ id: z.string(), cents: z.number().int(), items: z.array(z.string()) })
 export type Order = z.infer<typeof Order>
 
-/** The payment provider. `key` makes a repeated call harmless: real providers accept one, too. */
+/** The payment provider. `key` is an idempotency key, as real providers accept: a repeated call has no effect. */
 export interface Bank {
   charge(key: string, order: Order): Promise<{ readonly payment: string }>
   refund(key: string, payment: string): Promise<void>
@@ -34,7 +34,7 @@ export const makeOrder = (bank: Bank, terms: Terms = { coolOff: "3d", approval: 
     })
     await step.sleep("cool off", terms.coolOff)
     const approval = await step.waitFor<{ by: string }>("approval", { timeout: terms.approval })
-    if (approval === undefined) throw new Error("nobody approved the order in time")
+    if (approval === undefined) throw new Error("the order was not approved in time")
     const parcels = await step.all("ship", order.items, (item) => shipment({ item }))
     return { approvedBy: approval.by, parcels: parcels.length }
   })

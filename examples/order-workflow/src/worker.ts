@@ -2,7 +2,7 @@ import { connect, worker } from "nightshift/client"
 import pg from "pg"
 import { type Bank, makeOrder, shipment } from "./order.js"
 
-// Runs orders until it is stopped. DATABASE_URL names the database.
+// Runs orders until it is stopped. Connects to DATABASE_URL.
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
 await pool.query("create table if not exists booking (id text primary key, payment text not null)")
@@ -10,7 +10,7 @@ await pool.query(
   "create table if not exists payment (key text primary key, cents int not null, refunded boolean default false)"
 )
 
-/** A bank in a table. Like a real one, it does nothing when a key is repeated. */
+/** A bank in a table. Like a real one, it ignores a repeated key. */
 const bank: Bank = {
   charge: async (key, { cents }) => {
     await pool.query("insert into payment (key, cents) values ($1, $2) on conflict do nothing", [key, cents])

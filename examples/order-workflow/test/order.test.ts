@@ -17,7 +17,7 @@ const makeBank = () => {
   return { bank, calls }
 }
 
-it("charges once, and gives the money back when the booking fails", async () => {
+it("charges once, and refunds when the booking fails", async () => {
   const { bank, calls } = makeBank()
   const orders = makeOrder(bank)
   // A test shift has no database: `step.transaction` fails in it.

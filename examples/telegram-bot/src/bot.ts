@@ -11,14 +11,14 @@ export const track = job("track", { payload: Update, retry: { maxAttempts: 3, ba
 /** Asks the carrier. */
 export type Lookup = (parcel: string, signal: AbortSignal) => Promise<string | undefined>
 
-/** What the handler returns is the reply to the chat. */
+/** The handler's return value is the reply to the chat. */
 export const handlersWith = (lookup: Lookup) => [
   track.handle(async ({ message }, { signal }) => {
     const [command, parcel] = (message.text ?? "").trim().split(/\s+/)
     if (command !== "/track" || parcel === undefined) return "Send /track followed by the number of your parcel."
     const status = await lookup(parcel, signal)
-    if (status === undefined) return `Parcel ${parcel} is not known.`
-    // Asks again later without counting an attempt. The reply is sent once the status is there.
+    if (status === undefined) return `Parcel ${parcel} is unknown.`
+    // Runs again later without using an attempt. The reply is sent once the status is known.
     if (status === "pending") return Outcome.snooze("10m")
     return `Parcel ${parcel}: ${status}`
   })

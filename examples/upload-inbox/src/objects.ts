@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path"
 import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
 
-/** What the inbox needs of S3. With the AWS SDK, `put` is one `Upload` from `@aws-sdk/lib-storage`. */
+/** The part of S3 that the inbox needs. With the AWS SDK, `put` is one `Upload` from `@aws-sdk/lib-storage`. */
 export interface ObjectStore {
   /** Stores the bytes under the key. The same key again replaces the object, so a retry is harmless. */
   put(key: string, body: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void>

@@ -10,7 +10,7 @@ const open = async () => {
   const folder = mkdtempSync(join(tmpdir(), "nightshift-bench-"))
   const store = async (request, response) => {
     const id = randomUUID()
-    // `flush` syncs the file before it is closed. The form's frame is stored, too: nothing is parsed.
+    // `flush` syncs the file before it is closed. The multipart framing is stored too: nothing is parsed.
     await pipeline(request, createWriteStream(join(folder, id), { flush: true }))
     response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ files: [{ id }] }))
   }

@@ -1,4 +1,4 @@
-// DBOS: workflows started and run in one process, its default pool and its fastest way of starting them.
+// DBOS: workflows started and run in one process, with its default pool and its fastest start method.
 import pg from "pg"
 import { peer } from "../peers.mjs"
 
@@ -22,7 +22,7 @@ const openWorkflows = async (url) => {
   }
   const flow = DBOS.registerWorkflow(body, { name: "steps" })
   return {
-    // Waits for the end, so that no more executions run at once than there are callers.
+    // Waits for the end, which limits concurrent executions to the number of callers.
     run: async (n, steps) => {
       const handle = await DBOS.startWorkflow(flow, { workflowID: `steps-${n}` })(n, steps)
       await handle.getResult()

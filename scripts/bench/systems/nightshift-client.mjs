@@ -1,4 +1,4 @@
-// Nightshift by its face for promises, with a payload that zod checks: what programs without Effect pay for an enqueue.
+// Nightshift through nightshift/client, with a payload validated by zod: the cost of an enqueue in programs without Effect.
 import { z } from "zod"
 import { system as nightshift } from "./nightshift.mjs"
 

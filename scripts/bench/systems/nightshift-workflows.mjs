@@ -1,4 +1,4 @@
-// Nightshift's workflows by its face for promises.
+// Nightshift's workflows through nightshift/client.
 import { setTimeout as sleep } from "node:timers/promises"
 import pg from "pg"
 import { z } from "zod"

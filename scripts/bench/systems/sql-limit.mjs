@@ -106,7 +106,7 @@ const claimer = (client) => {
   }
 }
 
-// Also deletes the lease of the batch before, whose end is committed.
+// Also deletes the lease of the previous batch, whose end is committed.
 const end = async (client, jobs, before) => {
   const values = [
     array(jobs.map(({ id }) => id)),

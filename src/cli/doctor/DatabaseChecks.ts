@@ -100,7 +100,7 @@ export const notifications: Effect.Effect<
   ReadonlyArray<Finding>,
   never,
   DatabaseUrl | DatabaseConfig
-> = Listener.arrive.pipe(
+> = Listener.canReceive.pipe(
   Effect.timeout("15 seconds"),
   Effect.catchAll(() => Effect.succeed(false)),
   Effect.map((arrive) =>

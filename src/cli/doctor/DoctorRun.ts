@@ -60,7 +60,7 @@ const ports: Layer.Layer<
   MeasuresPg.layer,
   // Reading file counts uses no setting.
   Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)
-).pipe(Layer.provide(Listener.layerDeaf))
+).pipe(Layer.provide(Listener.layerPolling))
 
 const onSchema = Effect.map(Effect.forEach(checks, runCheck), (found): ReadonlyArray<Finding> => found.flat()).pipe(
   Effect.provide(ports)

@@ -6,11 +6,10 @@ import type { CancelReport } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 
-// Starting, signalling and watching the executions of a workflow. A program usually has one open shift, which is used
-// unless another is given.
+// Starts, signals and watches the executions of a workflow. Uses the program's only open shift unless another is passed.
 
 export interface ResultOptions {
-  /** How long to wait. [until the job is done or dead] */
+  /** Maximum time to wait. [until the job is done or dead] */
   readonly timeout?: DurationInput
   /** Stops waiting when it is aborted. */
   readonly signal?: AbortSignal
@@ -23,7 +22,7 @@ export interface ShiftForWorkflows {
 }
 
 export interface OnShift {
-  /** What connect() or testShift() returned. [the only one that is open] */
+  /** A shift from connect() or testShift(). [the only open one] */
   readonly shift?: ShiftForWorkflows
 }
 
@@ -34,7 +33,7 @@ export interface StartOptions
   readonly key?: string
 }
 
-/** A started execution, or the one that has this key already. */
+/** A started execution, or the existing one with this key. */
 export interface StartedExecution<Result> {
   readonly id: JobId<Result>
   /** The execution's id: the workflow's name, a slash and the key. */
@@ -47,8 +46,8 @@ export interface Executions<in In, out Result> {
   /** Starts an execution, or returns the existing one with its key. With `tx` it starts when that transaction commits. */
   start(payload: In, options?: StartOptions): Promise<StartedExecution<Result>>
   /**
-   * Sends a signal to the execution with this key. It may come before the start. The first value stays, so a repeated call
-   * has no effect.
+   * Sends a signal to the execution with this key, even before it starts. The first value is kept, so a repeated call has no
+   * effect.
    */
   signal(key: string, name: string, value?: unknown, options?: OnShift): Promise<"completed" | "repeated">
   /** Cancels an execution and its children. Each undoes its steps; `now` skips that. */
@@ -66,7 +65,7 @@ export interface Executions<in In, out Result> {
   show(key: string, options?: OnShift): Promise<Execution>
 }
 
-/** What a shift does about executions. */
+/** Actions of a shift on executions. */
 export interface WorkflowAdmin {
   start<In, Result>(
     target: Enqueueable<In, Result>,

@@ -2,7 +2,7 @@ import { Effect, Fiber, Runtime } from "effect"
 import type * as Suspension from "../../core/Suspension.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
 
-/** What happens to a wait: `onDue` is called at its instant, `onCompleted` if it turns out to be complete. */
+/** Callbacks of a wait: `onDue` at its due time, `onCompleted` when it is found to be complete. */
 export interface OnWait {
   readonly onDue: (() => void) | undefined
   readonly onCompleted: ((deferred: Deferred) => void) | undefined
@@ -13,7 +13,7 @@ interface OpenWait extends OnWait {
   timer?: Fiber.RuntimeFiber<void>
 }
 
-/** What the code of a run waits for now. Timers run only while the execution cannot be suspended. */
+/** The waits that the code of a run currently awaits. Timers run only while the execution cannot be suspended. */
 export class OpenWaits {
   private readonly open = new Map<string, OpenWait>()
 
@@ -34,7 +34,7 @@ export class OpenWaits {
     this.open.set(`${wait.kind} ${wait.name}`, { wait, ...on })
   }
 
-  /** Times the waits in this process, because the execution is not suspended now. */
+  /** Starts timers for the waits, because the execution is not suspended now. */
   arm(): void {
     for (const [key, open] of this.open) {
       const { onDue, timer, wait } = open

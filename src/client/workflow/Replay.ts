@@ -1,14 +1,14 @@
 import type { Difference } from "../../queue/workflow/ChangedCode.js"
 import type { Step } from "../../queue/workflow/Execution.js"
 
-// Replay: the code of an execution runs again from its start, and gets the recorded results in the order in which it got
-// them before. A result whose turn it is is delivered at once. One that is requested too early waits until the code does
-// nothing more, which is seen by a turn of the event loop. A step that is not recorded is held back until all recorded
-// results are delivered; if the code stops before it has requested all of them, it has changed.
+// Replay: the code of an execution runs again from its start and gets the recorded results in their original order. The
+// next result in that order is delivered immediately. A result requested too early waits until the code makes no more
+// progress, which a turn of the event loop detects. A step that is not recorded is held back until all recorded results are
+// delivered; if the code stops before it has requested all of them, the code has changed.
 //
-// A step that a retry reopened has a place in this order and no result: it runs again as soon as the code requests it, and
-// the results behind it wait for its new one. Its new result may lead the code elsewhere, so what is recorded behind it
-// is delivered if the code requests it, and is no proof of changed code if it does not.
+// A step that a retry reopened has a place in this order but no result: it runs again as soon as the code requests it, and
+// later results wait for its new one. The new result may change the path of the code, so later recorded results are
+// delivered if the code requests them, and do not prove changed code if it does not.
 
 /** A result as it is stored. */
 export type Stored = Pick<Step, "outcome" | "exit">
@@ -17,23 +17,23 @@ interface Held {
   readonly name: string
   /** Runs the step. */
   readonly start: () => void
-  /** For `patched`: the code has passed this place before. */
+  /** For `patched`: the code passed this place before. */
   readonly passed?: () => void
 }
 
 /** Turns of the event loop without progress after which the code counts as stopped. */
 const quietTurns = 3
 
-/** What a replay needs to know of the journal. Both lists are ordered by sequence. */
+/** The part of the journal that a replay needs. Both lists are ordered by sequence. */
 export interface Recording {
-  /** Results that the code has got. */
+  /** Results that the code has received. */
   readonly results: ReadonlyArray<Step>
   /** Reopened steps: the last attempt of each. */
   readonly reopened: ReadonlyArray<Step>
 }
 
 export class Replay {
-  /** Results that the code has not got again, and places of steps that run again, by sequence. */
+  /** Results that the code has not received again, and places of steps that run again, by sequence. */
   private unseen: Array<Step>
   private readonly requested = new Map<Step, () => void>()
   /** Reopened steps that the code has requested and that have no new result. */
@@ -65,7 +65,7 @@ export class Replay {
     return count === 1 ? base : `${base}#${count}`
   }
 
-  /** The result of a step. A run that starts nothing gets the old result of a step that was undone, to find its way. */
+  /** The result of a step. A frozen run gets the old result of an undone step, to follow the same path. */
   recorded(name: string): Step | undefined {
     const open = this.open.get(name)
     return this.results.get(name) ?? (this.frozen && open?.outcome === "done" ? open : undefined)
@@ -97,7 +97,7 @@ export class Replay {
     start()
   }
 
-  /** A step that ran again has its new result, which takes its turn. Returns whether `turn` must be called. */
+  /** Delivers the new result of a step that ran again in its turn. Returns whether `turn` must be called. */
   concluded(place: Step, deliver: () => void): boolean {
     this.running.delete(place)
     return this.request(place, deliver) || this.requested.size > 0 || this.held.length > 0
@@ -167,7 +167,7 @@ export class Replay {
     return this.held.length > 0 ? (this.difference() ?? "still") : "still"
   }
 
-  /** What the code did not request although it has come to an end. */
+  /** Recorded results that the code did not request before it ended. */
   difference(): Difference | undefined {
     const [first] = this.missing()
     return first === undefined ? undefined : { recorded: first.name, requested: this.held[0]?.name }

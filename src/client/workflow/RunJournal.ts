@@ -27,10 +27,10 @@ export class RunJournal {
   private readonly places = new Map<string, number>()
   /** Undos, and the steps inside them, that have ended. */
   readonly undone = new Map<string, Step>()
-  /** Counts wake-ups as of the last read. A suspension states it. */
+  /** Wake-up count as of the last read. A suspension compares it. */
   woken: number
   private deferreds: ReadonlyArray<Deferred> = []
-  /** Whether the waits were read. The first run reads them when it waits for something that may have come already. */
+  /** Whether the waits were read. The first run reads them when it waits for a signal that may already have arrived. */
   private isRead = false
   private sequence = 0
   private readonly inFlight: Array<number> = []
@@ -53,8 +53,8 @@ export class RunJournal {
     return exit.value.right
   }
 
-  /** Runs an effect, again while the database is away. */
-  async patiently<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Promise<A> {
+  /** Runs an effect, and retries it while the database is unavailable. */
+  async withRetries<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Promise<A> {
     const patient = Effect.retry(effect, {
       while: (error) => error._tag === "DatabaseUnavailable" && !this.isOver(),
       schedule: patience
@@ -67,14 +67,14 @@ export class RunJournal {
   }
 
   private async read() {
-    const journal = await this.patiently(this.services.workflows.load(this.execution.run))
+    const journal = await this.withRetries(this.services.workflows.load(this.execution.run))
     this.woken = journal.woken
     this.deferreds = journal.waits
     this.isRead = true
     return journal
   }
 
-  /** Reads everything. Returns what a replay needs. */
+  /** Reads the journal and returns the recording for a replay. */
   async load(): Promise<Recording> {
     const results: Array<Step> = []
     const reopened = new Map<string, Step>()
@@ -97,7 +97,7 @@ export class RunJournal {
     return this.attempts.get(name) ?? []
   }
 
-  /** The idempotency key of a step. A step that runs again because it was undone has a new one, and so has its next undo. */
+  /** The idempotency key of a step. A step that runs again after its undo has a new one, and so has its next undo. */
   idempotencyKey(name: string, undoing: string | undefined): string {
     const undone = this.attemptsOf(undoing ?? name).filter(({ outcome }) => outcome === "done").length
     const key = `${this.execution.id}/${name}`
@@ -109,7 +109,7 @@ export class RunJournal {
     await this.read()
   }
 
-  /** Makes sure that signals that came before this run are known. */
+  /** Makes sure that signals from before this run are known. */
   async known(): Promise<void> {
     if (!this.isRead) await this.read()
   }
@@ -124,7 +124,7 @@ export class RunJournal {
     return wait?.waiting === true ? wait.createdAt : now
   }
 
-  /** The place of a step's result in the journal, which is also its turn to be delivered. */
+  /** The place of a step's result in the journal, which is also its place in the delivery order. */
   sequenceOf(name: string): number {
     const place = this.places.get(name)
     if (place !== undefined) return place
@@ -133,9 +133,9 @@ export class RunJournal {
     return this.sequence
   }
 
-  /** Gives results to the code in the order of their sequence, which is the order of a replay. */
+  /** Delivers results to the code in the order of their sequence, which is the order of a replay. */
   deliver(sequence: number, give: () => void): void {
-    // A step that ran again: the replay knows its turn.
+    // A step that ran again: the replay delivers it.
     if (!this.inFlight.includes(sequence)) {
       if (!this.isOver()) give()
       return
@@ -150,22 +150,22 @@ export class RunJournal {
     }
   }
 
-  /** Records a step without a fiber if that is possible and the database is there. */
+  /** Records a step without a fiber if possible and if the database is available. */
   private recorded(step: NewStep): Promise<Recorded> {
     const { record, recordSoon } = this.services.workflows
     const { run } = this.execution
-    if (recordSoon === undefined) return this.patiently(record(run, step))
+    if (recordSoon === undefined) return this.withRetries(record(run, step))
     return new Promise((resolve, reject) =>
       recordSoon(run, step, (exit) => {
         if (Exit.isSuccess(exit)) return resolve(exit.value)
         const error = Option.getOrUndefined(Cause.failureOption(exit.cause))
-        if (error?._tag === "DatabaseUnavailable") resolve(this.patiently(record(run, step)))
+        if (error?._tag === "DatabaseUnavailable") resolve(this.withRetries(record(run, step)))
         else reject(error === undefined || error._tag === "LeaseLost" ? new Stopped() : error)
       })
     )
   }
 
-  /** Records a result. What cannot be stored is a failure of the step that a retry would repeat. */
+  /** Records a result. A result that cannot be stored fails the step without a retry, which would fail again. */
   async record(step: NewStep): Promise<Recorded> {
     if (this.isOver()) throw new Stopped()
     const { run } = this.execution
@@ -173,11 +173,11 @@ export class RunJournal {
       return await this.recorded(step)
     } catch (error) {
       if (!isTagged(error, "InvalidStep")) throw error
-      return this.patiently(this.services.workflows.record(run, { ...step, ...StepExit.ofError(error) }))
+      return this.withRetries(this.services.workflows.record(run, { ...step, ...StepExit.ofError(error) }))
     }
   }
 
   startChildren(name: string, children: ReadonlyArray<NewChild>, detached: boolean): Promise<void> {
-    return this.patiently(this.services.workflows.startChildren(this.execution.run, name, children, { detached }))
+    return this.withRetries(this.services.workflows.startChildren(this.execution.run, name, children, { detached }))
   }
 }

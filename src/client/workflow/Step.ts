@@ -4,11 +4,11 @@ import type { Enqueueable } from "../Enqueue.js"
 import type { BackoffInput } from "../JobDefinition.js"
 import type { StandardSchema } from "../StandardSchema.js"
 
-/** What the code of a step gets. */
+/** The argument of a step's code. */
 export interface StepContext {
   /**
-   * The same in every attempt of this step. Pass it to services that accept one, so that a repeated call has no effect. A
-   * step that was undone and runs again after a retry gets a new one, because it must have its effect again.
+   * The same in every attempt of this step. Pass it to services that accept an idempotency key, so that a repeated call has
+   * no effect. A step that was undone and runs again after a retry gets a new key, because its effect must happen again.
    */
   readonly idempotencyKey: string
   /** The number of this attempt, from 1. */
@@ -18,13 +18,13 @@ export interface StepContext {
 }
 
 export interface StepOptions<A> {
-  /** How often a failed step is tried again. [3] */
+  /** Number of retries of a failed step. [3] */
   readonly retries?: number
-  /** The wait after each failed attempt. It survives restarts and takes no slot. [1s, 10s, 1m, then 10m] */
+  /** Delay after each failed attempt. It survives restarts and takes no slot. [1s, 10s, 1m, then 10m] */
   readonly backoff?: BackoffInput
   /**
-   * Undoes the step if the execution fails or is cancelled later, after all steps that came after it were undone. It is
-   * recorded and retried like a step, and may wait with `step.sleep` and `step.waitFor`.
+   * Undoes the step if the execution later fails or is cancelled. Undos run in reverse order. An undo is recorded and
+   * retried like a step, and may wait with `step.sleep` and `step.waitFor`.
    */
   readonly undo?: (result: A, context: StepContext) => unknown
 }
@@ -54,20 +54,20 @@ export type ChildEnd<A> =
   | { readonly status: "dead"; readonly error: string }
 
 export interface WaitOptions<A> {
-  /** Without a signal for this long, the result is undefined. [waits without limit] */
+  /** Maximum time to wait for the signal; then the result is undefined. [no limit] */
   readonly timeout?: DurationInput
   /** Validates the value of the signal. */
   readonly schema?: StandardSchema<unknown, A>
 }
 
-/** The steps of a workflow. A name that is used again is numbered: `charge`, `charge#2`, and so on. */
+/** The steps of a workflow. Repeated names are numbered: `charge`, `charge#2`, and so on. */
 export interface Step {
   /** The version of the workflow that started this execution. */
   readonly version: number
   /** The execution's id. */
   readonly execution: string
 
-  /** Runs the code once and records its result. After a crash before the record, it runs again. */
+  /** Runs the code and records its result, which a replay returns. After a crash before the record, the code runs again. */
   run<A>(name: string, run: (context: StepContext) => A, options?: StepOptions<Awaited<A>>): Promise<Awaited<A>>
 
   /** Runs the code in a database transaction that also records the result: exactly once. */
@@ -77,10 +77,10 @@ export interface Step {
     options?: StepOptions<Awaited<A>>
   ): Promise<Awaited<A>>
 
-  /** Waits, without a slot. */
+  /** Waits for a duration without occupying a slot. */
   sleep(name: string, duration: DurationInput): Promise<void>
 
-  /** Waits for a signal with this name, which may have come already. */
+  /** Waits for a signal with this name, which may already have arrived. */
   waitFor<A = unknown>(
     name: string,
     options: WaitOptions<A> & { readonly timeout: DurationInput }
@@ -94,19 +94,19 @@ export interface Step {
     call: (item: Item, index: number) => ChildCall<Result>
   ): Promise<ReadonlyArray<Result>>
 
-  /** Like `all`, but tells how each child ended. */
+  /** Like `all`, but returns how each child ended. */
   allSettled<Item, Result>(
     name: string,
     items: ReadonlyArray<Item>,
     call: (item: Item, index: number) => ChildCall<Result>
   ): Promise<ReadonlyArray<ChildEnd<Result>>>
 
-  /** Starts a child that is neither waited for nor cancelled with this execution. */
+  /** Starts a child without waiting for it. It is not cancelled with this execution. */
   start<Result>(name: string, call: ChildCall<Result>): Promise<void>
 
   /**
-   * Marks a change of the code: true for executions that reach it first, false for those that passed this place before
-   * the change. The old code stays in the other branch until those have ended.
+   * Marks a change of the code: true for executions that reach it after the change, false for those that passed it before. Keep the
+   * old code in the other branch until those have ended.
    */
   patched(name: string): Promise<boolean>
 }

@@ -17,14 +17,14 @@ import * as StepExit from "./StepExit.js"
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
 const usualRetries = 3
 
-/** A step as it goes on: what runs it, and what to do with its result. */
+/** A step to run: its code, and callbacks for its result. */
 export interface Attempts {
   readonly name: string
   readonly kind: StepKind
   readonly options: StepOptions<never>
-  /** False for an undo: it may wait itself, so that it does not keep the execution from being suspended. */
+  /** False for an undo, which may wait itself and therefore must not prevent the suspension of the execution. */
   readonly counts?: boolean
-  /** Runs the code and records its success: by the promise, or by the effect in a transaction. */
+  /** Runs the code and records its success: with the promise, or with the effect in a transaction. */
   readonly perform: (
     context: StepContext,
     record: (stored: Stored) => Promise<Recorded>,
@@ -40,7 +40,7 @@ interface Tries extends Attempts {
 
 type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.record>>
 
-/** The run to which the attempts belong. */
+/** The run that the attempts belong to. */
 export interface AttemptHost {
   readonly execution: ClaimedExecution
   readonly journal: RunJournal

@@ -5,7 +5,7 @@ import { limits } from "../../core/StoredJob.js"
 import { ChildrenFailedError, type ShiftError, StepFailedError } from "../ShiftErrors.js"
 import type { Stored } from "./Replay.js"
 
-// The results of steps as JSON: { value } of a success, { error } of a failure, { timedOut } of a signal that did not come.
+// The results of steps as JSON: { value } of a success, { error } of a failure, { timedOut } of a signal that did not arrive.
 
 interface StoredError {
   readonly name: string
@@ -13,7 +13,7 @@ interface StoredError {
   readonly failures?: ChildrenFailedError["failures"]
 }
 
-/** The value as it comes back from JSON, so that the first run sees what a replay sees. */
+/** The value after a JSON round trip, so that the first run sees the same value as a replay. */
 export const ofValue = (value: unknown): Stored => {
   if (value === undefined) return { outcome: "done", exit: {} }
   const isSame = value === null || typeof value === "boolean" || typeof value === "string" || Number.isFinite(value)
@@ -31,7 +31,7 @@ export const ofError = (error: unknown, failures?: ChildrenFailedError["failures
 
 export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
 
-/** The text of anything that was thrown. */
+/** The message of a thrown value. */
 export const textOf = (error: unknown): string => {
   if (Outcome.isOutcome(error)) {
     if (error._tag === "Dead" || error._tag === "Retry") return error.error
@@ -44,7 +44,7 @@ export const textOf = (error: unknown): string => {
 /** The value of a success. */
 export const valueOf = ({ exit }: Stored): unknown => (Predicate.hasProperty(exit, "value") ? exit.value : undefined)
 
-/** The error of a failure, as the code gets it. */
+/** The error of a failure, as thrown to the code. */
 export const errorOf = (step: string, { exit }: Stored): ShiftError => {
   const error = Predicate.hasProperty(exit, "error") ? (exit.error as StoredError) : undefined
   const message = error?.message ?? "the step failed"

@@ -23,14 +23,19 @@ const millisOf = (name: string, duration: DurationInput): number => {
   }
 }
 
-/** The step was recorded by an earlier try whose commit was not answered. Rolls this one back. */
+/** An earlier try recorded the step, but the reply to its commit was lost. Rolls this try back. */
 class AlreadyRecorded extends Data.TaggedError("AlreadyRecorded")<{ readonly recorded: Recorded }> {}
 
 /** The code of a transactional step threw. Rolls back. */
 class Threw extends Data.TaggedError("Threw")<{ readonly error: unknown }> {}
 
 const noDatabase = {
-  query: () => Promise.reject(new TransactionError("There is no database here: a test shift keeps its jobs in memory."))
+  query: () =>
+    Promise.reject(
+      new TransactionError(
+        "A test shift keeps its jobs in memory and has no database. Test this step with connect() and a real database."
+      )
+    )
 }
 
 const sqlOf = (client: pg.Client): StepSql =>
@@ -65,7 +70,7 @@ const inTransaction = (
     const recorded = yield* record(StepExit.ofValue(value))
     return recorded.repeated ? yield* new AlreadyRecorded({ recorded }) : recorded
   })
-  return run.journal.patiently(run.journal.services.transactions.runHandler(whole)).catch((error: unknown) => {
+  return run.journal.withRetries(run.journal.services.transactions.runHandler(whole)).catch((error: unknown) => {
     if (error instanceof AlreadyRecorded) return error.recorded
     throw error instanceof Threw ? error.error : error
   })
@@ -170,12 +175,12 @@ export const make = (run: WorkflowRun): Step => {
               checked.issues === undefined
                 ? StepExit.ofValue(checked.value)
                 : StepExit.ofError(
-                    new Error(`The signal "${numbered}" does not fit: ${textOf("value", checked.issues)}.`)
+                    new Error(`The value of the signal "${numbered}" is invalid: ${textOf("value", checked.issues)}.`)
                   )
             run.conclude(step, stored, settle, startedAt)
           })
         const timeOut = () => run.conclude(step, StepExit.timedOut, settle, startedAt)
-        // A signal may have come in the meantime: then it counts.
+        // A signal that arrived in the meantime takes precedence over the timeout.
         const onDue = () =>
           run.busy(async () => {
             await run.refresh()

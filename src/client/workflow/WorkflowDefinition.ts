@@ -26,9 +26,9 @@ export interface WorkflowOptions<In, Out, ROut> {
   readonly upcasters?: JobOptions<In, Out, never, unknown>["upcasters"]
   readonly queue?: string
   readonly priority?: number
-  /** How long one run may take without waiting. [15m] */
+  /** Time limit of one run, without the time it is suspended. [15m] */
   readonly timeout?: DurationInput
-  /** Attempts for faults that are not the code's, such as a lost database. A failure of the code is final. */
+  /** Retries of a run for faults outside the code, such as a lost database connection. A failure of the code is final. */
   readonly retry?: RetryOptions
 }
 
@@ -53,11 +53,13 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
     Effect.gen(function* () {
       const { execution } = context
       if (execution === undefined) {
-        return Outcome.dead(`"${name}" is a workflow, and this job is no execution: use its start(), not enqueue.`)
+        return Outcome.dead(
+          `"${name}" is a workflow, but this job was stored with enqueue. Use start() of the workflow.`
+        )
       }
       const checked = yield* Effect.promise(async () => decoded)
       if (checked.issues !== undefined) {
-        return Outcome.dead(`the payload does not fit: ${textOf("payload", checked.issues)}`)
+        return Outcome.dead(`the payload is invalid: ${textOf("payload", checked.issues)}`)
       }
       const services = { workflows: yield* Workflows, transactions: yield* Transactions }
       const runtime = yield* Effect.runtime<never>()

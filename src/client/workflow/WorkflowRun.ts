@@ -14,8 +14,8 @@ import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js
 import * as StepExit from "./StepExit.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
-// soon as nothing runs and everything the code awaits is a wait. A promise that waits never settles in this run: no
-// `catch` and no `finally` of the code runs before its time.
+// soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
+// no `catch` or `finally` block of the code runs early.
 
 /** Waits that end sooner than this, in milliseconds, are waited for in the slot. */
 export const holdFor = 100
@@ -81,7 +81,7 @@ export class WorkflowRun implements AttemptHost {
     })
   }
 
-  /** Stops without a result: the process ends, or the lease is lost. Completes when no code of a step runs. */
+  /** Stops without a result: the process ends, or the lease is lost. Resolves when no step's code runs. */
   async stop(): Promise<void> {
     this.close()
     await Promise.allSettled(this.bodies)
@@ -114,7 +114,7 @@ export class WorkflowRun implements AttemptHost {
   }
 
   /**
-   * A call of the code: gives its recorded result, or runs `live`. Steps inside an undo are recorded as part of it.
+   * A call of the code: returns its recorded result, or runs `live`. Steps inside an undo are recorded as part of it.
    */
   call<A>(
     kind: StepKind,
@@ -148,7 +148,7 @@ export class WorkflowRun implements AttemptHost {
         if (before !== undefined) settle(before, before.sequence)
         else live(name, settle)
       } else if (this.isUndoing) {
-        // Code that goes on beside a failure gets no further.
+        // Code that continues in parallel to a failure starts no more steps.
       } else if (before !== undefined) {
         if (replay.request(before, () => settle(before, before.sequence))) this.check()
       } else if (place !== undefined) {
@@ -162,12 +162,12 @@ export class WorkflowRun implements AttemptHost {
         if (replay.begin(held)) this.check()
       }
     })
-    // A step that the code does not await must not end the process when it fails.
+    // Without this, a failed step that the code does not await would end the process.
     promise.catch(() => {})
     return promise
   }
 
-  /** Records a result, then gives it to the code. */
+  /** Records a result, then returns it to the code. */
   conclude(
     step: Pick<NewStep, "name" | "kind">,
     stored: Stored,
@@ -188,7 +188,7 @@ export class WorkflowRun implements AttemptHost {
     return this.undoing === undefined ? kind : "undo"
   }
 
-  /** Counts something that keeps the execution from being suspended. */
+  /** Runs something that prevents the suspension of the execution until it ends. */
   busy(act: () => Promise<void>, counts = true): void {
     const weight = counts ? 1 : 0
     this.running += weight
@@ -205,7 +205,7 @@ export class WorkflowRun implements AttemptHost {
     void body.then(() => this.bodies.delete(body))
   }
 
-  /** Waits for something. */
+  /** Registers a wait. */
   block(wait: Suspension.Wait, on: OnWait): void {
     this.waits.add(wait, on)
     this.check()
@@ -216,7 +216,7 @@ export class WorkflowRun implements AttemptHost {
     this.attempts.run(given)
   }
 
-  /** The signal of all steps. Made when one reads it: most do not, and an abort costs as much as a step. */
+  /** The signal of all steps. Created on first use: most steps do not read it, and an abort costs as much as a step. */
   get signal(): AbortSignal {
     this.controller ??= new AbortController()
     if (this.isOver) this.controller.abort()
@@ -225,7 +225,7 @@ export class WorkflowRun implements AttemptHost {
 
   /** Registers the undo of a step that is done. */
   onUndo(undo: Undo): void {
-    // A cancelled run passes steps that were undone before it and did not run again.
+    // A cancelled run skips steps that were already undone and did not run again.
     if (this.replay?.place(undo.step) === undefined || !this.execution.cancelled) this.undos.push(undo)
   }
 
@@ -305,17 +305,17 @@ export class WorkflowRun implements AttemptHost {
     this.finish(ChangedCode.suspension(difference, this.journal.woken, this.now(), advice))
   }
 
-  /** Looks in the next turn of the event loop whether the code can go on. */
+  /** Checks in the next turn of the event loop whether the code can continue. */
   private check(): void {
     if (this.isChecking || this.isOver) return
     this.isChecking = true
     setImmediate(() => {
       this.isChecking = false
-      this.look()
+      this.advance()
     })
   }
 
-  private look(): void {
+  private advance(): void {
     if (this.isOver || this.replay === undefined) return
     const state = this.isUndoing ? "still" : this.replay.turn()
     if (state === "wait") this.check()
@@ -326,10 +326,10 @@ export class WorkflowRun implements AttemptHost {
     else this.waitForAll()
   }
 
-  /** Nothing runs: suspends the execution, unless it goes on in a moment. */
+  /** Nothing runs: suspends the execution, unless a wait ends within `holdFor`. */
   private waitForAll(): void {
     const waits = this.waits.all
-    // Without a wait, the code awaits something of its own.
+    // Without a wait, the code awaits a promise that is not a step.
     if (waits.length === 0) return
     const isSoon = waits.some(({ dueAt }) => dueAt !== undefined && dueAt <= this.now() + holdFor)
     if (isSoon) this.waits.arm()

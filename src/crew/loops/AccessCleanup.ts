@@ -57,7 +57,7 @@ const make: Effect.Effect<Loop, never, Needs> = Effect.gen(function* () {
       step("audit", audit.purge(auditRetention)),
       // The audit log has the result of an operation, so its progress is deleted after 7 days at most.
       step("operations", operations.purge(Duration.min(auditRetention, Duration.days(7)))),
-      step("undo", jobAdmin.forgetUndo(undoFor))
+      step("undo", jobAdmin.pruneUndo(undoFor))
     ]
   }
 })

@@ -19,7 +19,7 @@ export const make: Effect.Effect<LeaderLoop, never, Batches | Signals | Scope.Sc
   const batches = yield* Batches
   const signals = yield* Signals
   const latch = makeLatch()
-  yield* signals.hear(batchTopic, latch.open)
+  yield* signals.subscribe(batchTopic, latch.open)
   let pause = longest
 
   const close = Effect.gen(function* () {

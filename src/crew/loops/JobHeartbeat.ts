@@ -67,7 +67,7 @@ export const hearCancels: Effect.Effect<void, never, Queue | Signals | Superviso
     const beat = yield* makeBeat
     const named = new Set<string>()
     const latch = makeLatch()
-    yield* signals.hear(cancelTopic, (id) => {
+    yield* signals.subscribe(cancelTopic, (id) => {
       if (id === undefined) return
       named.add(id)
       latch.open()

@@ -1,5 +1,5 @@
 import { Context, Duration, Effect, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
-import { Leadership, TermOver } from "../../cluster/Leadership.js"
+import { Leadership, TermEnded } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
 import { type Loop, repeatLoop, type Step, single } from "../../core/Loop.js"
@@ -102,7 +102,7 @@ const make = Effect.gen(function* () {
     ...step,
     run: Effect.catchIf(
       step.run,
-      (error) => error instanceof TermOver,
+      (error) => error instanceof TermEnded,
       () => Effect.as(endTerm(term), {})
     )
   })
@@ -124,14 +124,14 @@ const make = Effect.gen(function* () {
       if (Option.isNone(term) && !isUncertain) return
       // A campaign without an answer may have started a new term, so resign from any term and not only from the known one.
       const ended = isUncertain ? undefined : Option.getOrUndefined(term)
-      yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(signals.tell(leaderTopic, "")))
+      yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(signals.publish(leaderTopic, "")))
     }).pipe(
       Effect.interruptible,
       Effect.timeout(resignTimeout),
       Effect.catchAll((error) => Effect.logDebug("could not resign as leader; the lease will expire", error))
     )
   )
-  yield* signals.hear(leaderTopic, latch.open)
+  yield* signals.subscribe(leaderTopic, latch.open)
   yield* campaign
   const campaigning = single({
     name: "leader",

@@ -48,7 +48,7 @@ export const start: Effect.Effect<void, never, Operations | Signals | CrewConfig
     const signals = yield* Signals
     const latch = makeLatch()
     const loop = yield* make(latch)
-    yield* signals.hear(operationTopic, latch.open)
+    yield* signals.subscribe(operationTopic, latch.open)
     yield* Effect.forkScoped(repeatCounted(loop))
   }
 )

@@ -1,5 +1,5 @@
 import { Context, Duration, Effect, Layer, Option, Schedule, type Scope } from "effect"
-import { type Orders, Pods, podsTopic } from "../../cluster/Pods.js"
+import { type Assignment, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
@@ -32,7 +32,7 @@ export class PodHeartbeat extends Context.Tag("nightshift/crew/PodHeartbeat")<
   PodHeartbeat,
   {
     /** The latest assignments. */
-    readonly orders: () => Orders
+    readonly assignment: () => Assignment
     /** Calls the listener when the assignments change, until the Scope closes. */
     readonly onOrders: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
     /** How long heartbeats have been succeeding without a gap. */
@@ -57,7 +57,8 @@ export class PodHeartbeat extends Context.Tag("nightshift/crew/PodHeartbeat")<
 const isSameMap = (a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>) =>
   a.size === b.size && [...a].every(([key, value]) => b.get(key) === value)
 
-const isSame = (a: Orders, b: Orders) => isSameMap(a.shares, b.shares) && isSameMap(a.companions, b.companions)
+const isSame = (a: Assignment, b: Assignment) =>
+  isSameMap(a.shares, b.shares) && isSameMap(a.servingPods, b.servingPods)
 
 export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: ReadonlyArray<string> }) =>
   Effect.gen(function* () {
@@ -72,7 +73,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
     const time = yield* Effect.serviceOption(DatabaseTime)
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
-    let orders: Orders = { shares: new Map(), companions: new Map() }
+    let assignment: Assignment = { shares: new Map(), servingPods: new Map() }
     const listeners = new Set<() => void>()
     let draining = false
     let lastBeat = yield* steadyNow
@@ -82,8 +83,8 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
       const received = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
-      if (!isSame(received, orders)) {
-        orders = received
+      if (!isSame(received, assignment)) {
+        assignment = received
         for (const listener of listeners) listener()
       }
       const now = yield* steadyNow
@@ -106,7 +107,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
     /** Writes and signals on shutdown. Best effort: without it, other pods notice the missing heartbeat later. */
     const announce = (write: Effect.Effect<void, DatabaseError>) =>
       write.pipe(
-        Effect.zipRight(signals.tell(podsTopic, facts.id)),
+        Effect.zipRight(signals.publish(podsTopic, facts.id)),
         Effect.interruptible,
         Effect.timeout(shutdownTimeout),
         Effect.catchAll((error) =>
@@ -118,10 +119,10 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
       )
 
     yield* beat
-    yield* signals.tell(podsTopic, facts.id)
+    yield* signals.publish(podsTopic, facts.id)
     yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
     const latch = makeLatch()
-    yield* signals.hear(sharesTopic, latch.open)
+    yield* signals.subscribe(sharesTopic, latch.open)
     const loop: Loop = {
       name: "pod heartbeat",
       about: "sending the heartbeat of this process",
@@ -138,7 +139,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
     yield* Effect.forkScoped(repeatCounted(loop))
 
     return PodHeartbeat.of({
-      orders: () => orders,
+      assignment: () => assignment,
       onOrders: (listener) =>
         Effect.acquireRelease(
           Effect.sync(() => void listeners.add(listener)),

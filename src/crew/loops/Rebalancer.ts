@@ -56,7 +56,7 @@ export const make: Effect.Effect<
       const changes = shareChanges(yield* queues.all, live, yield* shares.all)
       if (changes.length > 0) {
         yield* shares.assign(term, changes)
-        yield* signals.tell(sharesTopic, "")
+        yield* signals.publish(sharesTopic, "")
       }
       return { shares: changes.length }
     })
@@ -79,8 +79,8 @@ export const make: Effect.Effect<
   yield* metrics.onRead(Effect.map(leader.term, (term) => gauge.set(Option.isSome(term) ? count : 0)))
 
   const latch = makeLatch()
-  yield* signals.hear(podsTopic, latch.open)
-  yield* signals.hear(settingsTopic, latch.open)
+  yield* signals.subscribe(podsTopic, latch.open)
+  yield* signals.subscribe(settingsTopic, latch.open)
   const waits = yield* WaitLog.make
   const loop = (term: Term): Loop => ({
     name: "rebalancer",

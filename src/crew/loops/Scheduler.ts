@@ -1,5 +1,5 @@
 import { Cause, Clock, Duration, Effect, Option } from "effect"
-import { Leadership, TermOver } from "../../cluster/Leadership.js"
+import { Leadership, TermEnded } from "../../cluster/Leadership.js"
 import type { Term } from "../../core/Ids.js"
 import type { Report } from "../../core/Loop.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -160,7 +160,7 @@ const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
     return { disabled: 1 }
   })
 
-const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermOver, Needs> =>
+const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded, Needs> =>
   Effect.gen(function* () {
     const transactions = yield* Transactions
     const broken = (error: Error) => giveUp(read, term, error.message)
@@ -170,9 +170,9 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
       Effect.catchTags({ InvalidSchedule: broken, InvalidJob: broken, JobIdTaken: broken })
     )
   }).pipe(
-    Effect.catchAllCause((cause): Effect.Effect<Partial<PassReport>, TermOver> => {
+    Effect.catchAllCause((cause): Effect.Effect<Partial<PassReport>, TermEnded> => {
       const failure = Option.getOrUndefined(Cause.failureOption(cause))
-      if (failure instanceof TermOver) return failure
+      if (failure instanceof TermEnded) return failure
       if (Cause.isInterrupted(cause)) return Effect.interrupt
       // A database outage or a bug: not the schedule's fault, so keep it enabled and continue with the others.
       return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
@@ -180,17 +180,17 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
   )
 
 /** Fires every due schedule once, under the given term. Stops early when the term ends. */
-export const pass = (term: Term): Effect.Effect<PassReport, TermOver | DatabaseError, Needs> =>
+export const pass = (term: Term): Effect.Effect<PassReport, TermEnded | DatabaseError, Needs> =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const due = yield* schedules.due(batch)
-    let over: TermOver | undefined
-    // Records TermOver instead of failing: a failure would interrupt the concurrent statements, and each cancellation
+    let over: TermEnded | undefined
+    // Records TermEnded instead of failing: a failure would interrupt the concurrent statements, and each cancellation
     // needs an extra connection.
     const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>, never, Needs> =>
       Effect.suspend(() =>
         over === undefined
-          ? Effect.catchTag(turn(read, term), "TermOver", (error) => {
+          ? Effect.catchTag(turn(read, term), "TermEnded", (error) => {
               over = error
               return Effect.succeed({})
             })

@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
-import type { Orders } from "../../cluster/Pods.js"
+import type { Assignment } from "../../cluster/Pods.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
@@ -17,11 +17,11 @@ import { PodHeartbeat } from "./PodHeartbeat.js"
  */
 const slotTarget = (
   settings: Pick<QueueSettings, "name" | "maxWorkers" | "paused">,
-  { companions, shares }: Orders,
+  { servingPods, shares }: Assignment,
   cap: number
 ): number => {
   if (settings.paused) return 0
-  const fair = Math.ceil(settings.maxWorkers / (companions.get(settings.name) ?? 1))
+  const fair = Math.ceil(settings.maxWorkers / (servingPods.get(settings.name) ?? 1))
   return Math.min(cap, shares.get(settings.name) ?? fair)
 }
 
@@ -80,10 +80,10 @@ export const start: Effect.Effect<
       const settings = known.get(name)
       if (settings === undefined || vanished.has(name)) continue
       const { wanted } = supervisor.slots()
-      const target = slotTarget(settings, podHeartbeat.orders(), slotsOf[name] ?? slots)
+      const target = slotTarget(settings, podHeartbeat.assignment(), slotsOf[name] ?? slots)
       if (target > wanted) report.raised += 1
       if (target < wanted) report.lowered += 1
-      yield* supervisor.aim(target)
+      yield* supervisor.setSlots(target)
     }
     return report
   })
@@ -92,7 +92,7 @@ export const start: Effect.Effect<
     const now = yield* Clock.currentTimeMillis
     if (now - returnedAt < Duration.toMillis(tick)) return {}
     returnedAt = now
-    yield* Effect.forEach(supervisors.values(), (supervisor) => supervisor.tidy, { discard: true })
+    yield* Effect.forEach(supervisors.values(), (supervisor) => supervisor.returnStale, { discard: true })
     return {}
   })
 
@@ -112,7 +112,7 @@ export const start: Effect.Effect<
     ]
   }
 
-  yield* signals.hear(settingsTopic, (name) => {
+  yield* signals.subscribe(settingsTopic, (name) => {
     if (name !== undefined && !supervisors.has(name)) return
     settingsChanged = true
     latch.open()

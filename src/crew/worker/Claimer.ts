@@ -15,7 +15,7 @@ export interface Claimer {
   /** Signals that there may be due jobs. */
   readonly wake: () => void
   /** Signals that the local queue may have room. */
-  readonly look: () => void
+  readonly checkRoom: () => void
   /** Whether no unclaimed job is known to be due. */
   readonly isCaughtUp: () => boolean
   /** Stops claiming and waits for a claim in progress. */
@@ -80,7 +80,7 @@ export const start = (options: {
 
     const loop: Loop = {
       name: `queue "${name}"`,
-      about: "claiming whenever there may be work and a slot for it",
+      about: "claiming jobs when some may be due and slots are free",
       schedule: onEvent(demand, afterFailure),
       runAtStart: false,
       steps: [
@@ -95,13 +95,13 @@ export const start = (options: {
       ]
     }
     const fiber = yield* Effect.forkScoped(repeatLoop(loop))
-    const look = () => onDemand?.()
+    const checkRoom = () => onDemand?.()
     return {
-      look,
+      checkRoom,
       isCaughtUp: () => !woken && !isClaiming,
       wake: () => {
         woken = true
-        look()
+        checkRoom()
       },
       stop: Fiber.interrupt(fiber)
     }

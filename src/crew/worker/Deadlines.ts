@@ -34,7 +34,7 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
     }
   })
 
-  // Nearly every run begins and ends before its deadline is looked at; only an earlier one than all others wakes the loop.
+  // Nearly every run ends before its deadline is checked; the loop wakes only for a deadline earlier than all others.
   const nextDeadline = Effect.flatMap(steadyNow, (now) =>
     nextLook === Number.POSITIVE_INFINITY ? latch.opened : latch.openedWithin(nextLook - now)
   )

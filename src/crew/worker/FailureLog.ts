@@ -4,10 +4,10 @@ import type { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import { factsOf } from "./LoggedJob.js"
 
-/** A kind logs at most one failure and one death in this time; the next line says how many were left out. */
+/** Each kind logs at most one failure and one death per interval; the next line has the number of omitted ones. */
 const interval = Duration.toMillis("10 seconds")
 
-/** Kinds without a handler are named by callers. Beyond this many, all intervals start again. */
+/** Callers choose the names of kinds without a handler. Beyond this many kinds, all intervals are reset. */
 const mostKinds = 1_000
 
 interface Logged {
@@ -18,18 +18,18 @@ interface Logged {
 const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: number) =>
   `attempt ${attempt} of ${maxAttempts}, retry in ${DurationText.format(Duration.millis(Math.max(0, Math.ceil((runAt - now) / 1000) * 1000)))}`
 
-/** Logs failed attempts and deaths of jobs, so that a failing handler is seen without a look at the database. */
+/** Logs failed attempts and deaths of jobs, so that a failing handler shows up in the log. */
 export class FailureLog {
   private readonly kinds = new Map<string, Logged>()
 
-  /** Nothing for ends that are no failure: done, cancelled, suspended, throttled, returned unstarted. */
+  /** Logs nothing for ends that are not failures: done, cancelled, suspended, throttled, returned unstarted. */
   of(job: ClaimedJob, end: End, now: number): Effect.Effect<void> {
     switch (end._tag) {
       case "Again": {
         if (end.error === undefined) return Effect.void
         if (end.patience !== undefined)
           return this.line("unknown", job, now, (more) =>
-            Effect.logWarning(`returned a job to the queue: ${end.error}${more}. Another pod has to run it.`)
+            Effect.logWarning(`returned a job to the queue for another pod: ${end.error}${more}`)
           )
         if (!end.counted) return Effect.void
         return this.line("failed", job, now, (more) =>

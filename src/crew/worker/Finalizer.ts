@@ -30,12 +30,12 @@ const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): Atte
 
 const mostNamed = 20
 
-/** What an operator must know about outcomes that were not written. */
+/** The log message for outcomes that were not written. */
 const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
   const ids = ends.slice(0, mostNamed).map(({ id }) => id)
   const more = ends.length > mostNamed ? ` and ${ends.length - mostNamed} more` : ""
   const jobs = ends.length === 1 ? "1 job" : `${ends.length} jobs`
-  return `the process ends before PostgreSQL answers: the outcome of ${jobs} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
+  return `PostgreSQL did not answer before the shutdown: the outcome of ${jobs} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
 }
 
 /** Writes the results of attempts in batches. */
@@ -69,7 +69,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   const mayRetry = (error: DatabaseError) =>
     error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
 
-  /** The process must end, and the database is away. */
+  /** The process is shutting down and the database is unavailable. */
   const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
 
   /** Retries until the database is available again, unless the process stops first. */

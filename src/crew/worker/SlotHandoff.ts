@@ -29,7 +29,7 @@ export const open = (options: {
       },
       release: (jobs) => {
         localQueue.unreserve(jobs)
-        claimer.look()
+        claimer.checkRoom()
       },
       take: (jobs) => {
         localQueue.unreserve(jobs.length)

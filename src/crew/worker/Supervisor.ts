@@ -33,11 +33,11 @@ import * as Slots from "./Slots.js"
 
 export interface Supervisor {
   /** Sets the number of slots. */
-  readonly aim: (target: number) => Effect.Effect<void>
+  readonly setSlots: (target: number) => Effect.Effect<void>
   /** Stops claiming, because the pod is about to stop. */
-  readonly rest: () => void
+  readonly stopClaiming: () => void
   /** Returns jobs to the queue that have been waiting since the last call, because another pod may have a free slot. */
-  readonly tidy: Effect.Effect<void>
+  readonly returnStale: Effect.Effect<void>
   /** Target, current and busy slots. */
   readonly slots: () => Omit<QueueSlots, "queue">
   /** Returns the kinds that ran since the last call. */
@@ -57,7 +57,7 @@ export interface Supervisor {
 const curveOf = (settings: QueueSettings | undefined) =>
   settings?.backoff.enabled === true ? Backoff.exponential(settings.backoff) : undefined
 
-/** Serves a queue until the Scope closes. Starts without slots; call `aim` to add some. */
+/** Serves a queue until the Scope closes. Starts without slots; call `setSlots` to add some. */
 export const start = <R>(
   name: string,
   registry: Registry<R>,
@@ -83,15 +83,15 @@ export const start = <R>(
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
     const queues = yield* Queues
-    // Jitter from an own generator: a draw from Effect's random service costs a step of the fiber per job.
+    // A separate generator: Effect's random service costs a step of the fiber per job.
     const jitter = new Utils.PCGRandom(yield* Random.nextInt)
     const clock = yield* Effect.clock
     const localQueue = new LocalQueue(onHeld)
     let wanted = 0
-    let restingSince: number | undefined
+    let stoppingSince: number | undefined
     let ahead = Prefetch.make(config.slots)
     const prefetch: Prefetch.Prefetch = {
-      wanted: () => (restingSince !== undefined || wanted === 0 ? 0 : ahead.wanted(localQueue)),
+      wanted: () => (stoppingSince !== undefined || wanted === 0 ? 0 : ahead.wanted(localQueue)),
       taken: () => ahead.taken(),
       starved: (now) => ahead.starved(now),
       claimed: (now) => ahead.claimed(now)
@@ -120,61 +120,61 @@ export const start = <R>(
       },
       onIdle: () => {
         if (localQueue.idleSlots >= wanted) prefetch.starved(clock.unsafeCurrentTimeMillis())
-        claimer.look()
+        claimer.checkRoom()
       },
       onFreed: claimer.wake,
       onTaken: () => {
         prefetch.taken()
-        if (prefetch.wanted(localQueue) > 0) claimer.look()
+        if (prefetch.wanted(localQueue) > 0) claimer.checkRoom()
       }
     }
     yield* Effect.flatMap(Wakeups, (wakeups) => wakeups.onWake(name, claimer.wake))
     const slots = yield* Slots.make(context)
 
-    const putBack = (jobs: ReadonlyArray<ClaimedJob>) =>
+    const returnJobs = (jobs: ReadonlyArray<ClaimedJob>) =>
       Effect.forEach(jobs, (job) => handOver(context, job, Judge.ofUnstarted(job)), { discard: true })
 
     /** Too many jobs were claimed ahead, so the measured rate is obsolete and is reset. */
-    const putBackThose = (jobs: ReadonlySet<ClaimedJob>) => {
+    const returnSurplus = (jobs: ReadonlySet<ClaimedJob>) => {
       if (jobs.size === 0) return Effect.void
       ahead = Prefetch.make(config.slots)
-      return putBack(localQueue.remove((job) => jobs.has(job)))
+      return returnJobs(localQueue.remove((job) => jobs.has(job)))
     }
 
-    const aim = (target: number) =>
+    const setSlots = (target: number) =>
       Effect.suspend(() => {
         const before = wanted
         wanted = target
         const kept = target < before ? Math.floor((localQueue.size * target) / before) : localQueue.size
         const surplus = new Set(localQueue.waiting.slice(target === 0 ? 0 : kept))
-        return putBackThose(surplus).pipe(
+        return returnSurplus(surplus).pipe(
           Effect.zipRight(slots.resize(target)),
           Effect.tap(() => (target > before ? claimer.wake() : undefined))
         )
       })
 
     let seen: ReadonlySet<ClaimedJob> = new Set()
-    const tidy = Effect.suspend(() => {
-      const tired = new Set(localQueue.waiting.filter((job) => seen.has(job)))
+    const returnStale = Effect.suspend(() => {
+      const stale = new Set(localQueue.waiting.filter((job) => seen.has(job)))
       seen = new Set(localQueue.waiting)
-      return putBackThose(tired)
+      return returnSurplus(stale)
     })
 
     /** The grace counts from the moment the pod was asked to stop, not from when it began to drain. */
     const graceLeft = () => {
       const now = steadyMillis(clock)
-      return Duration.millis(Math.max(0, Duration.toMillis(config.grace) - (now - (restingSince ?? now))))
+      return Duration.millis(Math.max(0, Duration.toMillis(config.grace) - (now - (stoppingSince ?? now))))
     }
     yield* Effect.addFinalizer(() =>
       claimer.stop.pipe(
-        Effect.zipRight(Effect.suspend(() => putBack(localQueue.remove(() => true)))),
+        Effect.zipRight(Effect.suspend(() => returnJobs(localQueue.remove(() => true)))),
         Effect.zipRight(Effect.suspend(() => slots.retire(graceLeft())))
       )
     )
 
     /** Rejects jobs that this pod has no code for, so that another pod can claim them from the queue. */
     const mayTake = (kind: string, version: number) =>
-      restingSince === undefined && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
+      stoppingSince === undefined && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
     // Opened after the slots, so that it closes before they retire. The enqueuing side then returns jobs in transit to
     // the queue.
     yield* SlotHandoff.open({ queue: name, localQueue, claimer, mayTake })
@@ -185,11 +185,11 @@ export const start = <R>(
     }
 
     return {
-      aim,
-      rest: () => {
-        restingSince ??= steadyMillis(clock)
+      setSlots,
+      stopClaiming: () => {
+        stoppingSince ??= steadyMillis(clock)
       },
-      tidy,
+      returnStale,
       slots: () => ({ wanted, have: slots.count(), busy: slots.running().length }),
       kindsSince: () => {
         const kinds = [...begun]

@@ -3,7 +3,7 @@
 const base = new URL("../api/v1/", new URL(".", location.href.split("#")[0]))
 
 /** An error response of the API, or a failed request (status 0). */
-export class Refused extends Error {
+export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly tag: string,
@@ -16,19 +16,19 @@ export class Refused extends Error {
 
 export const address = (path: string): string => new URL(path, base).href
 
-const refusalOf = async (response: Response): Promise<Refused> => {
+const refusalOf = async (response: Response): Promise<ApiError> => {
   const body: unknown = await response.json().catch(() => undefined)
   const error =
     typeof body === "object" && body !== null && "error" in body
       ? (body.error as { tag: string; message: string; field?: string })
       : { tag: "Unreadable", message: `The service returned ${response.status}.` }
-  return new Refused(response.status, error.tag, error.message, "field" in error ? error.field : undefined)
+  return new ApiError(response.status, error.tag, error.message, "field" in error ? error.field : undefined)
 }
 
 /** Called on every 401 response. */
-let onStranger: () => void = () => {}
-export const whenStranger = (listener: () => void): void => {
-  onStranger = listener
+let onUnauthorized: () => void = () => {}
+export const whenUnauthorized = (listener: () => void): void => {
+  onUnauthorized = listener
 }
 
 /** Called after every request: whether the service responded. */
@@ -64,10 +64,10 @@ const send = async <A>(
   } catch (error) {
     if (signal?.aborted === true) throw error
     onReach(false)
-    throw new Refused(0, "Unreachable", "The service is not reachable.", undefined)
+    throw new ApiError(0, "Unreachable", "The service is not reachable.", undefined)
   }
   onReach(true)
-  if (response.status === 401) onStranger()
+  if (response.status === 401) onUnauthorized()
   if (!response.ok) throw await refusalOf(response)
   return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
 }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks"
-import { whenStranger } from "./Api"
+import { whenUnauthorized } from "./Api"
 import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
 import { Bots } from "./pages/Bots"
@@ -25,20 +25,20 @@ import { Shell } from "./Shell"
 /** Reads the session and shows the login or the requested page. */
 export const App = () => {
   const route = useRoute()
-  const [session, setSession] = useState<Session | "asking" | "stranger">("asking")
+  const [session, setSession] = useState<Session | "loading" | "anonymous">("loading")
   useEffect(() => {
-    whenStranger(() => setSession("stranger"))
-    enter().then(setSession, () => setSession("stranger"))
+    whenUnauthorized(() => setSession("anonymous"))
+    enter().then(setSession, () => setSession("anonymous"))
   }, [])
   useEffect(() => {
     if (typeof session === "object") connect()
     else disconnect()
   }, [typeof session === "object"])
-  if (session === "asking") return null
-  if (session === "stranger") return <Login onEnter={setSession} />
+  if (session === "loading") return null
+  if (session === "anonymous") return <Login onEnter={setSession} />
   return (
     <SessionProvider value={session}>
-      <Shell route={route} onLeave={() => setSession("stranger")}>
+      <Shell route={route} onLeave={() => setSession("anonymous")}>
         <Page route={route} />
       </Shell>
     </SessionProvider>

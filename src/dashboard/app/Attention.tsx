@@ -5,11 +5,11 @@ import { useNews, type Warning } from "./Live"
 import { podName } from "./PodNames"
 import { runningPath } from "./pages/Pods"
 import { span } from "./parts/Time"
-import { nowAndThen, useResource } from "./Resource"
+import { slowPoll, useResource } from "./Resource"
 import { to } from "./Route"
 import { brief, type DatabaseHealth, type Job, type JobPage, type Pod, type Queue, type UploadsOverview } from "./Views"
 
-// What needs an operator now, most urgent first. Each line links to the page that fixes it.
+// Problems that need an operator, most urgent first. Each line links to the page where it can be fixed.
 
 interface Item {
   readonly text: string
@@ -61,7 +61,7 @@ const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
       ...(depthCap !== null && waiting >= depthCap
         ? [
             {
-              text: `Queue ${name} is full: ${brief(waiting)} jobs wait, its limit is ${brief(depthCap)}.`,
+              text: `Queue ${name} is full: ${brief(waiting)} jobs are waiting, the limit is ${brief(depthCap)}.`,
               href: to(`queues/${encodeURIComponent(name)}`)
             }
           ]
@@ -89,10 +89,10 @@ const ofGroups = (groups: ReadonlyArray<Group>, now: number): ReadonlyArray<Item
   })
 }
 
-/** Retrying jobs of one kind that count as a failing kind. */
+/** Number of retrying jobs from which a kind counts as failing. */
 const manyRetries = 10
 
-/** Kinds of which many jobs failed and will be retried: their jobs are not dead yet. */
+/** Kinds with many failed jobs that will be retried and are not dead yet. */
 const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Item> => {
   const kinds = [...new Set(retrying.map(({ kind }) => kind))]
   return kinds.flatMap((kind) => {
@@ -102,7 +102,7 @@ const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Item> => {
     const more = retrying.length >= mostRetries ? "+" : ""
     return [
       {
-        text: `${jobs.length}${more} ${kind} jobs failed and wait for a retry${line === "" ? "." : `: ${line}`}`,
+        text: `${jobs.length}${more} ${kind} jobs failed and are waiting for a retry${line === "" ? "." : `: ${line}`}`,
         href: to("retries", { kind })
       }
     ]
@@ -111,7 +111,7 @@ const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Item> => {
 
 const ofUploads = ({ stuck }: UploadsOverview): ReadonlyArray<Item> =>
   stuck.map(({ files, waitingSeconds, workspace }) => ({
-    text: `${files} ${files === 1 ? "file" : "files"} of workspace ${workspace} wait to be fetched, for ${span(waitingSeconds)}.`,
+    text: `${files} ${files === 1 ? "file" : "files"} of workspace ${workspace} ${files === 1 ? "has" : "have"} been waiting to be fetched for ${span(waitingSeconds)}.`,
     href: to("uploads")
   }))
 
@@ -131,21 +131,21 @@ const remembered = "attention"
 /** Lines that are always shown. */
 const alwaysShown = 3
 
-/** Newest retrying jobs to look at. */
+/** Number of newest retrying jobs to examine. */
 const mostRetries = 100
 
-/** Lists what needs attention, the first lines in any case. */
+/** Lists problems; the first lines are always shown. */
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
   const { offline, pods, warnings } = useNews()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
-  const groups = useResource<{ groups: ReadonlyArray<Group> }>("jobs/groups", { every: nowAndThen })
-  const uploads = useResource<UploadsOverview>("uploads", { every: nowAndThen })
-  const database = useResource<DatabaseHealth>("metrics/database", { every: nowAndThen })
+  const groups = useResource<{ groups: ReadonlyArray<Group> }>("jobs/groups", { every: slowPoll })
+  const uploads = useResource<UploadsOverview>("uploads", { every: slowPoll })
+  const database = useResource<DatabaseHealth>("metrics/database", { every: slowPoll })
   const running = useResource<JobPage>(runningPath(), { every: 10_000 })
   const retrying = (queues ?? []).reduce((sum, { counts }) => sum + counts.retrying, 0)
   const retries = useResource<JobPage>(
     retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: mostRetries })}`,
-    { every: nowAndThen }
+    { every: slowPoll }
   )
   const items = [
     ...ofWarnings(warnings ?? []),

@@ -52,9 +52,9 @@ const Progress = ({ operation }: { readonly operation: Operation }) => {
 /** Says before the action runs whether it can be undone. */
 const UndoNote = ({ act, dry }: { readonly act: Act; readonly dry: DryRun }) => (
   <p class="quiet small">
-    {dry.undoable ? undoText : "Cannot be undone: the filter matches too many jobs to keep them as they are."}
+    {dry.undoable ? undoText : "Cannot be undone: the filter matches too many jobs to save their previous state."}
     {act === "cancel" && dry.sample.some(({ state }) => state === "running")
-      ? " Running jobs are stopped, and stay cancelled."
+      ? " Running jobs are stopped and stay cancelled."
       : ""}
   </p>
 )

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks"
 import { BulkAct } from "./BulkAct"
 import * as JobFilter from "./JobFilter"
 import { Age } from "./parts/Time"
-import { nowAndThen, useResource } from "./Resource"
+import { slowPoll, useResource } from "./Resource"
 import { to } from "./Route"
 import { useMayAct } from "./Session"
 import { brief } from "./Views"
@@ -87,7 +87,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
   const mayAct = useMayAct()
   const { data, reload } = useResource<{ groups: ReadonlyArray<Group>; looked: number; sampled: boolean }>(
     "jobs/groups",
-    { pulse, every: nowAndThen }
+    { pulse, every: slowPoll }
   )
   const [asked, setAsked] = useState<Group>()
   return (

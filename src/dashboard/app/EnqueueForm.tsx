@@ -39,7 +39,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
     JSON.parse(fields.payload)
     const body = { kind: fields.kind, ...optionsOf(fields), ...(force ? { force } : {}) }
     const { id, outcome } = await Api.post<{ id: string; outcome: string }>("jobs", body, { payload: fields.payload })
-    say(outcome === "deduplicated" ? "A job with this dedupe key exists already" : `${fields.kind} enqueued`)
+    say(outcome === "deduplicated" ? "A job with this dedupe key already exists" : `${fields.kind} enqueued`)
     onClose()
     go(to(`jobs/${id}`))
   }

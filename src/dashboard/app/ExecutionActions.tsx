@@ -17,7 +17,7 @@ interface Given {
 
 const pathOf = ({ execution }: Execution) => `workflows/${encodeURIComponent(execution)}`
 
-/** A dialog that says what happens, with one action. */
+/** A confirmation dialog for one action. */
 const Ask = (props: {
   readonly title: string
   readonly name: string
@@ -64,7 +64,7 @@ const SendSignal = (of: Given) => {
       throw new Error(`The value is not valid JSON: ${(error as Error).message}. Text needs double quotes.`)
     }
     const { outcome } = await Api.post<{ outcome: string }>(`${pathOf(execution)}/signal`, { name }, { value: text })
-    return outcome === "completed" ? `Signal ${name} sent` : `Signal ${name} has a value already, which stays`
+    return outcome === "completed" ? `Signal ${name} sent` : `Signal ${name} already has a value, which is kept`
   }
   return (
     <Ask title={`Send a signal to ${execution.execution}`} name="Send signal" of={of} act={act}>
@@ -106,7 +106,7 @@ const Cancel = (of: Given) => {
       ...(now ? { now } : {}),
       ...given(reason)
     })
-    const below = cancelled > 1 ? ` with ${cancelled - 1} below it` : ""
+    const below = cancelled > 1 ? ` with ${cancelled - 1} ${cancelled === 2 ? "descendant" : "descendants"}` : ""
     return `${execution.execution} ${now ? "cancelled" : "is being cancelled"}${below}`
   }
   return (
@@ -114,7 +114,7 @@ const Cancel = (of: Given) => {
       <p>Its steps are undone, the last one first. Children that it waits for are cancelled too.</p>
       <label class="row">
         <input type="checkbox" checked={now} onChange={(event) => setNow(event.currentTarget.checked)} />
-        Skip undo: end it at once
+        Skip undo and end immediately
       </label>
       <ReasonField value={reason} onChange={setReason} />
       <p class="quiet small">Cannot be undone. Retry runs it again.</p>
@@ -126,7 +126,7 @@ const Retry = (of: Given) => {
   const { execution } = of
   const act = async () => {
     await Api.post(`${pathOf(execution)}/retry`)
-    return `${execution.execution} runs again`
+    return `${execution.execution} retried`
   }
   return (
     <Ask title={`Retry ${execution.execution}?`} name="Retry execution" of={of} act={act}>
@@ -135,7 +135,7 @@ const Retry = (of: Given) => {
   )
 }
 
-/** Asks before it starts a new execution from a step of this one. */
+/** Confirms starting a new execution from a step of this one. */
 export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
   const { execution } = of
   const [as, setAs] = useState("")
@@ -152,12 +152,12 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
   return (
     <Ask title={`Fork from ${step}?`} name="Fork execution" of={of} act={act}>
       <p>
-        A new execution starts with the payload of {execution.execution} and the results before this step. This one
-        stays as it is.
+        A new execution starts with the payload of {execution.execution} and the results before this step. The original
+        does not change.
       </p>
       <label class="field">
         Id of the new execution
-        <input value={as} placeholder="made up" onInput={(event) => setAs(event.currentTarget.value)} />
+        <input value={as} placeholder="generated" onInput={(event) => setAs(event.currentTarget.value)} />
       </label>
       <ReasonField value={reason} onChange={setReason} />
     </Ask>
@@ -166,7 +166,7 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
 
 const dialogs = { signal: SendSignal, retry: Retry, cancel: Cancel } as const
 
-/** The actions on one execution. Every button keeps its place whatever the status, and asks first. */
+/** The actions on one execution. Every button keeps its place in every status, and asks for confirmation. */
 export const ExecutionActions = (props: { readonly execution: Execution; readonly onChange: () => void }) => {
   const { execution, onChange } = props
   const [open, setOpen] = useState<keyof typeof dialogs>()

@@ -3,7 +3,7 @@ import { useResource } from "./Resource"
 import { to } from "./Route"
 import type { Execution, ExecutionSummary, Job } from "./Views"
 
-/** Statuses, and the job state whose colour each has. */
+/** The job state whose colour each status has. */
 const colours: Readonly<Record<ExecutionSummary["status"], string>> = {
   scheduled: "scheduled",
   pending: "pending",
@@ -64,7 +64,7 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
         </>
       )
     case "changed":
-      return <>code that follows its journal: deploy code that does, or fork it from the step that changed</>
+      return <>code that matches its journal: deploy such code, or fork the execution from the changed step</>
   }
 }
 
@@ -80,7 +80,7 @@ export const Waits = ({ waits }: { readonly waits: ReadonlyArray<Wait> }) => (
   </>
 )
 
-/** Links the job of an execution to it. Asks only for jobs that look like one. */
+/** Links a job to its execution. Sends a request only for jobs that may belong to one. */
 export const ExecutionOf = ({ job }: { readonly job: Job }) => {
   const mayBe = job.dedupe?.scope === "retained" && job.dedupe.key.includes("/")
   const found = useResource<Execution>(mayBe ? `workflows/${job.id}` : undefined)

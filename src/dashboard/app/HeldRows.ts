@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { Job } from "./Views"
 
-// A live list must not move under the pointer. The rows on screen keep their places and are updated there; new ones wait
-// until the user asks for them, and rows that no longer match stay, marked, until then.
+// A live list must not move under the pointer. Visible rows keep their places and are updated there; new rows are held back
+// until the user shows them, and rows that no longer match stay, marked, until then.
 
 export interface Row {
   readonly job: Job
@@ -17,9 +17,9 @@ interface Held {
 
 export interface HeldRows {
   readonly rows: ReadonlyArray<Row>
-  /** Jobs that wait to be shown. */
+  /** Number of new jobs that are held back. */
   readonly news: number
-  /** Shows the list as it is now. */
+  /** Shows the current list. */
   readonly adopt: () => void
 }
 

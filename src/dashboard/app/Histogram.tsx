@@ -1,7 +1,7 @@
 import { measured, shortSpan } from "./parts/Time"
 import type { Durations } from "./Views"
 
-// How long attempts took, as bars of half an octave each: the axis is logarithmic.
+// Durations of attempts on a logarithmic axis; each bar covers half an octave.
 
 const height = 120
 /** Width of a bar with its gap: more if there are few bars. */
@@ -71,7 +71,7 @@ export const Histogram = ({ of: { bins, processing } }: { readonly of: Durations
       </svg>
       <p class="quiet small">
         {processing.count.toLocaleString()} attempts, longest {processing.max === null ? "–" : measured(processing.max)}
-        . Each bar is 1.4 times as long as the one before.
+        . Logarithmic scale: each bar covers 1.4 times the duration of the previous one.
       </p>
     </div>
   )

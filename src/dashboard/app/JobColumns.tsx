@@ -7,7 +7,7 @@ import { Age, measured, useTick } from "./parts/Time"
 import { to } from "./Route"
 import type { Job } from "./Views"
 
-// The columns of the job lists. Each page has its own usual ones; what a user chooses instead is remembered per page.
+// The columns of the job lists. Each page has its own defaults; the user's choice is saved per page.
 
 export interface Column {
   readonly id: string
@@ -122,7 +122,7 @@ const columns: ReadonlyArray<Column> = [
   { id: "rest", label: "Error or payload", class: "rest", cell: (job) => <Rest job={job} /> }
 ]
 
-/** Usual columns of a page. */
+/** Default columns of a page. */
 const usual: Readonly<Record<string, ReadonlyArray<string>>> = {
   scheduled: ["state", "kind", "queue", "due", "created", "rest"],
   retries: ["state", "kind", "queue", "attempt", "due", "rest"],
@@ -130,7 +130,7 @@ const usual: Readonly<Record<string, ReadonlyArray<string>>> = {
 }
 const others = ["state", "kind", "queue", "attempt", "when", "duration", "rest"]
 
-/** Columns of a job list that the user cannot choose. */
+/** The default columns, for lists without a column menu. */
 export const usualColumns = (page = ""): ReadonlyArray<Column> =>
   columns.filter(({ id }) => (usual[page] ?? others).includes(id))
 
@@ -145,7 +145,7 @@ const remembered = (page: string): ReadonlyArray<string> | undefined => {
   }
 }
 
-/** The columns of a page as the user chose them, and how to change them. */
+/** The columns that the user chose for a page, and a function to change them. */
 export const useColumns = (page: string) => {
   const [chosen, setChosen] = useState(() => remembered(page))
   const shown = chosen ?? usual[page] ?? others
@@ -157,7 +157,7 @@ export const useColumns = (page: string) => {
   return { columns: columns.filter(({ id }) => id === "kind" || shown.includes(id)), shown, choose }
 }
 
-/** A menu of all columns. The kind links to the job, so it always stays. */
+/** A menu of all columns. The kind column links to the job, so it cannot be hidden. */
 export const ColumnChoice = ({ choose, shown }: Omit<ReturnType<typeof useColumns>, "columns">) => {
   const [open, setOpen] = useState(false)
   return (

@@ -4,7 +4,7 @@ import { Empty } from "./parts/Notice"
 import { type Order, SortHeader } from "./parts/SortHeader"
 import type { Job } from "./Views"
 
-/** What a list adds to its rows: a cursor, checkboxes and headings that sort. */
+/** Interactive parts of a list: a cursor, checkboxes and sort headings. */
 interface Handling {
   readonly chosen: ReadonlySet<string>
   /** The id of the job that keys act on. */
@@ -95,5 +95,5 @@ export const JobTable = (props: {
   )
 }
 
-/** Jobs as rows that do not move. */
+/** Converts jobs to plain rows. */
 export const asRows = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))

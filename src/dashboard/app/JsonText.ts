@@ -1,5 +1,5 @@
-// Finds values in JSON text by their path, so that a message can be shown at the value it is about, and changes the text
-// in place: parsing and printing it again would round long numbers.
+// Finds values in JSON text by path, so that an error can be shown at its value, and edits the text in place: parsing and
+// printing it again would round long numbers.
 
 export interface Place {
   readonly from: number
@@ -17,7 +17,7 @@ const matchAt = (pattern: RegExp, text: string, at: number): string => {
 
 const skip = (text: string, at: number) => at + matchAt(space, text, at).length
 
-/** Walks over one value and reports every value in it. Returns where it ends. The text must be valid JSON. */
+/** Visits one value and every value in it. Returns the end offset. The text must be valid JSON. */
 const walk = (
   text: string,
   start: number,
@@ -45,7 +45,7 @@ const walk = (
   return at
 }
 
-/** Returns the place of the value at a path; that of the closest value around it if there is none. */
+/** Returns the place of the value at a path, or of its closest ancestor. */
 export const placeOf = (text: string, path: ReadonlyArray<string>): Place => {
   let best: { readonly depth: number; readonly place: Place } = { depth: -1, place: { from: 0, to: text.length } }
   try {
@@ -65,7 +65,7 @@ export const lineOf = (text: string, offset: number): number => text.slice(0, of
 
 const indented = (text: string) => text.replaceAll("\n", "\n  ")
 
-/** Adds a field to the object in the text, or returns the text unchanged if it holds none. */
+/** Adds a field to the object in the text. Returns the text unchanged if it is not an object. */
 export const withField = (text: string, name: string, value: string): string => {
   const { from, to } = placeOf(text, [])
   if (text[from] !== "{" || text[to - 1] !== "}") return text

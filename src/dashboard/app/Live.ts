@@ -7,7 +7,7 @@ import type { Pod } from "./Views"
 // response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
 // snapshot, so missed events do not matter.
 
-export type Link = "live" | "paused" | "away"
+export type Link = "live" | "paused" | "connecting"
 
 export interface QueueNews {
   readonly name: string
@@ -24,10 +24,10 @@ export interface Warning {
 
 export interface News {
   readonly link: Link
-  /** Whether the service is not reachable, so that everything shown is old and no action can run. */
+  /** Whether the service is unreachable, so that all shown data is stale and no action can run. */
   readonly offline: boolean
   /** When the service last responded, in epoch milliseconds. */
-  readonly heardAt: number
+  readonly respondedAt: number
   /** Incremented once for the events of a poll, so that dependent resources reload. */
   readonly pulse: number
   readonly queues: ReadonlyArray<QueueNews> | undefined
@@ -38,9 +38,9 @@ export interface News {
 }
 
 let news: News = {
-  link: "away",
+  link: "connecting",
   offline: false,
-  heardAt: Date.now(),
+  respondedAt: Date.now(),
   pulse: 0,
   queues: undefined,
   pods: undefined,
@@ -48,14 +48,14 @@ let news: News = {
 }
 const listeners = new Set<() => void>()
 let source: EventSource | undefined
-let again: number | undefined
+let reconnectTimer: number | undefined
 /** Reconnect delay in milliseconds. */
-const patience = 3_000
+const reconnectDelay = 3_000
 /** Milliseconds until a broken event stream counts as disconnected: a proxy may cut a stream that reconnects at once. */
 const grace = 2_000
 let graceTimer: number | undefined
 
-const tell = (change: Partial<News>) => {
+const update = (change: Partial<News>) => {
   news = { ...news, ...change }
   for (const listener of listeners) listener()
 }
@@ -67,24 +67,24 @@ const reached = () => {
 }
 
 const broken = () => {
-  tell({ link: "away" })
-  graceTimer ??= window.setTimeout(() => news.link === "away" && tell({ offline: true }), grace)
+  update({ link: "connecting" })
+  graceTimer ??= window.setTimeout(() => news.link === "connecting" && update({ offline: true }), grace)
 }
 
-// A request that fails says more than a stream that is silent. While the stream is paused, only requests tell.
+// A failed request detects an outage before the silent stream does. While the stream is paused, only requests do.
 whenReached((isReached) => {
   if (isReached) {
-    if (news.offline && news.link === "paused") tell({ offline: false, heardAt: Date.now() })
+    if (news.offline && news.link === "paused") update({ offline: false, respondedAt: Date.now() })
     return
   }
   if (news.link === "live") {
     connect()
     broken()
   }
-  if (!news.offline) tell({ offline: true })
+  if (!news.offline) update({ offline: true })
 })
 
-interface Told {
+interface EventData {
   /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
   readonly queues?: ReadonlyArray<QueueNews>
   readonly changed?: ReadonlyArray<QueueNews>
@@ -92,7 +92,7 @@ interface Told {
   readonly warnings?: ReadonlyArray<Warning>
 }
 
-const parsed = (event: MessageEvent<string>): Told => {
+const parsed = (event: MessageEvent<string>): EventData => {
   try {
     return JSON.parse(event.data)
   } catch {
@@ -101,39 +101,39 @@ const parsed = (event: MessageEvent<string>): Told => {
 }
 
 /** Milliseconds. The events of one poll arrive together and cause one reload. */
-const together = 50
-let isBeating = false
+const reloadDelay = 50
+let isReloadPlanned = false
 let missedPulse = false
 
 /** Lets the page reload its data: soon, or when a hidden tab is shown again. */
-const beat = () => {
+const requestReload = () => {
   if (document.visibilityState !== "visible") {
     missedPulse = true
     return
   }
   missedPulse = false
-  if (isBeating) return
-  isBeating = true
+  if (isReloadPlanned) return
+  isReloadPlanned = true
   setTimeout(() => {
-    isBeating = false
-    tell({ pulse: news.pulse + 1 })
-  }, together)
+    isReloadPlanned = false
+    update({ pulse: news.pulse + 1 })
+  }, reloadDelay)
 }
-document.addEventListener("visibilitychange", () => missedPulse && beat())
+document.addEventListener("visibilitychange", () => missedPulse && requestReload())
 
-const hear = (event: MessageEvent<string>) => {
+const receive = (event: MessageEvent<string>) => {
   const { changed, pods, queues = changed, warnings } = parsed(event)
   reached()
   if (pods !== undefined) rememberPods(pods)
-  tell({
+  update({
     link: "live",
     offline: false,
-    heardAt: Date.now(),
+    respondedAt: Date.now(),
     ...(queues === undefined ? {} : { queues: merged(news.queues ?? [], queues) }),
     ...(pods === undefined ? {} : { pods }),
     ...(warnings === undefined ? {} : { warnings })
   })
-  beat()
+  requestReload()
 }
 
 const merged = (known: ReadonlyArray<QueueNews>, fresh: ReadonlyArray<QueueNews>) => {
@@ -147,13 +147,13 @@ const merged = (known: ReadonlyArray<QueueNews>, fresh: ReadonlyArray<QueueNews>
  */
 const retry = (failed: EventSource): void => {
   const unless = (next: () => void) => () => source === failed && next()
-  again = window.setTimeout(
+  reconnectTimer = window.setTimeout(
     () =>
       get("session").then(
         unless(connect),
         unless(() => retry(failed))
       ),
-    patience
+    reconnectDelay
   )
 }
 
@@ -163,18 +163,18 @@ export const connect = (): void => {
   source = opened
   source.onopen = () => {
     reached()
-    tell({ link: "live", offline: false, heardAt: Date.now() })
+    update({ link: "live", offline: false, respondedAt: Date.now() })
   }
   source.onerror = () => {
     broken()
     if (opened.readyState === EventSource.CLOSED) retry(opened)
   }
   for (const kind of ["snapshot", "queues", "pods", "jobs", "warnings"])
-    source.addEventListener(kind, (event) => hear(event as MessageEvent<string>))
+    source.addEventListener(kind, (event) => receive(event as MessageEvent<string>))
 }
 
 export const disconnect = (): void => {
-  clearTimeout(again)
+  clearTimeout(reconnectTimer)
   source?.close()
   source = undefined
 }
@@ -182,7 +182,7 @@ export const disconnect = (): void => {
 export const pause = (still: boolean): void => {
   if (still) {
     disconnect()
-    tell({ link: "paused" })
+    update({ link: "paused" })
   } else connect()
 }
 

@@ -1,7 +1,7 @@
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks"
 import { lineOf, placeOf, withField, withValue } from "./JsonText"
 import { exampleOf, type Fault, faultsOf, fieldsOf } from "./PayloadSchema"
-import { nowAndThen, useResource } from "./Resource"
+import { slowPoll, useResource } from "./Resource"
 import type { Kind, Kinds } from "./Views"
 
 interface Marked extends Fault {
@@ -10,7 +10,7 @@ interface Marked extends Fault {
   readonly to: number
 }
 
-/** Most messages shown; the first ones are enough to begin with. */
+/** Maximum number of messages shown. */
 const mostShown = 8
 
 const read = (text: string): { readonly value?: unknown; readonly wrong?: string } => {
@@ -48,7 +48,7 @@ interface FoundSchema {
 
 /** Finds the schema of a registered kind. Failed requests are repeated, so the schema may arrive late. */
 const useSchema = (kind: string): FoundSchema => {
-  const known = useResource<Kinds>("kinds", { every: nowAndThen })
+  const known = useResource<Kinds>("kinds", { every: slowPoll })
   const isKnown = known.data?.kinds.some(({ name }) => name === kind) ?? false
   const path = isKnown ? `kinds/${encodeURIComponent(kind)}` : undefined
   const found = useResource<Kind>(path)
@@ -60,7 +60,7 @@ const useSchema = (kind: string): FoundSchema => {
   return { schema: undefined, missing: `${kind} is not registered; the payload is not checked.` }
 }
 
-/** A JSON text field that checks what is typed against the schema of a kind, and offers its fields. */
+/** A JSON text field that validates against the schema of a kind while the user types, and suggests fields. */
 export const PayloadEditor = (props: {
   readonly kind: string
   readonly value: string
@@ -76,7 +76,7 @@ export const PayloadEditor = (props: {
   const marks = useMemo(() => marksOf(value, schema), [value, schema])
   const lastExample = useRef<string | undefined>(undefined)
   useLayoutEffect(() => {
-    // The text on screen decides, not the one of this render: the user may have typed since.
+    // Reads the text on screen, not that of this render: the user may have typed since.
     const typed = field.current?.value ?? value
     if (fills && example !== undefined && (typed.trim() === "{}" || typed === lastExample.current)) onChange(example)
     lastExample.current = example
@@ -138,7 +138,7 @@ export const PayloadEditor = (props: {
             </li>
           ))}
           {schema !== null && schema !== undefined && marks.length === 0 ? (
-            <li class="quiet">Fits the schema of {kind}.</li>
+            <li class="quiet">Matches the schema of {kind}.</li>
           ) : null}
           {missing === undefined || marks.length > 0 ? null : <li class="quiet">{missing}</li>}
           {schema === null ? <li class="quiet">{kind} declares no schema; any JSON is accepted.</li> : null}

@@ -1,8 +1,8 @@
 import { type Schema, Validator } from "@cfworker/json-schema"
 
-// Checks a payload against the JSON Schema of its kind while it is typed. The server decides; this finds most faults
-// before, and where they are. Like the server's, the check leaves out what may be stricter than the handler: formats are
-// hints, and patterns have lost their flags.
+// Validates a payload against the JSON Schema of its kind while the user types. The server's check is decisive; this one
+// finds most faults earlier, with their places. Like the server, it ignores rules that may be stricter than the handler:
+// formats are hints, and patterns have lost their flags.
 
 type Node = Readonly<Record<string, unknown>>
 
@@ -63,7 +63,7 @@ const pathOf = (location: string) =>
     .slice(1)
     .map((step) => decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~"))
 
-/** Keywords that only repeat what is wrong further inside. */
+/** Keywords whose errors only repeat those of nested values. */
 const containers = new Set(["properties", "items", "$ref", "allOf", "additionalProperties", "prefixItems", "if"])
 
 const faultOf = (root: unknown, keyword: string, error: string, path: ReadonlyArray<string>): Fault => {
@@ -99,7 +99,7 @@ export const faultsOf = (schema: unknown, payload: unknown): ReadonlyArray<Fault
 
 const requiredOf = ({ required }: Node): ReadonlyArray<unknown> => (Array.isArray(required) ? required : [])
 
-/** An example value: all required fields, with the first allowed or an empty value each. */
+/** An example value with all required fields, each with its first allowed value or an empty one. */
 export const exampleOf = (root: unknown, node: unknown = root, depth = 0): unknown => {
   const schema = resolved(root, node)
   if ("const" in schema) return schema.const

@@ -27,7 +27,7 @@ export const Utilisation = ({ queue }: { readonly queue: Queue }) => {
   )
 }
 
-/** What is special about a queue now. */
+/** Chips for unusual states of a queue. */
 export const QueueChips = ({ queue }: { readonly queue: Queue }) => (
   <>
     {queue.paused ? <span class="chip bad">paused</span> : null}
@@ -43,7 +43,7 @@ export const QueueChips = ({ queue }: { readonly queue: Queue }) => (
 const isPaused = (settings: unknown) =>
   typeof settings === "object" && settings !== null && "paused" in settings && settings.paused === true
 
-/** Who paused a queue, when and why: what an operator asks before resuming it. */
+/** Who paused a queue, when and why. */
 const PausedBy = ({ queue }: { readonly queue: string }) => {
   const query = { act: "queue.change", target: queue }
   const { data } = useResource<{ entries: ReadonlyArray<AuditEntry> }>(`audit${Api.query({ ...query, limit: 20 })}`)

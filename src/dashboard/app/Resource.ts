@@ -1,19 +1,19 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
-import { get, Refused } from "./Api"
+import { ApiError, get } from "./Api"
 
 /** Loaded data. The last successful response stays visible while a newer one is loading. */
 export interface Resource<A> {
   readonly data: A | undefined
   /** The path that the data belongs to, which may be the previous one while a new path loads. */
   readonly path: string | undefined
-  readonly refused: Refused | undefined
+  readonly refused: ApiError | undefined
   /** When the data was loaded, in epoch milliseconds. */
   readonly at: number
   readonly reload: () => void
 }
 
 /** Poll interval in milliseconds for data that the server caches: corrects the last update even if no event follows. */
-export const nowAndThen = 30_000
+export const slowPoll = 30_000
 
 /** Milliseconds until a request that failed on the server's side is repeated, if nothing else repeats it. */
 const retryAfter = 5_000
@@ -23,16 +23,16 @@ const restFactor = 3
 
 const isVisible = () => document.visibilityState === "visible"
 
-const isTransient = ({ status }: Refused) => status === 0 || status >= 500
+const isTransient = ({ status }: ApiError) => status === 0 || status >= 500
 
 const refusedOf = (error: unknown) =>
-  error instanceof Refused ? error : new Refused(0, "Broken", String(error), undefined)
+  error instanceof ApiError ? error : new ApiError(0, "Broken", String(error), undefined)
 
 /**
  * Sends the requests of one resource, one at a time. `load` replaces a running request. `refresh` never does: events may
  * arrive faster than responses, and a page that aborts its request at every event would never show anything.
  */
-const makeLoader = <A>(onData: (path: string, data: A) => void, onRefused: (refused: Refused) => void) => {
+const makeLoader = <A>(onData: (path: string, data: A) => void, onRefused: (refused: ApiError) => void) => {
   let path: string | undefined
   let running: AbortController | undefined
   let timer: number | undefined
@@ -102,7 +102,7 @@ export const useResource = <A>(
   options: { every?: number; pulse?: unknown } = {}
 ): Resource<A> => {
   const [answer, setAnswer] = useState<{ path: string; data: A; at: number }>()
-  const [refused, setRefused] = useState<Refused>()
+  const [refused, setRefused] = useState<ApiError>()
   const [turn, setTurn] = useState(0)
   const { every, pulse } = options
   const [loader] = useState(() =>

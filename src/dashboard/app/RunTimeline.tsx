@@ -5,7 +5,7 @@ import { type Phase, Timeline } from "./parts/Timeline"
 import { useResource } from "./Resource"
 import type { Job, JobWaits, Latency, Series } from "./Views"
 
-// The life of a job on one time axis: waiting and why, every attempt, and the backoff between attempts.
+// The life of a job on one time axis: waits with their reasons, every attempt, and the backoff between attempts.
 
 type Wait = JobWaits["waits"][number]
 
@@ -18,15 +18,15 @@ const reasons: Readonly<Record<Wait["reason"], string>> = {
   waiting_for_slot: "no free slot"
 }
 
-/** A rest shorter than this, in milliseconds, is the time between two looks of the leader, not a phase. */
+/** A remainder shorter than this, in milliseconds, is the leader's sampling interval, not a phase. */
 const blink = 6_000
 
-/** Waiting as one phase, or split by the reasons that were recorded for the queue in that time. */
+/** A wait as one phase, or split by the reasons that were recorded for the queue in that time. */
 const waited = (name: string, from: number, to: number, waits: ReadonlyArray<Wait>): ReadonlyArray<Phase> => {
   if (to <= from) return []
   const known = waits.flatMap((wait): ReadonlyArray<Phase> => {
     const [since, until] = [Date.parse(wait.since), wait.until === null ? to : Date.parse(wait.until)]
-    // The first look comes a few seconds after the wait began.
+    // The leader's first sample comes a few seconds after the wait began.
     const begun = Math.max(from, since - from < 2 * blink ? from : since)
     const ended = Math.min(to, to - until < blink ? to : until)
     const colour = wait.reason === "waiting_for_slot" || wait.reason === "key_busy" ? "scheduled" : "retrying"
@@ -43,7 +43,7 @@ const waited = (name: string, from: number, to: number, waits: ReadonlyArray<Wai
   return phases.filter((phase) => phase.to > phase.from)
 }
 
-/** Waiting before the first attempt: until due, then for a slot. A retry overwrites the start time. */
+/** The wait before the first attempt: until due, then for a slot. A retry overwrites the start time. */
 const firstWait = (job: Job, until: number, waits: ReadonlyArray<Wait>): ReadonlyArray<Phase> => {
   const created = Date.parse(job.createdAt)
   const due = job.errors.length > 0 ? created : Math.max(created, Date.parse(job.runAt))
@@ -106,7 +106,7 @@ export const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = [])
   ]
 }
 
-/** The last attempt against the usual duration of the kind. */
+/** Compares the last attempt with the usual duration of the kind. */
 const Usual = ({ job, latest }: { readonly job: Job; readonly latest: Phase | undefined }) => {
   const day = Math.floor(Date.parse(job.createdAt) / 86_400_000) * 86_400
   const since = new Date((day - 86_400) * 1000).toISOString()

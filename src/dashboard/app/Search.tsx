@@ -4,12 +4,12 @@ import { DraftInput } from "./parts/DraftInput"
 import { Failure } from "./parts/Failure"
 import { go, type Query, to } from "./Route"
 
-// One box for everything one may have in hand: an id, a part of it, a key, a word of the error, or a payload field.
+// One search box for an id or part of it, a key, a word of the error, or a payload field.
 
 const fullId = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 const fieldPattern = /^([\w-]+(?:\.[\w-]+)*)\s*=\s*(.+)$/s
 
-/** JSON if it is, otherwise text: `order.id=7` means the number, `name=Ada` the text. */
+/** Reads a value as JSON if it is valid, otherwise as text: `order.id=7` is a number, `name=Ada` a string. */
 const valueText = (text: string): string => {
   try {
     JSON.parse(text)
@@ -19,7 +19,7 @@ const valueText = (text: string): string => {
   }
 }
 
-/** Reads a search as filters. Throws if it begins like JSON and is not. */
+/** Converts a search to filters. Throws if it starts like JSON but is invalid. */
 export const queryOf = (text: string): Query => {
   const given = text.trim()
   if (given.startsWith("{") || given.startsWith("[")) {

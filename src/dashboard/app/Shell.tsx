@@ -51,7 +51,7 @@ const nextTheme = { auto: "light", light: "dark", dark: "auto" } as const
 
 const LiveButton = () => {
   const { link } = useNews()
-  const words = { live: "Live", paused: "Paused", away: "Connecting…" }
+  const words = { live: "Live", paused: "Paused", connecting: "Connecting…" }
   return (
     <button
       type="button"
@@ -60,7 +60,7 @@ const LiveButton = () => {
       onClick={() => pause(link !== "paused")}
       title="Pause live updates"
     >
-      <span class={`state ${link === "live" ? "done" : link === "away" ? "retrying" : ""}`}>{words[link]}</span>
+      <span class={`state ${link === "live" ? "done" : link === "connecting" ? "retrying" : ""}`}>{words[link]}</span>
     </button>
   )
 }
@@ -78,18 +78,18 @@ const ThemeButton = () => {
   )
 }
 
-/** Says that everything shown is old. The rest of the page shows it as such. */
+/** The banner of a disconnected page. */
 const Disconnected = () => {
-  const { heardAt } = useNews()
+  const { respondedAt } = useNews()
   return (
     <div class="failure" role="alert">
       <strong>Disconnected.</strong> The service does not respond. Everything below was loaded{" "}
-      <Age at={new Date(heardAt).toISOString()} />, and actions are off. Reconnecting…
+      <Age at={new Date(respondedAt).toISOString()} />, and actions are disabled. Reconnecting…
     </div>
   )
 }
 
-/** Shows what needs attention in the tab's title. */
+/** Shows warnings in the tab's title. */
 const useTitle = () => {
   const { offline, queues = [], warnings = [] } = useNews()
   const dead = queues.reduce((sum, { counts }) => sum + (counts.dead ?? 0), 0)
@@ -153,7 +153,7 @@ export const Shell = ({
           ☰ Menu
         </button>
         {offline ? <Disconnected /> : null}
-        {/* Turns every control of the page off at once. */}
+        {/* Disables every control of the page. */}
         <fieldset class="page" disabled={offline}>
           {children}
         </fieldset>

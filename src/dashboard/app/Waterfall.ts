@@ -11,7 +11,7 @@ export interface Bar {
   /** Unique within the execution. */
   readonly key: string
   readonly name: string
-  /** What it is, in the words of the workflow's code. */
+  /** The kind of step or wait, as named in the workflow's code. */
   readonly kind: string
   /** CSS class that gives the colour. */
   readonly colour: string
@@ -32,7 +32,7 @@ const finished: ReadonlyArray<string> = ["done", "failed", "cancelled"]
 
 export const isFinished = ({ status }: Pick<Execution, "status">): boolean => finished.includes(status)
 
-/** What each kind of wait is called. Its journal entry, if any, is recorded by the run that follows the wait. */
+/** Names of the kinds of waits. The run after a wait records its journal entry, if any. */
 const waitNames: Readonly<Record<string, string>> = {
   sleep: "sleep",
   signal: "signal",
@@ -43,7 +43,7 @@ const waitNames: Readonly<Record<string, string>> = {
 
 const outcomeColours = { done: "done", failed: "dead", retrying: "retrying" } as const
 
-/** When the wait began. A signal that came before it was waited for is complete from its first instant. */
+/** When the wait began. A signal that arrived before its wait is complete from the start. */
 const begunAt = (step: Step, wait: Wait | undefined): number => {
   const recorded = Date.parse(step.startedAt)
   if (wait === undefined || wait.completedAt === wait.createdAt) return recorded
@@ -73,7 +73,7 @@ const stepBar = (step: Step, wait: Wait | undefined, createdAt: number): Bar => 
   }
 }
 
-/** When a wait ends that nothing completes: with the execution, or when that began to undo its steps. */
+/** When a wait without a completion ends: with the execution, or when that began to undo its steps. */
 const cutOffAt = ({ finishedAt, steps }: Execution): number | undefined => {
   if (finishedAt === null) return undefined
   const undone = steps.filter(({ kind }) => kind === "undo").map(({ startedAt }) => Date.parse(startedAt))
@@ -81,7 +81,7 @@ const cutOffAt = ({ finishedAt, steps }: Execution): number | undefined => {
 }
 
 const waitDetail = ({ completedAt, kind, remaining }: Wait, isOpen: boolean): string | undefined => {
-  if (completedAt !== null) return kind === "signal" ? "not used yet" : undefined
+  if (completedAt !== null) return kind === "signal" ? "not consumed yet" : undefined
   if (!isOpen) return "cut off"
   return kind === "children" && remaining !== null ? `${remaining} left` : undefined
 }
@@ -121,14 +121,14 @@ const childBar = (child: Child, from: number, now: number): Bar => {
   }
 }
 
-/** What the status says beyond its name. */
+/** Details of a status. */
 const presentDetails: Readonly<Record<string, string>> = {
   running: "since the last recorded step",
   pending: "for a slot",
   cancelling: "its steps are about to be undone"
 }
 
-/** What happens now, unless an open wait says so. The step that runs is recorded when it ends. */
+/** The current status, unless an open wait shows it. A running step is recorded when it ends. */
 const presentBar = ({ dueAt, status }: Execution, last: number, now: number): Bar => ({
   key: "present",
   name: status,
@@ -150,7 +150,7 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
   const isShown = ({ completedAt, kind, name, waiting }: Wait) => {
     if (execution.steps.some((step) => step.kind === kind && step.name === name)) return false
     if (kind === "signal" || kind === "children") return true
-    // The end of any other wait is in the journal, or about to be.
+    // The end of any other wait is in the journal, or will be soon.
     return completedAt === null && waiting
   }
   const waits = execution.deferreds.filter(isShown).map((wait) => waitBar(wait, now, cutOff))
@@ -175,7 +175,7 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
   ]
 }
 
-/** From the start of the execution to its end, or to now. What a fork copied lies before its start. */
+/** From the start of the execution to its end, or to now. Steps that a fork copied are before its start. */
 export const axisOf = (execution: Execution, bars: ReadonlyArray<Bar>, now: number): Axis => {
   const start = Date.parse(execution.createdAt)
   const known = execution.finishedAt === null ? now : Date.parse(execution.finishedAt)

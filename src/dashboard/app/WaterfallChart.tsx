@@ -20,7 +20,7 @@ const Scale = ({ axis, ticks }: { readonly axis: Axis; readonly ticks: ReadonlyA
     <svg width="100%" height="16" aria-hidden="true">
       {ticks.map((tick) => {
         const share = tick / (axis.ends - axis.start)
-        // A label at the very end would be cut off.
+        // A label at the very end would be clipped.
         return share > 0.94 ? null : (
           <text class="tick" key={tick} x={percent(share)} y="12">
             {tick === 0 ? "0" : shortSpan(tick / 1000)}
@@ -34,11 +34,11 @@ const Scale = ({ axis, ticks }: { readonly axis: Axis; readonly ticks: ReadonlyA
 const has = <K extends string>(value: unknown, key: K): value is Record<K, unknown> =>
   typeof value === "object" && value !== null && key in value
 
-/** The result of a step, in the form in which `nightshift/client` stores it, or as it is. */
+/** The result of a step: unwrapped if `nightshift/client` stored it, otherwise as is. */
 const Result = ({ exit }: { readonly exit: unknown }) => {
   if (has(exit, "error") && has(exit.error, "message"))
     return <pre class="text">{`${has(exit.error, "name") ? `${exit.error.name}: ` : ""}${exit.error.message}`}</pre>
-  if (has(exit, "timedOut")) return <p>It timed out: no signal came.</p>
+  if (has(exit, "timedOut")) return <p>Timed out: no signal arrived.</p>
   if (has(exit, "value")) return <Json label="result" value={exit.value} />
   return exit === null || JSON.stringify(exit) === "{}" ? (
     <p class="quiet">No result.</p>
@@ -137,7 +137,7 @@ export const WaterfallChart = (props: { readonly execution: Execution; readonly 
     <>
       <p class="small quiet">
         Started <Age at={execution.createdAt} />; the axis covers {span((axis.ends - axis.start) / 1000)}
-        {isFinished(execution) ? "." : " and ends now."} Press a name for its result.
+        {isFinished(execution) ? "." : " and ends now."} Select a name to see its result.
       </p>
       <Scale axis={axis} ticks={ticks} />
       <ol class="phases waterfall">
@@ -152,7 +152,7 @@ export const WaterfallChart = (props: { readonly execution: Execution; readonly 
           </button>
         </div>
       )}
-      {bars.length === 0 ? <p class="quiet">No step was recorded.</p> : null}
+      {bars.length === 0 ? <p class="quiet">No steps recorded.</p> : null}
     </>
   )
 }

@@ -16,7 +16,7 @@ const idPattern = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 /** A text with its job ids and the pod's name as links. `split` puts the ids at odd indexes. */
 const Detail = ({ pod, text }: { readonly text: string; readonly pod: string | null }) => {
-  // The server names a pod that is gone by its id.
+  // The server identifies a stopped pod by its id.
   const name = pod === null ? undefined : [podName(pod), pod.slice(-8)].find((each) => text.includes(`pod ${each}`))
   const [before, after] = name === undefined ? [] : text.split(`pod ${name}`)
   if (pod !== null && before !== undefined && after !== undefined)

@@ -103,7 +103,7 @@ const makeDurable = (directory: string, onLaunch: Effect.Effect<void>) =>
     const cluster: PostgresServer.Cluster = {
       binaries,
       account,
-      manner: PostgresServer.durable,
+      profile: PostgresServer.durable,
       directory: path,
       data,
       removeWhenOrphaned: Option.none(),
@@ -137,7 +137,7 @@ const makeThrowaway = Effect.gen(function* () {
   const cluster: PostgresServer.Cluster = {
     binaries,
     account,
-    manner: PostgresServer.throwaway,
+    profile: PostgresServer.throwaway,
     directory,
     data,
     removeWhenOrphaned: Option.some(directory),
@@ -171,7 +171,7 @@ export const launchDurable = (
       Effect.scoped,
       Effect.forkScoped
     )
-    // A start that fails before the launch is reported by the layer, too.
+    // The layer also reports a start that fails before the launch.
     yield* Effect.raceFirst(Deferred.await(launched), Effect.exit(Deferred.await(ready)))
     return Layer.effect(EmbeddedPostgres, Deferred.await(ready))
   })

@@ -130,7 +130,7 @@ export type EmbeddedPostgresError =
 const decisiveLine = (detail: string): string => {
   const lines = detail.split("\n").filter((line) => line.trim() !== "")
   const line = lines.findLast((line) => /(FATAL|PANIC|error):/.test(line)) ?? lines.at(-1)
-  return line?.replace(/^.*?(FATAL|PANIC|error): +/, "").trim() ?? "it gave no reason"
+  return line?.replace(/^.*?(FATAL|PANIC|error): +/, "").trim() ?? "no reason given"
 }
 
 const otherDirectory = "choose another directory"

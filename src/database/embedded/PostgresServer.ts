@@ -15,14 +15,14 @@ import { canEnter, type ServerAccount } from "./ServerAccount.js"
 import * as SupervisedProcess from "./SupervisedProcess.js"
 
 /** Settings of a server: durable for production, or throwaway for tests. */
-export interface ServerManner {
+export interface ServerProfile {
   readonly initialize: ReadonlyArray<string>
   readonly settings: Readonly<Record<string, string>>
   readonly stop: ReadonlyArray<readonly [NodeJS.Signals, Duration.DurationInput]>
 }
 
 /** No acknowledged write is lost. Other settings are PostgreSQL's defaults and can be changed in `postgresql.conf`. */
-export const durable: ServerManner = {
+export const durable: ServerProfile = {
   initialize: ["--data-checksums", "-c", "shared_buffers=128MB", "-c", "max_connections=100"],
   settings: {},
   // First a fast shutdown, which ends sessions and writes a checkpoint; then an immediate one, which needs crash
@@ -35,7 +35,7 @@ export const durable: ServerManner = {
 }
 
 /** Fast, but data may be lost in a crash of the machine. */
-export const throwaway: ServerManner = {
+export const throwaway: ServerProfile = {
   initialize: ["--no-data-checksums", "--no-sync"],
   settings: {
     fsync: "off",
@@ -53,7 +53,7 @@ export const throwaway: ServerManner = {
 export interface Cluster {
   readonly binaries: PostgresBinaries
   readonly account: Option.Option<ServerAccount>
-  readonly manner: ServerManner
+  readonly profile: ServerProfile
 
   /** The directory named in error messages. */
   readonly directory: string
@@ -78,7 +78,7 @@ export class PortTaken extends Data.TaggedError("PortTaken")<{ readonly port: nu
 
 const spawn = (cluster: Cluster, data: string, program: string, args: ReadonlyArray<string>, input: string) =>
   Effect.gen(function* () {
-    const { account, binaries, manner, onOutput, removeWhenOrphaned } = cluster
+    const { account, binaries, profile, onOutput, removeWhenOrphaned } = cluster
     // The data may be in a directory that the server's user cannot reach, such as /root. The child enters the working
     // directory before it changes the user, and /proc/self/cwd then gives access to it.
     const reachable = Option.isNone(account) || process.platform !== "linux" || (yield* canEnter(account, data))
@@ -88,7 +88,7 @@ const spawn = (cluster: Cluster, data: string, program: string, args: ReadonlyAr
       workingDirectory: reachable ? "/" : data,
       environment: { LC_ALL: "C", TZ: "UTC", LD_LIBRARY_PATH: join(binaries.directory, "lib") },
       input,
-      stop: manner.stop,
+      stop: profile.stop,
       removeWhenOrphaned,
       onOutput
     })
@@ -110,7 +110,7 @@ export const initialize = Effect.fn("PostgresServer.initialize")(function* (
         cluster,
         data,
         "initdb",
-        [...args, "--no-instructions", "-c", "timezone=UTC", "-c", "log_timezone=UTC", ...cluster.manner.initialize],
+        [...args, "--no-instructions", "-c", "timezone=UTC", "-c", "log_timezone=UTC", ...cluster.profile.initialize],
         Redacted.value(password)
       )
       return { code: yield* initdb.exited, output: yield* initdb.lastLines }
@@ -161,9 +161,9 @@ const attempt = Effect.fn("PostgresServer.start")(function* (
   port: number,
   socketDirectory: string
 ): Effect.fn.Return<PostgresServer, ServerStartFailed | DirectoryUnusable | PortTaken, Scope.Scope> {
-  const { data, directory, manner } = cluster
+  const { data, directory, profile } = cluster
   const settings = {
-    ...manner.settings,
+    ...profile.settings,
     port: `${port}`,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: `"${socketDirectory.replaceAll('"', '""')}"`,

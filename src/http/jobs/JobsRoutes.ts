@@ -94,7 +94,7 @@ export const layer: Layer.Layer<
       Effect.gen(function* () {
         const id = yield* JobPath.read(text)
         const undo = ids.plain(yield* Clock.currentTimeMillis)
-        const [before, after] = yield* Effect.zip(search.get(id), change(jobAdmin.keeping(undo), id)).pipe(
+        const [before, after] = yield* Effect.zip(search.get(id), change(jobAdmin.recordingUndo(undo), id)).pipe(
           audited(`job.${name}`, id, ([before, after]) =>
             name === "delete"
               ? { before: JobSummary.withPayload(before) }

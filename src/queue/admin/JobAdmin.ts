@@ -41,7 +41,7 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
   JobAdmin,
   JobActions & {
     /** The same actions, which also save the previous state of the job under this id for `undo`. */
-    readonly keeping: (act: string) => JobActions
+    readonly recordingUndo: (act: string) => JobActions
 
     /** Pending: changes payload, priority or start time. */
     readonly edit: (
@@ -56,6 +56,6 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
     readonly undo: (id: JobId, act: string) => Effect.Effect<StoredJob, UndoRefused | DedupeKeyHeld | DatabaseError>
 
     /** Deletes undo records of actions older than this. Returns the number of jobs. */
-    readonly forgetUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+    readonly pruneUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}

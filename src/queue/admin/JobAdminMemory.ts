@@ -92,7 +92,7 @@ const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {
 }
 
 /** A job before and after an action; without `after` if the action deleted it. */
-interface Kept {
+interface UndoRecord {
   readonly before: JobRow
   readonly after: JobRow | undefined
   readonly at: number
@@ -102,7 +102,7 @@ interface Kept {
 const restored = (
   table: Table,
   id: JobId,
-  kept: Kept | undefined,
+  kept: UndoRecord | undefined,
   now: number
 ): Either.Either<JobRow, UndoRefused | DedupeKeyHeld> => {
   const row = table.get(id)
@@ -123,10 +123,10 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
   const runNow = act(table, "run now", ["pending"])
   const edit = act(table, "edit", ["pending"])
   const remove = act(table, "remove", ["pending", "done", "dead"])
-  const acts = new Map<string, Map<JobId, Kept>>()
+  const acts = new Map<string, Map<JobId, UndoRecord>>()
 
   /** Keeps the row before a change that succeeds. A running job cannot be restored. */
-  const keeping = <E>(
+  const savingUndo = <E>(
     kept: string | undefined,
     deletes: boolean,
     change: (row: JobRow, now: number) => Either.Either<JobRow, E>
@@ -137,7 +137,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
         // Without its journal a deleted execution would repeat its steps.
         if (deletes && row.woken !== undefined) return changed
         if (row.status === "running" || (!deletes && changed === row)) return changed
-        const jobs = acts.get(kept) ?? new Map<JobId, Kept>()
+        const jobs = acts.get(kept) ?? new Map<JobId, UndoRecord>()
         acts.set(kept, jobs.set(row.id, { before: row, after: deletes ? undefined : changed, at: now }))
         return changed
       })
@@ -147,30 +147,32 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
       Effect.tap(
         cancel(
           id,
-          keeping(kept, false, (row, now) => Either.right(cancelled(table, workflows, row, now)))
+          savingUndo(kept, false, (row, now) => Either.right(cancelled(table, workflows, row, now)))
         ),
         () => {
           const row = table.get(id)
           const all = row === undefined ? [] : [row, ...workflows.below(row)]
           const running = all.filter(({ status }) => status === "running")
-          return Effect.forEach(running, (job) => signals.tell(cancelTopic, job.id), { discard: true })
+          return Effect.forEach(running, (job) => signals.publish(cancelTopic, job.id), { discard: true })
         }
       ),
     requeue: (id) =>
       requeue(
         id,
-        keeping(kept, false, (row, now) => requeued(table, workflows, row, now))
+        savingUndo(kept, false, (row, now) => requeued(table, workflows, row, now))
       ),
     // A job that is already due keeps its position in the queue.
     runNow: (id) =>
       runNow(
         id,
-        keeping(kept, false, (row, now) => stored(table, { ...row, runAt: Math.min(row.runAt, now), updatedAt: now }))
+        savingUndo(kept, false, (row, now) =>
+          stored(table, { ...row, runAt: Math.min(row.runAt, now), updatedAt: now })
+        )
       ),
     remove: (id) =>
       remove(
         id,
-        keeping(kept, true, (row) => {
+        savingUndo(kept, true, (row) => {
           table.remove(row)
           return Either.right(row)
         })
@@ -179,7 +181,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
 
   return {
     ...actions(undefined),
-    keeping: actions,
+    recordingUndo: actions,
     edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),
     undo: (id, kept) =>
       Effect.flatten(
@@ -190,7 +192,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
           })
         )
       ),
-    forgetUndo: (olderThan) =>
+    pruneUndo: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         let gone = 0
         for (const [kept, jobs] of acts) {

@@ -21,7 +21,7 @@ import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin
 import type { Action } from "./Operations.js"
 import * as UndoSql from "./UndoSql.js"
 
-const forgetBatch = 1_000
+const undoBatch = 1_000
 
 const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
@@ -208,17 +208,17 @@ const make = Effect.gen(function* () {
       )
     )
 
-  const forgetUndo: typeof JobAdmin.Service.forgetUndo = (olderThan) =>
+  const pruneUndo: typeof JobAdmin.Service.pruneUndo = (olderThan) =>
     Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
       let sum = 0
       for (;;) {
         // Acts have ids that sort by time, so the primary key finds the oldest.
         const gone = yield* mapErrors(sql`delete from ${undos} u where (u.act, u.job_id) in
-          (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${forgetBatch})
+          (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${undoBatch})
           returning 1`)
         sum += gone.length
-        if (gone.length < forgetBatch) return sum
+        if (gone.length < undoBatch) return sum
       }
     })
 
@@ -228,7 +228,7 @@ const make = Effect.gen(function* () {
         act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job), (running) =>
-              Effect.forEach(running, (child) => signals.tell(cancelTopic, child), { discard: true })
+              Effect.forEach(running, (child) => signals.publish(cancelTopic, child), { discard: true })
             )
           )
         )
@@ -241,7 +241,7 @@ const make = Effect.gen(function* () {
           () => search.get(id)
         ),
         // Notifies the pod that runs the job, which would otherwise notice at its next heartbeat.
-        Effect.tap(({ status }) => (status === "running" ? signals.tell(cancelTopic, id) : Effect.void)),
+        Effect.tap(({ status }) => (status === "running" ? signals.publish(cancelTopic, id) : Effect.void)),
         notifying
       ),
     requeue: (id) =>
@@ -263,7 +263,7 @@ const make = Effect.gen(function* () {
 
   return JobAdmin.of({
     ...actions(null),
-    keeping: actions,
+    recordingUndo: actions,
     edit: (id, edit) =>
       Effect.gen(function* () {
         const fault = faultOfEdit(edit)
@@ -277,7 +277,7 @@ const make = Effect.gen(function* () {
         ])
       }).pipe(notifying),
     undo: (id, kept) => notifying(undo(id, kept)),
-    forgetUndo
+    pruneUndo
   })
 })
 

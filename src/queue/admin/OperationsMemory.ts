@@ -52,7 +52,7 @@ const make = Effect.gen(function* () {
     { action, id: operation, undoable, undoes = "" }: Operation,
     id: JobId
   ): Effect.Effect<StoredJob, JobNotFound | JobNotInState | DedupeKeyHeld | UndoRefused | DatabaseError> => {
-    const admin = undoable ? jobAdmin.keeping(operation) : jobAdmin
+    const admin = undoable ? jobAdmin.recordingUndo(operation) : jobAdmin
     switch (action) {
       case "cancel":
         return admin.cancel(id)
@@ -137,7 +137,7 @@ const make = Effect.gen(function* () {
       }
       const lastId = [...table.rows()].reduce((last, row) => (row.id > last ? row.id : last), "")
       rows.set(id, { operation, ids, lastId, reached: "" })
-      yield* signals.tell(operationTopic, id)
+      yield* signals.publish(operationTopic, id)
       return operation
     })
 
@@ -172,7 +172,7 @@ const make = Effect.gen(function* () {
         error: undefined
       }
       rows.set(id, { operation, ids: jobs, lastId: jobs.at(-1) ?? "", reached: "" })
-      yield* signals.tell(operationTopic, id)
+      yield* signals.publish(operationTopic, id)
       return operation
     })
 

@@ -71,7 +71,7 @@ const make = Effect.gen(function* () {
           ${total?.count ?? null}, ${total?.exact ?? null}, ${isUndoable(action, total)})
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
-      yield* signals.tell(operationTopic, row.id)
+      yield* signals.publish(operationTopic, row.id)
       return toOperation(row)
     })
 
@@ -123,7 +123,7 @@ const make = Effect.gen(function* () {
       yield* Effect.forEach(stepped.woken, wakeups.wake, { discard: true })
       // Signalled pods stop the job immediately; the others notice at their next heartbeat.
       const soon = stepped.stopped.slice(0, mostSignalled)
-      yield* Effect.forEach(soon, (job) => signals.tell(cancelTopic, job), { discard: true })
+      yield* Effect.forEach(soon, (job) => signals.publish(cancelTopic, job), { discard: true })
       return Option.some(toOperation(stepped.after))
     })
 
@@ -160,7 +160,7 @@ const make = Effect.gen(function* () {
           ${kept.last}, ${kept.count}, true)
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
-      yield* signals.tell(operationTopic, row.id)
+      yield* signals.publish(operationTopic, row.id)
       return toOperation(row)
     })
 

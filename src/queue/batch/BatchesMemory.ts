@@ -101,7 +101,7 @@ const make = Effect.gen(function* () {
             Effect.suspend(() => store(batch, given.jobs))
           )
         )
-        yield* signals.tell(batchTopic, id)
+        yield* signals.publish(batchTopic, id)
         return { batch: shown(yield* Effect.orDie(find(id))), created: true, jobs }
       }),
     add: (id, given) =>

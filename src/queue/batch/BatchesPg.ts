@@ -111,7 +111,7 @@ const make = Effect.gen(function* () {
             on conflict do nothing returning id`)
           if (rows.length === 0) return { created: false, jobs: [] as ReadonlyArray<Enqueued> }
           const answers = yield* store(id, batch.jobs)
-          yield* signals.tell(batchTopic, id)
+          yield* signals.publish(batchTopic, id)
           return { created: true, jobs: answers }
         })
       )

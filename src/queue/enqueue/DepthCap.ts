@@ -5,9 +5,9 @@ import { instant } from "../../database/SqlInstant.js"
 import { QueueFull } from "../JobErrors.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 
-// Enforces a queue's depth cap. Sleeping executions do not count. Counting waiting jobs at every enqueue would cost more than storing them, so a count is
-// reused for one second, for as many jobs as it left room for. Jobs that other processes store in the meantime can
-// exceed the cap.
+// Enforces a queue's depth cap. Sleeping executions do not count. Counting waiting jobs at every enqueue would cost more
+// than storing them, so a count is reused for one second, for as many jobs as it left room for. Jobs that other processes
+// store in the meantime can exceed the cap.
 
 const countIsGoodFor = 1_000
 const settingsAreGoodFor = Duration.seconds(5)

@@ -87,7 +87,7 @@ const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
     table.tally.of(job.queue, job.kind).enqueued(1, now)
     return Enqueued.Enqueued({ id })
   }
-  // The payload of another kind would not fit this job's handler.
+  // This job's handler could not decode the payload of another kind.
   if (job.replace && holder.status === "pending" && holder.kind === job.kind) {
     const { payload, priority, version } = job
     table.put({ ...holder, payload, version, priority, runAt: job.runAt ?? now, updatedAt: now })

@@ -77,7 +77,7 @@ export interface EnqueueOptions {
   readonly onStored: OnStored
   /** Receives the new jobs, always after the commit. */
   readonly count: Count
-  /** Makes the handoff to free workers of this process. `again` stores jobs whose handoff had no answer. */
+  /** Makes the handoff to free workers of this process. `again` stores jobs whose handoff got no reply. */
   readonly makeHandoff: (
     again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>
   ) => Handoff

@@ -32,7 +32,7 @@ export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused"
   }
 }
 
-/** Defaults for an unregistered kind that is forced in. */
+/** Defaults for an unregistered kind, which only `force` accepts. */
 const unregistered = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined } as const
 
 const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>

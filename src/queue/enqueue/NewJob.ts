@@ -104,7 +104,7 @@ const faultOfWindow = ({ scope, window }: Partial<Dedupe> = {}): string | undefi
 const faultOfExecution = (dedupe: Dedupe | undefined): string | undefined =>
   dedupe?.scope === "retained" && dedupe.window === undefined && dedupe.replace !== true
     ? undefined
-    : "of an execution must have a key, the scope `retained` and nothing else"
+    : "of an execution must have a key and the scope `retained`, and no other field"
 
 /** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
@@ -122,8 +122,8 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**
- * Validates the follow-up now: it is stored when the job dies, in one statement with other jobs' ends, which it must
- * not fail.
+ * Validates the follow-up on enqueue: it is stored when the job dies, in one statement with the ends of other jobs, and
+ * must not make that statement fail.
  */
 export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | undefined =>
   at(`${field}.kind`, faultOfText(followUp.kind, limits.nameCharacters)) ??
@@ -165,7 +165,7 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
 
 export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArray<AdmittedJob>, InvalidJob> => {
   if (jobs.length === 0 || jobs.length > limits.batch) {
-    const reason = `must hold 1 to ${limits.batch} jobs, got ${jobs.length}`
+    const reason = `must contain 1 to ${limits.batch} jobs, got ${jobs.length}`
     return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
   }
   const admitted: Array<AdmittedJob> = []

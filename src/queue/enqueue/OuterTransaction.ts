@@ -4,8 +4,8 @@ import { JobIdTaken, OuterTransactionFailed, QueueFull } from "../JobErrors.js"
 import { Enqueued, type OuterError, type RunStatement } from "../Queue.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 
-// Enqueue in a transaction of another PostgreSQL library. All such libraries can run a statement, but they encode arrays and
-// JSON differently: so there is one statement with one text parameter.
+// Enqueues in a transaction of another PostgreSQL library. All such libraries can run a statement, but they encode arrays
+// and JSON differently, so a single statement with one text parameter does all the work.
 
 /** A job as JSON text for the SQL function. Payload, follow-up and meta are JSON text already. */
 const written = (job: AdmittedJob, place: number, ids: IdGenerator, now: number): string => {
@@ -49,7 +49,7 @@ const answerOf = (
   }
   return answers.length === jobs && rows.length === jobs
     ? Effect.succeed(answers)
-    : new OuterTransactionFailed({ error: `${rows.length} rows came back for ${jobs} jobs` })
+    : new OuterTransactionFailed({ error: `the statement returned ${rows.length} rows for ${jobs} jobs` })
 }
 
 const given = "$1::text::jsonb"

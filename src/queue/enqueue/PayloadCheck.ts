@@ -61,7 +61,7 @@ const compile = (text: string): PayloadCheck => {
     const path = (fault?.instanceLocation ?? "#").split("/").slice(1)
     return {
       field: fieldAt(path.map((step) => decodeURI(step).replaceAll("~1", "/").replaceAll("~0", "~"))),
-      reason: (fault?.error ?? "does not fit the schema").replace(/\.$/, "")
+      reason: (fault?.error ?? "does not match the schema").replace(/\.$/, "")
     }
   }
 }

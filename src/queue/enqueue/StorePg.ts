@@ -38,7 +38,7 @@ interface StandingRow {
   readonly id: JobId
   readonly same_id: boolean
   readonly same_content: boolean
-  /** Pending and of the same kind: the payload of another kind would not fit its handler. */
+  /** Pending and of the same kind: its handler could not decode the payload of another kind. */
   readonly replaceable: boolean
   readonly lapsed: boolean
 }

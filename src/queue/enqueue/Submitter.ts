@@ -3,7 +3,7 @@ import type { Enqueued, EnqueueError, Queue, Submit } from "../Queue.js"
 
 /**
  * Makes a submitter. `direct` stores a job without a fiber, or returns false if it cannot; then the job goes through
- * `enqueue`, in a fiber of its own.
+ * `enqueue`, in a separate fiber.
  */
 export const submitter = (
   enqueue: typeof Queue.Service.enqueue,
@@ -11,17 +11,17 @@ export const submitter = (
 ): Effect.Effect<Submit> =>
   Effect.map(Effect.runtime<never>(), (runtime): Submit => {
     const fork = Runtime.runFork(runtime)
-    return (job, answer) => {
-      // The batcher calls it, between the answers of other callers.
-      const answerSafely = (exit: Exit.Exit<Enqueued, EnqueueError>) => {
+    return (job, onResult) => {
+      // The batcher calls this, so an exception must not reach the callers that come after it.
+      const report = (exit: Exit.Exit<Enqueued, EnqueueError>) => {
         try {
-          answer(exit)
+          onResult(exit)
         } catch (error) {
-          fork(Effect.logError("a program failed to take the result of an enqueue", error))
+          fork(Effect.logError("the callback for the result of an enqueue threw", error))
         }
       }
-      if (direct(job, answerSafely)) return
-      fork(Effect.suspend(() => enqueue([job]))).addObserver((exit) => answerSafely(Exit.flatMap(exit, onlyResult)))
+      if (direct(job, report)) return
+      fork(Effect.suspend(() => enqueue([job]))).addObserver((exit) => report(Exit.flatMap(exit, onlyResult)))
     }
   })
 

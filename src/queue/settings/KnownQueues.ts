@@ -60,7 +60,7 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
           return row
         })
 
-      const messages = yield* (yield* Listener).hear(channel(schema))
+      const messages = yield* (yield* Listener).subscribe(channel(schema))
       yield* Stream.fromQueue(messages).pipe(
         Stream.runForEach((message) => {
           if (message._tag === "Notified") {

@@ -49,7 +49,7 @@ const make = Effect.gen(function* () {
         const after = yield* QueuePatch.apply(before, patch)
         rows.set(name, after)
         yield* wake(name)
-        yield* signals.tell(settingsTopic, name)
+        yield* signals.publish(settingsTopic, name)
         return { before: toSettings(before, now), after: toSettings(after, now) }
       }),
     known: (name) => {

@@ -44,7 +44,7 @@ const make = Effect.gen(function* () {
       // In a caller's transaction this runs before the commit; the notification at commit invalidates the row again.
       Effect.tap(() => {
         known.forget(name)
-        return Effect.zipRight(wakeups.wake(name), signals.tell(settingsTopic, name))
+        return Effect.zipRight(wakeups.wake(name), signals.publish(settingsTopic, name))
       })
     )
 

@@ -1,11 +1,11 @@
 import { Duration } from "effect"
 import * as Suspension from "../../core/Suspension.js"
 
-/** What the code of an execution has not followed. */
+/** A difference between the code of an execution and its journal. */
 export interface Difference {
   /** The recorded step that the code did not request. */
   readonly recorded: string
-  /** What it requested instead, if anything. */
+  /** The step it requested instead, if any. */
   readonly requested: string | undefined
 }
 
@@ -23,6 +23,6 @@ export const suspension = (
   return Suspension.make({
     woken,
     waits: [{ kind: "changed", name: recorded, dueAt: now + pause }],
-    error: `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, ${advice}. Code that reads a clock or a random number between steps causes this, too: read it in a step.`
+    error: `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, ${advice}. Code that reads the clock or a random number outside a step also causes this: read it in a step.`
   })
 }

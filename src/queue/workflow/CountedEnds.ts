@@ -6,7 +6,7 @@ import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import * as SqlArrays from "../SqlArrays.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 
-/** A job below a cancelled execution. Pending plain jobs are dead, all others were asked to stop. */
+/** A job below a cancelled execution. Pending plain jobs are dead; for all others, cancellation was requested. */
 export interface CancelledBelow {
   readonly id: JobId
   readonly queue: string
@@ -15,21 +15,21 @@ export interface CancelledBelow {
 }
 
 /**
- * What the end or the requeue of a job means to the executions that wait for it or that it started. The caller runs each in the transaction that ends or
- * requeues the jobs, after the statement that does: only a newer snapshot shows links that were made while that statement
- * waited.
+ * Effects of the end or requeue of a job on the executions that wait for it or that it started. The caller runs each in the
+ * transaction that ends or requeues the jobs, after the statement that does so: only a newer snapshot shows links that were
+ * added while that statement waited.
  */
 export interface CountedEnds {
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
   readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
-  /** Cancels what these executions started and wait for. */
+  /** Cancels the jobs that these executions started and wait for. */
   readonly cancelBelow: (
     ids: ReadonlyArray<JobId>,
     now: number
   ) => Effect.Effect<ReadonlyArray<CancelledBelow>, DatabaseError>
   /**
-   * Requeues the dead children of requeued executions, at any depth, and lets their parents wait for them again. Children
-   * that were requeued before are waited for too.
+   * Requeues the dead children of requeued executions, at any depth, and makes their parents wait for them again, and for
+   * children that were requeued before.
    */
   readonly requeueBelow: (
     ids: ReadonlyArray<JobId>,

@@ -3,7 +3,7 @@ import type { JobId } from "../../core/Ids.js"
 import type { DeadReason, Status } from "../../core/StoredJob.js"
 import { never, type WaitKind } from "../../core/Suspension.js"
 
-/** What recorded a step. */
+/** The call that recorded a step. */
 export type StepKind = "run" | "transaction" | "sleep" | "signal" | "children" | "patch" | "undo"
 
 /** `retrying`: this attempt failed and another one follows. */
@@ -23,8 +23,8 @@ export interface Step {
   readonly endedAt: number
   readonly retryAt: number | undefined
   /**
-   * When a retry of the execution reopened the step, because it failed or was undone. It is no result any more: the step
-   * runs again, and the next attempt takes the same place in the journal.
+   * When a retry of the execution reopened the step, because it failed or was undone. Its result is no longer valid: the
+   * step runs again, and the next attempt takes the same place in the journal.
    */
   readonly reopenedAt: number | undefined
 }
@@ -47,7 +47,7 @@ export interface Deferred {
   readonly waiting: boolean
 }
 
-/** What a run needs to continue where the last one stopped. */
+/** The state that a run needs to continue where the last one stopped. */
 export interface Journal {
   readonly woken: number
   readonly cancelled: boolean
@@ -114,16 +114,16 @@ export interface ExecutionSummary {
   readonly createdAt: number
   readonly updatedAt: number
   readonly finishedAt: number | undefined
-  /** When it continues without a signal; undefined if it waits for no instant. */
+  /** When it continues without a signal; undefined if it has no due time. */
   readonly dueAt: number | undefined
-  /** What it waits for now. */
+  /** Its current waits. */
   readonly waits: ReadonlyArray<Deferred>
 }
 
 /** An execution with everything that is stored about it. */
 export interface Execution extends ExecutionSummary {
   readonly steps: ReadonlyArray<Step>
-  /** Everything it waited for, including signals that came early. */
+  /** All its waits, including signals that arrived early. */
   readonly deferreds: ReadonlyArray<Deferred>
   readonly children: ReadonlyArray<Child>
   /** Executions that started it or wait for it. */
@@ -160,7 +160,7 @@ export const dueAtOf = (status: Status, runAt: number): number | undefined =>
 export interface ExecutionFilter {
   readonly workflow?: string | undefined
   readonly status?: ExecutionStatus | undefined
-  /** The beginning of the execution's id. */
+  /** Prefix of the execution's id. */
   readonly prefix?: string | undefined
 }
 

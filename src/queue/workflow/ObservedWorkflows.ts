@@ -7,7 +7,7 @@ import type { HeldJob } from "../Queue.js"
 import type { NewStep, StepKind } from "./Execution.js"
 import type { Recorded, Workflows } from "./Workflows.js"
 
-// Counts and traces what executions record, for both layers of Workflows.
+// Counts and traces the recorded steps and signals of executions, for both layers of Workflows.
 
 type Service = typeof Workflows.Service
 
@@ -17,13 +17,13 @@ const afterCommit = (run: () => void): Effect.Effect<void> =>
     Option.isSome(callbacks) ? void callbacks.value.push(run) : run()
   )
 
-/** A wait can be older than the run that records its end. It belongs to the execution, which is outside of all runs. */
+/** A wait can be older than the run that records its end, so its span belongs to the execution, not to a run. */
 const isWait = (kind: StepKind) => kind === "sleep" || kind === "signal" || kind === "children"
 
 const outermost = (span: Tracer.AnySpan): Tracer.AnySpan =>
   span._tag === "Span" && Option.isSome(span.parent) ? outermost(span.parent.value) : span
 
-/** The name of a stored error: both libraries that write exits have one. Never its message. */
+/** The name of a stored error, in the format of either library that writes exits. Never its message. */
 const errorType = (exit: unknown): string => {
   for (const path of [["error"], ["cause", "error"], ["cause", "defect"]]) {
     const error = path.reduce<unknown>((at, key) => (Predicate.hasProperty(at, key) ? at[key] : undefined), exit)

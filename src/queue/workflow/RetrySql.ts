@@ -9,7 +9,7 @@ export const isUndone = (schema: string) => `s.outcome = 'done' and exists (
 
 /**
  * Prepares the journal of requeued executions, rows of `chosen`, for another run. Failed and undone steps are reopened: they
- * run again in their place. Undos, attempts without a result, and waits that did not end are forgotten.
+ * run again in their place. Undos, attempts without a result, and waits that did not end are deleted.
  */
 export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
     update ${schema}.workflow_step s set reopened_at = ${now}
@@ -32,8 +32,8 @@ export const requeueSet = (at: string): string => `status = 'pending', attempt =
     progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
 
 /**
- * Whether a retry of the parent, job `parent`, concerns the link `l`: a child that the parent started and waits for, or one
- * that made its step fail. Detached children are neither.
+ * Whether a retry of the parent, job `parent`, includes the child of link `l`: a child that the parent started and waits
+ * for, or one that made its step fail. Detached children are neither.
  */
 const isRetriedWith = (schema: string, parent: string) => `(l.owned or exists (
       select from ${schema}.workflow_step s
@@ -57,7 +57,7 @@ export const make = (schema: string) => ({
 
   /**
    * Makes the requeued executions `$1` wait again for children that were requeued. The lock waits for children that are
-   * ending, whose end is not counted, and makes those that end later see that they count again.
+   * ending, whose end is not counted; those that end later see that they are counted again.
    */
   awaitAgain: `
   with linked as materialized (

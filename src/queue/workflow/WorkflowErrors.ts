@@ -12,7 +12,7 @@ export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("
   execution: Schema.String
 }) {
   override get message(): string {
-    return `There is no workflow execution "${this.execution}". It was never started, or its retention is over.`
+    return `There is no workflow execution "${this.execution}". It was never started, or was deleted after its retention.`
   }
 }
 
@@ -37,15 +37,15 @@ export class InvalidStep extends Schema.TaggedError<InvalidStep>()("InvalidStep"
   }
 }
 
-/** What to do about a result that is too large. */
-export const smallerResult = `Return less, for example the key under which you store it; the limit is ${limits.resultBytes} bytes`
+/** Advice for a result that is too large. */
+export const smallerResult = `Store large data elsewhere and return its key; the limit is ${limits.resultBytes} bytes`
 
-/** A child exists already as a plain job, so nothing would report its end. */
+/** A child already exists as a plain job, whose end would not be reported to the parent. */
 export class ChildNotLinked extends Schema.TaggedError<ChildNotLinked>()("ChildNotLinked", {
   execution: Schema.String,
   name: Schema.String
 }) {
   override get message(): string {
-    return `"${this.name}" of execution "${this.execution}" waits for a job that was enqueued before as a plain job. Give its children other keys.`
+    return `"${this.name}" of execution "${this.execution}" waits for a job that was already enqueued as a plain job. Use other keys for its children.`
   }
 }

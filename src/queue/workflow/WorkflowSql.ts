@@ -2,7 +2,7 @@ import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import * as RetrySql from "./RetrySql.js"
 
-// SQL statements about workflow executions. Locks are taken in one order everywhere: rows of workflow_child, then of
+// SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
 // workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first.
 
 /** Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. */
@@ -73,7 +73,7 @@ const waits = (schema: string, execution: string, more = "") =>
     "r.created_at, r.kind, r.name"
   )
 
-/** What a suspended execution waits for. */
+/** The open waits of a suspended execution. */
 const open = " and d.waiting and d.completed_at is null and j.status = 'pending'"
 
 export const executionColumns = (
@@ -97,7 +97,7 @@ const statusCase = (schema: string) => {
 export const make = (schema: string) => ({
   ...RetrySql.make(schema),
 
-  /** What a run needs: the journal and the waits, as of the same instant as `woken`. */
+  /** The journal and the waits for a run, as of the same instant as `woken`. */
   loadJournal: hot(`
   select r.place::int, j.woken, j.cancel_requested_at is not null as cancelled, ${steps(schema, "j.id")} as steps,
     ${waits(schema, "j.dedupe_key")} as waits
@@ -105,8 +105,8 @@ export const make = (schema: string) => ({
   cross join lateral (select * from ${schema}.job where id = r.id and lease = r.lease limit 1) j`),
 
   /**
-   * Records steps. The lock on the job makes the comparison of the lease hold until the commit: without it, a process
-   * whose lease was taken away could still record. A row that exists already is returned instead.
+   * Records steps. The lock on the job keeps the checked lease valid until the commit: without it, a process that has lost
+   * its lease could still record. An existing row is returned instead.
    */
   recordSteps: hot(`
   with given as materialized (
@@ -138,8 +138,8 @@ export const make = (schema: string) => ({
   order by 1`),
 
   /**
-   * Suspends executions. The waits are inserted or locked first: a completion that is being committed is seen, one that
-   * comes later finds the job suspended.
+   * Suspends executions. The waits are inserted or locked first: this statement sees a completion that is being committed,
+   * and a later completion finds the job suspended.
    */
   suspend: hot(`
   with closed as (
@@ -197,7 +197,7 @@ export const make = (schema: string) => ({
 
   wakeExecution: `with ${wake(schema, "$1::text[]", "$2")}`,
 
-  /** Locks the parent against a lost lease, and tells whether it has started these children already. */
+  /** Locks the parent if it holds its lease, and returns whether it has already started these children. */
   holdParent: `
   select j.dedupe_key as execution, exists (
     select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key and d.kind = 'children' and d.name = $3
@@ -205,8 +205,8 @@ export const make = (schema: string) => ({
   from ${schema}.job j where j.id = $1 and j.lease = $2 for key share`,
 
   /**
-   * Links children to the wait of their parent. The lock waits for children that are ending, and makes those that end
-   * later see the links. Returns how many are neither executions nor counted: nothing would report their end.
+   * Links children to the wait of their parent. The lock waits for children that are ending; those that end later see the
+   * links. Returns how many are neither executions nor counted: their ends would not be reported.
    */
   linkChildren: `
   with given as (
@@ -248,7 +248,7 @@ export const make = (schema: string) => ({
   select ${executionColumns(schema)}, ${steps(schema, "j.id")} as steps, ${waits(schema, "j.dedupe_key")} as deferreds
   from ${schema}.job j where j.id = $1`,
 
-  /** Requests the cancellation of everything that the jobs `$1` started and wait for. */
+  /** Requests the cancellation of all jobs that the jobs `$1` started and wait for. */
   cancelBelow: `
   with ${below(schema)}, chosen as (
     select id from ${schema}.job where id in (select id from tree) and finished_at is null order by id for update
@@ -257,7 +257,7 @@ export const make = (schema: string) => ({
   from chosen where j.id = chosen.id
   returning j.id, j.queue, j.kind, j.status`,
 
-  /** Ends the execution `$1` and everything below it without undoing anything. Their pods lose the lease. */
+  /** Ends the execution `$1` and all jobs below it without undoing any step. Their pods lose the lease. */
   cancelNow: `
   with ${below(schema)}, chosen as (
     select id from ${schema}.job
@@ -270,7 +270,7 @@ export const make = (schema: string) => ({
   from chosen where j.id = chosen.id
   returning j.id, j.queue, j.kind, j.status, coalesce(j.woken >= 0, false) as execution`,
 
-  /** Suspended executions by status, at most `$2` of them. `job_waiting` has them, as their instant is after their start. */
+  /** Counts suspended executions by status, at most `$2`. `run_at > created_at` selects the index `job_waiting`. */
   countSuspended: `
   select count(*) filter (where s.changed)::int as changed,
     count(*) filter (where s.waiting and not s.changed)::int as waiting,
@@ -296,7 +296,7 @@ export const make = (schema: string) => ({
     select s.name from ${schema}.workflow_step s where s.job_id = j.id group by s.name order by min(s.sequence)) as steps
   from ${schema}.job j where j.id = $1`,
 
-  /** Executions, newest first. Parameters: workflow, beginning of the id, status, id of the last one seen, limit, now. */
+  /** Executions, newest first. Parameters: workflow, prefix of the id, status, id of the last one seen, limit, now. */
   listExecutions: `
   select ${executionColumns(schema)} from ${schema}.job j
   where j.woken >= 0 and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
@@ -326,7 +326,7 @@ export const make = (schema: string) => ({
   -- The first run must read the journal.
   update ${schema}.job j set woken = 1 from cut where j.id = $2 and cut.sequence is not null returning j.id`,
 
-  /** Signals that came for executions which were never started, or have started since. */
+  /** Deletes old signals of executions that were never started, and unmarks those of executions that have started since. */
   purgeEarly: `
   with old as materialized (
     select d.execution, d.kind, d.name, exists (

@@ -27,7 +27,7 @@ export const isUndone = ({ name, outcome }: Step, all: ReadonlyArray<Step>): boo
   outcome === "done" &&
   all.some((each) => each.kind === "undo" && each.outcome === "done" && each.name === `undo:${name}`)
 
-/** Reopens a step, unless that was done before. */
+/** Reopens a step, unless it is already reopened. */
 export const reopenedAt = (step: Step, now: number): Step => ({ ...step, reopenedAt: step.reopenedAt ?? now })
 
 const makeTable = (jobs: Jobs) => {
@@ -77,7 +77,7 @@ const makeTable = (jobs: Jobs) => {
     jobs.put({ ...row, woken: (row.woken ?? 0) + 1, runAt })
   }
 
-  /** Counts the end of a job where executions wait for it. */
+  /** Counts the end of a job in the waits of executions. */
   const countEnd = (child: JobId, now: number) => {
     for (const parent of parentsOf.get(child) ?? []) {
       const own = links.get(parent) ?? []
@@ -142,7 +142,7 @@ const makeTable = (jobs: Jobs) => {
       for (const { child } of added) parentsOf.set(child, (parentsOf.get(child) ?? new Set<string>()).add(parent))
     },
 
-    /** Stores the waits of a suspension. Returns whether one is complete already. */
+    /** Stores the waits of a suspension. Returns whether one is already complete. */
     suspend: (execution: string, waits: ReadonlyArray<Wait>, now: number): boolean => {
       const listed = new Set(waits.map(({ kind, name }) => keyOf(kind, name)))
       const others = deferredsOf(execution).filter(({ kind, name }) => !listed.has(keyOf(kind, name)))
@@ -156,7 +156,7 @@ const makeTable = (jobs: Jobs) => {
       return stored.some(({ completedAt }) => completedAt !== undefined)
     },
 
-    /** Reopens failed and undone steps. Forgets undos, attempts without a result, and waits that did not end. */
+    /** Reopens failed and undone steps. Deletes undos, attempts without a result, and waits that did not end. */
     reopenFailed: (row: JobRow, now: number) => {
       if (!isExecution(row) || row.dedupe === undefined) return
       const all = steps.get(row.id) ?? []
@@ -215,7 +215,7 @@ const makeTable = (jobs: Jobs) => {
       )
     },
 
-    /** Asks a job to stop: a pending plain job is dead, an execution runs again and undoes its steps. */
+    /** Cancels a job: a pending plain job is dead, an execution runs again and undoes its steps. */
     cancelled: (row: JobRow, now: number): JobRow => {
       if (row.status === "pending" && !isExecution(row)) {
         return die(row, { reason: "cancelled", counted: true, error: undefined, remember: undefined }, now)
@@ -252,7 +252,7 @@ export class WorkflowTable extends Context.Tag("nightshift/queue/WorkflowTableMe
     WorkflowTable,
     Effect.map(JobTable, (jobs) => {
       const table = makeTable(jobs)
-      // Every way in which a job ends passes here, as do deletions.
+      // Called for every end and deletion of a job.
       jobs.onRow((before, after, now) => {
         const row = after ?? before
         if (row?.woken === undefined) return

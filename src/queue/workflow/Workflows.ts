@@ -45,12 +45,12 @@ export const mostCounted = 10_000
 
 export interface CancelReport {
   readonly job: StoredJob
-  /** Executions and jobs that were asked to stop or were ended, including the execution itself. */
+  /** Number of executions and jobs whose cancellation was requested or that were ended, including the execution itself. */
   readonly cancelled: number
 }
 
 /**
- * The journal of workflow executions, and what wakes them. An execution is a job; a run that waits ends with a
+ * The journal, waits and children of workflow executions. An execution is a job; a run that waits ends with a
  * `Suspension`, which its handler returns.
  */
 export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
@@ -63,34 +63,34 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     readonly load: (run: HeldJob) => Effect.Effect<Journal, LeaseLost | DatabaseError>
 
     /**
-     * Records a step once, and only while the run holds its lease. Returns what is stored: the step itself, or, as
-     * `repeated`, the one that was recorded before under this name and attempt. Steps recorded at the same time share a
-     * statement. In a caller's transaction the record commits with it.
+     * Records a step once, and only while the run holds its lease. Returns the stored step: this one, or, marked
+     * `repeated`, the one already recorded under this name and attempt. Steps recorded at the same time share a statement.
+     * In a caller's transaction the record commits with it.
      */
     readonly record: (run: HeldJob, step: NewStep) => Effect.Effect<Recorded, RecordError>
 
     /**
      * Like `record` outside of transactions, but without a fiber: executions record many steps per second. Calls `answer`
-     * once. Undefined if this layer can only record by `record`.
+     * once. Undefined if this layer supports only `record`.
      */
     readonly recordSoon?:
       | ((run: HeldJob, step: NewStep, answer: (exit: Exit.Exit<Recorded, RecordError>) => void) => void)
       | undefined
 
     /**
-     * Completes a wait for a signal and wakes the execution. The first value stays; a repeated signal changes nothing. A
-     * signal to an execution that does not exist yet is kept until it starts. In a caller's transaction it takes effect
+     * Completes a wait for a signal and wakes the execution. The first value is kept; a repeated signal has no effect. A
+     * signal to an execution that does not exist yet is stored until it starts. In a caller's transaction it takes effect
      * at commit.
      */
     readonly signal: (signal: Signal) => Effect.Effect<"completed" | "repeated", InvalidStep | DatabaseError>
 
-    /** Makes a suspended execution due now. Does nothing to one that runs, except that it runs again if it suspends. */
+    /** Makes a suspended execution due now. A running one runs again right after it suspends. */
     readonly wake: (execution: string) => Effect.Effect<void, DatabaseError>
 
     /**
-     * Starts the children of a step, all or none, and the wait for their ends with the kind `children` and this name. If
-     * that was done before, does nothing. The parent wakes once, when all have ended. Detached children are neither
-     * waited for nor cancelled with the parent.
+     * Starts the children of a step, all or none, and a wait of the kind `children` with this name for their ends.
+     * Idempotent. The parent wakes once, when all have ended. Detached children are neither waited for nor cancelled with
+     * the parent.
      */
     readonly startChildren: (
       run: HeldJob,
@@ -103,8 +103,8 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     readonly children: (execution: string, name?: string) => Effect.Effect<ReadonlyArray<Child>, DatabaseError>
 
     /**
-     * Cancels an execution and everything it started and waits for. Each undoes its steps in its next run and is then
-     * dead. `now` ends all of them at once and undoes nothing.
+     * Cancels an execution and all jobs it started and waits for. Each execution undoes its steps in its next run and is
+     * then dead. `now` ends all of them immediately without undoing their steps.
      */
     readonly cancel: (
       execution: string,
@@ -132,7 +132,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       page: { readonly limit: number; readonly before?: string | undefined }
     ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
 
-    /** How many executions are suspended, by what they wait for. Counting stops at `mostCounted` in total. */
+    /** Number of suspended executions by status. Counting stops at `mostCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>
 
     /** By the execution's id, or by the id of its job. */
@@ -147,18 +147,18 @@ export const jobOf = ({ execution, ...job }: NewExecution): NewJob => ({
   dedupe: { key: execution, scope: "retained" }
 })
 
-/** The job of a child. Its end is counted either way. */
+/** The job of a child, whose end is counted. */
 export const jobOfChild = ({ execution, ...job }: NewChild): NewJob =>
   execution === undefined ? { ...job, link: "counted" } : jobOf({ ...job, execution })
 
-/** Children hand on the results of many jobs, so their step may be as large as a payload. */
+/** A `children` step has the results of many jobs, so it may be as large as a payload. */
 const mostBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
 
 /** Checks a step or signal. Returns its JSON text. */
 export const admitted = (kind: string, name: string, value: unknown): Either.Either<string, InvalidStep> => {
   const fault = faultOfText(name, limits.keyCharacters)
   if (fault !== undefined)
-    return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `is no name: it ${fault}` }))
+    return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `has an invalid name: it ${fault}` }))
   return Either.mapLeft(jsonText(value === undefined ? null : value, mostBytes(kind)), (reason) => {
     const advice = reason.startsWith("is larger") ? `. ${smallerResult}` : ""
     return new InvalidStep({ step: name, reason: `has a value that ${reason}${advice}` })

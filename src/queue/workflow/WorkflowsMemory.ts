@@ -230,7 +230,7 @@ const make = Effect.gen(function* () {
           meta: { forkOf: source, forkFrom: step }
         })
       ])
-      if (answer === undefined) return yield* Effect.dieMessage("the queue gave no answer")
+      if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
       if (answer._tag === "Enqueued") {
         yield* jobs.step(() => {
           table.setSteps(
@@ -257,7 +257,7 @@ const make = Effect.gen(function* () {
   return yield* observed({
     start: (given) =>
       Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
-        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
+        answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer)
       ) as Effect.Effect<Effect.Effect.Success<ReturnType<typeof Workflows.Service.start>>, EnqueueError>,
     load: (run) =>
       Effect.flatten(

@@ -98,7 +98,7 @@ const make = Effect.gen(function* () {
       return steps.map((step, place): Exit.Exit<Recorded, RecordError> => {
         const [, isHeld, outcome, exit] = rows[place] ?? []
         if (isHeld !== true) return Exit.fail(new LeaseLost({ id: step.run.id }))
-        // A row that was there before: the reply to an earlier try was lost.
+        // The row already existed: the reply to an earlier try was lost.
         return Exit.succeed(
           typeof outcome === "string"
             ? { outcome: outcome as Recorded["outcome"], exit, repeated: true }
@@ -107,8 +107,8 @@ const make = Effect.gen(function* () {
       })
     }).pipe(retrying)
 
-  // One lane: the code of an execution receives its results in the order of their sequence. The executions of a batch go on
-  // in one turn of the event loop, and their next steps are the next batch.
+  // One lane: the code of an execution receives its results in the order of their sequence. The executions of a batch
+  // continue in one turn of the event loop, and their next steps form the next batch.
   const recorder = yield* Batcher.make<StepToRecord, Recorded, RecordError, never>({
     weight: ({ text }) => 1 + text.length / 8_192,
     maxWeight: 500,
@@ -289,7 +289,7 @@ const make = Effect.gen(function* () {
             meta: { forkOf: row.execution, forkFrom: step }
           })
         ])
-        if (answer === undefined) return yield* Effect.dieMessage("the queue gave no answer")
+        if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
         if (answer._tag === "Enqueued") {
           yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name, now]))
         }
@@ -316,7 +316,7 @@ const make = Effect.gen(function* () {
   return yield* observed({
     start: (given) =>
       Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
-        answer === undefined ? Effect.dieMessage("the queue gave no answer") : Effect.succeed(answer)
+        answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer)
       ),
     load: (run) => reader.submit(run),
     record,

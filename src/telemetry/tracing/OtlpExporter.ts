@@ -10,7 +10,7 @@ class NotAccepted extends Data.TaggedError("NotAccepted")<{ readonly reason: str
 const mostWaiting = 10_000
 const mostAtOnce = 500
 
-/** Minimum interval between two requests in milliseconds, so that a busy process does not send one per job. */
+/** Minimum interval between two requests in milliseconds: a busy process must not send one per job. */
 const pause = 250
 
 const retries = Schedule.intersect(Schedule.exponential("200 millis"), Schedule.recurs(3))

@@ -29,7 +29,7 @@ export const settings = {
   endpoint: Setting.optionalText(
     {
       key: "OTEL_EXPORTER_OTLP_ENDPOINT",
-      about: "Collector for job traces, by OTLP over HTTP as JSON. Unset: tracing is off."
+      about: "URL of the collector for job traces (OTLP over HTTP, JSON). Tracing is off if unset."
     },
     readUrl
   ),
@@ -38,7 +38,10 @@ export const settings = {
     (text) => Either.map(readHeaders(text), () => text)
   ),
   serviceName: Setting.text({ key: "OTEL_SERVICE_NAME", about: "Name of this service in traces." }, "nightshift"),
-  disabled: Setting.boolean({ key: "OTEL_SDK_DISABLED", about: "Disable tracing, whatever else is set." }, false)
+  disabled: Setting.boolean(
+    { key: "OTEL_SDK_DISABLED", about: "Disable tracing regardless of the other settings." },
+    false
+  )
 }
 
 export interface Collector {

@@ -2,9 +2,9 @@
 
 /**
  * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
- * seconds later. `unheard`: a notification was dropped.
+ * seconds later. `dropped`: a notification was dropped.
  */
-export type FaultKind = "refused" | "lost" | "slow" | "unheard"
+export type FaultKind = "refused" | "lost" | "slow" | "dropped"
 
 /**
  * How an operation can be hit: by an injected fault, because its process was disconnected, or because its process was
@@ -16,7 +16,7 @@ export type Hit = FaultKind | "disconnected" | "killed"
 export const hitsOfCalls: ReadonlyArray<Hit> = ["refused", "lost", "slow", "disconnected", "killed"]
 /** Faults of a statement inside a transaction. It is never slow, because it takes no virtual time. */
 const hitsInside: ReadonlyArray<Hit> = ["refused", "lost"]
-const hitsOfHints: ReadonlyArray<Hit> = ["unheard"]
+const hitsOfHints: ReadonlyArray<Hit> = ["dropped"]
 
 type Way = "call" | "inside" | "hint"
 const hitsOf: Readonly<Record<Way, ReadonlyArray<Hit>>> = { call: hitsOfCalls, inside: hitsInside, hint: hitsOfHints }
@@ -87,7 +87,7 @@ export const untouched = ({ operations }: Coverage): ReadonlyArray<string> =>
 
 const named = (operation: string, way: Way) => (way === "inside" ? `${operation} (in a transaction)` : operation)
 
-const columns: ReadonlyArray<Hit> = [...hitsOfCalls, "unheard"]
+const columns: ReadonlyArray<Hit> = [...hitsOfCalls, "dropped"]
 
 /** A table of operations by fault; `-` where the fault cannot occur. */
 export const table = ({ operations, steps }: Coverage): string => {

@@ -79,7 +79,7 @@ export class FaultInjector {
   }
 
   /** Delivers a notification with a delay, or drops it. */
-  readonly hears =
+  readonly receives =
     (what: string, listener: (...args: ReadonlyArray<string | undefined>) => void) =>
     (...args: ReadonlyArray<string | undefined>): void => {
       const { actor, scheduler, faults, checker } = this.options
@@ -124,16 +124,16 @@ export class FaultInjector {
       const before =
         faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named, scheduler.clock.now) : 0)
       const after = faults.delay(`${named} after`)
-      const isCutOff = () => {
-        if (!faults.isCutOff(this.who)) return false
+      const isDisconnected = () => {
+        if (!faults.isDisconnected(this.who)) return false
         faults.coverage.add("call", name, 0, "disconnected")
         return true
       }
       const request = (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
-        kind === "refused" || isCutOff() ? refusal(true) : act
+        kind === "refused" || isDisconnected() ? refusal(true) : act
       const lost = () => checker.answerLost(this.who, name)
       const reply = (value: A): Effect.Effect<A, DatabaseUnavailable> => {
-        if (kind !== "lost" && !isCutOff()) return Effect.succeed(value)
+        if (kind !== "lost" && !isDisconnected()) return Effect.succeed(value)
         lost()
         return refusal(false)
       }

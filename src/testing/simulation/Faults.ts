@@ -18,10 +18,10 @@ export interface FaultRates {
   readonly refused: number
   readonly lost: number
   readonly slow: number
-  readonly unheard: number
+  readonly dropped: number
 }
 
-export const noFaults: FaultRates = { refused: 0, lost: 0, slow: 0, unheard: 0 }
+export const noFaults: FaultRates = { refused: 0, lost: 0, slow: 0, dropped: 0 }
 
 const nameOf = ({ call, nth, who }: Omit<Fault, "kind">) => `${who} ${call} ${nth}`
 
@@ -32,7 +32,7 @@ export const refusal = (nothingWritten: boolean) =>
 export class Faults {
   private readonly counts = new Map<string, number>()
   private readonly planned: ReadonlyMap<string, FaultKind> | undefined
-  private readonly cutOff = new Map<string, number>()
+  private readonly disconnected = new Map<string, number>()
   private readonly struck: Array<Fault> = []
   private over = false
   /** What the faults hit. */
@@ -61,22 +61,26 @@ export class Faults {
   /** Stops all faults. */
   end(): void {
     this.over = true
-    this.cutOff.clear()
+    this.disconnected.clear()
   }
 
-  /** Disconnects a process, or `everybody`, from the database. Calls nest. */
+  /** Disconnects a process, or `allProcesses`, from the database. Calls nest. */
   disconnect(who: string): void {
-    if (!this.over) this.cutOff.set(who, (this.cutOff.get(who) ?? 0) + 1)
+    if (!this.over) this.disconnected.set(who, (this.disconnected.get(who) ?? 0) + 1)
   }
 
   reconnect(who: string): void {
-    const left = (this.cutOff.get(who) ?? 0) - 1
-    if (left > 0) this.cutOff.set(who, left)
-    else this.cutOff.delete(who)
+    const left = (this.disconnected.get(who) ?? 0) - 1
+    if (left > 0) this.disconnected.set(who, left)
+    else this.disconnected.delete(who)
   }
 
-  isCutOff(who: string): boolean {
-    return this.cutOff.has(everybody) || this.cutOff.has(who) || this.cutOff.has(who.replace(/\..*/, ""))
+  isDisconnected(who: string): boolean {
+    return (
+      this.disconnected.has(allProcesses) ||
+      this.disconnected.has(who) ||
+      this.disconnected.has(who.replace(/\..*/, ""))
+    )
   }
 
   /** Counts an operation and returns its index and fault. */
@@ -112,8 +116,8 @@ export class Faults {
 
   private draw(name: string, way: "call" | "inside" | "hint"): FaultKind | undefined {
     const chance = drawn(this.seed, name)
-    const { lost, refused, slow, unheard } = this.rates
-    if (way === "hint") return chance < unheard ? "unheard" : undefined
+    const { lost, refused, slow, dropped } = this.rates
+    if (way === "hint") return chance < dropped ? "dropped" : undefined
     if (chance < refused) return "refused"
     if (chance < refused + lost) return "lost"
     return chance < refused + lost + slow ? "slow" : undefined
@@ -121,4 +125,4 @@ export class Faults {
 }
 
 /** Name that means every process in a plan. */
-export const everybody = "everybody"
+export const allProcesses = "all"

@@ -1,4 +1,4 @@
-import { everybody, type Fault, type FaultRates } from "./Faults.js"
+import { allProcesses, type Fault, type FaultRates } from "./Faults.js"
 import { Dice, digest } from "./Seed.js"
 
 // The fault plan: operations and faults with their times. It is generated from the seed as plain data, so that it can
@@ -18,7 +18,7 @@ export type Step = { readonly at: number } & (
   | { readonly _tag: "Cancel" | "Requeue" | "RunNow"; readonly nth: number }
   | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
   | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
-  | { readonly _tag: "CutOff" /** One pod, or `everybody`. */; readonly pod: string; readonly millis: number }
+  | { readonly _tag: "Disconnect" /** One pod, or `allProcesses`. */; readonly pod: string; readonly millis: number }
   | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
   | {
       readonly _tag: "SkewClock" /** A wrong reading of the database's clock. */
@@ -74,7 +74,7 @@ export const podNames = (pods: number): ReadonlyArray<string> =>
 
 const drawRates = (dice: Dice): FaultRates => {
   const share = dice.pick(0, 0.01, 0.03, 0.08)
-  return { refused: share, lost: share, slow: share / 4, unheard: dice.pick(0, 0.1, 0.5, 1) }
+  return { refused: share, lost: share, slow: share / 4, dropped: dice.pick(0, 0.1, 0.5, 1) }
 }
 
 const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, at: number): Step | undefined => {
@@ -88,7 +88,7 @@ const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, a
     { at, _tag: "Stop", pod },
     { at, _tag: "Freeze", pod, millis }
   )
-  const cut: Step = { at, _tag: "CutOff", pod: dice.chance(0.3) ? everybody : pod, millis: millis }
+  const cut: Step = { at, _tag: "Disconnect", pod: dice.chance(0.3) ? allProcesses : pod, millis: millis }
   const operator = dice.pick<Step>(
     { at, _tag: "Cancel", nth },
     { at, _tag: "Requeue", nth },
@@ -195,8 +195,8 @@ export const described = (step: Step): string => {
       return `stop ${step.pod}`
     case "Freeze":
       return `freeze ${step.pod} ${forSeconds(step.millis)}`
-    case "CutOff":
-      return `disconnect ${step.pod === everybody ? "all processes" : step.pod} from the database ${forSeconds(step.millis)}`
+    case "Disconnect":
+      return `disconnect ${step.pod === allProcesses ? "all processes" : step.pod} from the database ${forSeconds(step.millis)}`
     case "StepClock":
       return `step the database's clock by ${step.millis / 1000} s`
     case "PauseQueue":

@@ -102,7 +102,7 @@ export class PlanRunner<R> {
           Effect.zipRight(Effect.sync(() => pod?.thaw()))
         )
       }
-      case "CutOff":
+      case "Disconnect":
         return Effect.sync(() => faults.disconnect(step.pod)).pipe(
           Effect.zipRight(Effect.sleep(step.millis)),
           Effect.zipRight(Effect.sync(() => faults.reconnect(step.pod)))

@@ -25,7 +25,7 @@ export class ServerClock {
     const lag = () => (this.clock.now - start) * (1 - pace)
     const time = new SlewedTime(() => this.clock.now - lag(), this.offset + skew)
     const compare = () => {
-      time.aim(this.offset + skew + lag())
+      time.setOffset(this.offset + skew + lag())
       this.clock.after("database", samplingInterval, compare)
     }
     if (pace < 1) this.clock.after("database", samplingInterval, compare)
@@ -37,8 +37,8 @@ export class ServerClock {
   mislead(pod: string, millis: number): void {
     for (const [owner, { skew, time }] of this.followers) {
       if (owner.replace(/\..*/, "") !== pod) continue
-      time.aim(this.offset + skew + millis)
-      this.clock.after("database", samplingInterval, () => time.aim(this.offset + skew))
+      time.setOffset(this.offset + skew + millis)
+      this.clock.after("database", samplingInterval, () => time.setOffset(this.offset + skew))
     }
   }
 
@@ -48,7 +48,7 @@ export class ServerClock {
     this.steps += 1
     for (const [owner, { skew, time }] of this.followers) {
       const delay = drawn(this.seed, `clock ${owner} ${this.steps}`) * samplingInterval
-      this.clock.after("database", delay, () => time.aim(this.offset + skew))
+      this.clock.after("database", delay, () => time.setOffset(this.offset + skew))
     }
   }
 }

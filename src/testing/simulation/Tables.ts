@@ -82,16 +82,16 @@ const overHints = (
   const schedules = Context.get(tables, Schedules)
   return Context.empty().pipe(
     Context.add(Signals, {
-      ...wire.to(Signals, signals, ["hear", "connected"]),
-      hear: (topic, listener) => signals.hear(topic, wire.hears(`signal ${topic}`, listener))
+      ...wire.to(Signals, signals, ["subscribe", "connected"]),
+      subscribe: (topic, listener) => signals.subscribe(topic, wire.receives(`signal ${topic}`, listener))
     }),
     Context.add(Wakeups.Wakeups, {
       ...wakeups,
-      onWake: (queue, listener) => wakeups.onWake(queue, wire.hears(`work in ${queue}`, listener))
+      onWake: (queue, listener) => wakeups.onWake(queue, wire.receives(`work in ${queue}`, listener))
     }),
     Context.add(Schedules, {
       ...wire.to(Schedules, schedules, ["onChange"]),
-      onChange: (listener) => schedules.onChange(wire.hears("change of a schedule", listener))
+      onChange: (listener) => schedules.onChange(wire.receives("change of a schedule", listener))
     })
   )
 }

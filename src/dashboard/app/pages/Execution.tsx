@@ -5,7 +5,7 @@ import { useNews } from "../Live"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
 import { Moment } from "../parts/Time"
-import { nowAndThen, useResource } from "../Resource"
+import { slowPoll, useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
 import type { Execution as ExecutionView } from "../Views"
@@ -83,7 +83,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
   const [isOver, setOver] = useState(false)
   const execution = useResource<ExecutionView>(`workflows/${encodeURIComponent(id)}`, {
     pulse,
-    every: isOver ? nowAndThen : 2_000
+    every: isOver ? slowPoll : 2_000
   })
   const status = execution.data?.status
   useEffect(() => setOver(status !== undefined && isFinished({ status })), [status])

@@ -8,7 +8,7 @@ import { go, to } from "../Route"
 import { sayUndoable, undoText } from "../Undo"
 import type { ActedJob, Job } from "../Views"
 
-// Every button keeps its place whatever the state, so that a click never hits another action than the one aimed at.
+// Every button keeps its place in every state, so that a click never hits a different action.
 
 const waiting = new Set(["scheduled", "retrying", "pending"])
 
@@ -18,7 +18,7 @@ interface Given {
   readonly onEdit: () => void
 }
 
-/** Why the button is off, or what the action does and whether it can be undone. */
+/** Why the button is disabled, or what the action does and whether it can be undone. */
 const hintOf = (act: Act, job: Job): string => {
   if (!isFor(act, job.state)) return notFor(act)
   if (act === "cancel" && job.state === "running") return "Asks the handler to stop. Cannot be undone."
@@ -87,7 +87,7 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
       <button
         type="button"
         disabled={!waiting.has(job.state)}
-        title={waiting.has(job.state) ? undefined : "Only a job that waits can be edited."}
+        title={waiting.has(job.state) ? undefined : "Only waiting jobs can be edited."}
         onClick={guard(onEdit)}
       >
         Edit

@@ -14,7 +14,7 @@ import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { type Order, readOrder, turned } from "../parts/SortHeader"
 import { say } from "../parts/Toasts"
-import { nowAndThen, useResource } from "../Resource"
+import { slowPoll, useResource } from "../Resource"
 import { go, type Route, refine, to } from "../Route"
 import { SavedViews } from "../SavedViews"
 import { useMayAct } from "../Session"
@@ -22,7 +22,7 @@ import { countText, type JobPage, type State } from "../Views"
 
 const nothing: JobFilter.JobFilter = {}
 
-/** The order of a page: the next due first, the last deaths first, the newest first. */
+/** Default order of a page: next due first, latest death first, or newest first. */
 const usualOrders: Readonly<Record<string, Order>> = {
   scheduled: { by: "due", descending: false },
   retries: { by: "due", descending: false },
@@ -103,19 +103,19 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     const query = next === undefined ? {} : { sort: next.by, order: next.descending ? "desc" : "asc" }
     refine(route, { sort: undefined, order: undefined, ...query, cursor: undefined })
   }
-  const page = useResource<JobPage>(path, { pulse, every: nowAndThen })
+  const page = useResource<JobPage>(path, { pulse, every: slowPoll })
   const [chosen, setChosen] = useState<ReadonlyMap<string, State>>(new Map())
   const [cursor, setCursor] = useState<string>()
   const [enqueuing, setEnqueuing] = useState(false)
   const [asked, setAsked] = useState<{ act: Act; target: Target }>()
   const key = JSON.stringify(filter)
   const list = `${key} ${JSON.stringify(sorting)} ${route.query.get("cursor")}`
-  // A filter by age has another path every minute, and is the same list.
+  // The path of a filter by age changes every minute, but it is the same list.
   const paths = useRef({ list, all: new Set<string>() })
   if (paths.current.list !== list) paths.current = { list, all: new Set() }
   paths.current.all.add(path)
   const fresh = page.path !== undefined && paths.current.all.has(page.path) ? page.data : undefined
-  // While another filter loads, the previous rows are shown as such. After a refusal they are not.
+  // While another filter loads, the previous rows are shown greyed out; after an error they are not.
   const stale = fresh === undefined && page.refused === undefined ? page.data : undefined
   const { adopt, news, rows } = useHeldRows(list, fresh?.jobs, fresh?.next !== null)
   const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
@@ -123,7 +123,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     setChosen(new Map())
     setCursor(undefined)
   }, [key])
-  // Keys act on a job, not on a place: the cursor stays with its job when the list changes.
+  // The cursor stays with its job when the list changes, because keys act on the job.
   const first = jobs[0]?.id
   useEffect(() => setCursor((current) => current ?? first), [first, key])
 
@@ -209,7 +209,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
       <Shown of={{ ...page, data: fresh ?? stale }}>
         {(data) => (
           <div class={fresh === undefined ? "card gone" : "card"}>
-            {/* Always there, so that it moves nothing when it has something to say. */}
+            {/* Always present, so that its text does not shift the list. */}
             <div class="news" role="status">
               {news === 0 ? (
                 <span class="quiet small">

@@ -9,7 +9,7 @@ import { PodLink } from "../PodLink"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { Age, measured } from "../parts/Time"
-import { nowAndThen, useResource } from "../Resource"
+import { slowPoll, useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
 import { brief, type Durations, type JobPage, type Pod, type Schedule, type Series } from "../Views"
@@ -44,8 +44,8 @@ const Figures = ({ durations, series }: { series: Series; durations: Durations |
 }
 
 const Where = ({ kind }: { readonly kind: string }) => {
-  const pods = useResource<{ pods: ReadonlyArray<Pod> }>("pods", { every: nowAndThen })
-  const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { every: nowAndThen })
+  const pods = useResource<{ pods: ReadonlyArray<Pod> }>("pods", { every: slowPoll })
+  const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { every: slowPoll })
   const serving = (pods.data?.pods ?? []).filter(({ kinds }) => kinds.includes(kind))
   const firing = (schedules.data?.schedules ?? []).filter((schedule) => schedule.kind === kind)
   return (
@@ -84,14 +84,14 @@ const Where = ({ kind }: { readonly kind: string }) => {
 const Some = (props: {
   readonly title: string
   readonly query: Readonly<Record<string, string>>
-  /** Whether it follows every event, or is too expensive for that. */
+  /** Whether to reload on every event; false for expensive queries. */
   readonly live?: boolean
   readonly empty: string
 }) => {
   const { pulse } = useNews()
   const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: 8 })}`, {
     ...(props.live === false ? {} : { pulse }),
-    every: nowAndThen
+    every: slowPoll
   })
   return (
     <section class="card" aria-label={props.title}>
@@ -115,7 +115,7 @@ const Some = (props: {
   )
 }
 
-/** Everything about one kind of job. */
+/** The page of one kind of job. */
 export const Kind = ({ kind }: { readonly kind: string }) => {
   const range = useAddressRange()
   const mayAct = useMayAct()

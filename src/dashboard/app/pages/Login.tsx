@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks"
-import { Refused } from "../Api"
+import { ApiError } from "../Api"
 import { Failure } from "../parts/Failure"
 import { Mark } from "../parts/Mark"
 import { logIn, type Session } from "../Session"
@@ -14,7 +14,7 @@ export const Login = ({ onEnter }: { readonly onEnter: (session: Session) => voi
     try {
       onEnter(await logIn(token.trim()))
     } catch (error) {
-      setRefusal(error instanceof Refused && error.status === 401 ? "Wrong token" : (error as Error).message)
+      setRefusal(error instanceof ApiError && error.status === 401 ? "Wrong token" : (error as Error).message)
     }
     setBusy(false)
   }

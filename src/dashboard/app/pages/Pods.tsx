@@ -20,13 +20,13 @@ const lateBeat = 5
 /** Seconds. A smaller offset does not matter. */
 const offClock = 1
 
-/** How long a running job has run, counting up. */
+/** Elapsed time of a running job, counting up. */
 const RunsFor = ({ since }: { readonly since: string | null }) => {
   const now = useTick()
   return <>{since === null ? "–" : measured(Math.max(0, now - Date.parse(since)) / 1000)}</>
 }
 
-/** What runs in the slots of a pod, longest first. */
+/** Jobs in the slots of a pod, longest running first. */
 const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | undefined; total: number }) => (
   <div class="table-wrap">
     <table class="slots">
@@ -52,7 +52,7 @@ const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | unde
       </tbody>
     </table>
     {jobs === undefined || jobs.length === 0 ? (
-      <p class="quiet small none">{jobs === undefined ? "Loading running jobs…" : "No job runs here."}</p>
+      <p class="quiet small none">{jobs === undefined ? "Loading running jobs…" : "No running jobs."}</p>
     ) : (
       <table class="slots" aria-label="Running jobs">
         <thead>
@@ -169,7 +169,7 @@ const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArr
         {jobs.length === 0
           ? "This pod is not running. "
           : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
-        <a href={to("jobs", { pod: id })}>Jobs that it completed</a>
+        <a href={to("jobs", { pod: id })}>Completed jobs</a>
       </p>
       {jobs.length === 0 ? null : (
         <ul class="small">

@@ -5,7 +5,7 @@ import { useNews } from "../Live"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { QueueCard } from "../QueueCard"
-import { nowAndThen, useResource } from "../Resource"
+import { slowPoll, useResource } from "../Resource"
 import { to } from "../Route"
 import type { JobPage, QueueSeries } from "../Views"
 import type { QueueList } from "./Queues"
@@ -17,7 +17,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
   const measured = useSeries(range, { queue: name })
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
-  const jobs = useResource<JobPage>(`jobs${Api.query({ queue: name, limit: 10 })}`, { pulse, every: nowAndThen })
+  const jobs = useResource<JobPage>(`jobs${Api.query({ queue: name, limit: 10 })}`, { pulse, every: slowPoll })
   return (
     <>
       <div class="head">

@@ -1,11 +1,11 @@
 import { useRef } from "preact/hooks"
 
-/** Milliseconds after a change in which clicks are ignored: they were meant for what was there before. */
+/** Milliseconds after a change in which clicks are ignored: they were meant for the previous control. */
 const settling = 500
 
 /**
- * Returns a wrapper for click handlers. It ignores clicks while an action runs, and right after `value` changed: the
- * second click of a double click would otherwise hit what the first one brought up.
+ * Returns a wrapper for click handlers. It ignores clicks while an action runs, and right after `value` changed: otherwise
+ * the second click of a double click would hit the control that the first one revealed.
  */
 export const useGuard = (value: unknown): ((act: () => unknown) => () => void) => {
   const state = useRef({ value, changedAt: Number.NEGATIVE_INFINITY, busy: false })

@@ -6,8 +6,8 @@ import { Failure } from "./Failure"
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <div class="empty">{children}</div>
 
 /**
- * Renders a resource. Shows a loading state before the first response, and errors above the last data. An unreachable
- * service is not an error of one resource: the page says so once.
+ * Renders a resource. Shows a loading state before the first response, and errors above the last data. If the service is
+ * unreachable, only the page shows that, once.
  */
 export function Shown<A>({ of, children }: { of: Resource<A>; children: (data: A) => ComponentChildren }) {
   const refused = of.refused?.status === 0 ? undefined : of.refused

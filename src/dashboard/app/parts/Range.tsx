@@ -26,7 +26,7 @@ const zoomOf = (query: URLSearchParams): Zoom | undefined => {
   return since === undefined || until === undefined || !(since < until) ? undefined : { since, until }
 }
 
-/** The range that the address names, so that it can be passed on and Back undoes a zoom. */
+/** The range in the URL, so that links keep it and Back undoes a zoom. */
 export const useAddressRange = (): Range => {
   const route = useRoute()
   const named = route.query.get("range")
@@ -39,7 +39,7 @@ export const useAddressRange = (): Range => {
   )
 }
 
-/** A range of a part of the page, of which there may be several. */
+/** The range of one part of a page. */
 export const useRange = (): Range => {
   const [{ name, zoomed }, set] = useState<{ name: RangeName; zoomed: Zoom | undefined }>({
     name: "30 m",

@@ -6,7 +6,7 @@ export interface Axis {
   readonly ends: number
 }
 
-/** Where a span of time lies on the axis, as shares of its length. What lies outside is cut off at the ends. */
+/** The position of a time span on the axis, as shares of its length, clipped to the axis. */
 export const placeOf = (of: { readonly from: number; readonly to: number }, { ends, start }: Axis) => {
   const share = (at: number) => Math.min(1, Math.max(0, (at - start) / Math.max(1, ends - start)))
   return { from: share(of.from), length: share(of.to) - share(of.from) }
@@ -17,7 +17,7 @@ const minute = 60 * second
 const hour = 60 * minute
 const day = 24 * hour
 
-/** Distances between ticks that people count in. */
+/** Round distances between ticks. */
 const distances = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
   ...[1, 2, 5, 10, 15, 30].map((count) => count * second),
