@@ -170,6 +170,21 @@ export class StepFailedError extends ShiftError {
   }
 }
 
+/** The code of a step called another step. It is not retried: the call fails every time. */
+export class NestedStepError extends ShiftError {
+  override readonly name = "NestedStepError"
+  constructor(
+    /** The step whose code made the call. */
+    readonly step: string,
+    readonly inner: string
+  ) {
+    super(
+      "NESTED_STEP",
+      `a step cannot start another step: step "${step}" called "${inner}". Move the call out of the code of "${step}".`
+    )
+  }
+}
+
 /** Children of a workflow failed. All of them have ended. */
 export class ChildrenFailedError extends ShiftError {
   override readonly name = "ChildrenFailedError"

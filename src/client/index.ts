@@ -48,6 +48,7 @@ export {
   JobIdTakenError,
   JobNotFoundError,
   JobStateError,
+  NestedStepError,
   QueueFullError,
   QueueNotFoundError,
   ResultTimeoutError,

@@ -334,26 +334,6 @@ export const make = (schema: string) => ({
   )`
   ),
 
-  /**
-   * Sessions of this application that wait for their client inside a transaction and have locked a job of these leases.
-   * Ends those that an earlier call found in the same transaction, if the job's pod is gone. A session of the same role
-   * may be ended without further privileges. For a row changed by an open transaction, xmax is that transaction.
-   */
-  endBlockers: `
-  select a.pid, a.backend_xid::text as xid,
-    case when a.backend_xid::text = any($2::text[]) and not exists (select from ${schema}.pod p where p.id = any(held.pods))
-      then pg_terminate_backend(a.pid) else false end as ended
-  from (
-    select j.xmax, array_agg(j.pod_id) as pods
-    from unnest($1::uuid[]) as quiet(id) join ${schema}.lease l on l.id = quiet.id
-    cross join unnest(l.jobs) as taken(id)
-    join ${schema}.job j on j.id = taken.id and j.lease = l.id
-    group by j.xmax
-  ) held
-  join pg_stat_activity a on a.backend_xid = held.xmax
-  where a.datname = current_database() and a.usename = session_user and a.state like 'idle in transaction%'
-    and a.application_name = current_setting('application_name')`,
-
   /** Creates missing lease rows for running jobs, so that they are monitored like all others. */
   adoptStrays: `
   insert into ${schema}.lease (id, pod_id, claimed_at, jobs)

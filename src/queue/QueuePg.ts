@@ -20,6 +20,7 @@ import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
 import { HeldLeases } from "./claim/HeldLeases.js"
 import * as NextDuePg from "./claim/NextDuePg.js"
+import * as DeadSessions from "./DeadSessions.js"
 import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
@@ -229,30 +230,7 @@ const make = Effect.gen(function* () {
     blockers: [] as ReadonlyArray<string>
   }))
 
-  /**
-   * A pod that is frozen, or cut off from a server that has not noticed yet, may hold its jobs' rows in a transaction,
-   * and recovery skips locked rows. Ends such sessions; the next look recovers their jobs. Never fails.
-   */
-  const endBlockers = (quiet: ReadonlyArray<SignOfLife>, before: ReadonlyArray<string>) =>
-    Effect.gen(function* () {
-      const leases = quiet.filter(([, beat]) => beat !== null).map(([lease]) => lease)
-      if (leases.length === 0) return []
-      const found = yield* sql.unsafe<{ pid: number; xid: string; ended: boolean }>(statements.endBlockers, [
-        SqlArrays.ofPlain(leases),
-        SqlArrays.ofTexts(before)
-      ])
-      const ended = found.filter((row) => row.ended).map(({ pid }) => pid)
-      if (ended.length > 0) {
-        yield* Effect.logWarning(
-          `ended ${ended.length} database sessions of pods without a heartbeat, which held locks on their jobs (backend ${ended.join(", ")})`
-        )
-      }
-      return found.map(({ xid }) => xid)
-    }).pipe(
-      Effect.catchAll((error) =>
-        Effect.as(Effect.logDebug("could not look for sessions that hold jobs of dead pods", error), [])
-      )
-    )
+  const endSessions = DeadSessions.make(database)
 
   const recoverStuck: typeof Queue.Service.recoverStuck = (stuckFor) =>
     Effect.gen(function* () {
@@ -269,7 +247,8 @@ const make = Effect.gen(function* () {
       )
       const quiet = watch.beats.quietFor(Duration.toMillis(stuckFor), sentAt)
       const recovered = yield* recoverAll(quiet)
-      watch.blockers = yield* endBlockers(quiet, watch.blockers)
+      const held = quiet.filter(([, beat]) => beat !== null).map(([lease]) => lease)
+      watch.blockers = yield* endSessions(held, watch.blockers)
       return recovered
     })
 

@@ -18,8 +18,23 @@ const house = QueuePg.layer.pipe(
 
 const stale = Duration.minutes(1)
 
+const change = "update nightshift.job set progress = '1' where id = $1"
+
+/** Ways in which a transaction locks the row `$1` of a job. */
+const locks: Readonly<Record<string, ReadonlyArray<string>>> = {
+  transaction: [change],
+  "open savepoint": ["savepoint nested", change],
+  "released savepoint": ["savepoint nested", change, "release savepoint nested"],
+  "transaction and its savepoint": [
+    "select from nightshift.job where id = $1 for key share",
+    "savepoint nested",
+    change,
+    "savepoint deepest"
+  ]
+}
+
 /** A job that a pod has claimed, and whose row a session of this application has locked in an open transaction. */
-const heldJob = (name: string, application: string) =>
+const heldJob = (name: string, application: string, lock: ReadonlyArray<string> = [change]) =>
   Effect.gen(function* () {
     const queue = yield* Queue
     yield* queue.enqueue([{ kind: "test", version: 1, queue: name, payload: {}, maxAttempts: 5 }])
@@ -33,7 +48,7 @@ const heldJob = (name: string, application: string) =>
         client.on("error", () => {})
         await client.connect()
         await client.query("begin")
-        await client.query("update nightshift.job set progress = '1' where id = $1", [job.id])
+        for (const statement of lock) await client.query(statement, statement.includes("$1") ? [job.id] : [])
         return client
       }),
       (client) => Effect.promise(() => client.end().catch(() => {}))
@@ -65,10 +80,10 @@ const passes = (count: number) =>
   })
 
 layer(house, { excludeTestServices: true })("a transaction that holds a job of a pod without a heartbeat", (it) => {
-  it.scoped("is ended, and its job rescued, once the pod is gone", () =>
+  it.scoped.each(Object.keys(locks))("is ended, and its job rescued, once the pod is gone: lock of a %s", (lock) =>
     Effect.gen(function* () {
       const queue = yield* Queue
-      const { isOpen, status } = yield* heldJob("frozen", "nightshift")
+      const { isOpen, status } = yield* heldJob(lock.replaceAll(" ", "-"), "nightshift", locks[lock])
       yield* passes(2)
       expect([yield* status, yield* isOpen]).toEqual(["running", true])
       yield* passes(1)

@@ -8,6 +8,7 @@ import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { StepKind } from "../../queue/workflow/Execution.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { backoffOf } from "../JobDefinition.js"
+import { NestedStepError } from "../ShiftErrors.js"
 import type { OnWait } from "./OpenWaits.js"
 import type { Stored } from "./Replay.js"
 import { type RunJournal, Stopped } from "./RunJournal.js"
@@ -124,7 +125,8 @@ export class StepAttempts {
   /** When a failed attempt is repeated; undefined if it was the last. */
   private retryOf(options: StepOptions<never>, error: unknown, attempt: number): number | undefined {
     const { backoff, retries = usualRetries } = options
-    if (attempt > retries || (Outcome.isOutcome(error) && error._tag === "Dead")) return undefined
+    if (attempt > retries || error instanceof NestedStepError) return undefined
+    if (Outcome.isOutcome(error) && error._tag === "Dead") return undefined
     const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
     const wait = asked ?? (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)
     return this.host.now() + Duration.toMillis(faultOfWait(wait) === undefined ? wait : decode("10 minutes"))

@@ -11,6 +11,7 @@ import type { Stored } from "./Replay.js"
 import type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./Step.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
+import * as StepScope from "./StepScope.js"
 import type { WorkflowRun } from "./WorkflowRun.js"
 
 // The `step` argument of a workflow: each method describes one kind of step to the run.
@@ -57,14 +58,13 @@ const connection = Effect.map(Effect.serviceOption(TransactionConnection), (oute
 /** Runs the code and records its result in one transaction. */
 const inTransaction = (
   run: WorkflowRun,
-  code: (sql: StepSql, context: StepContext) => unknown,
-  context: StepContext,
+  code: (sql: StepSql) => unknown,
   record: Parameters<Attempts["perform"]>[2]
 ): Promise<Recorded> => {
   const whole = Effect.gen(function* () {
     const sql = sqlOf(yield* connection)
     const value = yield* Effect.tryPromise({
-      try: async () => code(sql, context),
+      try: async () => code(sql),
       catch: (error) => new Threw({ error })
     })
     const recorded = yield* record(StepExit.ofValue(value))
@@ -218,7 +218,8 @@ export const make = (run: WorkflowRun): Step => {
             name: numbered,
             kind: "run",
             options,
-            perform: async (context, record) => record(StepExit.ofValue(await code(context))),
+            perform: async (context, record) =>
+              record(StepExit.ofValue(await StepScope.inside(run, numbered, () => code(context)))),
             settle
           }),
         read(options)
@@ -237,7 +238,8 @@ export const make = (run: WorkflowRun): Step => {
             name: numbered,
             kind: "transaction",
             options,
-            perform: (context, _, recordInside) => inTransaction(run, code, context, recordInside),
+            perform: (context, _, recordInside) =>
+              inTransaction(run, (sql) => StepScope.inside(run, numbered, () => code(sql, context)), recordInside),
             settle
           }),
         read(options)

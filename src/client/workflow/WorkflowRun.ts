@@ -5,13 +5,14 @@ import * as Suspension from "../../core/Suspension.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
-import { InvalidOptionError } from "../ShiftErrors.js"
+import { InvalidOptionError, NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
+import * as StepScope from "./StepScope.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
@@ -127,6 +128,8 @@ export class WorkflowRun implements AttemptHost {
     if (fault !== undefined) {
       return Promise.reject(new InvalidOptionError("name", `The name of a step ${fault}: "${base.slice(0, 100)}".`))
     }
+    const outer = StepScope.stepOf(this)
+    if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
     const promise = new Promise<A>((resolve, reject) => {
       const { replay } = this
       if (this.isOver || replay === undefined) return
@@ -269,7 +272,7 @@ export class WorkflowRun implements AttemptHost {
       counts: false,
       options: next.options as StepOptions<never>,
       perform: async (context, record) => {
-        await next.run(context)
+        await StepScope.inside(this, undefined, () => next.run(context))
         return record(StepExit.ofValue(undefined))
       },
       settle: (stored, sequence) => {
