@@ -1,3 +1,4 @@
+import * as ErrorText from "../core/ErrorText.js"
 import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/StoredJob.js"
 
 /** An attempt that did not simply succeed. */
@@ -8,6 +9,8 @@ export interface AttemptView {
   readonly endedAt: Date
   readonly outcome: string
   readonly message: string | undefined
+  /** Where the error was thrown, and its causes. */
+  readonly stack: string | undefined
 }
 
 /** A job as it is stored. */
@@ -30,7 +33,10 @@ export interface JobView {
   readonly createdAt: Date
   readonly startedAt: Date | undefined
   readonly finishedAt: Date | undefined
+  /** The message of the last error. */
   readonly lastError: string | undefined
+  /** Where the last error was thrown, and its causes. */
+  readonly lastErrorStack: string | undefined
   readonly deadReason: DeadReason | undefined
   readonly history: ReadonlyArray<AttemptView>
   /** Id of the job's batch. */
@@ -39,13 +45,19 @@ export interface JobView {
 
 const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
 
+export const errorOf = (
+  text: string | undefined
+): { readonly message?: string; readonly trace?: string | undefined } =>
+  text === undefined ? {} : ErrorText.split(text)
+
 const attemptOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: HistoryEntry): AttemptView => ({
   attempt,
   pod,
   startedAt: new Date(startedAt),
   endedAt: new Date(endedAt),
   outcome,
-  message
+  message: errorOf(message).message,
+  stack: errorOf(message).trace
 })
 
 export const of = (job: StoredJob): JobView => ({
@@ -67,7 +79,8 @@ export const of = (job: StoredJob): JobView => ({
   createdAt: new Date(job.createdAt),
   startedAt: dateOf(job.startedAt),
   finishedAt: dateOf(job.finishedAt),
-  lastError: job.lastError,
+  lastError: errorOf(job.lastError).message,
+  lastErrorStack: errorOf(job.lastError).trace,
   deadReason: job.deadReason,
   history: job.history.map(attemptOf),
   batch: job.batch

@@ -142,13 +142,9 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
     if (job.status === "dead") {
       const reason = job.deadReason ?? "exhausted"
-      throw new JobDeadError(
-        id,
-        reason,
-        job.attempt,
-        job.lastError,
-        job.execution === undefined ? undefined : retryExecution
-      )
+      const { message, trace } = JobView.errorOf(job.lastError)
+      const remedy = job.execution === undefined ? undefined : retryExecution
+      throw new JobDeadError(id, reason, job.attempt, message, trace, remedy)
     }
     const read = await known.get(job.kind)?.readResult(job.result)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)
@@ -172,7 +168,10 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: async (execution, step, as) => (await inWorkflows((port) => port.fork(execution, step, { as }))).execution,
-    show: (execution) => inWorkflows((port) => port.show(execution))
+    show: async (execution) => {
+      const shown = await inWorkflows((port) => port.show(execution))
+      return { ...shown, lastError: JobView.errorOf(shown.lastError).message }
+    }
   }
   const leave = opened({ workflows, result })
   const closing = async () => {

@@ -123,10 +123,11 @@ export class JobDeadError extends ShiftError {
     readonly reason: DeadReason,
     readonly attempts: number,
     readonly lastError: string | undefined,
+    /** Where the last error was thrown, and its causes. */
+    readonly lastErrorStack: string | undefined,
     remedy = "Fix the cause, then requeue it."
   ) {
     const tried = attempts === 0 ? "" : ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`
-    // A stack trace may follow the first line.
     const because = lastError === undefined ? "" : `: ${lastError.split("\n", 1)[0]?.replace(/\.+$/, "")}`
     super("JOB_DEAD", `Job ${id} is dead (${reason})${tried}${because}. ${remedy}`)
   }
