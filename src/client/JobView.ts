@@ -1,5 +1,8 @@
 import * as ErrorText from "../core/ErrorText.js"
 import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/StoredJob.js"
+import type { Reason, Why } from "../crew/Why.js"
+
+const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
 
 /** An attempt that did not simply succeed. */
 export interface AttemptView {
@@ -12,6 +15,18 @@ export interface AttemptView {
   /** Where the error was thrown, and its causes. */
   readonly stack: string | undefined
 }
+
+/** Why a job is in its current state. */
+export interface WhyView {
+  /** For programs. */
+  readonly reason: Reason
+  /** The cause and what to do about it. */
+  readonly detail: string
+  /** When this ends without intervention, if known. */
+  readonly until: Date | undefined
+}
+
+export const whyOf = ({ detail, reason, until }: Why): WhyView => ({ reason, detail, until: dateOf(until) })
 
 /** A job as it is stored. */
 export interface JobView {
@@ -42,8 +57,6 @@ export interface JobView {
   /** Id of the job's batch. */
   readonly batch: string | undefined
 }
-
-const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
 
 export const errorOf = (
   text: string | undefined

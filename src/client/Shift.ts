@@ -2,6 +2,8 @@ import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
+import { explain, type Why } from "../crew/Why.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
@@ -10,7 +12,7 @@ import { type Enqueued as Answer, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as BatchAdmin from "./BatchAdmin.js"
-import type { Engine, Ports } from "./Engine.js"
+import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
 import * as QueueAdmin from "./QueueAdmin.js"
@@ -35,6 +37,8 @@ export interface Shift {
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
   /** The job as it is stored now. */
   job(id: string): Promise<JobView.JobView>
+  /** Why the job is not running, or its state. */
+  why(id: string): Promise<JobView.WhyView>
   /** Pending: dead at once. Running: its handler's signal is aborted. */
   cancel(id: string): Promise<JobView.JobView>
   /** Dead or done: pending and due now, with all its attempts. */
@@ -66,8 +70,14 @@ export type Await = (
   signal: AbortSignal | undefined
 ) => Promise<StoredJob | undefined>
 
+/** How a shift reads jobs that are not done: on PostgreSQL, or in a test. */
+export interface Watching {
+  readonly waitFor: Await
+  readonly explain: (id: StoredId) => Promise<Why>
+}
+
 /** Waits by polling. */
-export const awaitByLooking =
+const awaitByLooking =
   ({ run }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
     const lookUntilOver = (wait: number): Effect.Effect<StoredJob, JobNotFound | DatabaseError, JobSearch> =>
@@ -84,6 +94,15 @@ export const awaitByLooking =
       signal
     )
   }
+
+/** Reads jobs from the database. */
+export const watching = (engine: PgEngine): Watching => ({
+  waitFor: awaitByLooking(engine),
+  explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
+})
+
+/** How long to look for the reason of a timeout, in milliseconds. */
+const explainFor = 2_000
 
 const millisOf = (option: string, duration: DurationInput | undefined): number | undefined => {
   if (duration === undefined) return undefined
@@ -102,7 +121,7 @@ const checkJob = (job: unknown): void => {
 }
 
 /** Makes a shift on an engine. */
-export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
+export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
   /** Jobs enqueued here, by name: they validate results. */
   const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
@@ -136,10 +155,21 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
   const act = async (make: (desk: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
     JobView.of(await run(Effect.flatMap(JobAdmin, make)))
 
+  const why = async (id: string) => JobView.whyOf(await explain(id as StoredId))
+
+  /** Nothing if the database does not answer: the caller waits for another error. */
+  const whyIn = (id: string, millis: number): Promise<JobView.WhyView | undefined> =>
+    run(
+      Effect.promise(() => why(id).catch(() => undefined)).pipe(
+        Effect.timeoutOption(millis),
+        Effect.map(Option.getOrUndefined)
+      )
+    )
+
   const result = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
     const patience = millisOf("timeout", timeout)
     const job = await waitFor(id as StoredId, patience, signal)
-    if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
+    if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
     if (job.status === "dead") {
       const reason = job.deadReason ?? "exhausted"
       const { message, trace } = JobView.errorOf(job.lastError)
@@ -186,6 +216,7 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
       (await storeAll(await newJobs(job, payloads, options), tx)).map((answer) => Enqueue.enqueuedOf(answer)),
     result,
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
+    why,
     cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
     requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
     queues: QueueAdmin.make(engine),

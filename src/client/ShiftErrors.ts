@@ -1,6 +1,7 @@
 import { Cause, Duration, Predicate } from "effect"
 import { format } from "../core/DurationText.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
+import type { WhyView } from "./JobView.js"
 import { type Issue, issuesText } from "./StandardSchema.js"
 
 export { issuesText as textOf } from "./StandardSchema.js"
@@ -138,12 +139,14 @@ export class ResultTimeoutError extends ShiftError {
   override readonly name = "ResultTimeoutError"
   constructor(
     readonly id: string,
-    readonly timeout: number
+    readonly timeout: number,
+    /** What the job waits for. Absent if that could not be read. */
+    readonly why: WhyView | undefined
   ) {
-    super(
-      "RESULT_TIMEOUT",
-      `Job ${id} was not done within ${format(Duration.millis(timeout))}. It is still queued or running: ask again, or wait longer.`
-    )
+    const until = why?.until === undefined ? "" : ` That ends at ${why.until.toISOString()}.`
+    const detail =
+      why === undefined ? "It is still queued or running: ask again, or wait longer." : `${why.detail}${until}`
+    super("RESULT_TIMEOUT", `Job ${id} was not done within ${format(Duration.millis(timeout))}. ${detail}`)
   }
 }
 

@@ -47,6 +47,7 @@ import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
@@ -158,7 +159,7 @@ const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
 }
 
 /** The queue on PostgreSQL for programs that enqueue jobs but run none. */
-export const client = (options: ClientOptions = {}): Layer.Layer<Services, FoundationError> =>
+export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobDiagnosis, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(MeasuresLayer.counting),

@@ -37,11 +37,11 @@ describe("testShift", () => {
   })
 
   it("keeps where an error was thrown, and its causes, apart from the message", async () => {
-    const post = async () => {
+    const post = async (): Promise<string> => {
       throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") })
     }
     const failing = remind.handle(async (_, { attempt }) => {
-      await post().catch((cause: unknown) => {
+      return post().catch((cause: unknown) => {
         throw new Error(`no luck ${attempt}`, { cause })
       })
     })
@@ -56,6 +56,10 @@ describe("testShift", () => {
     expect(shown.lastErrorStack).not.toMatch(/node:internal|node_modules\/effect/)
     expect(shown.history.map(({ message }) => message)).toEqual(["no luck 1", "no luck 2", "no luck 3"])
     expect(shown.history.every(({ stack }) => stack?.includes("Caused by: TypeError: fetch failed"))).toBe(true)
+    const other = await shift.enqueue(remind, { who: "Bob" })
+    await expect(shift.result(other.id, { timeout: "1m" })).rejects.toThrow(
+      "Attempt 1 of 3 failed and it waits for its retry. Run it now if the cause is fixed. That ends at"
+    )
     await expect(shift.result(id)).rejects.toMatchObject({
       lastError: "no luck 3",
       lastErrorStack: shown.lastErrorStack
@@ -87,7 +91,9 @@ describe("testShift", () => {
     const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
     const timedOut = shift.result(id, { timeout: "30m" })
     await expect(timedOut).rejects.toBeInstanceOf(ResultTimeoutError)
-    await expect(timedOut).rejects.toThrow("was not done within 30m. ")
+    await expect(timedOut).rejects.toThrow(
+      "was not done within 30m. It is scheduled for later. Run it now if it should not wait. That ends at 1970-01-01T01:00:00.000Z."
+    )
     expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
   })
 
