@@ -221,5 +221,7 @@ export const crew = <R>(
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
-  Layer.provideMerge(crew(options), client(options))
+): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> => {
+  const services: Layer.Layer<Services, FoundationError> = client(options)
+  return Layer.provideMerge(crew(options), services)
+}
