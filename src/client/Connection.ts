@@ -67,7 +67,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
     let left: Promise<void> | undefined
     const shift = Shift.make(
       { ...engine, ...onlyWhile(engine, () => left === undefined) },
-      Shift.awaitByPolling(engine),
+      Shift.watching(engine),
       () => (left ??= leave())
     )
     openOf.set(shift, used)

@@ -20,6 +20,7 @@ import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -120,4 +121,4 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
 }
 
 /** An engine on PostgreSQL. Workers run on it. */
-export type PgEngine = Engine<Services>
+export type PgEngine = Engine<Services | JobDiagnosis>

@@ -1,4 +1,8 @@
+import * as ErrorText from "../core/ErrorText.js"
 import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/StoredJob.js"
+import type { Reason, Why } from "../crew/Why.js"
+
+const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
 
 /** An attempt that did not simply succeed. */
 export interface AttemptView {
@@ -8,7 +12,21 @@ export interface AttemptView {
   readonly endedAt: Date
   readonly outcome: string
   readonly message: string | undefined
+  /** Where the error was thrown, and its causes. */
+  readonly stack: string | undefined
 }
+
+/** Why a job is in its current state. */
+export interface WhyView {
+  /** For programs. */
+  readonly reason: Reason
+  /** The cause and what to do about it. */
+  readonly detail: string
+  /** When this ends without intervention, if known. */
+  readonly until: Date | undefined
+}
+
+export const whyOf = ({ detail, reason, until }: Why): WhyView => ({ reason, detail, until: dateOf(until) })
 
 /** A job as it is stored. */
 export interface JobView {
@@ -30,14 +48,20 @@ export interface JobView {
   readonly createdAt: Date
   readonly startedAt: Date | undefined
   readonly finishedAt: Date | undefined
+  /** The message of the last error. */
   readonly lastError: string | undefined
+  /** Where the last error was thrown, and its causes. */
+  readonly lastErrorStack: string | undefined
   readonly deadReason: DeadReason | undefined
   readonly history: ReadonlyArray<AttemptView>
   /** Id of the job's batch. */
   readonly batch: string | undefined
 }
 
-const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
+export const errorOf = (
+  text: string | undefined
+): { readonly message?: string; readonly trace?: string | undefined } =>
+  text === undefined ? {} : ErrorText.split(text)
 
 const attemptOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: HistoryEntry): AttemptView => ({
   attempt,
@@ -45,7 +69,8 @@ const attemptOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: Histo
   startedAt: new Date(startedAt),
   endedAt: new Date(endedAt),
   outcome,
-  message
+  message: errorOf(message).message,
+  stack: errorOf(message).trace
 })
 
 export const of = (job: StoredJob): JobView => ({
@@ -67,7 +92,8 @@ export const of = (job: StoredJob): JobView => ({
   createdAt: new Date(job.createdAt),
   startedAt: dateOf(job.startedAt),
   finishedAt: dateOf(job.finishedAt),
-  lastError: job.lastError,
+  lastError: errorOf(job.lastError).message,
+  lastErrorStack: errorOf(job.lastError).trace,
   deadReason: job.deadReason,
   history: job.history.map(attemptOf),
   batch: job.batch

@@ -2,6 +2,8 @@ import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { ClusterConfig } from "../crew/ClusterConfig.js"
+import { explain, type Why } from "../crew/Why.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
@@ -10,7 +12,7 @@ import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as BatchAdmin from "./BatchAdmin.js"
-import type { Engine, Ports } from "./Engine.js"
+import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
 import * as QueueAdmin from "./QueueAdmin.js"
@@ -35,6 +37,8 @@ export interface Shift {
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
   /** The job as it is stored now. */
   job(id: string): Promise<JobView.JobView>
+  /** Why the job is not running, or its state. */
+  why(id: string): Promise<JobView.WhyView>
   /** Cancels a job. A pending job is dead immediately; the handler of a running job gets an abort signal. */
   cancel(id: string): Promise<JobView.JobView>
   /** Makes a dead or done job pending and due now, and resets its attempts. */
@@ -66,7 +70,14 @@ export type Await = (
   signal: AbortSignal | undefined
 ) => Promise<StoredJob | undefined>
 
-export const awaitByPolling =
+/** How a shift reads jobs that are not done: on PostgreSQL, or in a test. */
+export interface Watching {
+  readonly waitFor: Await
+  readonly explain: (id: StoredId) => Promise<Why>
+}
+
+/** Waits by polling. */
+const awaitByPolling =
   ({ run }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
     const pollUntilOver = (wait: number): Effect.Effect<StoredJob, JobNotFound | DatabaseError, JobSearch> =>
@@ -87,6 +98,15 @@ export const awaitByPolling =
     )
   }
 
+/** Reads jobs from the database. */
+export const watching = (engine: PgEngine): Watching => ({
+  waitFor: awaitByPolling(engine),
+  explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
+})
+
+/** How long to look for the reason of a timeout, in milliseconds. */
+const explainFor = 2_000
+
 const millisOf = (option: string, duration: DurationInput | undefined): number | undefined => {
   if (duration === undefined) return undefined
   try {
@@ -104,7 +124,7 @@ const checkJob = (job: unknown): void => {
 }
 
 /** Makes a shift on an engine. */
-export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise<void>): Shift => {
+export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
   /** Jobs enqueued here, by name: `result` uses their validators. */
   const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
@@ -141,19 +161,26 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
   const act = async (make: (admin: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
     JobView.of(await run(Effect.flatMap(JobAdmin, make)))
 
+  const why = async (id: string) => JobView.whyOf(await explain(id as StoredId))
+
+  /** Nothing if the database does not answer: the caller waits for another error. */
+  const whyIn = (id: string, millis: number): Promise<JobView.WhyView | undefined> =>
+    run(
+      Effect.promise(() => why(id).catch(() => undefined)).pipe(
+        Effect.timeoutOption(millis),
+        Effect.map(Option.getOrUndefined)
+      )
+    )
+
   const result = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
     const patience = millisOf("timeout", timeout)
     const job = await waitFor(id as StoredId, patience, signal)
-    if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0)
+    if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
     if (job.status === "dead") {
       const reason = job.deadReason ?? "exhausted"
-      throw new JobDeadError(
-        id,
-        reason,
-        job.attempt,
-        job.lastError,
-        job.execution === undefined ? undefined : retryExecution
-      )
+      const { message, trace } = JobView.errorOf(job.lastError)
+      const remedy = job.execution === undefined ? undefined : retryExecution
+      throw new JobDeadError(id, reason, job.attempt, message, trace, remedy)
     }
     const read = await known.get(job.kind)?.readResult(job.result)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)
@@ -177,7 +204,10 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: async (execution, step, as) => (await inWorkflows((port) => port.fork(execution, step, { as }))).execution,
-    show: (execution) => inWorkflows((port) => port.show(execution))
+    show: async (execution) => {
+      const shown = await inWorkflows((port) => port.show(execution))
+      return { ...shown, lastError: JobView.errorOf(shown.lastError).message }
+    }
   }
   const leave = opened({ workflows, result })
   const closing = async () => {
@@ -192,8 +222,9 @@ export const make = (engine: Engine<Ports>, waitFor: Await, close: () => Promise
       (await storeAll(await newJobs(job, payloads, options), tx)).map((enqueued) => Enqueue.enqueuedOf(enqueued)),
     result,
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
-    cancel: (id) => act((desk) => desk.cancel(id as StoredId)),
-    requeue: (id) => act((desk) => desk.requeue(id as StoredId)),
+    why,
+    cancel: (id) => act((admin) => admin.cancel(id as StoredId)),
+    requeue: (id) => act((admin) => admin.requeue(id as StoredId)),
     queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),

@@ -1,6 +1,7 @@
 import { Cause, Duration, Predicate } from "effect"
 import { format } from "../core/DurationText.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
+import type { WhyView } from "./JobView.js"
 import { type Issue, issuesText } from "./StandardSchema.js"
 
 export { issuesText as textOf } from "./StandardSchema.js"
@@ -123,10 +124,11 @@ export class JobDeadError extends ShiftError {
     readonly reason: DeadReason,
     readonly attempts: number,
     readonly lastError: string | undefined,
+    /** Where the last error was thrown, and its causes. */
+    readonly lastErrorStack: string | undefined,
     remedy = "Fix the cause, then requeue it."
   ) {
     const tried = attempts === 0 ? "" : ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`
-    // A stack trace may follow the first line.
     const because = lastError === undefined ? "" : `: ${lastError.split("\n", 1)[0]?.replace(/\.+$/, "")}`
     super("JOB_DEAD", `Job ${id} is dead (${reason})${tried}${because}. ${remedy}`)
   }
@@ -137,12 +139,16 @@ export class ResultTimeoutError extends ShiftError {
   override readonly name = "ResultTimeoutError"
   constructor(
     readonly id: string,
-    readonly timeout: number
+    readonly timeout: number,
+    /** What the job waits for. Absent if that could not be read. */
+    readonly why: WhyView | undefined
   ) {
-    super(
-      "RESULT_TIMEOUT",
-      `Job ${id} was not done within ${format(Duration.millis(timeout))}. It is still queued or running. Call result() again, or use a longer timeout.`
-    )
+    const until = why?.until === undefined ? "" : ` That ends at ${why.until.toISOString()}.`
+    const detail =
+      why === undefined
+        ? "It is still queued or running. Call result() again, or use a longer timeout."
+        : `${why.detail}${until}`
+    super("RESULT_TIMEOUT", `Job ${id} was not done within ${format(Duration.millis(timeout))}. ${detail}`)
   }
 }
 

@@ -27,7 +27,7 @@ export {
   type RetryOptions,
   type ScheduleOptions
 } from "./JobDefinition.js"
-export type { AttemptView, JobView } from "./JobView.js"
+export type { AttemptView, JobView, WhyView } from "./JobView.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
 export type { QueueAdmin, QueueView } from "./QueueAdmin.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"

@@ -47,6 +47,7 @@ import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
@@ -158,7 +159,7 @@ const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
 }
 
 /** The queue on PostgreSQL for programs that enqueue jobs but run none. */
-export const client = (options: ClientOptions = {}): Layer.Layer<Services, FoundationError> =>
+export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobDiagnosis, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provideMerge(MeasuresLayer.counting),
@@ -220,5 +221,7 @@ export const crew = <R>(
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
-): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> =>
-  Layer.provideMerge(crew(options), client(options))
+): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> => {
+  const services: Layer.Layer<Services, FoundationError> = client(options)
+  return Layer.provideMerge(crew(options), services)
+}

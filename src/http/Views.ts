@@ -11,6 +11,8 @@ import { Forbidden } from "./RequestErrors.js"
 /** Response bodies per caller: an admin sees everything, a viewer sees masked fields hidden. */
 export interface Views {
   readonly job: (job: StoredJob) => Effect.Effect<JobView.JobView>
+  /** The job in a list. */
+  readonly listed: (job: StoredJob) => Effect.Effect<JobView.JobView>
   readonly schedule: (schedule: StoredSchedule) => Effect.Effect<ScheduleView.ScheduleView>
   /** Masks any JSON value. */
   readonly json: (value: unknown) => Effect.Effect<unknown>
@@ -23,23 +25,23 @@ export const make: Effect.Effect<Views, never, AccessConfig> = Effect.map(Access
   const maskText = Masking.makeText(names)
   const forCaller = <A>(whole: A, hidden: () => A) =>
     Effect.map(Caller, ({ role }) => (role === "admin" || names.length === 0 ? whole : hidden()))
-  return {
-    job: (job) => {
-      const view = JobView.of(job)
-      return forCaller(view, () => ({
-        ...view,
-        payload: mask(view.payload),
-        result: mask(view.result),
-        progress: mask(view.progress),
-        meta: mask(view.meta),
-        // New errors are stored masked. Errors stored before NIGHTSHIFT_MASK was set are not, so mask them here.
-        lastError: view.lastError === null ? null : maskText(view.lastError, view.payload),
-        errors: view.errors.map((error) => ({
-          ...error,
-          message: error.message === null ? null : maskText(error.message, view.payload)
-        }))
+  const shown = (view: JobView.JobView) =>
+    forCaller(view, () => ({
+      ...view,
+      payload: mask(view.payload),
+      result: mask(view.result),
+      progress: mask(view.progress),
+      meta: mask(view.meta),
+      // New errors are stored masked. Errors stored before NIGHTSHIFT_MASK was set are not, so mask them here.
+      lastError: view.lastError === null ? null : maskText(view.lastError, view.payload),
+      errors: view.errors.map((error) => ({
+        ...error,
+        message: error.message === null ? null : maskText(error.message, view.payload)
       }))
-    },
+    }))
+  return {
+    job: (job) => shown(JobView.of(job)),
+    listed: (job) => shown(JobView.ofListed(job)),
     schedule: (schedule) => {
       const view = ScheduleView.of(schedule)
       return forCaller(view, () => ({

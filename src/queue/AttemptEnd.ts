@@ -1,7 +1,8 @@
 import type { Data } from "effect"
+import * as ErrorText from "../core/ErrorText.js"
 import type { JobId, Lease } from "../core/Ids.js"
 import { storableText } from "../core/Storable.js"
-import { type DeadReason, limits } from "../core/StoredJob.js"
+import type { DeadReason } from "../core/StoredJob.js"
 import type { Wait } from "../core/Suspension.js"
 import * as Tagged from "../core/Tagged.js"
 
@@ -82,5 +83,5 @@ export type End = Data.TaggedEnum<{
 }>
 export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true, Suspended: true })
 
-/** Returns the part of an error message that is stored: truncated, without characters that PostgreSQL rejects. */
-export const errorText = (text: string): string => storableText(text, limits.errorCharacters)
+/** Returns the part of an error text that is stored: truncated, without characters that PostgreSQL rejects. */
+export const errorText = (text: string): string => storableText(ErrorText.shortened(text))

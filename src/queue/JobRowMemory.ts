@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto"
+import { withoutTrace } from "../core/ErrorText.js"
 import type { BatchId, JobId, Lease, PodId } from "../core/Ids.js"
 import {
   type DeadReason,
@@ -256,6 +257,10 @@ export const followUp = (dead: JobRow, now: number): JobRow | undefined => {
     updatedAt: now,
     onDead: undefined,
     woken: undefined,
-    meta: JSON.stringify({ follows: dead.id, deadReason: dead.deadReason, error: dead.lastError ?? null })
+    meta: JSON.stringify({
+      follows: dead.id,
+      deadReason: dead.deadReason,
+      error: dead.lastError === undefined ? null : withoutTrace(dead.lastError)
+    })
   }
 }

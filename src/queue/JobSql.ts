@@ -21,6 +21,9 @@ const appendHistory = (outcome: string, message: string, now: string) => `
  */
 const waiting = "finished_at is null and lease is null"
 
+/** An error without its stack trace (see core/ErrorText). */
+const withoutTrace = (column: string) => `regexp_replace(${column}, E'\\n( {4}at |Caused by: ).*', '')`
+
 /** Stores a follow-up for each job that has just died, once per death, unless an operator cancelled the job. */
 const followUps = (schema: string, ended: string, now: string) => `
   insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, meta, run_at, created_at, updated_at)
@@ -30,7 +33,7 @@ const followUps = (schema: string, ended: string, now: string) => `
       placing '7' from 13)::uuid,
     d.on_dead->>'queue', d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
     (d.on_dead->>'maxAttempts')::smallint,
-    jsonb_build_object('follows', d.id, 'deadReason', d.dead_reason, 'error', d.last_error),
+    jsonb_build_object('follows', d.id, 'deadReason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}),
     ${instant(now)}, ${instant(now)}, ${instant(now)}
   from ${ended} d
   where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null

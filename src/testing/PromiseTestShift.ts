@@ -55,7 +55,7 @@ export const testShift = async (options: TestShiftOptions<TestServices>): Promis
   }
 
   return {
-    ...Shift.make(engine, waitFor, engine.close),
+    ...Shift.make(engine, { waitFor, explain: (id) => inShift((shift) => shift.why(id)) }, engine.close),
     settle,
     advance,
     drain,

@@ -1,5 +1,6 @@
 import type * as Workflow from "@effect/workflow/Workflow"
 import { Cause, Effect, Either, Exit, ParseResult, Schema } from "effect"
+import { withoutTrace } from "../core/ErrorText.js"
 import type { Execution } from "../queue/workflow/Execution.js"
 
 // Exits as the journal stores them: JSON in the encoded form of Effect's Exit schema.
@@ -40,7 +41,7 @@ export const ofExecution = ({ lastError, result, status, steps }: Execution): un
   if (status === "cancelled") return { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
   if (status !== "failed") return undefined
   const recorded = steps.find(({ name, reopenedAt }) => name === failureStep && reopenedAt === undefined)
-  const defect = { name: "Error", message: lastError ?? "the execution failed" }
+  const defect = { name: "Error", message: lastError === undefined ? "the execution failed" : withoutTrace(lastError) }
   return recorded?.exit ?? { _tag: "Failure", cause: { _tag: "Die", defect } }
 }
 

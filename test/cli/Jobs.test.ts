@@ -196,6 +196,33 @@ describe("nightshift jobs", () => {
     })
   )
 
+  it.scopedLive("prints the stack trace of the last error once, and those of earlier attempts", () =>
+    Effect.gen(function* () {
+      const { env, run } = yield* workplace
+      const id = idOf(yield* run("enqueue", "greet", "--force"))
+      const [earlier, last] = ["refused\n    at connect (/app/net.ts:3)", "no reply\n    at send (/app/mail.ts:7)"]
+      const entryOf = (message: string | undefined, index: number) => ({
+        pod: id,
+        attempt: index + 1,
+        startedAt: 0,
+        endedAt: 0,
+        outcome: "failed",
+        message
+      })
+      yield* Effect.promise(async () => {
+        const client = new pg.Client({ connectionString: env.DATABASE_URL })
+        await client.connect()
+        const history = JSON.stringify([earlier, last].map(entryOf))
+        await client.query("update nightshift.job set last_error = $1, history = $2", [last, history])
+        await client.end()
+      })
+      const { stdout } = yield* run("jobs", "show", id)
+      expect(stdout).toMatch(/^last error {5}no reply\n {19}at send \(\/app\/mail\.ts:7\)$/m)
+      expect(stdout).toMatch(/attempt 1: failed, .*: refused\n {8}at connect \(\/app\/net\.ts:3\)\n {2}attempt 2/)
+      expect(stdout.match(/at send/g)).toHaveLength(1)
+    })
+  )
+
   it.scopedLive("explains why a job is not running, as text and as JSON", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace

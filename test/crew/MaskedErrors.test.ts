@@ -57,6 +57,11 @@ describe("the values of fields named in NIGHTSHIFT_MASK, after an attempt", () =
 
   it.effect.each([
     ["fails", () => Effect.fail(new Error(`no mailbox ${payload.contact.email} for ${JSON.stringify(payload)}`))],
+    [
+      "fails with a cause",
+      () =>
+        Effect.fail(new Error("no mailbox", { cause: new Error(`550 ${payload.contact.email} pin=${payload.pin}`) }))
+    ],
     ["dies", () => Effect.die(new Error(`pin=${payload.pin} password: ${payload.password}`))],
     [
       "logs",

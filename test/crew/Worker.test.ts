@@ -297,7 +297,10 @@ describe("a promise handler", () => {
       const bad = yield* Flaky.enqueue({})
       yield* shift.settle
       expect(yield* shift.job(good)).toMatchObject({ state: "done", result: { attempt: 1 } })
-      expect(yield* shift.job(bad)).toMatchObject({ state: "retrying", lastError: "thrown" })
+      expect(yield* shift.job(bad)).toMatchObject({
+        state: "retrying",
+        lastError: expect.stringMatching(/^thrown\n {4}at .*Worker\.test\.ts/)
+      })
     }).pipe(
       Effect.provide(
         TestShift.layer({

@@ -97,6 +97,19 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("has the stack trace of an error, which lists leave out", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const [id] = yield* enqueue({})
+      const error = "no reply\n    at send (/app/mail.ts:7:1)\nCaused by: Error: refused"
+      yield* run("mail", End.Dead({ reason: "rejected", counted: true, error }))
+      const whole = { lastError: error, errors: [{ message: error }] }
+      expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject(whole)
+      const short = { lastError: "no reply", errors: [{ message: "no reply" }] }
+      expect((yield* admin("GET", "/api/v1/jobs?queue=mail")).json).toMatchObject({ jobs: [short] })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("returns 404 for an unknown or invalid id", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -31,6 +31,19 @@ export const followUpLaws = (law: Law): void => {
     })
   )
 
+  law("has the error of the job in its meta, without the stack trace", (line) =>
+    Effect.gen(function* () {
+      const errors = ["two\nlines\n    at a (/app/a.ts:1:1)\n    at b", "no\nCaused by: Error: b\n    at b", "plain"]
+      for (const error of errors) {
+        const run = yield* line.run({ onDead: onDead(line) })
+        yield* line.end(run, End.Dead({ reason: "rejected", counted: true, error }))
+      }
+      const stored = yield* followUps(line)
+      const errorsOfFollowUps = stored.map(({ meta }) => (meta as { readonly error: string }).error)
+      expect(errorsOfFollowUps.toSorted()).toEqual(["no", "plain", "two\nlines"])
+    })
+  )
+
   law("can be claimed and die without a further follow-up", (line) =>
     Effect.gen(function* () {
       yield* line.end(yield* line.run({ onDead: onDead(line) }), ends.dead)

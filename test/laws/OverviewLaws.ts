@@ -12,7 +12,7 @@ export const overviewLaws = (law: Law): void => {
       const first = yield* fail(line, "timeout after 1500 ms\nat a.js:1")
       yield* line.advance("1 minute")
       yield* fail(line, "timeout after 20 ms")
-      const last = yield* fail(line, "timeout after 7 ms")
+      const last = yield* fail(line, "timeout after 7 ms\n    at a (/app/a.ts:1:1)")
       yield* fail(line, "timeout after 7 ms", { kind: "other" })
       yield* line.advance("1 second")
       // Cancelled jobs did not fail, so they are in no group.

@@ -36,6 +36,36 @@ describe("testShift", () => {
     await expect(shift.result(id)).rejects.toThrow("after 3 attempts: no luck 3. Fix the cause, then requeue it.")
   })
 
+  it("keeps where an error was thrown, and its causes, apart from the message", async () => {
+    const post = async (): Promise<string> => {
+      throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") })
+    }
+    const failing = remind.handle(async (_, { attempt }) => {
+      return post().catch((cause: unknown) => {
+        throw new Error(`no luck ${attempt}`, { cause })
+      })
+    })
+    await using shift = await testShift({ handlers: [failing] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" })
+    await shift.drain()
+    const shown = await shift.job(id)
+    expect(shown.lastError).toBe("no luck 3")
+    expect(shown.lastErrorStack).toMatch(/^ {4}at .*PromiseTestShift\.test\.ts:\d+:\d+\)?\n/)
+    expect(shown.lastErrorStack).toMatch(/\nCaused by: TypeError: fetch failed\n {4}at post \(/)
+    expect(shown.lastErrorStack).toContain("\nCaused by: Error: connect ECONNREFUSED\n    at post (")
+    expect(shown.lastErrorStack).not.toMatch(/node:internal|node_modules\/effect/)
+    expect(shown.history.map(({ message }) => message)).toEqual(["no luck 1", "no luck 2", "no luck 3"])
+    expect(shown.history.every(({ stack }) => stack?.includes("Caused by: TypeError: fetch failed"))).toBe(true)
+    const other = await shift.enqueue(remind, { who: "Bob" })
+    await expect(shift.result(other.id, { timeout: "1m" })).rejects.toThrow(
+      "Attempt 1 of 3 failed and it waits for its retry. Run it now if the cause is fixed. That ends at"
+    )
+    await expect(shift.result(id)).rejects.toMatchObject({
+      lastError: "no luck 3",
+      lastErrorStack: shown.lastErrorStack
+    })
+  })
+
   it("fails at once when a job has no handler", async () => {
     await using shift = await testShift({ handlers: [reminded] })
     const b = job("b", { payload: z.object({}) })
@@ -61,7 +91,9 @@ describe("testShift", () => {
     const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
     const timedOut = shift.result(id, { timeout: "30m" })
     await expect(timedOut).rejects.toBeInstanceOf(ResultTimeoutError)
-    await expect(timedOut).rejects.toThrow("was not done within 30m. ")
+    await expect(timedOut).rejects.toThrow(
+      "was not done within 30m. It is scheduled for later. Run it now if it should not wait. That ends at 1970-01-01T01:00:00.000Z."
+    )
     expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
   })
 

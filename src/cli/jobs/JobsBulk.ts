@@ -43,7 +43,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     const search = yield* JobSearch
     const matched = yield* search.total(filter, countedUpTo)
     const { jobs } = yield* search.list(filter, { limit: sampleSize })
-    if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.of) }, null, 2))
+    if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.ofListed) }, null, 2))
     const now = yield* Clock.currentTimeMillis
     yield* Console.log(`${action} would affect ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
     if (jobs.length > 0) yield* Console.log(`\n${jobTable(jobs, now)}`)

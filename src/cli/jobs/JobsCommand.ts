@@ -1,6 +1,7 @@
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect, Layer, Option } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
 import type { StoredJob } from "../../core/StoredJob.js"
@@ -48,7 +49,7 @@ export const list = Command.make("list", listOptions, (given) =>
       const search = yield* JobSearch
       const { jobs, next } = yield* search.list(filter, place)
       if (given.json)
-        return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.of), next: next ?? null }, null, 2))
+        return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.ofListed), next: next ?? null }, null, 2))
       if (jobs.length === 0) return yield* Console.log("No jobs match this filter.")
       const now = yield* Clock.currentTimeMillis
       yield* Console.log(jobTable(jobs, now))
@@ -91,9 +92,12 @@ const details = (job: StoredJob, now: number): string => {
     ["result", JSON.stringify(job.result)],
     ["last error", job.lastError]
   ]
+  // The stack trace of the last attempt is part of the last error.
+  const messageText = (message: string) =>
+    printableLines(message === job.lastError ? ErrorText.withoutTrace(message) : message, 4)
   const history = job.history.map(
     ({ attempt, endedAt, message, outcome }) =>
-      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${printableLines(message, 4)}`}`
+      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${messageText(message)}`}`
   )
   const lines = facts.flatMap(([name, value]) =>
     value === undefined ? [] : [`${name.padEnd(14)} ${printableLines(value, 15)}`]

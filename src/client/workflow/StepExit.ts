@@ -1,4 +1,5 @@
 import { Predicate } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { truncated } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
@@ -10,6 +11,8 @@ import type { Stored } from "./Replay.js"
 interface StoredError {
   readonly name: string
   readonly message: string
+  /** Where it was thrown. */
+  readonly stack?: string
   readonly failures?: ChildrenFailedError["failures"]
 }
 
@@ -21,9 +24,11 @@ export const ofValue = (value: unknown): Stored => {
 }
 
 export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {
+  const stack = ErrorText.placeOf(error)
   const stored: StoredError = {
     name: error instanceof Error ? error.name : "Error",
     message: truncated(textOf(error), limits.errorCharacters),
+    ...(stack === "" ? {} : { stack }),
     ...(failures === undefined ? {} : { failures })
   }
   return { outcome: "failed", exit: { error: stored } }
@@ -48,7 +53,11 @@ export const valueOf = ({ exit }: Stored): unknown => (Predicate.hasProperty(exi
 export const errorOf = (step: string, { exit }: Stored): ShiftError => {
   const error = Predicate.hasProperty(exit, "error") ? (exit.error as StoredError) : undefined
   const message = error?.message ?? "the step failed"
-  return error?.failures === undefined
-    ? new StepFailedError(step, error?.name ?? "Error", message)
-    : new ChildrenFailedError(step, error.failures, message)
+  const thrown =
+    error?.failures === undefined
+      ? new StepFailedError(step, error?.name ?? "Error", message)
+      : new ChildrenFailedError(step, error.failures, message)
+  // The code of the step failed, perhaps in another process: point there.
+  if (error?.stack !== undefined) thrown.stack = `${thrown.name}: ${message}\n${error.stack}`
+  return thrown
 }

@@ -2,6 +2,7 @@ import { TransactionConnection } from "@effect/sql/SqlClient"
 import { Cause, Data, Duration, Effect, Either, Option, Predicate } from "effect"
 import type pg from "pg"
 import { type DurationInput, decode } from "../../core/DurationText.js"
+import { withoutTrace } from "../../core/ErrorText.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
 import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
 import * as Enqueue from "../Enqueue.js"
@@ -94,7 +95,8 @@ const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<
   run.journal.perform(run.journal.services.workflows.children(run.execution.id, name)).then((children) =>
     children.map(({ job }): ChildEnd<unknown> => {
       if (job?.status === "done") return { status: "done", value: job.result ?? null }
-      return { status: "dead", error: job?.lastError ?? job?.deadReason ?? "its job was deleted" }
+      const error = job?.lastError === undefined ? undefined : withoutTrace(job.lastError)
+      return { status: "dead", error: error ?? job?.deadReason ?? "its job was deleted" }
     })
   )
 

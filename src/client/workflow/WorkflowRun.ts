@@ -1,4 +1,5 @@
 import type { Clock, Runtime } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfText } from "../../core/Storable.js"
 import * as Suspension from "../../core/Suspension.js"
@@ -300,7 +301,8 @@ export class WorkflowRun implements AttemptHost {
     const notUndone = failed.map(
       (step) => `${step.name.replace("undo:", "undo of ")} failed: ${StepExit.errorOf(step.name, step).message}`
     )
-    return Outcome.dead([StepExit.textOf(this.failure.error), ...notUndone].join("; "))
+    const message = [StepExit.textOf(this.failure.error), ...notUndone].join("; ")
+    return Outcome.dead(ErrorText.joined(message, ErrorText.traceOf(this.failure.error)))
   }
 
   private changed(difference: ChangedCode.Difference): void {

@@ -1,5 +1,6 @@
-import { Cause, Duration, Exit, Option, Predicate } from "effect"
+import { Cause, Duration, Exit, Option } from "effect"
 import * as Backoff from "../../core/Backoff.js"
+import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
@@ -29,21 +30,6 @@ const patienceForKind = Duration.hours(24)
 /** Delay of a throttled job without a specified one. */
 const throttlePause = Duration.seconds(60)
 
-const textOf = (error: unknown): string => {
-  if (typeof error === "string") return error
-  if (Predicate.hasProperty(error, "message") && typeof error.message === "string" && error.message !== "") {
-    return Predicate.hasProperty(error, "_tag") && typeof error._tag === "string"
-      ? `${error._tag}: ${error.message}`
-      : error.message
-  }
-  if (Predicate.hasProperty(error, "_tag") && typeof error._tag === "string") return error._tag
-  try {
-    return JSON.stringify(error) ?? String(error)
-  } catch {
-    return String(error)
-  }
-}
-
 const again = (
   after: Duration.Duration,
   { now }: Circumstances,
@@ -60,8 +46,12 @@ const again = (
 const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: string): End | undefined => {
   const fault = wait === undefined ? undefined : faultOfWait(wait)
   if (fault === undefined) return undefined
-  const before = error === undefined ? "" : `${error}\n`
-  return End.Dead({ reason: "rejected", counted: true, error: `${before}${whose} ${fault}` })
+  const line = `${whose} ${fault}`
+  return End.Dead({
+    reason: "rejected",
+    counted: true,
+    error: error === undefined ? line : ErrorText.withLine(error, line)
+  })
 }
 
 /** A failure that uses up an attempt: retry after the backoff, or dead when no attempts are left. */
@@ -145,7 +135,8 @@ export const ofExit = (
   if (Option.isSome(thrown) && Outcome.isOutcome(thrown.value) && thrown.value._tag !== "Done") {
     return ofOutcome(job, kind, thrown.value, at)
   }
-  return failed(job, kind, Option.isSome(failure) ? textOf(failure.value) : Cause.pretty(exit.cause), at)
+  const error = Option.isSome(failure) ? ErrorText.ofFailure(failure.value) : ErrorText.ofDefects(exit.cause)
+  return failed(job, kind, error, at)
 }
 
 /** A handler that was interrupted. A lost job belongs to another pod, so nothing is written for it. */

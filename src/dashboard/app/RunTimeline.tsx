@@ -51,6 +51,8 @@ const firstWait = (job: Job, until: number, waits: ReadonlyArray<Wait>): Readonl
   return [...waited("not due", created, planned, []), ...waited("waiting to start", planned, until, waits)]
 }
 
+const withoutTrace = (text: string | null) => text?.split(/\n(?: {4}at |Caused by: )/, 1)[0] ?? null
+
 const outcomeColour = (outcome: string) => (outcome === "snoozed" || outcome === "throttled" ? "retrying" : "dead")
 
 /** The phases in order. */
@@ -66,7 +68,8 @@ export const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = [])
           on <PodLink id={error.pod} />
         </>
       ),
-      message: error.message
+      // The stack trace of the last error is shown above.
+      message: error.message === job.lastError ? withoutTrace(error.message) : error.message
     })
   )
   const started = job.startedAt === null ? undefined : Date.parse(job.startedAt)

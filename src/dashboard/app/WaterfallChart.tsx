@@ -37,7 +37,13 @@ const has = <K extends string>(value: unknown, key: K): value is Record<K, unkno
 /** The result of a step: unwrapped if `nightshift/client` stored it, otherwise as is. */
 const Result = ({ exit }: { readonly exit: unknown }) => {
   if (has(exit, "error") && has(exit.error, "message"))
-    return <pre class="text">{`${has(exit.error, "name") ? `${exit.error.name}: ` : ""}${exit.error.message}`}</pre>
+    return (
+      <pre class="text">
+        {has(exit.error, "name") ? `${exit.error.name}: ` : ""}
+        {`${exit.error.message}`}
+        {has(exit.error, "stack") ? `\n${exit.error.stack}` : ""}
+      </pre>
+    )
   if (has(exit, "timedOut")) return <p>Timed out: no signal arrived.</p>
   if (has(exit, "value")) return <Json label="result" value={exit.value} />
   return exit === null || JSON.stringify(exit) === "{}" ? (

@@ -88,7 +88,7 @@ export const layer: Layer.Layer<
           const { jobs } = yield* search.list(target.filter, { limit: sampleSize })
           return {
             matched,
-            sample: yield* Effect.forEach(jobs, views.job),
+            sample: yield* Effect.forEach(jobs, views.listed),
             undoable: isUndoable(action, matched)
           }
         }
@@ -98,7 +98,7 @@ export const layer: Layer.Layer<
           matched: { count: fit.length, exact: true },
           sample: yield* Effect.forEach(
             sample.flatMap((job) => (job._tag === "Some" ? [job.value] : [])),
-            views.job
+            views.listed
           ),
           undoable: isUndoable(action, { count: fit.length, exact: true })
         }

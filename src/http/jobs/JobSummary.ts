@@ -1,3 +1,4 @@
+import { withoutTrace } from "../../core/ErrorText.js"
 import { showable } from "../../core/Storable.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import * as Instant from "../Instant.js"
@@ -11,7 +12,7 @@ export const of = ({ attempt, deadReason, kind, lastError, priority, queue, runA
   priority,
   runAt: Instant.format(runAt),
   ...(deadReason === undefined ? {} : { deadReason }),
-  ...(lastError === undefined ? {} : { lastError: lastError.slice(0, 200) })
+  ...(lastError === undefined ? {} : { lastError: withoutTrace(lastError).slice(0, 200) })
 })
 
 /** The summary for actions that change or delete the payload. */

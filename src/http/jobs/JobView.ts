@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
 import { JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
 import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/StoredJob.js"
@@ -23,7 +24,9 @@ export const JobView = Schema.Struct({
   cancelRequestedAt: Schema.NullOr(Moment).annotations({
     description: "When a running job was asked to stop. It becomes `cancelled` when it stops."
   }),
-  lastError: Schema.NullOr(Schema.String),
+  lastError: Schema.NullOr(Schema.String).annotations({
+    description: "The message of the last error. A stack trace follows it, except in lists."
+  }),
   errors: Schema.Array(
     Schema.Struct({
       attempt: Schema.Int,
@@ -82,3 +85,12 @@ export const of = (job: StoredJob): JobView => ({
   meta: showable(job.meta ?? null),
   batch: job.batch ?? null
 })
+
+/** The job in a list: errors without their stack traces. */
+export const ofListed = (job: StoredJob): JobView => {
+  const view = of(job)
+  if (job.lastError === undefined && job.history.length === 0) return view
+  const shortOf = (text: string | null) => (text === null ? null : ErrorText.withoutTrace(text))
+  const errors = view.errors.map((error) => ({ ...error, message: shortOf(error.message) }))
+  return { ...view, lastError: shortOf(view.lastError), errors }
+}

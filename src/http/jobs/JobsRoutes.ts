@@ -138,7 +138,7 @@ export const layer: Layer.Layer<
           const by = { by: sort ?? "created", descending: order === "desc" }
           const page = yield* lists.page(filter, { limit, cursor, sort: by })
           return {
-            jobs: yield* Effect.forEach(page.jobs, views.job),
+            jobs: yield* Effect.forEach(page.jobs, views.listed),
             next: page.next ?? null,
             total: page.total,
             sortedAmong: page.sortedAmong ?? null

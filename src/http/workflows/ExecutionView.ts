@@ -1,3 +1,4 @@
+import { withoutTrace } from "../../core/ErrorText.js"
 import { showable } from "../../core/Storable.js"
 import type { Child, Deferred, Execution, ExecutionSummary, Step } from "../../queue/workflow/Execution.js"
 import * as Instant from "../Instant.js"
@@ -38,7 +39,7 @@ const childOf = ({ id, job, name, owned, position }: Child) => ({
   execution: job?.execution ?? null,
   status: job?.status ?? null,
   deadReason: job?.deadReason ?? null,
-  lastError: job?.lastError ?? null,
+  lastError: job?.lastError === undefined ? null : withoutTrace(job.lastError),
   createdAt: moment(job?.createdAt),
   finishedAt: moment(job?.finishedAt)
 })
@@ -53,7 +54,7 @@ export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => 
   deadReason: execution.deadReason ?? null,
   payload: showable(execution.payload),
   result: showable(execution.result ?? null),
-  lastError: execution.lastError ?? null,
+  lastError: execution.lastError === undefined ? null : withoutTrace(execution.lastError),
   createdAt: Instant.format(execution.createdAt),
   updatedAt: Instant.format(execution.updatedAt),
   finishedAt: moment(execution.finishedAt),
@@ -63,6 +64,7 @@ export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => 
 
 export const of = (execution: Execution): ExecutionView => ({
   ...ofSummary(execution),
+  lastError: execution.lastError ?? null,
   steps: execution.steps.map(stepOf),
   deferreds: execution.deferreds.map(waitOf),
   children: execution.children.map(childOf),

@@ -1,3 +1,4 @@
+import { withoutTrace } from "../../core/ErrorText.js"
 import type { JobId } from "../../core/Ids.js"
 import type { DeadReason } from "../../core/StoredJob.js"
 import { errorShape } from "./ErrorShape.js"
@@ -20,7 +21,10 @@ const joined = (group: DeadGroup | undefined, job: DeadJob, shape: string): Dead
         count: 1,
         firstAt: job.finishedAt,
         lastAt: job.finishedAt,
-        sample: { id: job.id, error: job.error?.slice(0, glimpseCharacters) }
+        sample: {
+          id: job.id,
+          error: job.error === undefined ? undefined : withoutTrace(job.error).slice(0, glimpseCharacters)
+        }
       }
     : {
         ...group,

@@ -1,4 +1,5 @@
 import { Effect, Layer } from "effect"
+import { withoutTrace } from "../../core/ErrorText.js"
 import { stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
@@ -16,7 +17,7 @@ const glimpseOf = (row: JobRow, now: number): JobGlimpse => ({
   runAt: row.runAt,
   updatedAt: row.updatedAt,
   deadReason: row.deadReason,
-  error: row.lastError?.slice(0, glimpseCharacters)
+  error: row.lastError === undefined ? undefined : withoutTrace(row.lastError).slice(0, glimpseCharacters)
 })
 
 const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)

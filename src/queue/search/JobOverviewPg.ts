@@ -1,4 +1,5 @@
 import { Clock, Effect, Layer } from "effect"
+import { withoutTrace } from "../../core/ErrorText.js"
 import { floorOf, type JobId } from "../../core/Ids.js"
 import { type DeadReason, type Status, stateOf } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
@@ -38,9 +39,12 @@ const toGlimpse = (row: GlimpseRow, now: number): JobGlimpse => {
     runAt: row.run_at,
     updatedAt: row.updated_at,
     deadReason: row.dead_reason ?? undefined,
-    error
+    error: error === undefined ? undefined : withoutTrace(error).slice(0, glimpseCharacters)
   }
 }
+
+/** Longest text that begins a stack trace: read this much more, to recognize it at the end. */
+const traceMark = "\nCaused by: ".length
 
 const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
 
@@ -53,7 +57,7 @@ const make = Effect.gen(function* () {
   const columns = sql`j.id, j.queue, j.kind, j.status, j.attempt, j.max_attempts, j.priority, j.dead_reason,
     ${millis("j.run_at")} as run_at,
     ${millis("j.updated_at")} as updated_at,
-    left(j.last_error, ${sql.literal(String(glimpseCharacters))}) as error`
+    left(j.last_error, ${sql.literal(String(glimpseCharacters + traceMark))}) as error`
 
   /** No index covers the last change. The indexes of new ids, finish times and leases together cover recent changes. */
   const changed: typeof JobOverview.Service.changed = (since, limit) =>
