@@ -1,3 +1,5 @@
+import { mayLoseNumber } from "./Storable.js"
+
 // JSON numbers have arbitrary precision, JavaScript numbers are 64-bit floats. Requests with a number that would reach
 // the handler as a different value are rejected while they are still text. A number is accepted if the float, printed
 // with the same number of digits, gives the same number. This accepts the output of every language's float formatter:
@@ -8,11 +10,6 @@ export interface LostNumber {
   readonly path: ReadonlyArray<string | number>
   readonly text: string
 }
-
-/**
- * Cheap test for every request body: shorter numbers without an exponent always fit. It may also match inside strings.
- */
-const suspicious = /[\d.]{16}|\d[eE][+-]?\d/
 
 const parts = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
@@ -56,7 +53,7 @@ const colonAt = /\s*:/y
 
 /** Returns the first number in valid JSON text that a handler would receive as a different value. */
 export const lostIn = (json: string): LostNumber | undefined => {
-  if (!suspicious.test(json)) return undefined
+  if (!mayLoseNumber(json)) return undefined
   // The current key of each enclosing object and the current index of each enclosing array.
   const path: Array<string | number> = []
   for (let at = 0; at < json.length; at += 1) {

@@ -5,7 +5,6 @@ import { repeatLoop, single } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
-import { SlewedTime } from "./SlewedTime.js"
 
 // Every instant that is written to or compared in the database is a parameter taken from Effect's Clock. This layer
 // makes that Clock follow the database's time, so that all pods agree on the time regardless of their system clocks.
@@ -42,6 +41,59 @@ export class DatabaseTime extends Context.Tag("nightshift/database/DatabaseTime"
   }
 >() {}
 
+/** Maximum correction per elapsed time. Less than 1, so that the time always moves forward. */
+const slewRate = 0.1
+
+/**
+ * Correction rate when the time is ahead by more than `stepMillis`: the reference was set back, or is a different
+ * clock.
+ */
+const slowRate = 0.5
+
+/** A difference too large to be drift. If the time is behind by more than this, it steps forward at once. */
+const stepMillis = 5_000
+
+/**
+ * A time in milliseconds that follows a sampled reference clock and never runs backwards. `local` is any monotonic
+ * source; `offset` is how far the reference is ahead of it.
+ */
+export class SlewedTime {
+  private applied: number
+  private target: number
+  private lastLocal: number
+  private lastReading = Number.NEGATIVE_INFINITY
+
+  constructor(
+    private readonly local: () => number,
+    offset: number
+  ) {
+    this.applied = offset
+    this.target = offset
+    this.lastLocal = local()
+  }
+
+  /** The offset that the time converges to. */
+  get offset(): number {
+    return this.target
+  }
+
+  /** Sets the offset to converge to, from a new sample. */
+  setOffset(offset: number): void {
+    this.now()
+    this.target = offset
+  }
+
+  now(): number {
+    const local = this.local()
+    const gap = this.target - this.applied
+    const reach = Math.max(0, local - this.lastLocal) * (gap < -stepMillis ? slowRate : slewRate)
+    this.applied += gap > stepMillis ? gap : Math.min(reach, Math.max(-reach, gap))
+    this.lastLocal = local
+    this.lastReading = Math.max(this.lastReading, local + this.applied)
+    return this.lastReading
+  }
+}
+
 interface Sample {
   readonly offset: number
   readonly halfRoundTrip: number
@@ -50,8 +102,10 @@ interface Sample {
 const samplingInterval = Duration.seconds(30)
 const samplesAtOnce = 5
 
+const origin = performance.timeOrigin
+
 /** This machine's time from a monotonic source. NTP or an operator can set the wall clock back. */
-const localMillis = () => performance.timeOrigin + performance.now()
+const localMillis = () => origin + performance.now()
 
 /** The database read its clock at some point during the round trip; the midpoint is the best estimate. */
 const sampleOnce = (sql: (typeof Database.Service)["sql"]): Effect.Effect<Sample, DatabaseError> =>

@@ -7,9 +7,9 @@ import * as Job from "../queue/Job.js"
 import { NonReplyOutcome } from "./BotHandler.js"
 import { type Bot, Bots } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
-import { ladder, maxAttempts } from "./DeliveryJob.js"
 import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram/Telegram.js"
 import { addresseeOf, isUpdate, type Update } from "./telegram/TelegramUpdate.js"
+import { ladder, maxAttempts } from "./WebhookIntake.js"
 
 // Telegram's 429 does not say whether the chat's limit or the bot's limit was exceeded. If other chats still receive
 // messages, it is the chat's. If several chats in a row are throttled and none receives a message, it is the bot's.

@@ -7,7 +7,7 @@ import { type JobFilter, JobSearch } from "../queue/search/JobSearch.js"
 import type { Bot, Source } from "./Bots.js"
 import { kindOf, queueOf } from "./config/Declarations.js"
 import { Deliveries, type Delivery } from "./Deliveries.js"
-import { botDedupePrefix, sourceDedupePrefix } from "./DeliveryJob.js"
+import { botDedupePrefix, sourceDedupePrefix } from "./WebhookIntake.js"
 
 // The log merges two sources. This process remembers deliveries to itself, including redeliveries and sync replies; the
 // job table has the deliveries to every pod.

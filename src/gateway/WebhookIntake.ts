@@ -1,5 +1,19 @@
-import { Cache, Context, type Data, Duration, Effect, Exit, Fiber, Layer, Option, Runtime, Schema } from "effect"
+import {
+  Cache,
+  Context,
+  type Data,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Option,
+  Predicate,
+  Runtime,
+  Schema
+} from "effect"
 import type { JobId } from "../core/Ids.js"
+import { storableText } from "../core/Storable.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
@@ -9,8 +23,9 @@ import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
 import { type Enqueued, Queue, type Submit } from "../queue/Queue.js"
 import { AuthSessions } from "./auth/AuthSessions.js"
 import type { Bot, Source } from "./Bots.js"
+import { kindOf, queueOf } from "./config/Declarations.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
-import { botJob, type SourceDelivery, sourceJob, storableUpdate } from "./DeliveryJob.js"
+import { followUp } from "./dead/DeadLetters.js"
 import * as Reply from "./telegram/Reply.js"
 import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 
@@ -50,6 +65,82 @@ export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerF
 
 export type WebhookIntakeError = HandlerFailed | UnknownKind | EnqueueError
 
+/** Backoff of a bot's job. Short, because later messages of the same chat wait behind it. */
+export const ladder = [Duration.seconds(5), Duration.seconds(30), Duration.minutes(2)] as const
+
+export const maxAttempts = ladder.length + 1
+
+/** Longer than Telegram retries an update, shorter than the week after which Telegram may restart update ids. */
+const botWindow = Duration.toMillis("48 hours")
+
+/** Prefix of the dedupe keys of a bot's jobs. The update id follows. */
+export const botDedupePrefix = (slug: string): string => `telegram:${slug}:`
+
+/** Makes the jobs of an async bot, one per update. `text` is the update as it arrived, if it is known. */
+export const jobsOfBot = (slug: string): ((update: Update, text?: string) => NewJob) => {
+  const [kind, queue, dedupePrefix] = [kindOf(slug), queueOf(slug), botDedupePrefix(slug)]
+  const letter = followUp(slug, 0)
+  return (update, text) => {
+    const chat = addresseeOf(update)
+    return {
+      kind,
+      version: 1,
+      queue,
+      payload: update,
+      payloadText: text,
+      maxAttempts,
+      key: chat === undefined ? undefined : String(chat),
+      dedupe: { key: `${dedupePrefix}${update.update_id}`, scope: "retained", window: botWindow },
+      onDead: chat === undefined ? undefined : { ...letter, payload: { bot: slug, chat } }
+    }
+  }
+}
+
+const storableValue = (value: unknown): unknown => {
+  if (typeof value === "string") return storableText(value)
+  if (typeof value === "number" && !Number.isFinite(value)) return null
+  if (Array.isArray(value)) return value.map(storableValue)
+  if (!Predicate.isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [String(storableValue(key)), storableValue(inner)])
+  )
+}
+
+/** Replaces everything in an update that PostgreSQL cannot store as JSON. */
+const storableUpdate = (update: Update): Update => ({
+  ...Object(storableValue(update)),
+  update_id: update.update_id
+})
+
+/** A delivery from a source whose signature is verified. */
+export interface SourceDelivery {
+  /** The sender's id, which is the same for redeliveries. */
+  readonly id: string
+  readonly event: string | undefined
+  readonly body: unknown
+  /** The body as it arrived, if it is known. */
+  readonly text?: string | undefined
+}
+
+/** Longer than any known sender retries. */
+const sourceWindow = Duration.toMillis("72 hours")
+
+/** Prefix of the dedupe keys of a source's jobs. The delivery id follows. */
+export const sourceDedupePrefix = (source: string): string => `source:${source}:`
+
+/** Makes the job for a delivery: the body is its payload; source, delivery id and event are its meta. */
+const sourceJob = (source: string, kind: RegisteredKind, { body, event, id, text }: SourceDelivery): NewJob => ({
+  kind: kind.name,
+  version: kind.version,
+  queue: kind.queue,
+  maxAttempts: kind.maxAttempts,
+  onDead: kind.onDead,
+  payload: body,
+  payloadText: text,
+  dedupe: { key: `${sourceDedupePrefix(source)}${id}`, scope: "retained", window: sourceWindow },
+  meta: { source, delivery: id, ...(event === undefined ? {} : { event }) }
+})
+
 /** Receives the result, once. */
 export type Report = (exit: Exit.Exit<Received, WebhookIntakeError>) => void
 
@@ -57,8 +148,11 @@ export type Report = (exit: Exit.Exit<Received, WebhookIntakeError>) => void
 export class WebhookIntake extends Context.Tag("nightshift/gateway/WebhookIntake")<
   WebhookIntake,
   {
-    /** Handles an update, and reports the result as soon as it is known. A job reported as stored is durable. */
-    readonly receive: (bot: Bot, update: Update, report: Report) => void
+    /**
+     * Handles an update, and reports the result as soon as it is known. A job reported as stored is durable. `text` is
+     * the JSON that the update was parsed from.
+     */
+    readonly receive: (bot: Bot, update: Update, report: Report, text?: string) => void
 
     /** Enqueues one job per delivery id of a source. */
     readonly deliver: (source: Source, delivery: SourceDelivery, report: Report) => void
@@ -89,8 +183,12 @@ interface Stores {
   readonly kindOf: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
 }
 
-const receivedOf = ({ _tag, id }: Enqueued): Received =>
-  _tag === "Deduplicated" ? Received.Duplicate({ job: id }) : Received.Stored({ job: id })
+// Every delivery passes here: a plain object instead of the constructors, and no `Exit.map`.
+const received = (exit: Exit.Exit<Enqueued, EnqueueError>): Exit.Exit<Received, EnqueueError> => {
+  if (Exit.isFailure(exit)) return Exit.failCause(exit.cause)
+  const { _tag, id } = exit.value
+  return Exit.succeed({ _tag: _tag === "Deduplicated" ? "Duplicate" : "Stored", job: id })
+}
 
 const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>
   Exit.isFailure(exit) && exit.cause._tag === "Fail" && exit.cause.error._tag === "InvalidJob"
@@ -143,17 +241,28 @@ const make = ({ kindOf, submit }: Stores) =>
       })
     }
 
-    const store = (job: NewJob, report: Report) => submit(job, (exit) => report(Exit.map(exit, receivedOf)))
+    const makers = new WeakMap<Bot, ReturnType<typeof jobsOfBot>>()
+    const makerOf = (bot: Bot) => {
+      const known = makers.get(bot)
+      if (known !== undefined) return known
+      const maker = jobsOfBot(bot.slug)
+      makers.set(bot, maker)
+      return maker
+    }
 
-    const storeUpdate = (bot: Bot, update: Update, report: Report) =>
-      submit(botJob(bot.slug, update), (exit) => {
+    const store = (job: NewJob, report: Report) => submit(job, (exit) => report(received(exit)))
+
+    const storeUpdate = (bot: Bot, update: Update, report: Report, text: string | undefined) => {
+      const jobOf = makerOf(bot)
+      submit(jobOf(update, text), (exit) => {
         // Text that PostgreSQL cannot store would fail on every redelivery and block its chat for a day, so replace it.
-        if (isInvalid(exit)) store(botJob(bot.slug, storableUpdate(update)), report)
-        else report(Exit.map(exit, receivedOf))
+        if (isInvalid(exit)) store(jobOf(storableUpdate(update)), report)
+        else report(received(exit))
       })
+    }
 
-    const admit = (bot: Bot, update: Update, report: Report) =>
-      bot.async ? storeUpdate(bot, update, report) : run(answer(bot, update), report)
+    const admit = (bot: Bot, update: Update, report: Report, text: string | undefined) =>
+      bot.async ? storeUpdate(bot, update, report, text) : run(answer(bot, update), report)
 
     const known = new Map<string, { readonly kind: RegisteredKind; readonly until: number }>()
 
@@ -171,18 +280,18 @@ const make = ({ kindOf, submit }: Stores) =>
     return WebhookIntake.of({
       deliver: (source, delivery, report) =>
         withKind(source.kind, report, (kind) => store(sourceJob(source.name, kind, delivery), report)),
-      receive: (bot, update, report) => {
+      receive: (bot, update, report, text) => {
         if (!bot.takes(update)) return report(Exit.succeed(Received.Ignored()))
         const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined
         if (allowedUsers !== undefined && (user === undefined || !allowedUsers.has(user))) {
           return report(Exit.succeed(Received.Dropped()))
         }
-        if (!bot.requireAuth) return admit(bot, update, report)
+        if (!bot.requireAuth) return admit(bot, update, report, text)
         const prompted = Exit.succeed(Received.Prompted({ body: inResponse(update, prompt) }))
         if (user === undefined) return report(prompted)
         run(sessions.find(user), (exit) => {
           if (Exit.isFailure(exit)) report(Exit.failCause(exit.cause))
-          else if (Option.isSome(exit.value)) admit(bot, update, report)
+          else if (Option.isSome(exit.value)) admit(bot, update, report, text)
           else report(prompted)
         })
       }

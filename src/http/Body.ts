@@ -155,6 +155,13 @@ export class GrowingBuffer {
   bytes = 0
   private buffer: Buffer = Buffer.alloc(0)
 
+  /** Continues a body of which this is the first piece. */
+  static from(piece: Buffer): GrowingBuffer {
+    const body = new GrowingBuffer()
+    body.add(piece)
+    return body
+  }
+
   /** Allocated bytes, up to twice the bytes received. */
   get capacity(): number {
     return this.buffer.length

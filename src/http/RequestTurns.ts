@@ -1,7 +1,9 @@
-import type { IncomingMessage, ServerResponse } from "node:http"
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http"
 import type { Socket } from "node:net"
+import { prefix as hooksPrefix } from "./hooks/WebhookEndpoint.js"
+import { prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
 
-// Node hands over all requests of a packet in one turn of the event loop: hundreds, if a client pipelines them. Starting
+// Every request starts here. Node hands over all requests of a packet in one turn of the event loop: hundreds, if a client pipelines them. Starting
 // them all at once would block every other connection meanwhile, including health checks. So a turn starts a limited
 // number of requests. The rest wait, and connections take turns, so a client with one request does not wait behind a
 // client with hundreds. Node sends the responses of a connection in the order of its requests.
@@ -18,10 +20,10 @@ interface Waiting {
 /** Maximum number of requests started per turn of the event loop. */
 const mostPerTurn = 32
 
-const probes = ["/healthz", "/readyz"]
+const isPath = (url: string, path: string) =>
+  url.startsWith(path) && (url.length === path.length || url[path.length] === "?")
 
-const isProbe = ({ url = "" }: IncomingMessage) =>
-  probes.some((path) => url.startsWith(path) && (url.length === path.length || url[path.length] === "?"))
+const isProbe = ({ url = "" }: IncomingMessage) => isPath(url, "/healthz") || isPath(url, "/readyz")
 
 /** Limits the requests started in one turn of the event loop. */
 export class RequestTurns {
@@ -73,4 +75,22 @@ export class RequestTurns {
     }
     if (this.waiting.size > 0) this.schedule()
   }
+}
+
+const isHook = ({ url }: IncomingMessage) => url?.startsWith(hooksPrefix) === true
+
+/** Passes the requests of a server on. Webhooks bypass the platform's router, which would take most of their time. */
+export const dispatch = (server: Server, takeHook: Start, others: RequestListener): void => {
+  const turns = new RequestTurns()
+  const start: Start = (request, response) => {
+    if (isHook(request)) takeHook(request, response)
+    else others(request, response)
+  }
+  // `Expect: 100-continue`: webhooks and uploads send 100 themselves, once they know that they will read the body.
+  const startExpecting: Start = (request, response) => {
+    if (!isHook(request) && request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
+    start(request, response)
+  }
+  server.on("request", (request, response) => turns.take(request, response, start))
+  server.on("checkContinue", (request, response) => turns.take(request, response, startExpecting))
 }

@@ -16,12 +16,12 @@ import { Attempts } from "./access/Attempts.js"
 import * as Body from "./Body.js"
 import * as DocsPage from "./DocsPage.js"
 import * as HealthRoutes from "./HealthRoutes.js"
-import { prefix as hooksPrefix, WebhookEndpoint } from "./hooks/WebhookEndpoint.js"
+import { WebhookEndpoint } from "./hooks/WebhookEndpoint.js"
 import * as Problem from "./Problem.js"
 import type { Readiness } from "./Readiness.js"
-import { RequestTurns, type Start } from "./RequestTurns.js"
+import { dispatch } from "./RequestTurns.js"
 import { ServerConfig } from "./ServerConfig.js"
-import { UploadsApp, prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
+import { UploadsApp } from "./uploads/UploadsApp.js"
 
 /** Default headers: no scripts or resources, no framing, no caching. */
 const securityHeaders = {
@@ -146,23 +146,6 @@ const appWith = ({ api, ui, uploads }: Apps) =>
     closeUnreadBody
   )
 
-/** Webhooks bypass the platform's router, which would take most of their time. */
-const dispatch = (server: Http.Server, hooks: typeof WebhookEndpoint.Service, others: Http.RequestListener) => {
-  const turns = new RequestTurns()
-  const isHook = ({ url }: Http.IncomingMessage) => url?.startsWith(hooksPrefix) === true
-  const start: Start = (request, response) => {
-    if (isHook(request)) hooks.take(request, response)
-    else others(request, response)
-  }
-  // `Expect: 100-continue`: webhooks and uploads send 100 themselves, once they know that they will read the body.
-  const startExpecting: Start = (request, response) => {
-    if (!isHook(request) && request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
-    start(request, response)
-  }
-  server.on("request", (request, response) => turns.take(request, response, start))
-  server.on("checkContinue", (request, response) => turns.take(request, response, startExpecting))
-}
-
 /** Serves API, uploads, webhooks, pages and health routes on one port. */
 export const layer: Layer.Layer<
   Server,
@@ -178,7 +161,7 @@ export const layer: Layer.Layer<
     // Starts draining first, which ends live event streams; they would keep the server from closing.
     yield* Effect.addFinalizer(() => lifecycle.drain)
     const apps = { api: yield* ApiApp, uploads: uploads.app, ui: yield* UiApp }
-    dispatch(server, yield* WebhookEndpoint, yield* NodeHttpServer.makeHandler(appWith(apps)))
+    dispatch(server, (yield* WebhookEndpoint).take, yield* NodeHttpServer.makeHandler(appWith(apps)))
     const address = yield* listen(server, host, port)
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }

@@ -1,4 +1,4 @@
-import { Context, type Data, type Duration, type Effect, type Exit } from "effect"
+import { Context, type Data, type Duration, Effect, type Exit, Runtime } from "effect"
 import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import * as Tagged from "../core/Tagged.js"
@@ -29,6 +29,30 @@ export type RunStatement = (statement: OuterStatement) => Promise<ReadonlyArray<
 
 /** Enqueues a job and calls `onResult` once, when the job is durable or rejected. */
 export type Submit = (job: NewJob, onResult: (exit: Exit.Exit<Enqueued, EnqueueError>) => void) => void
+
+/** Logs that the callback of a submitted job threw. */
+export const logThrown = (error: unknown): Effect.Effect<void> =>
+  Effect.logError("the callback for the result of an enqueue threw", error)
+
+/** Makes a submitter that runs `enqueue` in one fiber per job. */
+export const submitterOf = (
+  enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError>
+): Effect.Effect<Submit> =>
+  Effect.map(Effect.runtime<never>(), (runtime): Submit => {
+    const fork = Runtime.runFork(runtime)
+    const enqueueOne = (job: NewJob) =>
+      Effect.flatMap(enqueue([job]), ([only]) =>
+        only === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(only)
+      )
+    return (job, onResult) =>
+      fork(Effect.suspend(() => enqueueOne(job))).addObserver((exit) => {
+        try {
+          onResult(exit)
+        } catch (error) {
+          fork(logThrown(error))
+        }
+      })
+  })
 
 /** Errors of `enqueueInside`. */
 export type OuterError = InvalidJob | JobIdTaken | QueueFull | OuterTransactionFailed

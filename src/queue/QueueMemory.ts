@@ -15,7 +15,6 @@ import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import { submitter } from "./enqueue/Submitter.js"
 import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
@@ -28,7 +27,8 @@ import {
   type EnqueueError,
   type HeldJob,
   Queue,
-  type Recovered
+  type Recovered,
+  submitterOf
 } from "./Queue.js"
 import { classesOf, covers } from "./Retention.js"
 import type { JobOverview } from "./search/JobOverview.js"
@@ -220,7 +220,7 @@ const enqueuing = (
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // There is no database in which a caller could hold a transaction: the jobs are stored at once.
-  return { enqueue, submitter: submitter(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
+  return { enqueue, submitter: submitterOf(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
 }
 
 const make = (

@@ -25,7 +25,6 @@ import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import { submitter } from "./enqueue/Submitter.js"
 import * as FinalizePg from "./FinalizePg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
 import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
@@ -34,7 +33,7 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
-import { type HeldJob, Queue, type Recovered } from "./Queue.js"
+import { type HeldJob, Queue, type Recovered, submitterOf } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
 import { BoundedQuery } from "./search/BoundedQuery.js"
 import type { JobOverview } from "./search/JobOverview.js"
@@ -104,11 +103,9 @@ const make = Effect.gen(function* () {
   notifier.onHint(claims.markChanged)
 
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
+    claims.saw(jobs)
     const queues = new Set<string>()
-    for (const job of jobs) {
-      queues.add(job.queue)
-      claims.saw(job.queue, job)
-    }
+    for (const { queue } of jobs) queues.add(queue)
     return notifier.stored(queues, inTransaction)
   }
   const count: EnqueuePg.Count = (jobs, now, each = 1) => {
@@ -120,7 +117,7 @@ const make = Effect.gen(function* () {
       from = to
     }
   }
-  const { enqueue, submit } = yield* EnqueuePg.make({
+  const { enqueue, submitter } = yield* EnqueuePg.make({
     database,
     statements,
     ids,
@@ -261,7 +258,7 @@ const make = Effect.gen(function* () {
 
   return Queue.of({
     enqueue: traced,
-    submitter: submitter(traced, tracer === undefined ? submit : undefined),
+    submitter: tracer === undefined ? Effect.flatMap(submitterOf(traced), submitter) : submitterOf(traced),
     enqueueInside: (run, jobs) =>
       Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),

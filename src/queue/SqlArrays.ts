@@ -10,24 +10,37 @@ export const ofPlain = (values: ReadonlyArray<number | boolean | string>): strin
 
 const quoted = (text: string) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`
 
+const isPlain = (text: string) => plainElement.test(text) && (text.length !== 4 || text.toUpperCase() !== "NULL")
+
 /** Encodes strings; null and undefined become NULL. */
 export const ofTexts = (values: ReadonlyArray<string | null | undefined>): string => {
   let text = ""
+  // Names repeat within a batch.
+  let last: string | null | undefined = null
+  let element = "NULL"
   for (const value of values) {
-    const element =
-      value === null || value === undefined
-        ? "NULL"
-        : plainElement.test(value) && value.toUpperCase() !== "NULL"
-          ? value
-          : quoted(value)
+    if (value !== last) {
+      last = value
+      element = value === null || value === undefined ? "NULL" : isPlain(value) ? value : quoted(value)
+    }
     text = text === "" ? element : `${text},${element}`
   }
   return `{${text}}`
 }
 
 /** Encodes numbers; null and undefined become NULL. */
-export const ofNumbers = (values: ReadonlyArray<number | null | undefined>): string =>
-  `{${values.map((value) => value ?? "NULL").join(",")}}`
+export const ofNumbers = (values: ReadonlyArray<number | null | undefined>): string => {
+  let text = ""
+  for (const value of values) text = text === "" ? `${value ?? "NULL"}` : `${text},${value ?? "NULL"}`
+  return `{${text}}`
+}
+
+/** Joins JSON texts into one JSON array; null becomes JSON null. */
+export const ofJson = (texts: ReadonlyArray<string | null>): string => {
+  let joined = ""
+  for (const text of texts) joined = joined === "" ? `${text}` : `${joined},${text}`
+  return `[${joined}]`
+}
 
 // Encodes arrays of ids in PostgreSQL's binary format: parsing an id from text costs the server as much as inserting it
 // into an index. New ids are written as bytes and as text in one pass.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { SlewedTime } from "../../src/database/SlewedTime.js"
+import { SlewedTime } from "../../src/database/DatabaseClock.js"
 
 const at = (offset: number) => {
   const machine = { now: 1_000_000 }

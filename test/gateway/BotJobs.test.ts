@@ -5,7 +5,6 @@ import { type BotHandler, NonReplyOutcome } from "../../src/gateway/BotHandler.j
 import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
-import { botJob } from "../../src/gateway/DeliveryJob.js"
 import * as DeadLetterHandler from "../../src/gateway/dead/DeadLetterHandler.js"
 import { DeadLetters } from "../../src/gateway/dead/DeadLetters.js"
 import {
@@ -17,6 +16,7 @@ import {
   TelegramUnavailable
 } from "../../src/gateway/telegram/Telegram.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
+import { jobsOfBot } from "../../src/gateway/WebhookIntake.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
@@ -81,7 +81,7 @@ const failing: BotHandler["handle"] = () => Effect.fail(new Error("no luck"))
 
 const enqueue = (update: object) =>
   Effect.flatMap(Queue, (queue) =>
-    Effect.map(queue.enqueue([botJob("helper", update as Update)]), ([answer]) => {
+    Effect.map(queue.enqueue([jobsOfBot("helper")(update as Update)]), ([answer]) => {
       if (answer === undefined) throw new Error("not stored")
       return answer.id
     })

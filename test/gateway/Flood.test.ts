@@ -3,9 +3,9 @@ import { Clock, Context, Effect, Redacted } from "effect"
 import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
-import { botJob } from "../../src/gateway/DeliveryJob.js"
 import { Telegram, TelegramThrottled } from "../../src/gateway/telegram/Telegram.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
+import { jobsOfBot } from "../../src/gateway/WebhookIntake.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as TestCluster from "../crew/TestCluster.js"
@@ -75,7 +75,7 @@ const answerAll = (updates: number, chats: number, { context, said }: ReturnType
     const from = yield* Clock.currentTimeMillis
     yield* queue.enqueue(
       Array.from({ length: updates }, (_, n) =>
-        botJob("helper", message(n, String(n), 1 + (n % chats)) as unknown as Update)
+        jobsOfBot("helper")(message(n, String(n), 1 + (n % chats)) as unknown as Update)
       )
     )
     const answered = () => said.filter(({ arrived }) => arrived).length

@@ -7,10 +7,9 @@ import * as Bots from "../../src/gateway/Bots.js"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import { Deliveries, DeliveryBook, mostRemembered } from "../../src/gateway/Deliveries.js"
-import { botJob } from "../../src/gateway/DeliveryJob.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
-import { WebhookIntake } from "../../src/gateway/WebhookIntake.js"
+import { jobsOfBot, WebhookIntake } from "../../src/gateway/WebhookIntake.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import type { ServerConfig } from "../../src/http/ServerConfig.js"
 import { Queue } from "../../src/queue/Queue.js"
@@ -159,7 +158,7 @@ describe("bots and sources", () => {
     Effect.gen(function* () {
       const { viewer } = yield* TestServer
       const queue = yield* Queue
-      yield* queue.enqueue([botJob("jobs", { update_id: 7 })])
+      yield* queue.enqueue([jobsOfBot("jobs")({ update_id: 7 })])
       expect((yield* viewer("GET", "/api/v1/bots/jobs/deliveries")).json).toMatchObject({
         deliveries: [{ id: "7", redelivered: 0, outcome: "stored", job: { state: "pending" } }]
       })

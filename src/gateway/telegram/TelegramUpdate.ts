@@ -15,8 +15,16 @@ const idOf = (value: unknown): number | undefined =>
 
 const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
-/** The update's content: its one object field besides the id. */
-const contentOf = (update: Update): unknown => Object.values(update).find((value) => Predicate.isRecord(value))
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** The update's content: its one object field besides the id. Loops, because every webhook is read here. */
+const contentOf = (update: Update): unknown => {
+  for (const name in update) {
+    const value = update[name as keyof Update]
+    if (isObject(value)) return value
+  }
+  return undefined
+}
 
 /** Update types that a webhook can subscribe to. */
 export const updateTypes: ReadonlySet<string> = new Set([
@@ -46,9 +54,11 @@ export const updateTypes: ReadonlySet<string> = new Set([
 ])
 
 /** The type of an update: the name of its content field. */
-export const typeOf = (update: Update): string | undefined =>
-  Object.keys(update).find((name) => updateTypes.has(name)) ??
-  Object.entries(update).find(([, value]) => Predicate.isRecord(value))?.[0]
+export const typeOf = (update: Update): string | undefined => {
+  for (const name in update) if (updateTypes.has(name)) return name
+  for (const name in update) if (isObject(update[name as keyof Update])) return name
+  return undefined
+}
 
 /** The chat id of an update, if it has one. */
 export const chatOf = (update: Update): number | undefined => {

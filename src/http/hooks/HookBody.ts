@@ -35,14 +35,17 @@ export interface Sender {
 interface Reading {
   readonly sender: Sender
   readonly since: number
-  readonly body: GrowingBuffer
-  /** When the last bytes arrived. */
-  lastDataAt: number
+  /** The only chunk so far, or all chunks of a body that has several. */
+  body: Buffer | GrowingBuffer
+  /** Order in which the last bytes of all bodies arrived. */
+  lastData: number
   weight: number
   readonly stop: (why: NoBody) => void
 }
 
-const weightOf = ({ body }: Reading) => Math.max(leastWeight, body.capacity)
+const none = Buffer.alloc(0)
+
+const bytesOf = (body: Buffer | GrowingBuffer) => (body instanceof GrowingBuffer ? body.bytes : body.length)
 
 /** Groups readings by `nameOf` and returns the group that uses the most memory. */
 const heaviest = (readings: Iterable<Reading>, nameOf: (sender: Sender) => string): ReadonlyArray<Reading> => {
@@ -67,11 +70,11 @@ const heaviest = (readings: Iterable<Reading>, nameOf: (sender: Sender) => strin
 export class BodyReader {
   private readonly readings = new Set<Reading>()
   private held = 0
+  private arrived = 0
 
   constructor(private readonly now: () => number) {}
 
   read(request: IncomingMessage, sender: Sender, done: (body: Buffer | NoBody) => void): void {
-    const body = new GrowingBuffer()
     const finish = (result: Buffer | NoBody) => {
       if (!this.readings.delete(reading)) return
       this.held -= reading.weight
@@ -80,19 +83,26 @@ export class BodyReader {
       done(result)
     }
     const take = (chunk: Buffer) => {
-      body.add(chunk)
-      reading.lastDataAt = this.now()
-      this.weigh(reading)
-      if (body.bytes > mostBytes) finish("TooLarge")
+      this.add(reading, chunk)
+      if (bytesOf(reading.body) > mostBytes) finish("TooLarge")
       else this.makeRoom()
     }
-    const end = () => finish(body.whole())
-    const gone = () => finish("Gone")
-    const since = this.now()
-    const reading: Reading = { sender, since, body, lastDataAt: since, weight: 0, stop: finish }
+    const end = () => finish(reading.body instanceof GrowingBuffer ? reading.body.whole() : reading.body)
+    const reading: Reading = {
+      sender,
+      since: this.now(),
+      body: none,
+      lastData: ++this.arrived,
+      weight: leastWeight,
+      stop: finish
+    }
     this.readings.add(reading)
-    this.weigh(reading)
-    request.on("data", take).on("end", end).on("close", gone).on("error", gone)
+    this.held += leastWeight
+    // A request whose connection breaks emits `error` only to listeners, and `close` always.
+    request
+      .on("data", take)
+      .on("end", end)
+      .on("close", () => finish("Gone"))
     this.makeRoom()
   }
 
@@ -102,12 +112,19 @@ export class BodyReader {
     for (const { body, since, stop } of this.readings) {
       const elapsed = now - since
       const due = ((elapsed - leastRate.graceMillis) / 1000) * leastRate.bytesPerSecond
-      if (elapsed > timeoutMillis || body.bytes < due) stop("TooSlow")
+      if (elapsed > timeoutMillis || bytesOf(body) < due) stop("TooSlow")
     }
   }
 
-  private weigh(reading: Reading): void {
-    const weight = weightOf(reading)
+  private add(reading: Reading, chunk: Buffer): void {
+    reading.lastData = ++this.arrived
+    if (reading.body === none) reading.body = chunk
+    else {
+      if (!(reading.body instanceof GrowingBuffer)) reading.body = GrowingBuffer.from(reading.body)
+      reading.body.add(chunk)
+    }
+    const capacity = reading.body instanceof GrowingBuffer ? reading.body.capacity : reading.body.length
+    const weight = capacity > leastWeight ? capacity : leastWeight
     this.held += weight - reading.weight
     reading.weight = weight
   }
@@ -119,7 +136,7 @@ export class BodyReader {
       const ofHook = heaviest(this.readings, ({ hook }) => hook)
       const [first, ...others] = heaviest(ofHook, ({ address }) => address())
       if (first === undefined) return
-      others.reduce((silent, next) => (next.lastDataAt < silent.lastDataAt ? next : silent), first).stop("TooMuch")
+      others.reduce((silent, next) => (next.lastData < silent.lastData ? next : silent), first).stop("TooMuch")
     }
   }
 }
@@ -149,13 +166,34 @@ const isTooDeep = (json: Buffer): boolean => {
   return false
 }
 
+/** Whether JSON has so few arrays and objects that it cannot be nested too deeply. Much cheaper than counting levels. */
+const isFlat = (json: Buffer): boolean => {
+  let opened = 0
+  for (const open of [openBrace, openBracket]) {
+    for (let at = json.indexOf(open); at !== -1; at = json.indexOf(open, at + 1)) {
+      opened += 1
+      if (opened > mostDepth) return false
+    }
+  }
+  return true
+}
+
+/** A body that is valid JSON, and its text. */
+export interface Parsed {
+  readonly value: unknown
+  readonly text: string
+}
+
 /** Parses a body as JSON, or returns why it is invalid. */
-export const parse = (body: Buffer): { readonly value: unknown } | { readonly fault: string } => {
+export const parse = (body: Buffer): Parsed | { readonly fault: string } => {
   // Short bodies skip the check: valid JSON needs two bytes per level.
-  if (body.length > 2 * mostDepth && isTooDeep(body)) return { fault: `it is nested deeper than ${mostDepth} levels` }
+  if (body.length > 2 * mostDepth && !isFlat(body) && isTooDeep(body)) {
+    return { fault: `it is nested deeper than ${mostDepth} levels` }
+  }
   if (!isUtf8(body)) return { fault: "it is not valid UTF-8" }
+  const text = body.toString()
   try {
-    return { value: JSON.parse(body.toString()) }
+    return { value: JSON.parse(text), text }
   } catch {
     return { fault: "parsing failed" }
   }

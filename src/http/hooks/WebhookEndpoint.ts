@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Cause, Context, Effect, Exit, Layer, Runtime, Schedule } from "effect"
 import { repeatLoop, single } from "../../core/Loop.js"
-import { type Bot, Bots, type Source } from "../../gateway/Bots.js"
-import { isAmongShort } from "../../gateway/ConstantTime.js"
+import { type Bot, Bots, isSecretOf, type Source } from "../../gateway/Bots.js"
 import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
 import { isUpdate } from "../../gateway/telegram/TelegramUpdate.js"
@@ -13,9 +12,11 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import * as ClientAddress from "../access/ClientAddress.js"
 import { refusedType } from "../Body.js"
 import { ServerConfig } from "../ServerConfig.js"
+import { BodyReader, mostBytes, parse } from "./HookBody.js"
 import {
   bodyRefused,
-  HookAnswers,
+  common,
+  HookRefusals,
   intakeRefused,
   invalidDelivery,
   methodRefused,
@@ -23,8 +24,7 @@ import {
   typeRefused,
   unauthorizedHook,
   unknownHook
-} from "./HookAnswers.js"
-import { BodyReader, mostBytes, parse } from "./HookBody.js"
+} from "./HookRefusals.js"
 
 const requests = MetricSpec.counter("webhook_requests_total", "Webhooks by bot or source and outcome.", [
   "bot",
@@ -70,6 +70,8 @@ interface Hook {
   readonly counters: Map<string, Series>
 }
 
+const usualType = "application/json"
+
 const pathOf = ({ url = "" }: IncomingMessage) => {
   const query = url.indexOf("?")
   return query === -1 ? url : url.slice(0, query)
@@ -78,6 +80,17 @@ const pathOf = ({ url = "" }: IncomingMessage) => {
 const forwardedFor = ({ headers }: IncomingMessage): string | undefined => {
   const value = headers["x-forwarded-for"]
   return Array.isArray(value) ? value.join(",") : value
+}
+
+const noBody = { "content-length": 0 }
+
+/** Acknowledges a delivery. The optional body is a Bot API method that Telegram executes. */
+const accept = (response: ServerResponse, body: string | undefined): void => {
+  if (body === undefined) response.writeHead(200, noBody).end()
+  else {
+    const headers = { ...common, "content-type": "application/json", "content-length": Buffer.byteLength(body) }
+    response.writeHead(200, headers).end(body)
+  }
 }
 
 const hasBody = ({ headers }: IncomingMessage) =>
@@ -95,21 +108,23 @@ const make = Effect.gen(function* () {
   // the body is read.
   const readers = { known: new BodyReader(now), unknown: new BodyReader(now) }
   const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
-  const answers = new HookAnswers(now)
+  const refusals = new HookRefusals(now)
   const noHook: Hook = { name: "", book: undefined, counters: new Map() }
   const hooks = new WeakMap<Bot | Source, Hook>()
   let quietUntil = 0
 
   const hookOf = (target: Bot | Source, name: string, path: string): Hook => {
-    const known = hooks.get(target) ?? { name, book: deliveries.book(path), counters: new Map() }
-    hooks.set(target, known)
-    return known
+    const known = hooks.get(target)
+    if (known !== undefined) return known
+    const hook = { name, book: deliveries.book(path), counters: new Map() }
+    hooks.set(target, hook)
+    return hook
   }
 
   const sweep = Effect.sync(() => {
     readers.known.sweep()
     readers.unknown.sweep()
-    answers.sweep()
+    refusals.sweep()
   })
   const loop = single({
     name: "hooks",
@@ -119,23 +134,26 @@ const make = Effect.gen(function* () {
   })
   yield* Effect.forkScoped(repeatLoop(loop))
 
-  const count = ({ book, counters, name }: Hook, outcome: string) => {
-    const known = counters.get(outcome) ?? metrics.series(requests, { bot: name, outcome })
-    counters.set(outcome, known)
+  const count = ({ book, counters, name }: Hook, outcome: string, at = now()) => {
+    let known = counters.get(outcome)
+    if (known === undefined) {
+      known = metrics.series(requests, { bot: name, outcome })
+      counters.set(outcome, known)
+    }
     known.add(1)
-    book?.count(outcome, now())
+    book?.count(outcome, at)
   }
 
   /** Rejects a request without reading its body. */
   const reject = (hook: Hook, request: IncomingMessage, response: ServerResponse, refused: Refused) => {
     count(hook, refused.outcome)
-    if (hasBody(request)) answers.refuseUnread(request, response, refused)
-    else answers.refuse(response, refused)
+    if (hasBody(request)) refusals.refuseUnread(request, response, refused)
+    else refusals.refuse(response, refused)
   }
 
   const refuse = (hook: Hook, response: ServerResponse, refused: Refused) => {
     count(hook, refused.outcome)
-    answers.refuse(response, refused)
+    refusals.refuse(response, refused)
   }
 
   const logFailure = (name: string, cause: Cause.Cause<WebhookIntakeError>) => {
@@ -148,9 +166,10 @@ const make = Effect.gen(function* () {
   const answer = (hook: Hook, response: ServerResponse, id: string, exit: Exit.Exit<Received, WebhookIntakeError>) => {
     if (Exit.isSuccess(exit)) {
       const outcome = outcomes[exit.value._tag]
-      count(hook, outcome)
-      answers.accept(response, "body" in exit.value ? exit.value.body : undefined)
-      hook.book?.note(id, outcome, "job" in exit.value ? exit.value.job : undefined, now())
+      const at = now()
+      count(hook, outcome, at)
+      accept(response, "body" in exit.value ? exit.value.body : undefined)
+      hook.book?.note(id, outcome, "job" in exit.value ? exit.value.job : undefined, at)
     } else {
       logFailure(hook.name, exit.cause)
       const refused = intakeRefused(exit)
@@ -167,12 +186,16 @@ const make = Effect.gen(function* () {
     response: ServerResponse,
     whole: (body: Buffer) => void
   ) => {
-    const unsupported = refusedType(request.headers["content-type"], request.headers["content-encoding"])
-    if (unsupported !== undefined) return reject(hook, request, response, typeRefused(unsupported))
-    if (Number(request.headers["content-length"] ?? 0) > mostBytes) {
+    const { headers } = request
+    const type = headers["content-type"]
+    if (type !== usualType || headers["content-encoding"] !== undefined) {
+      const unsupported = refusedType(type, headers["content-encoding"])
+      if (unsupported !== undefined) return reject(hook, request, response, typeRefused(unsupported))
+    }
+    if (Number(headers["content-length"] ?? 0) > mostBytes) {
       return reject(hook, request, response, bodyRefused.TooLarge)
     }
-    if (request.headers.expect !== undefined) response.writeContinue()
+    if (headers.expect !== undefined) response.writeContinue()
     const address = () => ClientAddress.group(addressOf(request.socket.remoteAddress, forwardedFor(request)))
     reader.read(request, { hook: hook.name, address }, (body) => {
       if (typeof body === "string") reject(hook, request, response, bodyRefused[body])
@@ -184,7 +207,7 @@ const make = Effect.gen(function* () {
     const hook = hookOf(bot, bot.slug, `telegram/${bot.slug}`)
     if (request.method !== "POST") return reject(hook, request, response, methodRefused)
     const secret = request.headers["x-telegram-bot-api-secret-token"]
-    if (!isAmongShort(typeof secret === "string" ? secret : "", bot.known)) {
+    if (!isSecretOf(bot, typeof secret === "string" ? secret : "")) {
       const message = "The header X-Telegram-Bot-Api-Secret-Token does not match the bot's secret."
       return reject(hook, request, response, unauthorizedHook(message))
     }
@@ -193,12 +216,12 @@ const make = Effect.gen(function* () {
       if ("fault" in parsed) {
         return refuse(hook, response, invalidDelivery(`The body is not JSON: ${parsed.fault}.`))
       }
-      if (!isUpdate(parsed.value)) {
+      const { text, value: update } = parsed
+      if (!isUpdate(update)) {
         const message = "The body must be an update: an object with an integer update_id."
         return refuse(hook, response, invalidDelivery(message))
       }
-      const id = String(parsed.value.update_id)
-      intake.receive(bot, parsed.value, (exit) => answer(hook, response, id, exit))
+      intake.receive(bot, update, (exit) => answer(hook, response, String(update.update_id), exit), text)
     })
   }
 
@@ -224,7 +247,9 @@ const make = Effect.gen(function* () {
           )
         )
       }
-      intake.deliver(source, { id, event, body: parsed.value }, (exit) => answer(hook, response, id, exit))
+      intake.deliver(source, { id, event, body: parsed.value, text: parsed.text }, (exit) =>
+        answer(hook, response, id, exit)
+      )
     })
   }
 

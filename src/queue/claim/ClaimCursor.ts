@@ -29,7 +29,8 @@ export interface Start {
 
 const front = (priority: number): Start => ({ priority, runAt: 0, id: zeroId })
 
-const isBefore = (a: Start, b: Start) => a.runAt < b.runAt || (a.runAt === b.runAt && a.id < b.id)
+/** Whether a claim takes `a` before `b`, if they have the same priority. */
+export const isBefore = (a: Start, b: Start) => a.runAt < b.runAt || (a.runAt === b.runAt && a.id < b.id)
 
 /** Scan positions of one queue. */
 export class ClaimCursor {

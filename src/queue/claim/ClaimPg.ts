@@ -6,7 +6,7 @@ import { named } from "../../database/Statements.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 import { formOf, type opensAt } from "../settings/QueueRow.js"
-import { ClaimCursor, type Start } from "./ClaimCursor.js"
+import { ClaimCursor, isBefore, type Start } from "./ClaimCursor.js"
 import * as ClaimKeysPg from "./ClaimKeysPg.js"
 import * as ClaimLinePg from "./ClaimLinePg.js"
 import * as ClaimSql from "./ClaimSql.js"
@@ -16,11 +16,16 @@ import { KeyScan } from "./KeyScan.js"
 /** An empty claim reads the queue's row again if the cached one is older than this. */
 const rereadAfter = Duration.seconds(1)
 
+interface SeenJob extends Start {
+  readonly queue: string
+  readonly key: string | null
+}
+
 export interface Claims {
   readonly statements: ClaimSql.ClaimSql
   readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
-  /** A job of this queue was stored or returned by this process. */
-  readonly saw: (queue: string, job: Start & { readonly key?: string | null }) => void
+  /** These jobs were stored by this process. */
+  readonly saw: (jobs: ReadonlyArray<SeenJob>) => void
   /** Jobs were returned before the cursor's position, or stored by another process. */
   readonly rescan: (queue: string) => void
   /** Another process may have changed jobs of this queue, or of any queue if undefined. */
@@ -65,6 +70,15 @@ export const make = (
     keyScans.get(queue)?.markChanged()
   }
 
+  const sawKey = ({ key, queue }: SeenJob) => {
+    const keyScan = keyScans.get(queue)
+    if (keyScan === undefined) return
+    if (key === null) {
+      keyScan.isMixed = true
+      keyScan.markChanged()
+    } else keyScan.touched(key)
+  }
+
   const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
     const cursor = cursorOf(request.queue)
     return form.keyed
@@ -92,14 +106,19 @@ export const make = (
   return {
     statements,
     claim,
-    saw: (queue, job) => {
-      cursorOf(queue).saw(job)
-      const keyScan = keyScans.get(queue)
-      if (keyScan === undefined) return
-      if (job.key === null || job.key === undefined) {
-        keyScan.isMixed = true
-        keyScan.markChanged()
-      } else keyScan.touched(job.key)
+    saw: (jobs) => {
+      if (keyScans.size > 0) jobs.forEach(sawKey)
+      let first: SeenJob | undefined
+      for (const job of jobs) {
+        // Of neighbours in the same line, the first in order is enough.
+        if (first !== undefined && first.queue === job.queue && first.priority === job.priority) {
+          if (isBefore(job, first)) first = job
+          continue
+        }
+        if (first !== undefined) cursorOf(first.queue).saw(first)
+        first = job
+      }
+      if (first !== undefined) cursorOf(first.queue).saw(first)
     },
     rescan: (queue) => {
       cursors.delete(queue)

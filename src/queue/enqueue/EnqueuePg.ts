@@ -1,5 +1,5 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, Context, Effect, Either, Exit, Option, type Scope } from "effect"
+import { Clock, Context, Effect, Either, Exit, Option, Runtime, type Scope } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
@@ -8,13 +8,21 @@ import { AfterCommit } from "../../database/Transaction.js"
 import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import { Enqueued, type Queue, type Submit } from "../Queue.js"
+import { Enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
 import * as BulkInsert from "./BulkInsert.js"
 import type * as DepthCap from "./DepthCap.js"
-import { type AdmittedJob, admit, admitAll, type NewJob } from "./NewJob.js"
-import { batchWeight, hasExtras, type StampedJob, type StampedJobs, weightOf } from "./StampedJob.js"
+import {
+  type AdmittedJob,
+  admit,
+  admitAll,
+  batchWeight,
+  hasExtras,
+  type NewJob,
+  type StampedJob,
+  type StampedJobs,
+  weightOf
+} from "./NewJob.js"
 import * as StorePg from "./StorePg.js"
-import { onlyResult } from "./Submitter.js"
 
 // A request takes the first of these paths that applies:
 // 1. `inBulk`: many uniform jobs that cannot conflict, in one INSERT.
@@ -23,7 +31,7 @@ import { onlyResult } from "./Submitter.js"
 //    requests too large for one statement, because a conflict may have to undo the rest.
 // 4. The batcher, which combines many callers into one INSERT. A batch that a free worker of this process can start is
 //    handed to it as it is stored.
-// `submit` passes a single job to the batcher without a fiber.
+// A submitter passes a single job to the batcher without a fiber.
 
 type StoreError = StorePg.StoreError | QueueFull
 
@@ -44,10 +52,12 @@ const isPassing = (error: StoreError) => error instanceof DatabaseUnavailable &&
 const wasVictim = (error: StoreError) =>
   error instanceof DatabaseUnavailable && error.nothingWritten && ["40001", "40P01"].includes(error.sqlState ?? "")
 
-const allNew = (jobs: StampedJobs): StorePg.Stored => ({
-  answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
-  standing: new Set()
-})
+/** The result of a request with one job. */
+const onlyResult = (exit: Exit.Exit<ReadonlyArray<Enqueued>, StoreError>): Exit.Exit<Enqueued, StoreError> => {
+  if (Exit.isFailure(exit)) return Exit.failCause(exit.cause)
+  const [only] = exit.value
+  return only === undefined ? Exit.die(new Error("a job has no result")) : Exit.succeed(only)
+}
 
 /** Called with the stored jobs. For uniform jobs the first in queue order is enough. */
 export type OnStored = (
@@ -61,8 +71,8 @@ export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: n
 type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StorePg.StoreError>
 
 interface Enqueuing extends Pick<typeof Queue.Service, "enqueue"> {
-  /** Passes a job to the batcher. Returns false if it must take another path. */
-  readonly submit: (...job: Parameters<Submit>) => boolean
+  /** Makes a submitter that passes jobs to the batcher without a fiber, and to `others` if they must take another path. */
+  readonly submitter: (others: Submit) => Effect.Effect<Submit>
 }
 
 export interface EnqueueOptions {
@@ -151,7 +161,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       Effect.zipRight(passNew(jobs, now), handOff(jobs, now)).pipe(
         Effect.flatMap((handoff) => {
           if (handoff === "not stored") return storeTwice(jobs, now, wait)
-          const stored = counted(jobs, now)(allNew(jobs))
+          const stored = counted(jobs, now)(StorePg.allStored(jobs))
           return handoff === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
         })
       )
@@ -167,6 +177,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       flush: (requests) =>
         Effect.gen(function* () {
           const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
+          if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
           let place = 0
           return requests.map((request) => {
             const own = answers.slice(place, place + request.length)
@@ -250,16 +261,24 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         return undoable ? inOwnTransaction(request, now) : batcher.submit(request)
       })
 
-    const submit: Enqueuing["submit"] = (job, answer) => {
-      if (job.routed === true || job.id !== undefined) return false
-      const admitted = admit(job, 0)
-      if (Either.isLeft(admitted)) answer(Exit.fail(admitted.left))
-      else {
-        const request = [stampOne(admitted.right, clock.unsafeCurrentTimeMillis())]
-        batcher.hand(request, (exit) => answer(Exit.flatMap(exit, onlyResult)))
-      }
-      return true
-    }
+    const submitter: Enqueuing["submitter"] = (others) =>
+      Effect.map(Effect.runtime<never>(), (runtime): Submit => {
+        // The batcher calls `answer` between the answers of other callers.
+        const answerSafely = (answer: Parameters<Submit>[1], exit: Parameters<Parameters<Submit>[1]>[0]) => {
+          try {
+            answer(exit)
+          } catch (error) {
+            Runtime.runFork(runtime, logThrown(error))
+          }
+        }
+        return (job, answer) => {
+          if (job.routed === true || job.id !== undefined) return others(job, answer)
+          const admitted = admit(job, 0)
+          if (Either.isLeft(admitted)) return answerSafely(answer, Exit.fail(admitted.left))
+          const request = [stampOne(admitted.right, clock.unsafeCurrentTimeMillis())]
+          batcher.hand(request, (exit) => answerSafely(answer, onlyResult(exit)))
+        }
+      })
 
-    return { enqueue, submit }
+    return { enqueue, submitter }
   })

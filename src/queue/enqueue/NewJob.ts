@@ -21,6 +21,8 @@ export interface NewJob {
   /** The caller chose no queue: a matching route takes precedence. */
   readonly routed?: boolean | undefined
   readonly payload: unknown
+  /** The JSON text that the payload was parsed from, which is stored without encoding the payload again. */
+  readonly payloadText?: string | undefined
   readonly maxAttempts: number
   /** Generated if absent. With an id, a request whose reply was lost can be repeated safely. */
   readonly id?: JobId | undefined
@@ -90,15 +92,21 @@ const at = (field: string, reason: string | undefined): Fault | undefined =>
 export const scopeOf = ({ scope, window }: Dedupe): DedupeScope =>
   scope ?? (window === undefined ? "active" : "retained")
 
-const faultOfWindow = ({ scope, window }: Partial<Dedupe> = {}): string | undefined => {
+const mostWindow = Duration.toMillis(Duration.days(limits.waitDays))
+
+const faultOfWindow = ({ scope, window }: Dedupe): string | undefined => {
   if (window === undefined) return undefined
   if (scope === "active") return 'needs the scope "retained", got "active"'
+  if (typeof window === "number" && window >= 0 && window <= mostWindow) return undefined
   try {
     return faultOfWait(decodeDuration(window))
   } catch (error) {
     return `must be a duration: ${error instanceof Error ? error.message.replace(/\.$/, "") : String(error)}`
   }
 }
+
+const windowMillis = (window: Dedupe["window"]): number | undefined =>
+  window === undefined || typeof window === "number" ? window : Duration.toMillis(decodeDuration(window))
 
 /** An execution is found by its dedupe key as long as its row exists. */
 const faultOfExecution = (dedupe: Dedupe | undefined): string | undefined =>
@@ -117,7 +125,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
-  at("dedupe.window", faultOfWindow(job.dedupe)) ??
+  at("dedupe.window", job.dedupe === undefined ? undefined : faultOfWindow(job.dedupe)) ??
   at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
@@ -125,22 +133,27 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
  * Validates the follow-up on enqueue: it is stored when the job dies, in one statement with the ends of other jobs, and
  * must not make that statement fail.
  */
-export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | undefined =>
-  at(`${field}.kind`, faultOfText(followUp.kind, limits.nameCharacters)) ??
-  at(`${field}.queue`, isPlainName(followUp.queue) ? undefined : plainNameRule) ??
-  at(`${field}.version`, faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
-  at(`${field}.maxAttempts`, faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
-  at(`${field}.payload`, followUp.payload === undefined ? "must be a JSON value" : undefined)
+export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | undefined => {
+  const fault =
+    at("kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
+    at("queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
+    at("version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
+    at("maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
+    at("payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
+  return fault === undefined ? undefined : [`${field}.${fault[0]}`, fault[1]]
+}
+
+const absent = Either.right(null)
 
 export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
   const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
   const fault = faultOfFields(job)
   if (fault !== undefined) return refuse(...fault)
-  const payload = jsonText(job.payload, limits.payloadBytes)
+  const payload = jsonText(job.payload, limits.payloadBytes, job.payloadText)
   if (Either.isLeft(payload)) return refuse("payload", payload.left)
-  const onDead = job.onDead === undefined ? Either.right(null) : jsonText(job.onDead, limits.payloadBytes)
+  const onDead = job.onDead === undefined ? absent : jsonText(job.onDead, limits.payloadBytes)
   if (Either.isLeft(onDead)) return refuse("onDead", onDead.left)
-  const meta = job.meta === undefined ? Either.right(null) : jsonText(job.meta, limits.resultBytes)
+  const meta = job.meta === undefined ? absent : jsonText(job.meta, limits.resultBytes)
   if (Either.isLeft(meta)) return refuse("meta", meta.left)
   return Either.right({
     id: job.id,
@@ -154,7 +167,7 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     key: job.key ?? null,
     dedupeKey: job.dedupe?.key ?? null,
     dedupeScope: job.dedupe === undefined ? null : scopeOf(job.dedupe),
-    dedupeWindow: job.dedupe?.window === undefined ? undefined : Duration.toMillis(decodeDuration(job.dedupe.window)),
+    dedupeWindow: windowMillis(job.dedupe?.window),
     replace: job.dedupe?.replace ?? false,
     onDead: onDead.right,
     meta: meta.right,
@@ -184,4 +197,58 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
     admitted.push(result.right)
   }
   return Either.right(admitted)
+}
+
+/** A validated job with its id and start time, ready to insert. */
+export type StampedJob = AdmittedJob & {
+  readonly id: JobId
+  readonly runAt: number
+  /** Whether the caller supplied the id, so that the job may already exist. */
+  readonly ownId: boolean
+}
+
+export type StampedJobs = ReadonlyArray<StampedJob>
+
+/** Whether the job needs the wide insert, because it may conflict or has additional columns. */
+export const hasExtras = (job: StampedJob) =>
+  job.ownId ||
+  job.dedupeKey !== null ||
+  job.key !== null ||
+  job.onDead !== null ||
+  job.meta !== null ||
+  job.batch !== null ||
+  job.woken !== null
+
+/** Whether all jobs share kind, queue and settings. Most batches do, and half of the data sent would be its name. */
+export const isUniform = (jobs: StampedJobs) => {
+  const first = jobs[0]
+  return (
+    first !== undefined &&
+    jobs.every(
+      (job) =>
+        job.kind === first.kind &&
+        job.queue === first.queue &&
+        job.version === first.version &&
+        job.priority === first.priority &&
+        job.maxAttempts === first.maxAttempts
+    )
+  )
+}
+
+/** Maximum JSON text per statement: PostgreSQL rejects arrays of 256 MiB, and memory is limited on both ends. */
+export const statementCharacters = 16 * 1024 * 1024
+
+/**
+ * A batch's weight is its job count or its text size in units, whichever is larger, so it is full by count or by size.
+ */
+export const batchWeight = 2_000
+const charactersPerUnit = statementCharacters / batchWeight
+
+export const charactersOf = ({ meta, onDead, payload }: StampedJob) =>
+  payload.length + (onDead?.length ?? 0) + (meta?.length ?? 0)
+
+export const weightOf = (jobs: StampedJobs): number => {
+  let characters = 0
+  for (const job of jobs) characters += charactersOf(job)
+  return Math.max(jobs.length, characters / charactersPerUnit)
 }

@@ -7,17 +7,15 @@ import type { JobSql } from "../JobSql.js"
 import { Enqueued } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
 import {
-  byDedupeKey,
-  fullParameters,
+  batchWeight,
+  charactersOf,
   hasExtras,
   isUniform,
-  jsonArray,
-  pieces,
-  plainParameters,
   type StampedJob,
   type StampedJobs,
-  uniformParameters
-} from "./StampedJob.js"
+  statementCharacters,
+  weightOf
+} from "./NewJob.js"
 
 export type StoreError = JobIdTaken | DatabaseError
 
@@ -30,8 +28,78 @@ export interface Stored {
 
 const noneStanding: ReadonlySet<JobId> = new Set()
 
+/** The result for jobs that were all new. */
+export const allStored = (jobs: StampedJobs): Stored => ({
+  answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
+  standing: noneStanding
+})
+
 /** The holder of a key may disappear between the lookup and the insert; the next round then finds the key free. */
 const conflictRounds = 5
+
+/** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
+const byDedupeKey = (a: StampedJob, b: StampedJob) => {
+  if (a.dedupeKey === b.dedupeKey) return 0
+  if (a.dedupeKey === null) return -1
+  return b.dedupeKey === null || a.dedupeKey > b.dedupeKey ? 1 : -1
+}
+
+/** Splits the jobs, in order, into pieces that fit one statement. */
+const pieces = (jobs: StampedJobs): ReadonlyArray<StampedJobs> => {
+  if (weightOf(jobs) <= batchWeight) return [jobs]
+  const cut: Array<Array<StampedJob>> = []
+  let characters = Number.POSITIVE_INFINITY
+  for (const job of jobs) {
+    characters += charactersOf(job)
+    if (characters > statementCharacters) {
+      cut.push([])
+      characters = charactersOf(job)
+    }
+    cut.at(-1)?.push(job)
+  }
+  return cut
+}
+
+const plainParameters = (jobs: StampedJobs, now: number) => [
+  SqlArrays.ofPlain(jobs.map(({ id }) => id)),
+  SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
+  SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
+  SqlArrays.ofPlain(jobs.map(({ version }) => version)),
+  SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
+  SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
+  SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
+  SqlArrays.ofPlain(jobs.map(({ maxAttempts }) => maxAttempts)),
+  now
+]
+
+/** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
+const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => [
+  SqlArrays.ofPlain(jobs.map(({ id }) => id)),
+  jobs[0]?.queue,
+  jobs[0]?.kind,
+  jobs[0]?.version,
+  SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
+  jobs[0]?.priority,
+  SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
+  jobs[0]?.maxAttempts,
+  now,
+  channel
+]
+
+/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `channel` the NOTIFY channel, if any. */
+const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, channel: string | null) => [
+  ...plainParameters(jobs, now),
+  SqlArrays.ofTexts(jobs.map(({ key }) => key)),
+  SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
+  SqlArrays.ofTexts(jobs.map(({ dedupeScope }) => dedupeScope)),
+  SqlArrays.ofNumbers(jobs.map(({ dedupeWindow }) => (dedupeWindow === undefined ? null : now + dedupeWindow))),
+  SqlArrays.ofJson(jobs.map(({ onDead }) => onDead)),
+  SqlArrays.ofJson(jobs.map(({ meta }) => meta)),
+  wait,
+  SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
+  SqlArrays.ofNumbers(jobs.map(({ woken }) => woken)),
+  channel
+]
 
 interface StandingRow {
   readonly place: number
@@ -81,7 +149,7 @@ export const make = (
         SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
         SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
         SqlArrays.ofPlain(jobs.map(({ version }) => version)),
-        jsonArray(jobs.map(({ payload }) => payload)),
+        SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
         SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
         SqlArrays.ofPlain(jobs.map((_, place) => place)),
         now
@@ -94,7 +162,7 @@ export const make = (
     return mapErrors(
       sql.unsafe(statements.replace, [
         SqlArrays.ofPlain([...newcomers.keys()]),
-        jsonArray(jobs.map(({ payload }) => payload)),
+        SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
         SqlArrays.ofPlain(jobs.map(({ version }) => version)),
         SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
         SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
@@ -126,25 +194,22 @@ export const make = (
     return Either.right(Enqueued.Deduplicated({ id: holder.id }))
   }
 
-  const storePiece = (
+  /** Stores jobs of which the first insert stored only some: resolves the conflicts of the others. */
+  const resolve = (
     jobs: StampedJobs,
+    firstStored: ReadonlySet<JobId>,
     now: number,
     wait: string | null,
-    request = jobs
+    request: StampedJobs
   ): Effect.Effect<Stored, StoreError> =>
     Effect.gen(function* () {
-      if (!jobs.some(hasExtras)) {
-        yield* insertPlain(jobs, now, wait)
-        return { answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })), standing: noneStanding }
-      }
       const answers = new Map<JobId, Enqueued>()
       const notStored = new Set<JobId>()
+      let stored = firstStored
       let open = jobs
-      for (let round = 0; round < conflictRounds && open.length > 0; round += 1) {
-        const stored = yield* insertFull(open, now, wait)
+      for (let round = 1; ; round += 1) {
         for (const id of stored) answers.set(id, Enqueued.Enqueued({ id }))
-        const refused = open.filter(({ id }) => !stored.has(id))
-        open = refused
+        const refused = open.filter(({ id }) => !answers.has(id))
         if (refused.length === 0) break
         const standing = yield* findStanding(refused, now)
         const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
@@ -163,15 +228,29 @@ export const make = (
         }
         if (replacing.size > 0) yield* replace(replacing, now)
         open = refused.filter(({ id }) => !answers.has(id))
-      }
-      if (open.length > 0) {
-        return yield* new DatabaseUnavailable({
-          detail: "another job took and released the dedupe key at every try",
-          nothingWritten: false
-        })
+        if (open.length === 0) break
+        if (round === conflictRounds) {
+          return yield* new DatabaseUnavailable({
+            detail: "another job took and released the dedupe key at every try",
+            nothingWritten: false
+          })
+        }
+        stored = yield* insertFull(open, now, wait)
       }
       return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
     })
+
+  const storePiece = (
+    jobs: StampedJobs,
+    now: number,
+    wait: string | null,
+    request = jobs
+  ): Effect.Effect<Stored, StoreError> =>
+    jobs.some(hasExtras)
+      ? Effect.flatMap(insertFull(jobs, now, wait), (stored) =>
+          stored.size === jobs.length ? Effect.succeed(allStored(jobs)) : resolve(jobs, stored, now, wait, request)
+        )
+      : Effect.map(insertPlain(jobs, now, wait), () => allStored(jobs))
 
   /** Returns the jobs that would not be stored because they, or another job with their key, already exist. */
   const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>

@@ -5,7 +5,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { AttemptEnd } from "../AttemptEnd.js"
 import type { ClaimSql } from "../claim/ClaimSql.js"
 import type { HeldLeases } from "../claim/HeldLeases.js"
-import { jsonArray, type StampedJobs } from "../enqueue/StampedJob.js"
+import type { StampedJobs } from "../enqueue/NewJob.js"
 import type { StoreError } from "../enqueue/StorePg.js"
 import * as SqlArrays from "../SqlArrays.js"
 import type { DirectHandoff } from "./DirectHandoff.js"
@@ -41,7 +41,7 @@ export const make = (
         pod,
         first?.kind,
         first?.version,
-        jsonArray(jobs.map(({ payload }) => payload)),
+        SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
         first?.priority,
         SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
         first?.maxAttempts

@@ -8,7 +8,6 @@ import { type DatabaseError, isContention, isDataError, mapErrors } from "../../
 import { named } from "../../database/Statements.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { JobAdmin } from "../admin/JobAdmin.js"
-import { jsonArray } from "../enqueue/StampedJob.js"
 import { Notifier } from "../Notifier.js"
 import { type HeldJob, Queue } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
@@ -90,7 +89,7 @@ const make = Effect.gen(function* () {
         SqlArrays.ofPlain(steps.map(({ sequence }) => sequence)),
         SqlArrays.ofPlain(steps.map(({ kind }) => kind)),
         SqlArrays.ofPlain(steps.map(({ outcome }) => outcome)),
-        jsonArray(steps.map(({ text }) => text)),
+        SqlArrays.ofJson(steps.map(({ text }) => text)),
         SqlArrays.ofPlain(steps.map(({ startedAt }) => startedAt)),
         SqlArrays.ofNumbers(steps.map(({ retryAt }) => retryAt)),
         now
@@ -164,7 +163,7 @@ const make = Effect.gen(function* () {
           SqlArrays.ofTexts(signals.map(({ execution }) => execution)),
           SqlArrays.ofPlain(signals.map(() => "signal")),
           SqlArrays.ofTexts(signals.map(({ name }) => name)),
-          jsonArray(signals.map(({ text }) => text)),
+          SqlArrays.ofJson(signals.map(({ text }) => text)),
           now
         ])
       )

@@ -1,12 +1,10 @@
 import { Clock, Context, Effect, Either, FiberRef } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
-import { admitAll, type NewJob } from "../../queue/enqueue/NewJob.js"
-import type { StampedJob, StampedJobs } from "../../queue/enqueue/StampedJob.js"
-import { submitter } from "../../queue/enqueue/Submitter.js"
+import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "../../queue/enqueue/NewJob.js"
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import * as JobOffer from "../../queue/handoff/JobOffer.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
-import { Enqueued, Queue } from "../../queue/Queue.js"
+import { Enqueued, Queue, submitterOf } from "../../queue/Queue.js"
 import { type FaultInjector, inTransaction } from "./FaultInjector.js"
 
 // The queue as one process sees it, with the direct handoff to its own free slots that QueuePg has.
@@ -54,5 +52,5 @@ export const make = (
       )
     })
 
-  return { ...queue, enqueue, submitter: submitter(enqueue) }
+  return { ...queue, enqueue, submitter: submitterOf(enqueue) }
 }

@@ -1,4 +1,4 @@
-import { SlewedTime } from "../../database/SlewedTime.js"
+import { SlewedTime } from "../../database/DatabaseClock.js"
 import { drawn } from "./Seed.js"
 import type { SteppingClock } from "./SteppingClock.js"
 

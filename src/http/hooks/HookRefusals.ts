@@ -9,23 +9,14 @@ const lingerMillis = 1_000
 /** Above this number of rejected senders, connections close at once. */
 const mostLingering = 256
 
-const common = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
+/** Headers of every response with a body. */
+export const common = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
 
-/** Writes webhook responses directly to node's response objects. */
-export class HookAnswers {
+/** Rejects webhooks, directly on node's response objects. */
+export class HookRefusals {
   private readonly lingering = new Map<ServerResponse, number>()
 
   constructor(private readonly now: () => number) {}
-
-  /** Acknowledges a delivery. The optional body is a Bot API method that Telegram executes. */
-  accept(response: ServerResponse, body: string | undefined): void {
-    if (body === undefined) response.writeHead(200, { "content-length": 0 }).end()
-    else {
-      response
-        .writeHead(200, { ...common, "content-type": "application/json", "content-length": Buffer.byteLength(body) })
-        .end(body)
-    }
-  }
 
   /** Rejects a request whose body was read completely. */
   refuse(response: ServerResponse, refusal: Refusal): void {
