@@ -67,7 +67,7 @@ describe("the finalizer", () => {
     }).pipe(Effect.provide(VirtualClock.layer))
   )
 
-  it.effect("does not keep a process from exiting when the database stays away", () =>
+  it.effect("does not keep a process from exiting when the database stays unavailable", () =>
     Effect.gen(function* () {
       const { id, said, scope, written } = yield* handedOver
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))

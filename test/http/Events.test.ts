@@ -167,7 +167,7 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
 })
 
 describe("live events", () => {
-  it.scopedLive("leave out the jobs for a client that asks for it, and refuse other words", () =>
+  it.scopedLive("leave out the jobs on request, and refuse other values", () =>
     Effect.gen(function* () {
       const { viewer } = yield* TestServer
       yield* enqueue

@@ -241,7 +241,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("cancels many jobs without burying the dead, and takes all of it back", () =>
+    it.scoped("cancels many jobs, which do not count as dead, and undoes all of it", () =>
       Effect.gen(function* () {
         const { api, enqueue, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], () =>
