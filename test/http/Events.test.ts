@@ -224,7 +224,7 @@ describe("live events", () => {
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
       const refused = yield* viewer("GET", "/api/v1/events")
-      expect(refused).toMatchObject({ status: 503, json: { error: { tag: "LiveRefused" } } })
+      expect(refused).toMatchObject({ status: 503, json: { error: { tag: "EventsUnavailable" } } })
       expect(refused.headers["retry-after"]).toBe("10")
       expect(yield* ask("GET", "/api/v1/events")).toMatchObject({ status: 401 })
       expect(yield* viewer("HEAD", "/api/v1/events")).toMatchObject({ status: 200 })
