@@ -338,7 +338,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await state(page, "scheduled")
           await page.route("**/api/**", (route) => route.abort())
         })
-        // The next event makes the page ask, and finds nobody.
+        // The next event makes the page send a request, which gets no response.
         yield* enqueue({ kind: "parcel", queue: "attic", runAt: inAnHour() })
         yield* step(async () => {
           await page.getByText("Disconnected.", { exact: true }).waitFor()
