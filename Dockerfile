@@ -1,4 +1,4 @@
-# The service on a PostgreSQL of its own choosing: give it DATABASE_URL and NIGHTSHIFT_ADMIN_TOKEN.
+# The service. Set DATABASE_URL and NIGHTSHIFT_ADMIN_TOKEN.
 FROM node:20-slim AS build
 WORKDIR /nightshift
 COPY package.json package-lock.json ./
@@ -16,6 +16,6 @@ COPY --from=build /nightshift/migrations ./migrations
 USER node
 EXPOSE 8787
 HEALTHCHECK --interval=10s --timeout=8s --start-period=30s CMD node dist/nightshift.js doctor --url "http://127.0.0.1:${PORT:-8787}"
-# Signals reach the process itself, so that it stops in good order.
+# No shell in between, so that SIGTERM reaches the process and it shuts down gracefully.
 ENTRYPOINT ["node", "dist/nightshift.js"]
 CMD ["serve"]

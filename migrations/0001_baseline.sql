@@ -57,7 +57,7 @@ create table job (
   version int not null default 1,
   -- Lower runs first.
   priority smallint not null default 0,
-  -- The retry budget: how many attempts were used. Rescues, snoozes and throttles give the attempt back.
+  -- The retry budget: how many attempts were used. Rescues, snoozes and throttles return the attempt.
   attempt smallint not null default 0,
   max_attempts smallint not null,
   -- How many pods ended while they ran this job. A job that reaches the limit dies as `poison`.
@@ -193,7 +193,7 @@ $$;
 create table batch (
   id uuid not null,
   created_at timestamptz not null,
-  -- When the last job had ended. A closed batch takes no more jobs and stays closed, even if one of them is requeued.
+  -- When the last job ended. A closed batch takes no more jobs and stays closed, even if one of them is requeued.
   closed_at timestamptz,
   follow_up_id uuid,
   -- Jobs stored in this batch so far. Adding jobs updates the row, so that it cannot be closed at the same time.
@@ -233,7 +233,7 @@ create table workflow_step (
   reopened_at timestamptz,
   sequence int not null,
   attempt smallint not null,
-  -- What recorded it: run, transaction, sleep, signal, children, patch or undo.
+  -- The call that recorded it: run, transaction, sleep, signal, children, patch or undo.
   kind text not null,
   outcome text not null,
   name text not null,
@@ -245,9 +245,9 @@ create table workflow_step (
   constraint workflow_step_retry_is_dated check ((outcome = 'retrying') = (retry_at is not null))
 );
 
--- What executions wait for: a signal, the end of a sleep or of a retry delay, the end of children, other code. The
+-- The waits of executions: for a signal, the end of a sleep or a retry delay, the end of children, or other code. The
 -- suspension inserts or locks the rows it waits for, and a completion does the same, so that one of them sees the other.
--- A signal may come before its execution starts.
+-- A signal may arrive before its execution starts.
 create table workflow_deferred (
   -- The dedupe key of the execution's job.
   execution text not null,
@@ -282,7 +282,7 @@ create table workflow_child (
   child uuid not null,
   -- Created by this parent: cancelling the parent cancels it.
   owned boolean not null,
-  -- Set when the parent was told, or at once if the parent does not wait.
+  -- Set when the parent was notified, or at once if the parent does not wait.
   ended_at timestamptz,
 
   constraint workflow_child_pkey primary key (parent, name, position)
@@ -343,7 +343,7 @@ end
 $$;
 
 -- Sends a signal to a workflow execution, in the caller's transaction; for programs without the client. Returns
--- `completed`, or `repeated` if the signal has a value already. Pods are notified when the transaction commits.
+-- `completed`, or `repeated` if the signal already has a value. Pods are notified when the transaction commits.
 create function signal(execution text, name text, value jsonb default 'null') returns text
 language plpgsql
 set search_path from current
@@ -613,7 +613,7 @@ begin
     raise exception 'meta is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded';
   end if;
   if enqueue.delay is not null and enqueue.run_at is not null then
-    raise exception 'give run_at or delay, not both' using errcode = 'invalid_parameter_value';
+    raise exception 'pass run_at or delay, not both' using errcode = 'invalid_parameter_value';
   end if;
   if enqueue.delay < interval '0' or enqueue.delay > interval '36500 days' then
     raise exception 'delay must be between 0 and 36500 days' using errcode = 'interval_field_overflow';
@@ -649,7 +649,7 @@ begin
         select from job j where j.queue = target and j.finished_at is null and j.lease is null
           and (j.woken is null or j.run_at <= now_) limit cap) w
       ) then
-        raise exception 'Queue "%" is full: % jobs wait in it already.', target, cap
+        raise exception 'Queue "%" is full: it has reached its depth cap of % waiting jobs.', target, cap
           using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
       end if;
     end if;
@@ -664,7 +664,7 @@ begin
       return new_id;
     end if;
   end loop;
-  raise exception 'the dedupe key changed hands at every try' using errcode = 'serialization_failure';
+  raise exception 'another job took and released the dedupe key at every try' using errcode = 'serialization_failure';
 end
 $$;
 
@@ -780,7 +780,7 @@ begin
       exit;
     end loop;
     if not is_stored then
-      raise exception 'the dedupe key changed hands at every try' using errcode = 'serialization_failure';
+      raise exception 'another job took and released the dedupe key at every try' using errcode = 'serialization_failure';
     end if;
   end loop;
 

@@ -2,7 +2,7 @@
 // and puts every view, in both themes and three widths, into `pictures/`, which git ignores: one file per view, and one
 // contact sheet per theme and width, such as `sheet-light-1280.png`.
 //
-//   --only PATTERN     only the matching views, such as `schedules|390`; `readme` stands for the README's pictures
+//   --only PATTERN     only the matching views, such as `schedules|390`; `readme` means the README's pictures
 //   --into FOLDER      instead of `pictures/`
 //   --per-sheet COUNT  several sheets with at most this many views each
 //   --minutes COUNT    skip views that are not done by then (default 12)

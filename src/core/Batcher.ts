@@ -144,7 +144,7 @@ export const make = <Item, Answer, E, R>(
       return entry
     }
 
-    /** Goes on gathering if the turn brought items. */
+    /** Continues gathering if the turn brought items. */
     const turnEnded = () => {
       if (gathering !== undefined && gathering.number < numbered && gathering.turns < mostTurns) {
         gathering = { turns: gathering.turns + 1, number: numbered }

@@ -62,7 +62,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
      */
     readonly beginShutdown: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
 
-    /** Ends the beginShutdown, for a program that goes on. Concurrent watchers end with the last one. */
+    /** Restores the normal timeouts, for a program that keeps running. Concurrent shutdowns end with the last one. */
     readonly cancelShutdown: Effect.Effect<void>
 
     /** Calls the listener with the duration of every later statement of this process. */

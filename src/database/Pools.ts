@@ -38,7 +38,7 @@ export interface Pools {
    * at once.
    */
   readonly beginShutdown: (workEnded: Effect.Effect<void>) => Effect.Effect<void>
-  /** Ends the beginShutdown, for a program that goes on. Concurrent watchers end with the last one. */
+  /** Restores the normal timeouts, for a program that keeps running. Concurrent shutdowns end with the last one. */
   readonly cancelShutdown: Effect.Effect<void>
 }
 

@@ -59,7 +59,7 @@ import * as ViewsRoutes from "./jobs/ViewsRoutes.js"
 import * as EventsRoutes from "./live/EventsRoutes.js"
 import { Live } from "./live/Live.js"
 import * as Problem from "./Problem.js"
-import { AnswerTooLate, DatabaseOff } from "./RequestErrors.js"
+import { DatabaseOff, ResponseTimeout } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
 import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
 import * as WorkflowsRoutes from "./workflows/WorkflowsRoutes.js"
@@ -161,7 +161,7 @@ const withDatabase = Layer.effect(
     return guarded(Effect.provide(app, platform)).pipe(
       Effect.timeoutFail({
         duration: longestRequest,
-        onTimeout: () => new AnswerTooLate({ seconds: Duration.toSeconds(longestRequest) })
+        onTimeout: () => new ResponseTimeout({ seconds: Duration.toSeconds(longestRequest) })
       }),
       Effect.catchAll(Problem.answer)
     )

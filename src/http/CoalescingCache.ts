@@ -60,7 +60,7 @@ const cheap = Duration.toMillis("50 millis")
 
 export interface CoalescingCache<A> {
   /** Runs the query, or returns a shared or cached result for the same key. */
-  readonly to: <E, R>(key: string, query: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  readonly get: <E, R>(key: string, query: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Drops all cached results after a change. Later callers run a new query. */
   readonly forget: Effect.Effect<void>
 }
@@ -83,15 +83,15 @@ const newEntry = <A>(): Entry<A> => ({
 })
 
 /** Maximum number and age of cached results. */
-export interface Kept {
+export interface CacheLimits {
   readonly most: number
   readonly longest: Duration.DurationInput
 }
 
 /** Coalesces only and caches nothing. */
-export const nothing: Kept = { most: 0, longest: 0 }
+export const noCaching: CacheLimits = { most: 0, longest: 0 }
 
-export const make = <A>({ longest, most }: Kept): CoalescingCache<A> => {
+export const make = <A>({ longest, most }: CacheLimits): CoalescingCache<A> => {
   const longestMillis = Duration.toMillis(longest)
   let entries = new Map<string, Entry<A>>()
 
@@ -135,7 +135,7 @@ export const make = <A>({ longest, most }: Kept): CoalescingCache<A> => {
     })
 
   return {
-    to: (key, query) =>
+    get: (key, query) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const { last } = entries.get(key) ?? {}
         if (last !== undefined && now < last.until) return Effect.succeed(last.result)

@@ -186,7 +186,7 @@ const answerOf = Match.typeTags<ExpectedError, Answer>()({
   UploadNotFound: plain(404),
   InvalidUpload: (error) => ({ status: 400, message: error.message, field: `files[${error.index}].${error.field}` }),
   RequestTimedOut: plain(408),
-  AnswerTooLate: plain(503),
+  ResponseTimeout: plain(503),
   DraftLost: plain(408),
   IdempotencyKeyBusy: plain(409, { headers: retryAfter }),
   IdempotencyKeyReused: plain(422),
@@ -216,7 +216,7 @@ const answerOf = Match.typeTags<ExpectedError, Answer>()({
     message: error.message,
     headers: { "retry-after": String(error.seconds) }
   }),
-  LiveRefused: plain(503, { headers: { "retry-after": "10" } }),
+  EventsUnavailable: plain(503, { headers: { "retry-after": "10" } }),
   SearchTooSlow: plain(503),
   DatabaseUnavailable: ({ nothingWritten }) => ({
     status: 503,

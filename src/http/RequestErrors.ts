@@ -59,7 +59,7 @@ export class KindNotFound extends Schema.TaggedError<KindNotFound>()("KindNotFou
 }
 
 /** The request timed out on the server. */
-export class AnswerTooLate extends Schema.TaggedError<AnswerTooLate>()("AnswerTooLate", {
+export class ResponseTimeout extends Schema.TaggedError<ResponseTimeout>()("ResponseTimeout", {
   seconds: Schema.Number
 }) {
   override get message(): string {
@@ -68,7 +68,9 @@ export class AnswerTooLate extends Schema.TaggedError<AnswerTooLate>()("AnswerTo
 }
 
 /** No more live event streams can be opened. */
-export class LiveRefused extends Schema.TaggedError<LiveRefused>()("LiveRefused", { reason: Schema.String }) {
+export class EventsUnavailable extends Schema.TaggedError<EventsUnavailable>()("EventsUnavailable", {
+  reason: Schema.String
+}) {
   override get message(): string {
     return `Live events are not available: ${this.reason}. Try again later.`
   }
@@ -126,8 +128,8 @@ export type RequestError =
   | HostRefused
   | CrossSiteRefused
   | TooManyRequests
-  | AnswerTooLate
-  | LiveRefused
+  | ResponseTimeout
+  | EventsUnavailable
   | NotFound
   | RequestTimedOut
   | RangeRefused

@@ -6,7 +6,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("the admin token", () => {
-  it.scopedLive("is named as missing when a service starts on which no one can log in", () =>
+  it.scopedLive("is reported as missing when a service starts without a way to log in", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }

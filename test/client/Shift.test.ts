@@ -81,7 +81,7 @@ describe("a shift", () => {
     expect(await database.count("many")).toBe(2)
   })
 
-  it("runs jobs by async functions and returns their results", async () => {
+  it("runs jobs with async functions and returns their results", async () => {
     const logged: Array<unknown> = []
     const seen: Array<unknown> = []
     const handler = sendReceipt.handle(async (payload, { attempt, id, log, progress, signal }) => {

@@ -40,7 +40,7 @@ const flickering = Layer.effect(
 const state = Layer.effect(Away, Effect.all({ away: Ref.make<boolean | "for good">(true), written: Ref.make(0) }))
 const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
 
-/** A finalizer in a separate Scope, with one end submitted while the database is away. */
+/** A finalizer in a separate Scope, with one end submitted while the database is unavailable. */
 const handedOver = Effect.gen(function* () {
   const scope = yield* Scope.make()
   const said: Array<string> = []
@@ -67,7 +67,7 @@ describe("the finalizer", () => {
     }).pipe(Effect.provide(VirtualClock.layer))
   )
 
-  it.effect("does not keep a process from exiting when the database stays away", () =>
+  it.effect("does not keep a process from exiting when the database stays unavailable", () =>
     Effect.gen(function* () {
       const { id, said, scope, written } = yield* handedOver
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))

@@ -99,7 +99,7 @@ describe("the metrics flush", () => {
     })
   )
 
-  it.scoped("keeps minutes of counts it cannot write, and backs off while the database is away", () =>
+  it.scoped("keeps minutes of counts it cannot write, and backs off while the database is unavailable", () =>
     Effect.gen(function* () {
       const pod = yield* makePod
       yield* pod.answering(away)

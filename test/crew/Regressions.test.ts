@@ -15,7 +15,7 @@ import * as TestCluster from "./TestCluster.js"
 // Bugs that job runtimes commonly have. Those of a single port or endpoint are tested with it:
 //   finalize by a non-owner                        laws/FinalizeLaws, "a zombie's finalize changes nothing ..."
 //   cron in the declared zone                      schedule/Expression, the table of zones
-//   requeue resets attempts and respects dedupe    laws/DeskLaws, "requeue ..."
+//   requeue resets attempts and respects dedupe    laws/JobAdminLaws, "requeue ..."
 //   no raw database errors to clients              http/Requests, "a database error"
 //   fair share before the first rebalance          crew/Cluster
 //   every pod's gauges are stored                  long/Measures

@@ -32,7 +32,7 @@ describe("the faults of a payload", () => {
     expect(faults.find(({ path }) => path[0] === "size")?.choices).toEqual(['"small"', '"large"'])
   })
 
-  it("are none if the payload fits, if a pattern differs, and if the schema cannot be read", () => {
+  it("are none if the payload is valid, if only a pattern differs, and if the schema cannot be read", () => {
     expect(faultsOf(schema, { id: 1, size: "small", lines: [], email: "none" })).toEqual([])
     expect(faultsOf({ $ref: "#/nowhere" }, {})).toEqual([])
   })

@@ -95,7 +95,7 @@ describe("the waterfall of an execution", () => {
     expect(told(of)).toEqual(["charge 1-2", "cool off 2-32", "approval 33-50"])
   })
 
-  it("draws a signal that came early from the moment it was read", () => {
+  it("draws a signal that arrived early from the moment it was read", () => {
     const deferreds = [wait("signal", "approval", -20, { completedAt: at(-20), waiting: false })]
     const steps = [step("approval", 5, 6, { kind: "signal" })]
     expect(told(execution({ status: "running", steps, deferreds }))).toEqual(["approval 5-6", "running 6-"])

@@ -31,7 +31,7 @@ const killListener = (client: pg.Client) =>
 
 describe("Listener", () => {
   it.scopedLive(
-    "delivers notifications to every listener of the channel, including empty payloads, and to no other",
+    "delivers notifications to every subscriber of the channel, including empty payloads, and to no other",
     () =>
       Effect.gen(function* () {
         const [first, second, other] = [
@@ -52,7 +52,7 @@ describe("Listener", () => {
       }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("continues for one listener when another of the channel has left", () =>
+  it.scopedLive("continues for one subscriber when another of the channel has left", () =>
     Effect.gen(function* () {
       const staying = yield* subscribe("jobs")
       yield* Effect.scoped(subscribe("jobs"))
@@ -63,7 +63,7 @@ describe("Listener", () => {
   )
 
   it.scopedLive(
-    "reconnects after its backend is killed, and tells every listener that notifications may be missing",
+    "reconnects after its backend is killed, and notifies every subscriber that messages may be missing",
     () =>
       Effect.gen(function* () {
         const [jobs, others] = [yield* subscribe("jobs"), yield* subscribe("others")]

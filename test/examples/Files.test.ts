@@ -22,7 +22,7 @@ describe("examples", () => {
   })
 
   it.each(names)(
-    "%s: declares the packages that it imports, and has less than 150 lines of code, tests included",
+    "%s: declares the packages that it imports, and has fewer than 150 lines of code, tests included",
     (name) => {
       const { dependencies, devDependencies = {} } = manifestOf(name)
       const missing = sourcesOf(name)

@@ -14,7 +14,7 @@ const bookings = async () =>
   (await database.pool().query("select id from booking order by id")).rows.map(({ id }) => id)
 
 describe("the order workflow", () => {
-  it("pays, books, waits for the approval and ships; without it the money goes back", async () => {
+  it("pays, books, waits for the approval and ships; without approval the payment is refunded", async () => {
     const calls: Array<string> = []
     const bank: Bank = {
       charge: async (key) => {

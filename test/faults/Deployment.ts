@@ -72,7 +72,7 @@ export interface DeploymentOptions {
   readonly schema?: string
 }
 
-/** Runs a statement on a connection of its own. */
+/** Runs a statement on a separate connection. */
 export const query =
   (url: string) =>
   <Row extends object>(text: string, values: ReadonlyArray<unknown> = []): Effect.Effect<Array<Row>, Error> =>

@@ -80,7 +80,7 @@ export const sumOf = (
 ): Duration.Duration =>
   names.reduce((sum, name) => Duration.sum(sum, Option.getOrThrow(DurationText.parse(values[name]))), Duration.zero)
 
-/** Starting, claiming and finishing the remaining jobs takes time of its own, more of it on a busy machine. */
+/** Starting, claiming and finishing the remaining jobs takes additional time, more on a busy machine. */
 export const slack = Duration.seconds(40 * pace)
 
 /** A setting of the pods in milliseconds. */

@@ -9,7 +9,7 @@ import * as PostgresServer from "../../src/database/embedded/PostgresServer.js"
 import { choose, scratchDirectory } from "../../src/database/embedded/ServerAccount.js"
 import * as ProcessFamily from "../support/ProcessFamily.js"
 
-/** A PostgreSQL of its own that a case may stop, freeze and reconfigure. */
+/** A separate PostgreSQL that a case may stop, freeze and reconfigure. */
 export interface FaultServer {
   readonly url: Redacted.Redacted
   /** Pid of the running postmaster. */

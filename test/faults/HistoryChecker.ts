@@ -1,4 +1,4 @@
-// Compares what callers were told with what the database holds and what the handlers did. The numbers are those of the
+// Compares the responses to callers with the rows in the database and the effects of the handlers. The numbers are those of the
 // promises in docs/operate/faults.md.
 
 /** A job whose enqueue was attempted. */

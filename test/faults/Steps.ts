@@ -74,7 +74,7 @@ export const cutConnections = (deployment: Deployment) =>
      where datname = current_database() and application_name like 'nightshift%' and pid <> pg_backend_pid()`
   )
 
-/** Runs a story on a server of its own. */
+/** Runs a case on a separate server. */
 export const onServer = (
   fault: (server: FaultServer.FaultServer, deployment: Deployment) => ReturnType<Story["fault"]>,
   options: Omit<Story, "fault" | "database"> & { readonly server?: Parameters<typeof FaultServer.make>[0] } = {}

@@ -56,7 +56,7 @@ describe.each(backends)("on %s, /api/v1/batches", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses what is wrong, by its field, and stores nothing", () =>
+  it.scopedLive("refuses an invalid batch, names the field and stores nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const refused = [

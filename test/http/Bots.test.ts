@@ -139,7 +139,7 @@ describe("bots and sources", () => {
     }).pipe(Effect.provide(layerPostgres({}, hooks)))
   )
 
-  it.scopedLive("show the job state of every delivery that the process remembers, however many came since", () =>
+  it.scopedLive("show the job state of every delivery that the process remembers, however many followed", () =>
     Effect.gen(function* () {
       const { ask, viewer } = yield* TestServer
       const send = (id: number) => ask("POST", "/hooks/telegram/jobs", { json: message(id, "later"), headers: secret })

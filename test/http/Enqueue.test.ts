@@ -225,7 +225,7 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
   ["a broken priority", { jobs: [{ ...job, priority: 1.5 }] }, "jobs[0].priority", /whole/],
   ["a priority that is text", { jobs: [{ ...job, priority: "1" }] }, "jobs[0].priority", /must be a number/],
   ["no attempts", { jobs: [{ ...job, maxAttempts: 0 }] }, "jobs[0].maxAttempts"],
-  ["a queue that is no name", { jobs: [{ ...job, queue: "a/b" }] }, "jobs[0].queue", /letters/],
+  ["an invalid queue name", { jobs: [{ ...job, queue: "a/b" }] }, "jobs[0].queue", /letters/],
   ["a queue that is null", { jobs: [{ ...job, queue: null }] }, "jobs[0].queue", /must be text/],
   ["a start without a zone", { jobs: [{ ...job, runAt: "2026-01-31T09:00:00" }] }, "jobs[0].runAt", /RFC 3339/],
   ["a start on no day", { jobs: [{ ...job, runAt: "2026-02-30T09:00:00Z" }] }, "jobs[0].runAt", /RFC 3339/],
@@ -264,7 +264,7 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
     "jobs[1].id",
     /twice/
   ],
-  ["a field nobody knows", { jobs: [job, { ...job, prioritty: 1 }] }, "jobs[1].prioritty", /Job 1: prioritty is not/],
+  ["an unknown field", { jobs: [job, { ...job, prioritty: 1 }] }, "jobs[1].prioritty", /Job 1: prioritty is not/],
   ["a delay before now", { jobs: [{ ...job, delay: -5 }] }, "jobs[0].delay"],
   ["a field beside the jobs", { jobs: [job], forced: true }, "forced"],
   ["a force that is neither", { jobs: [job], force: "yes" }, "force", /true or false/]

@@ -176,7 +176,7 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
 })
 
 describe("live events", () => {
-  it.scopedLive("leave out the jobs for a client that asks for it, and refuse other words", () =>
+  it.scopedLive("leave out the jobs on request, and refuse other values", () =>
     Effect.gen(function* () {
       const { viewer } = yield* TestServer
       yield* enqueue
@@ -233,7 +233,7 @@ describe("live events", () => {
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
       yield* Effect.flatMap(follow(), ({ heard }) => heard("snapshot"))
       const refused = yield* viewer("GET", "/api/v1/events")
-      expect(refused).toMatchObject({ status: 503, json: { error: { tag: "LiveRefused" } } })
+      expect(refused).toMatchObject({ status: 503, json: { error: { tag: "EventsUnavailable" } } })
       expect(refused.headers["retry-after"]).toBe("10")
       expect(yield* ask("GET", "/api/v1/events")).toMatchObject({ status: 401 })
       expect(yield* viewer("HEAD", "/api/v1/events")).toMatchObject({ status: 200 })

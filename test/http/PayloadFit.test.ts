@@ -41,7 +41,7 @@ const knownBy = [
 const bad = { kind: "noop_echo", payload: { sleep_ms: "x" } }
 const good = { kind: "noop_echo", payload: { sleep_ms: 1, message: ["any", null], more: true } }
 
-describe.each(backends)("on %s, a payload that does not fit its kind", (_, layer) => {
+describe.each(backends)("on %s, a payload that does not match its kind", (_, layer) => {
   it.scopedLive("is refused by field when this process has the kind's code, unless forced", () =>
     Effect.gen(function* () {
       yield* Effect.flatMap(Kinds, ({ register }) => register(registered))

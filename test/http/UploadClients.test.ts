@@ -130,7 +130,7 @@ describe("a body with a wrong Content-Length", () => {
     }).pipe(Effect.scoped, Effect.provide(layerPostgres({ stallTimeout: Duration.millis(300) })))
   )
 
-  it.scopedLive("publishes nothing when it is shorter and the client goes away", () =>
+  it.scopedLive("publishes nothing when it is shorter and the client disconnects", () =>
     Effect.gen(function* () {
       const body = form([{ content: Buffer.alloc(2 * chunkBytes, "x") }])
       const raw = yield* halfway(body.length + 10, body)
@@ -142,7 +142,7 @@ describe("a body with a wrong Content-Length", () => {
   )
 })
 
-describe("a client that goes away in the middle", () => {
+describe("a client that disconnects in the middle", () => {
   it.scopedLive("leaves no files behind, even of several", () =>
     Effect.gen(function* () {
       const whole = form([{ content: Buffer.alloc(chunkBytes, "x") }, { content: Buffer.alloc(3 * chunkBytes, "y") }])

@@ -95,7 +95,7 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("refuses what does not exist or does not fit", () =>
+  it.scopedLive("refuses unknown executions and invalid requests", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       expect((yield* admin("GET", "/api/v1/workflows/nope")).status).toBe(404)

@@ -241,7 +241,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
-    it.scoped("cancels many jobs without burying the dead, and takes all of it back", () =>
+    it.scoped("cancels many jobs, which do not count as dead, and undoes all of it", () =>
       Effect.gen(function* () {
         const { api, enqueue, enter } = yield* ControlRoom
         const ids = yield* Effect.forEach([1, 2, 3], () =>
@@ -338,7 +338,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await state(page, "scheduled")
           await page.route("**/api/**", (route) => route.abort())
         })
-        // The next event makes the page ask, and finds nobody.
+        // The next event makes the page send a request, which gets no response.
         yield* enqueue({ kind: "parcel", queue: "attic", runAt: inAnHour() })
         yield* step(async () => {
           await page.getByText("Disconnected.", { exact: true }).waitFor()

@@ -84,7 +84,7 @@ export const childrenLaws = (law: Law): void => {
     })
   )
 
-  law("a child that ended before is not waited for", (line) =>
+  law("a child that has already ended is not waited for", (line) =>
     Effect.gen(function* () {
       const { execution: _, ...child } = childOf(line, "old")
       yield* line.workflows.start({ ...child, execution: `${line.name}/ship/old` })

@@ -169,7 +169,7 @@ export const dedupeLaws = (law: Law): void => {
     })
   )
 
-  law("replace does not change a holder of another kind: the payload would not fit", (line) =>
+  law("replace does not change a holder of another kind", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put({ dedupe: active(line), payload: 1 })
       const dedupe = active(line, { replace: true })

@@ -18,7 +18,7 @@ export const depthLaws = (law: Law): void => {
     })
   )
 
-  law("a request that does not fit is refused whole", (line) =>
+  law("a request that exceeds the cap is refused whole", (line) =>
     Effect.gen(function* () {
       yield* capped(line, 3)
       yield* put(line, 2)

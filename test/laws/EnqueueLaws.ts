@@ -154,7 +154,7 @@ export const enqueueLaws = (law: Law): void => {
     })
   )
 
-  law("goes on storing submitted jobs when a program throws as it takes a result", (line) =>
+  law("keeps storing submitted jobs when a caller's callback throws", (line) =>
     Effect.gen(function* () {
       const submit = yield* line.queue.submitter
       submit(line.job({ payload: 1 }), () => {

@@ -143,7 +143,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("a term that never existed is over, too", ({ leadership }) =>
+    law("a term that never existed has ended", ({ leadership }) =>
       Effect.gen(function* () {
         const term = Term.make(2_000_000_000)
         expect(yield* Effect.flip(leadership.assertTerm(term))).toMatchObject({ _tag: "TermEnded", term })

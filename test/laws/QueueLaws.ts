@@ -5,10 +5,10 @@ import { childrenLaws } from "./ChildrenLaws.js"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
-import { deskLaws } from "./DeskLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
+import { jobAdminLaws } from "./JobAdminLaws.js"
 import { keyLaws } from "./KeyLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
@@ -32,7 +32,7 @@ const chapters = {
   finalize: finalizeLaws,
   "follow-up": followUpLaws,
   "heartbeat, recovery and purge": recoverLaws,
-  "job administration": deskLaws,
+  "job administration": jobAdminLaws,
   search: searchLaws,
   overview: overviewLaws,
   operations: operationsLaws,

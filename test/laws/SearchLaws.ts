@@ -152,7 +152,7 @@ export const searchLaws = (law: Law): void => {
       expect(yield* found(line, { deadReason: ["rejected", "cancelled", "poison"] })).toEqual(["rejected", "cancelled"])
       expect(yield* found(line, { state: ["dead"] })).toEqual(["rejected"])
       expect(yield* found(line, { state: ["cancelled"] })).toEqual(["cancelled"])
-      // Filters from before cancelled was a state of its own.
+      // Filters from before `cancelled` was a separate state.
       expect(yield* found(line, { state: ["dead"], deadReason: ["cancelled"] })).toEqual(["cancelled"])
       expect(yield* found(line, { state: [] })).toEqual([])
       expect(yield* found(line, { kind: [] })).toEqual([])

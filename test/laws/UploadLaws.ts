@@ -2,16 +2,16 @@ import { describe, layer as withLayer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import { draftLaws } from "./DraftLaws.js"
-import { handOverLaws } from "./HandOverLaws.js"
 import { type Advance, lawOf, type Ports } from "./Inbox.js"
 import { putLaws } from "./PutLaws.js"
 import { sweepLaws } from "./SweepLaws.js"
 import { tokensLaws } from "./TokensLaws.js"
+import { uploadReadLaws } from "./UploadReadLaws.js"
 
 const chapters = {
   "storing files": putLaws,
   drafts: draftLaws,
-  "fetching and acknowledging": handOverLaws,
+  "fetching and acknowledging": uploadReadLaws,
   sweeping: sweepLaws,
   tokens: tokensLaws
 }

@@ -24,7 +24,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("a plain job is no execution", (line) =>
+  law("a plain job is not an execution", (line) =>
     Effect.gen(function* () {
       const job = yield* line.run()
       assert.deepStrictEqual([job.execution, job.linked], [undefined, false])
@@ -70,7 +70,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("a suspension gives the attempt back, adds no history and waits for its earliest instant", (line) =>
+  law("a suspension returns the attempt, adds no history and waits until its earliest due time", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)
       const now = yield* line.now
@@ -103,7 +103,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("a suspension without an instant waits until it is woken", (line) =>
+  law("a suspension without a due time waits until it is woken", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)
       yield* suspend(line, job, [signal])
@@ -146,7 +146,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("a repeated signal changes nothing, and its first value stays", (line) =>
+  law("a repeated signal changes nothing, and the first value is kept", (line) =>
     Effect.gen(function* () {
       const execution = `${line.name}/order`
       const job = yield* begin(line)
@@ -218,7 +218,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("a retry reopens failed and undone steps in their place, forgets undos and keeps the others", (line) =>
+  law("a retry reopens failed and undone steps in their place, deletes undos and keeps the others", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)
       yield* line.workflows.record(job, step("reserve", { sequence: 1 }))
@@ -279,7 +279,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("executions are listed newest first, by workflow, status and beginning of their id", (line) =>
+  law("executions are listed newest first, by workflow, status and prefix of their id", (line) =>
     Effect.gen(function* () {
       const prefix = `${line.name}/`
       const a = yield* begin(line, "a")

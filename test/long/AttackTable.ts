@@ -112,8 +112,8 @@ export const anonymous: ReadonlyArray<Attack> = [
   }),
   attack("events", "GET /api/v1/events", { again: 100 }),
   attack("any method", "PROPFIND /api/v1/jobs"),
-  attack("a webhook for nobody", "POST /hooks/nobody", { headers: [json], body: "{}" }),
-  attack("a webhook for nobody, large", "POST /hooks/nobody", { headers: [json], body: Buffer.alloc(mib) }),
+  attack("a webhook of an unknown bot", "POST /hooks/nobody", { headers: [json], body: "{}" }),
+  attack("a webhook of an unknown bot, large", "POST /hooks/nobody", { headers: [json], body: Buffer.alloc(mib) }),
   attack("an unsigned webhook", "POST /hooks/ci", { headers: [json], body: "{}" }),
   attack("an unfinished webhook", "POST /hooks/ci", {
     headers: [json, hub],

@@ -78,7 +78,7 @@ layer(Browser.layer, { timeout: "60 seconds" })("a page in a real browser", (it)
     })
   )
 
-  it.scoped("sees the colour scheme that was asked for", () =>
+  it.scoped("sees the requested colour scheme", () =>
     Effect.gen(function* () {
       const url = yield* servePage
       const dark = yield* Browser.page({ colorScheme: "dark" })

@@ -125,7 +125,7 @@ describe("an example's process", () => {
   )
 })
 
-it("every example with a program of its own is started", () => {
+it("every example with its own program is started", () => {
   expect(Object.keys(examples).toSorted()).toEqual(
     ExampleProject.names
       .filter((name) => !/^(telegram-bot|upload-inbox|python-and-go|order-workflow)$/.test(name))

@@ -61,7 +61,7 @@ describe("a process whose PostgreSQL is frozen", () => {
   )
 
   it.scopedLive(
-    "stops a worker of nightshift/client, whose shift goes on when the server answers again",
+    "stops a worker of nightshift/client, whose shift continues when the server answers again",
     () =>
       Effect.gen(function* () {
         const { pid, url } = yield* EmbeddedPostgres.EmbeddedPostgres

@@ -60,7 +60,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
               .waitFor()
           )
 
-          yield* follow(page, /12 noop_echo jobs failed and wait for a retry.*the bank is closed/, lostAfter)
+          yield* follow(page, /12 noop_echo jobs failed and are waiting for a retry.*the bank is closed/, lostAfter)
           yield* step(() =>
             page
               .getByRole("row", { name: /retrying noop_echo.*the bank is closed/ })

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
 
 describe("a command whose database does not answer", () => {
-  it.scopedLive("gives up after three seconds, with one line", () =>
+  it.scopedLive("times out after three seconds, with one line", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none" }
@@ -13,7 +13,7 @@ describe("a command whose database does not answer", () => {
     })
   )
 
-  it.scopedLive("waits as long as DATABASE_BOOT_PATIENCE says", () =>
+  it.scopedLive("waits for DATABASE_BOOT_PATIENCE", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://someone@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "200ms" }

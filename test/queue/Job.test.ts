@@ -35,7 +35,7 @@ it.effect("stores many with a dedupe key and a key of each", () =>
   }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))
 )
 
-it.effect("refuses what is no duration, with the field", () =>
+it.effect("refuses an invalid duration, with the field", () =>
   Effect.gen(function* () {
     const delay = yield* Effect.flip(Mail.enqueue({ to: "Ada" }, { delay: "soon" as never }))
     expect(delay.message).toBe('delay must be a duration like 90s, 30m, 168h or 1h30m, or milliseconds, not "soon".')

@@ -25,7 +25,7 @@ describe("transactions of handlers", () => {
       const handler = runHandler(Effect.zipRight(runHandler(act), Deferred.await(gate)))
       const handlers = yield* Effect.fork(Effect.replicateEffect(handler, 20, { concurrency: "unbounded" }))
       yield* Effect.repeat(Ref.get(begun), { until: (count) => count > 0, schedule: Schedule.spaced("10 millis") })
-      // Stands for a heartbeat: it would wait forever if handlers held every connection.
+      // Like a heartbeat: it would wait forever if handlers held every connection.
       expect(yield* sql`select 2 as answer`).toEqual([{ answer: 2 }])
       yield* Deferred.succeed(gate, undefined)
       expect(yield* Fiber.join(handlers)).toHaveLength(20)

@@ -3,7 +3,7 @@ import { Effect, Exit, Scope } from "effect"
 import * as WakeupsModule from "../../src/queue/Wakeups.js"
 
 describe("Wakeups", () => {
-  it.scoped("call every listener of the queue, and others only when all are meant", () =>
+  it.scoped("call every listener of the queue, and all listeners when all queues are woken", () =>
     Effect.gen(function* () {
       const { onWake, wake, wakeAll } = yield* WakeupsModule.Wakeups
       const calls: Array<string> = []

@@ -64,7 +64,7 @@ describe("the tables of faults", () => {
     expect(update(written, [], { isWholeRun: false })).toBe(written)
   })
 
-  test("do not contain set-ups that are no faults", () => {
+  test("do not contain set-ups that are not faults", () => {
     expect(rowOf("kubernetes", { held: "yes", saw: "" })).toBeUndefined()
   })
 })

@@ -44,7 +44,7 @@ interface Running {
   readonly client: Client
   /** How the process ended, if this module did not end it. */
   readonly died: () => string | undefined
-  /** Resolves when the process has ended, whoever ended it. */
+  /** Resolves when the process has ended for any reason. */
   readonly exited: Promise<void>
   readonly close: () => Promise<void>
 }

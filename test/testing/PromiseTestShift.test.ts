@@ -21,7 +21,7 @@ describe("testShift", () => {
     expect(await shift.result(id)).toBe("reminded Ada")
   })
 
-  it("tries again as the job says", async () => {
+  it("retries as the job specifies", async () => {
     const at: Array<number> = []
     const failing = remind.handle(async (_, { attempt }) => {
       at.push(shift.now().getTime() / 3_600_000)
@@ -86,7 +86,7 @@ describe("testShift", () => {
     await expect(shift.result(id)).rejects.toThrow(unserved)
   })
 
-  it("ends a wait for a result by its own clock", async () => {
+  it("times out a wait for a result on its own clock", async () => {
     await using shift = await testShift({ handlers: [reminded] })
     const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
     const timedOut = shift.result(id, { timeout: "30m" })
@@ -170,7 +170,7 @@ describe("testShift", () => {
     expect(said).toContain("Bob")
   })
 
-  it("stores at once what is enqueued in a transaction, and says that a handler has no database here", async () => {
+  it("stores jobs of a transaction at once, and reports that a handler has no database", async () => {
     const book = job("book", { payload: z.object({}), retry: { maxAttempts: 1 } })
     await using shift = await testShift({
       handlers: [book.handleInTransaction(async (_, { tx }) => void (await tx.query("select 1")))]

@@ -59,7 +59,7 @@ it("an execution started in the caller's transaction exists when that commits", 
   await expect(order.show("rolled back", { shift })).rejects.toMatchObject({ code: "EXECUTION_NOT_FOUND" })
 })
 
-it("no wake-up is lost, whenever a signal comes: before, while and after the execution suspends", async () => {
+it("no wake-up is lost, whenever a signal arrives: before, while and after the execution suspends", async () => {
   const rounds = scale("WAKE_ROUNDS", { usual: 40, long: 1500 })
   const order = workflow("waits", settings, async (_, step) => {
     await step.run("work", () => new Promise((resolve) => setTimeout(resolve, Math.random() * 6)))
@@ -117,7 +117,7 @@ it("a sleeping execution is due at the instant it named", async () => {
   expect((steps[0]?.endedAt ?? 0) - (steps[0]?.startedAt ?? 0)).toBeGreaterThanOrEqual(0)
 })
 
-it("a retried execution goes on from its failed step, though recorded steps follow one that was undone", async () => {
+it("a retried execution continues from its failed step, even if recorded steps follow one that was undone", async () => {
   const log: Array<string> = []
   let stock = false
   const order = workflow("retried", settings, async (_, step) => {

@@ -77,7 +77,7 @@ describe("waiting", () => {
     expect((await order.show("A")).steps.map(({ name }) => name).slice(-2)).toEqual(["a day#39", "a day#40"])
   })
 
-  it("never runs catch or finally of the code before its time", async () => {
+  it("never runs catch or finally of the code early", async () => {
     const ran: Array<string> = []
     const order = workflow("order", settings, async (_, step) => {
       try {
@@ -158,7 +158,7 @@ describe("compensation", () => {
     expect((await shift.job(id)).state).toBe("cancelled")
   })
 
-  it("is skipped by cancel with now, which the job says", async () => {
+  it("is skipped by cancel with now, which the job records", async () => {
     const log: Array<string> = []
     const order = make(log, false)
     await using shift = await testShift({ handlers: [order] })
@@ -229,7 +229,7 @@ describe("changed code", () => {
     expect(await before.result("A")).toBe("old")
   })
 
-  it("is told apart by patched: old executions keep the old way, new ones take the new", async () => {
+  it("is distinguished by patched: old executions keep the old path, new ones take the new one", async () => {
     const versions = { current: before.run }
     const order = {
       ...before,
@@ -280,7 +280,7 @@ describe("a step that fails", () => {
     expect(await order.result("A")).toEqual(["charge", "TypeError", "declined 3"])
   })
 
-  it("says so if it throws an outcome that steps do not have", async () => {
+  it("reports an outcome that steps do not support", async () => {
     const order = workflow("order", settings, async (_, step) =>
       step.run("later", () => Promise.reject(Outcome.snooze("1h")), { retries: 0 })
     )

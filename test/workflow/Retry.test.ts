@@ -8,7 +8,7 @@ import { testShift } from "../../src/testing/index.js"
 const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id }
 const once = { retries: 0 }
 
-describe("a retry goes on from the failed step", () => {
+describe("a retry continues from the failed step", () => {
   it("when a step without undo follows one that was undone", async () => {
     const log: Array<string> = []
     let stock = false
@@ -88,7 +88,7 @@ describe("a retry goes on from the failed step", () => {
     expect(log).toEqual(["invoice", "card", "ship", "thank"])
   })
 
-  it("with steps side by side: results keep their order, and those that are recorded are not repeated", async () => {
+  it("with concurrent steps: results keep their order, and recorded ones are not repeated", async () => {
     const log: Array<string> = []
     let works = false
     const order = workflow("order", settings, async (_, step) => {
@@ -175,7 +175,7 @@ describe("a retry goes on from the failed step", () => {
 })
 
 describe("the idempotency key of a step", () => {
-  it("stays the same when the step failed, and is another one when the step was undone", async () => {
+  it("stays the same when the step failed, and changes when the step was undone", async () => {
     const keys: Array<string> = []
     let works = false
     const order = workflow("order", settings, async (_, step) => {

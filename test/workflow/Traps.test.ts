@@ -16,8 +16,8 @@ const gate = () => {
   return { open: () => open(), opened }
 }
 
-describe("waits and steps side by side", () => {
-  it("a signal that comes while a step runs is not forgotten", async () => {
+describe("concurrent waits and steps", () => {
+  it("a signal that arrives while a step runs is not lost", async () => {
     const { open, opened } = gate()
     const order = workflow("order", settings, async (_, step) => {
       const [, approval] = await Promise.all([step.run("slow", () => opened), step.waitFor("approval")])
@@ -82,7 +82,7 @@ describe("waits and steps side by side", () => {
     expect(await order.result("A")).toBe(1)
   })
 
-  it("a replay gives the winner of a race again, although the loser was recorded later", async () => {
+  it("a replay has the same winner of a race, although the loser was recorded later", async () => {
     const { open, opened } = gate()
     const winners: Array<string> = []
     const order = workflow("order", settings, async (_, step) => {
@@ -152,7 +152,7 @@ describe("names", () => {
 })
 
 describe("undo", () => {
-  it("may wait, and goes on where it was", async () => {
+  it("may wait, and continues where it was", async () => {
     const log: Array<string> = []
     const order = workflow("order", settings, async (_, step) => {
       await step.run("reserve", () => 1, { undo: () => void log.push("release") })
@@ -223,7 +223,7 @@ describe("children", () => {
     return `parcel of ${item}`
   })
 
-  it("run in parallel, wake their parent once and hand on their results", async () => {
+  it("run in parallel, wake their parent once and pass on their results", async () => {
     let runs = 0
     const order = workflow("order", settings, async (_, step) => {
       runs += 1

@@ -65,7 +65,7 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       const search = yield* JobSearch
       const overview = yield* JobOverview
       const counts = yield* CountsCache
-      const pages = CoalescingCache.make<JobPage>(CoalescingCache.nothing)
+      const pages = CoalescingCache.make<JobPage>(CoalescingCache.noCaching)
       const totals = CoalescingCache.make<Total>({ most: 300, longest: "10 seconds" })
       const groups = CoalescingCache.make<DeadGroups>({ most: 30, longest: "10 seconds" })
 
@@ -84,7 +84,7 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           isWellAboveCap(filter, now)
             ? Effect.succeed({ count: countedUpTo, exact: false })
-            : totals.to(
+            : totals.get(
                 JSON.stringify(filter),
                 // Return the page even if counting times out.
                 Effect.catchTag(search.total(filter, countedUpTo, countTimeout), "SearchTooSlow", () =>
@@ -96,12 +96,12 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       return {
         page: (filter, request) =>
           Effect.gen(function* () {
-            const page = yield* pages.to(JSON.stringify([filter, request]), search.list(filter, request))
+            const page = yield* pages.get(JSON.stringify([filter, request]), search.list(filter, request))
             const isAll = request.cursor === undefined && page.next === undefined
             if (isAll) return { ...page, total: { count: page.jobs.length, exact: true } }
             return { ...page, total: yield* total(filter, page.jobs.length + (page.next === undefined ? 0 : 1)) }
           }),
-        deadGroups: (queue) => groups.to(queue ?? "", overview.deadGroups(queue)),
+        deadGroups: (queue) => groups.get(queue ?? "", overview.deadGroups(queue)),
         forget: Effect.all([pages.forget, totals.forget, groups.forget], { discard: true })
       }
     })

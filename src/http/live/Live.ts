@@ -8,7 +8,7 @@ import { AccessConfig } from "../access/AccessConfig.js"
 import type { CallerSession } from "../access/Caller.js"
 import type { ClusterOverview } from "../ClusterOverview.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
-import { LiveRefused } from "../RequestErrors.js"
+import { EventsUnavailable } from "../RequestErrors.js"
 import * as LiveSnapshot from "./LiveSnapshot.js"
 
 /** Maximum unread data before a listener is disconnected. */
@@ -68,7 +68,10 @@ export class Live extends Context.Tag("nightshift/http/Live")<
      * Returns a stream of server-sent events that starts with a snapshot. It ends when the process drains or the login
      * ends: at once for a logout in this process, within seconds for an expiry or a logout in another process.
      */
-    readonly follow: (session: CallerSession | undefined, options: LiveOptions) => Effect.Effect<Readable, LiveRefused>
+    readonly follow: (
+      session: CallerSession | undefined,
+      options: LiveOptions
+    ) => Effect.Effect<Readable, EventsUnavailable>
     /** Ends all streams of this login. */
     readonly endSession: (secret: string) => Effect.Effect<void>
     readonly listeners: () => number
@@ -158,11 +161,15 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         return isWanted ? { ...rest, jobs, sampled } : rest
       }
 
-      const join = (session: CallerSession | undefined, options: LiveOptions): Effect.Effect<Readable, LiveRefused> =>
+      const join = (
+        session: CallerSession | undefined,
+        options: LiveOptions
+      ): Effect.Effect<Readable, EventsUnavailable> =>
         Effect.gen(function* () {
-          if (yield* lifecycle.draining) return yield* new LiveRefused({ reason: "this process is shutting down" })
+          if (yield* lifecycle.draining)
+            return yield* new EventsUnavailable({ reason: "this process is shutting down" })
           if (listeners.size >= most)
-            return yield* new LiveRefused({ reason: `the limit of ${most} streams (LIVE_LISTENERS) is reached` })
+            return yield* new EventsUnavailable({ reason: `the limit of ${most} streams (LIVE_LISTENERS) is reached` })
           yield* startPolling
           // The last other listener may have left meanwhile and stopped the loop.
           if (polling === undefined) return yield* join(session, options)

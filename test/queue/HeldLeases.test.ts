@@ -4,7 +4,7 @@ import { makeGenerator } from "../../src/core/Ids.js"
 import { HeldLeases } from "../../src/queue/claim/HeldLeases.js"
 
 describe("the leases of a process", () => {
-  it.effect("are returned once when they are over, never more at a time than one statement should delete", () =>
+  it.effect("are returned once when they have ended, at most as many as one statement should delete", () =>
     Effect.gen(function* () {
       const ids = yield* makeGenerator
       const book = new HeldLeases()

@@ -40,7 +40,7 @@ const inState = (line: Line, state: State) =>
     return job === undefined || job.state !== state ? yield* Effect.dieMessage(`not ${state}`) : job
   })
 
-export const deskLaws = (law: Law): void => {
+export const jobAdminLaws = (law: Law): void => {
   for (const [act, states] of refused) {
     for (const state of states) {
       law(`${act} is refused for a job that is ${state}, and changes nothing`, (line) =>

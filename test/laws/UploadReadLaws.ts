@@ -5,7 +5,7 @@ import { type Law, newWorkspace } from "./Inbox.js"
 
 const nowhere = { _tag: "UploadNotFound" }
 
-export const handOverLaws = (law: Law): void => {
+export const uploadReadLaws = (law: Law): void => {
   law("waiting files are listed oldest first, without acknowledged, expired or other workspaces' files", (inbox) =>
     Effect.gen(function* () {
       const { advance, names, put, storage, workspace } = inbox

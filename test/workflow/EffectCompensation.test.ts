@@ -1,0 +1,176 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Activity, DurableDeferred } from "@effect/workflow"
+import { Effect, Exit, Schema } from "effect"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
+import { TestShift } from "../../src/testing/index.js"
+import {
+  Approval,
+  advance,
+  approve,
+  counted,
+  crash,
+  drain,
+  exitOf,
+  failing,
+  nap,
+  Order,
+  on,
+  Refused,
+  Ship,
+  settle,
+  show,
+  start
+} from "./EffectOrder.js"
+
+describe("compensation", () => {
+  const compensated = (log: Array<string>, name: string) =>
+    Order.withCompensation(counted(name, log), () => Effect.sync(() => void log.push(`undo ${name}`)))
+
+  it.effect("runs in reverse order when the workflow fails", () => {
+    const log: Array<string> = []
+    return on(
+      () =>
+        compensated(log, "reserve").pipe(
+          Effect.zipRight(compensated(log, "charge")),
+          Effect.zipRight(nap("cool off")),
+          Effect.zipRight(failing("ship", log))
+        ),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* drain
+        assert.deepStrictEqual(log, ["reserve", "charge", "ship", "undo charge", "undo reserve"])
+        assert.deepStrictEqual(yield* exitOf(id), Exit.fail(new Refused({ why: "ship 3" })))
+        yield* Effect.flatMap(Workflows, (service) => service.retry(id))
+        yield* drain
+        assert.deepStrictEqual(log.slice(5), ["reserve", "charge", "ship", "undo charge", "undo reserve"])
+      })
+    )
+  })
+
+  it.effect("runs when an execution is interrupted while it is asleep, over a restart", () => {
+    const log: Array<string> = []
+    return on(
+      () => compensated(log, "charge").pipe(Effect.zipRight(nap("night")), Effect.zipRight(counted("ship", log))),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        yield* crash
+        yield* Order.interrupt(id)
+        yield* Order.interrupt(id)
+        yield* drain
+        const exit = yield* exitOf(id)
+        assert.isTrue(exit !== undefined && Exit.isInterrupted(exit))
+        assert.deepStrictEqual([log, (yield* show(id)).status], [["charge", "undo charge"], "cancelled"])
+      })
+    )
+  })
+
+  it.effect("trap 2: does not run because a pod stops", () => {
+    const log: Array<string> = []
+    return on(
+      () => compensated(log, "charge").pipe(Effect.zipRight(Activity.make({ name: "hangs", execute: Effect.never }))),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        const shift = yield* TestShift
+        yield* Effect.fork(shift.stopPod)
+        yield* advance("1 minute")
+        assert.deepStrictEqual([log, (yield* show(id)).steps.map(({ name }) => name)], [["charge"], ["charge"]])
+      })
+    )
+  })
+
+  it.effect("trap 7: may wait, and continues where it was", () => {
+    const log: Array<string> = []
+    const refund = Effect.gen(function* () {
+      yield* counted("ask bank", log)
+      yield* nap("bank hour")
+      log.push(`refund ${yield* DurableDeferred.await(Approval)}`)
+    })
+    return on(
+      () =>
+        compensated(log, "reserve").pipe(
+          Effect.zipRight(Order.withCompensation(counted("charge", log), () => refund as Effect.Effect<void>)),
+          Effect.zipRight(failing("ship", log))
+        ),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        assert.deepStrictEqual(log, ["reserve", "charge", "ship", "ask bank"])
+        yield* crash
+        yield* advance("1 hour")
+        yield* approve(id, "ok")
+        yield* drain
+        assert.deepStrictEqual(log.slice(4), ["refund ok", "undo reserve"])
+        assert.deepStrictEqual(yield* exitOf(id), Exit.fail(new Refused({ why: "ship 3" })))
+      })
+    )
+  })
+})
+
+describe("a retry of a failed execution", () => {
+  const retry = (id: string) => Effect.flatMap(Workflows, (service) => service.retry(id))
+  const unlessBroken = (name: string, log: Array<string>, isBroken: () => boolean) =>
+    Activity.make({
+      name,
+      success: Schema.String,
+      error: Refused,
+      execute: Effect.suspend(() => {
+        log.push(name)
+        return isBroken() ? new Refused({ why: `${name} broke` }) : Effect.succeed(name)
+      })
+    })
+
+  it.effect("runs failed and compensated activities again, and keeps those between them", () => {
+    const log: Array<string> = []
+    let isBroken = true
+    return on(
+      () =>
+        Order.withCompensation(counted("charge", log), () => Effect.sync(() => void log.push("refund"))).pipe(
+          Effect.zipRight(counted("price", log)),
+          Effect.zipRight(unlessBroken("card", log, () => isBroken).pipe(Effect.retry({ times: 1 }), Effect.either)),
+          Effect.zipRight(nap("cool off")),
+          Effect.zipRight(unlessBroken("ship", log, () => isBroken)),
+          Effect.zipLeft(nap("after"))
+        ),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* drain
+        assert.deepStrictEqual(log, ["charge", "price", "card", "card", "ship", "refund"])
+        yield* retry(id)
+        yield* drain
+        assert.deepStrictEqual(log.slice(6), ["charge", "card", "card", "ship", "refund"])
+        assert.deepStrictEqual(yield* exitOf(id), Exit.fail(new Refused({ why: "ship broke" })))
+        isBroken = false
+        yield* retry(id)
+        yield* drain
+        assert.deepStrictEqual(log.slice(11), ["charge", "card", "ship"])
+        assert.deepStrictEqual(yield* exitOf(id), Exit.succeed("ship"))
+      })
+    )
+  })
+
+  it.effect("retries the child that failed, and keeps the others", () => {
+    const log: Array<string> = []
+    let isBroken = true
+    return on(
+      () => Effect.forEach(["a", "b", "c"], (item) => Ship.execute({ item }), { concurrency: "unbounded" }),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* drain
+        assert.include((yield* show(id)).lastError, "send b broke")
+        isBroken = false
+        yield* retry(id)
+        yield* drain
+        assert.deepStrictEqual(yield* exitOf(id), Exit.succeed(["parcel of a", "parcel of b", "parcel of c"]))
+        assert.deepStrictEqual(log.filter((name) => name === "label b").length, 1)
+        assert.deepStrictEqual(log.filter((name) => name === "send a").length, 1)
+      }),
+      ({ item }) =>
+        counted(`label ${item}`, log).pipe(
+          Effect.zipRight(unlessBroken(`send ${item}`, log, () => isBroken && item === "b")),
+          Effect.as(`parcel of ${item}`)
+        )
+    )
+  })
+})
