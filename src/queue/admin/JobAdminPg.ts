@@ -18,8 +18,9 @@ import * as CountedEnds from "../workflow/CountedEnds.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
-import * as UndoSql from "./UndoSql.js"
+import * as RestorePg from "./RestorePg.js"
 
 const forgetBatch = 1_000
 
@@ -29,7 +30,7 @@ const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 const acting = (schema: string, action: Action, condition: string, change: string, also?: string) => `
   with chosen as (select * from ${schema}.job where id = $1 and ${condition} for update),
   changed as (${change}),
-  kept as (${UndoSql.keep(schema, action)})${also === undefined ? "" : `, ${also}`}
+  kept as (${keep(schema, action)})${also === undefined ? "" : `, ${also}`}
   select * from changed`
 
 const statementsOf = (schema: string) => ({
@@ -79,9 +80,7 @@ const statementsOf = (schema: string) => ({
     forgotten(schema, "chosen")
   ),
 
-  restore: UndoSql.restore(schema),
-
-  isKept: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2`,
+  isKept: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2 and not below`,
 
   // The holder of the dedupe key of a job, which may have been deleted.
   keptHolder: `
@@ -111,6 +110,7 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = statementsOf(schema)
   const undos = sql(`${schema}.job_undo`)
+  const restoring = RestorePg.make(database, counted)
 
   const act = (
     name: string,
@@ -164,10 +164,10 @@ const make = Effect.gen(function* () {
     })
 
   /** Requeues the failed children of a requeued execution, which waits for them again. */
-  const requeueBelow = (job: StoredJob) =>
+  const requeueBelow = (job: StoredJob, act: string | null) =>
     job.execution === undefined
       ? Effect.void
-      : Effect.flatMap(counted.requeueBelow([job.id], job.updatedAt), (below) =>
+      : Effect.flatMap(counted.requeueBelow([job.id], job.updatedAt, act), (below) =>
           notify(below.map(({ queue }) => queue))
         )
 
@@ -186,7 +186,8 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       if (!isId(kept)) return yield* new UndoRefused({ id, why: "forgotten" })
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(statements.restore, [kept, [id], now]))
+      const { rows, woken } = yield* restoring(kept, [id], now)
+      yield* notify(woken)
       if (rows[0] !== undefined) return toStoredJob(rows[0], now)
       const known = yield* mapErrors(sql.unsafe(statements.isKept, [kept, id]))
       return yield* new UndoRefused({ id, why: known.length === 0 ? "forgotten" : "changed" })
@@ -248,7 +249,9 @@ const make = Effect.gen(function* () {
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
       // work.
       transaction(
-        Effect.tap(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept]), requeueBelow)
+        Effect.tap(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept]), (job) =>
+          requeueBelow(job, kept)
+        )
       ).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,

@@ -29,11 +29,12 @@ export interface CountedEnds {
   ) => Effect.Effect<ReadonlyArray<CancelledBelow>, DatabaseError>
   /**
    * Requeues the dead children of requeued executions, at any depth, and lets their parents wait for them again. Children
-   * that were requeued before are waited for too.
+   * that were requeued before are waited for too. The previous state of the children is saved under the act id, if any.
    */
   readonly requeueBelow: (
     ids: ReadonlyArray<JobId>,
-    now: number
+    now: number,
+    act: string | null
   ) => Effect.Effect<ReadonlyArray<{ readonly id: JobId; readonly queue: string }>, DatabaseError>
 }
 
@@ -49,11 +50,11 @@ export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
           ),
     cancelBelow: (ids, now) =>
       mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now])),
-    requeueBelow: (ids, now) =>
+    requeueBelow: (ids, now, act) =>
       Effect.gen(function* () {
         if (ids.length === 0) return []
         const below = yield* mapErrors(
-          sql.unsafe<{ id: JobId; queue: string }>(statements.requeueBelow, [SqlArrays.ofPlain(ids), now])
+          sql.unsafe<{ id: JobId; queue: string }>(statements.requeueBelow, [SqlArrays.ofPlain(ids), now, act])
         )
         // A second statement: it must see the requeued children, and those that another transaction has just requeued.
         const parents = [...ids, ...below.map(({ id }) => id)]
