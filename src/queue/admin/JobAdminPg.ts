@@ -4,7 +4,7 @@ import { floorOf, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits, type State, type StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
-import { DatabaseConflict, mapErrors } from "../../database/DatabaseError.js"
+import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { instant } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
@@ -139,9 +139,15 @@ const make = Effect.gen(function* () {
       )
     )
 
+  /** Runs a transaction, again after a conflict with another one. In a caller's transaction the conflict is the caller's. */
+  const alone = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
+      Effect.retry(transaction(effect), { times: Option.isSome(outer) ? 0 : 3, while: isContention })
+    )
+
   /** Wakes executions that waited for a cancelled or deleted job, in the transaction of the action. */
   const wakingWaiters = <E>(act: Effect.Effect<StoredJob, E>) =>
-    transaction(
+    alone(
       Effect.flatMap(act, (job) => Effect.map(counted.count([job.id], job.updatedAt), (queues) => ({ job, queues })))
     ).pipe(
       Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
@@ -226,7 +232,10 @@ const make = Effect.gen(function* () {
   const actions = (kept: string | null): JobActions => ({
     cancel: (id) =>
       wakingWaiters(
-        act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
+        Effect.zipRight(
+          counted.lock("end", [id]),
+          act("cancel", [...waiting, "running"], id, statements.cancel, [kept])
+        ).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job), (running) =>
               Effect.forEach(running, (child) => signals.tell(cancelTopic, child), { discard: true })
@@ -248,10 +257,11 @@ const make = Effect.gen(function* () {
     requeue: (id) =>
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
       // work.
-      transaction(
-        Effect.tap(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept]), (job) =>
-          requeueBelow(job, kept)
-        )
+      alone(
+        Effect.zipRight(
+          counted.lock("requeue", [id]),
+          act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept])
+        ).pipe(Effect.tap((job) => requeueBelow(job, kept)))
       ).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,
@@ -261,7 +271,12 @@ const make = Effect.gen(function* () {
       ),
     runNow: (id) => notifying(act("run now", waiting, id, statements.runNow, [kept])),
     remove: (id) =>
-      wakingWaiters(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
+      wakingWaiters(
+        Effect.zipRight(
+          counted.lock("end", [id]),
+          act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept])
+        )
+      )
   })
 
   return JobAdmin.of({

@@ -244,12 +244,22 @@ export const make = (database: typeof Database.Service) => {
       }
     })
 
+  /** If a lock is not free in time, the action itself tells which jobs are locked. */
+  const lockTrees = (action: Action, ids: ReadonlyArray<JobId>) =>
+    transaction(
+      Effect.zipRight(
+        mapErrors(sql`select set_config('lock_timeout', ${patience.all}, true)`),
+        counted.lock(action === "requeue" ? "requeue" : "end", ids)
+      )
+    ).pipe(Effect.catchIf(isHeldUp, () => Effect.void))
+
   const run = (operation: OperationRow, action: Action, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
       const acting: Acting = { action, act: operation.undoable ? operation.id : null }
       const { ids, isLast, reached } = yield* operation.filter === null
         ? chooseNamed(operation)
         : chooseFiltered(operation, now)
+      if (ids.length > 0 && action !== "run-now") yield* lockTrees(action, ids)
       const results = ids.length === 0 ? [] : [...(yield* performFree(acting, ids, now))]
       const unmet = (among: ReadonlyArray<JobId>) => {
         const met = new Set(results.map(({ id }) => id))

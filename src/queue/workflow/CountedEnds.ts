@@ -4,6 +4,7 @@ import type { Status } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import * as SqlArrays from "../SqlArrays.js"
+import * as TreeLockSql from "./TreeLockSql.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 
 /** A job below a cancelled execution. Pending plain jobs are dead, all others were asked to stop. */
@@ -20,6 +21,8 @@ export interface CancelledBelow {
  * waited.
  */
 export interface CountedEnds {
+  /** Locks the jobs that an action on these jobs reaches, in the order of their ids. The first statement of the action. */
+  readonly lock: (action: "requeue" | "end", ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
   readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
   /** Cancels what these executions started and wait for. */
@@ -40,7 +43,12 @@ export interface CountedEnds {
 
 export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
   const statements = WorkflowSql.make(schema)
+  const locks = TreeLockSql.make(schema)
   return {
+    lock: (action, ids) =>
+      Effect.asVoid(
+        mapErrors(sql.unsafe(action === "end" ? locks.lockToEnd : locks.lockToRequeue, [SqlArrays.ofPlain(ids)]))
+      ),
     count: (ids, now) =>
       ids.length === 0
         ? Effect.succeed([])

@@ -36,7 +36,7 @@ export const requeueSet = (at: string): string => `status = 'pending', attempt =
  * Whether a retry of the parent, job `parent`, concerns the link `l`: a child that the parent started and waits for, or one
  * that made its step fail. Detached children are neither.
  */
-const isRetriedWith = (schema: string, parent: string) => `(l.owned or exists (
+export const isRetriedWith = (schema: string, parent: string) => `(l.owned or exists (
       select from ${schema}.workflow_step s
       where s.job_id = ${parent} and s.name = l.name and s.kind = 'children' and s.outcome = 'failed'))`
 
