@@ -64,7 +64,7 @@ describe("two actions on crossing trees of executions", () => {
             operations.begin({ action, who: "test", target: { ids } })
           )
           const exits = yield* Effect.forEach(begun, ({ id }) => Effect.exit(operations.step(id)), { concurrency: 2 })
-          expect(exits.filter(Exit.isFailure)).toEqual([])
+          expect(exits.filter((exit) => Exit.isFailure(exit))).toEqual([])
           const ended = yield* Effect.forEach(begun, ({ id }) => operations.get(id))
           expect(ended.map(({ status }) => status)).toEqual(["done", "done"])
         }
@@ -85,7 +85,7 @@ describe("two actions on crossing trees of executions", () => {
         const { id } = yield* operations.begin({ action, who: "test", target: { ids: below } })
         const single = Effect.forEach(top, (each) => jobAdmin[action](each), { concurrency: 4 })
         const exits = yield* Effect.all([Effect.exit(single), Effect.exit(operations.step(id))], { concurrency: 2 })
-        expect(exits.filter(Exit.isFailure)).toEqual([])
+        expect(exits.filter((exit) => Exit.isFailure(exit))).toEqual([])
       }).pipe(Effect.provide(layer))
     )
   }
