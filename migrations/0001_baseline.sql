@@ -882,6 +882,8 @@ create table job_undo (
   act uuid not null,
   job_id uuid not null,
   at timestamptz not null,
+  -- The job was requeued with its parent, and is restored with it.
+  below boolean not null default false,
   action text not null,
   -- The row of the job: all of it for a delete, otherwise without the columns that no action changes.
   before jsonb not null,

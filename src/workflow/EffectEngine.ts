@@ -1,6 +1,6 @@
 import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, makeUnsafe, type WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
-import { Clock, Context, Duration, Effect, Exit, Option } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
@@ -56,11 +56,30 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
     const result = yield* (given.executeEncoded as Effect.Effect<unknown, unknown>).pipe(
       Workflow.intoResult,
       Effect.provideService(WorkflowInstance, WorkflowInstance.initial(instance.workflow, instance.executionId)),
-      Effect.provideService(InsideActivity, true)
+      Effect.provideService(InsideActivity, true),
+      Effect.onError((cause) =>
+        Cause.isInterruptedOnly(cause) ? run.abandon({ name, attempt, startedAt }, instance.suspended) : Effect.void
+      )
     )
     // An interrupted activity has no result and runs again.
     if (result._tag === "Suspended" || Exit.isInterrupted(result.exit)) return result
     return complete(yield* run.conclude({ name, kind: "run", attempt, startedAt }, ExitJson.encode(result.exit)))
+  })
+
+/** How much longer than before the code may wait for an activity that it interrupted in an earlier run. */
+const slack = Duration.seconds(10)
+
+/** An activity that the code interrupted: never ends, until the code interrupts it again. Undefined for others. */
+const abandonedActivity = (run: Run, given: string, asked: number) =>
+  Effect.gen(function* () {
+    const name = run.nameOf(given)
+    const attempt = run.attemptOf(name, asked)
+    const after = run.abandonedAfter(name, attempt)
+    if (after === undefined) return undefined
+    yield* run.request(name, "run", attempt)
+    yield* Effect.sleep(Duration.sum(Duration.millis(2 * after), slack))
+    run.follower.difference ??= { recorded: `${name} (interrupted)`, requested: `${name} (not interrupted)` }
+    return suspended
   })
 
 /** How executions of a workflow are stored as jobs. */
@@ -143,6 +162,8 @@ export const make = (
       Effect.gen(function* () {
         const run = yield* currentRun
         if (!activity.name.startsWith(clockName) || (yield* InsideActivity)) {
+          const abandoned = yield* abandonedActivity(run, activity.name, attempt)
+          if (abandoned !== undefined) return abandoned
           return yield* Effect.uninterruptible(run.busy(runActivity(run, activity, attempt)))
         }
         const exit = yield* run.clock(activity.name, yield* sleepOf(activity.execute))

@@ -1,5 +1,5 @@
 import type * as Workflow from "@effect/workflow/Workflow"
-import { Cause, Effect, Either, Exit, ParseResult, Schema } from "effect"
+import { Cause, Effect, Either, Exit, ParseResult, Predicate, Schema } from "effect"
 import { withoutTrace } from "../core/ErrorText.js"
 import type { Execution } from "../queue/workflow/Execution.js"
 
@@ -13,6 +13,12 @@ export const encode = Schema.encodeSync(ExitOfJson)
 /** Decodes an exit. Any other JSON is a success: the value of a signal sent by the API or the command line. */
 export const decode = (json: unknown): Exit.Exit<unknown, unknown> =>
   Either.getOrElse(Schema.decodeUnknownEither(ExitOfJson)(json), () => Exit.succeed(json))
+
+/** The exit of an activity that the code itself interrupted: a timeout, a lost race, a failure beside it. */
+export const abandoned = { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
+
+export const isAbandoned = (json: unknown): boolean =>
+  Predicate.hasProperty(json, "cause") && Predicate.isTagged(json.cause, "Interrupt")
 
 /** The name of the step that holds the error of a failed execution. */
 export const failureStep = "Workflow/failure"

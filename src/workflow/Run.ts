@@ -160,6 +160,23 @@ export class Run {
     })
   }
 
+  /** How long the code waited for this attempt of an activity before it interrupted it, in milliseconds. */
+  abandonedAfter(name: string, attempt: number): number | undefined {
+    const step = this.undoing === undefined ? this.step(name, attempt) : undefined
+    if (step === undefined || !("endedAt" in step) || !ExitJson.isAbandoned(step.exit)) return undefined
+    return typeof step.endedAt === "number" ? step.endedAt - step.startedAt : undefined
+  }
+
+  /**
+   * Records that the code interrupted an activity. A replay must not give it a result: the code would take another path.
+   * An interruption by a suspension or the end of the process is not recorded, and the activity runs again.
+   */
+  abandon(given: Omit<NewRecord, "kind" | "outcome" | "exit">, isSuspended: boolean): Effect.Effect<unknown> {
+    if (this.isStopping || isSuspended || this.undoing !== undefined || this.follower.difference !== undefined)
+      return Effect.void
+    return this.conclude({ ...given, kind: "run" }, ExitJson.abandoned)
+  }
+
   private give(step: Pick<Step, "name" | "attempt" | "exit" | "outcome">) {
     if (step.outcome === "failed") {
       const attempt = step.attempt - this.attemptsBefore(step.name)

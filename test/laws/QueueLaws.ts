@@ -22,6 +22,7 @@ import { retentionLaws } from "./RetentionLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
+import { undoChildrenLaws } from "./UndoChildrenLaws.js"
 import { undoLaws } from "./UndoLaws.js"
 import { workflowLaws } from "./WorkflowLaws.js"
 
@@ -38,6 +39,7 @@ const chapters = {
   operations: operationsLaws,
   batches: batchLaws,
   undo: undoLaws,
+  "undo of a requeue with children": undoChildrenLaws,
   kinds: kindsLaws,
   routes: routesLaws,
   "queue settings": queuesLaws,

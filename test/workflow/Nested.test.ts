@@ -52,6 +52,19 @@ describe("a step in the code of another step", () => {
     })
   }
 
+  it("is refused even if the outer step returned no promise before", async () => {
+    const order = workflow("order", settings, async ({ id }, step) =>
+      step.run("outer", () => (id === "A" ? id : step.run("inner", () => id)), { retries: 0 })
+    )
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.start({ id: "B" })
+    await shift.settle()
+    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("B")).lastError).toContain('step "outer" called "inner"')
+  })
+
   it("is refused inside a transactional step, and inside a step of an undo", async () => {
     const order = workflow("order", settings, async ({ id }, step) => {
       if (id === "transaction") await step.transaction("outer", () => step.run("inner", () => 1))

@@ -61,7 +61,8 @@ const requeued = (
   table: Table,
   workflows: Workflows,
   row: JobRow,
-  now: number
+  now: number,
+  onBelow: (before: JobRow, after: JobRow) => void
 ): Either.Either<JobRow, DedupeKeyHeld> => {
   const holder = row.dedupe === undefined ? undefined : table.holderOf(row.dedupe.key)
   if (holder !== undefined && holder.id !== row.id) {
@@ -71,7 +72,10 @@ const requeued = (
   workflows.reopenFailed(row, now)
   const woken = isExecution(row) ? (row.woken ?? 0) + 1 : row.woken
   const next = stored(table, { ...row, ...blank, deathCount, history, woken, runAt: now, updatedAt: now })
-  workflows.requeueBelow(row, now, (child) => void requeued(table, workflows, child, now))
+  workflows.requeueBelow(row, now, (child) => {
+    const after = requeued(table, workflows, child, now, onBelow)
+    if (Either.isRight(after)) onBelow(child, after.right)
+  })
   return next
 }
 
@@ -96,7 +100,13 @@ interface UndoRecord {
   readonly before: JobRow
   readonly after: JobRow | undefined
   readonly at: number
+  /** The job was requeued with its parent, and is restored with it. */
+  readonly below: boolean
 }
+
+/** Whether the job is as the action left it. A wake-up is no change. */
+const isUnchanged = (row: JobRow | undefined, after: JobRow | undefined) =>
+  row === after || (row?.updatedAt === after?.updatedAt && row?.status === after?.status)
 
 /** Restores the job if it has not changed since the action. */
 const restored = (
@@ -107,14 +117,36 @@ const restored = (
 ): Either.Either<JobRow, UndoRefused | DedupeKeyHeld> => {
   const row = table.get(id)
   if (kept === undefined) return Either.left(new UndoRefused({ id, why: "forgotten" }))
-  if (row !== kept.after) return Either.left(new UndoRefused({ id, why: "changed" }))
+  if (!isUnchanged(row, kept.after)) return Either.left(new UndoRefused({ id, why: "changed" }))
   const { dedupe } = kept.before
   const holder = dedupe === undefined ? undefined : table.holderOf(dedupe.key)
   const isHeld = holder !== undefined && holder.id !== id
   if (isHeld && (dedupe?.scope === "retained" || kept.before.finishedAt === undefined)) {
     return Either.left(new DedupeKeyHeld({ id, holder: holder.id }))
   }
-  return stored(table, row === undefined ? kept.before : { ...kept.before, updatedAt: now })
+  return stored(table, row === undefined ? kept.before : { ...kept.before, woken: row.woken, updatedAt: now })
+}
+
+/** Restores the children that were requeued with a restored parent, and theirs, unless another execution waits for them. */
+const restoreBelow = (
+  table: Table,
+  workflows: Workflows,
+  parent: JobRow,
+  jobs: Map<JobId, UndoRecord>,
+  now: number
+): void => {
+  const execution = isExecution(parent) ? parent.dedupe?.key : undefined
+  if (execution === undefined) return
+  for (const { child } of workflows.linksOf(execution)) {
+    const kept = jobs.get(child)
+    const row = table.get(child)
+    if (kept?.below !== true || row === undefined || !isUnchanged(row, kept.after) || workflows.isAwaited(child))
+      continue
+    const before = { ...kept.before, woken: row.woken, updatedAt: now }
+    table.put(before)
+    jobs.delete(child)
+    restoreBelow(table, workflows, before, jobs, now)
+  }
 }
 
 const make = (table: Table, workflows: Workflows, signals: typeof Signals.Service): typeof JobAdmin.Service => {
@@ -124,6 +156,12 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
   const edit = act(table, "edit", ["pending"])
   const remove = act(table, "remove", ["pending", "done", "dead"])
   const acts = new Map<string, Map<JobId, UndoRecord>>()
+
+  const keep = (act: string, kept: UndoRecord) => {
+    const jobs = acts.get(act) ?? new Map<JobId, UndoRecord>()
+    acts.set(act, jobs)
+    if (!jobs.has(kept.before.id)) jobs.set(kept.before.id, kept)
+  }
 
   /** Keeps the row before a change that succeeds. A running job cannot be restored. */
   const savingUndo = <E>(
@@ -137,8 +175,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
         // Without its journal a deleted execution would repeat its steps.
         if (deletes && row.woken !== undefined) return changed
         if (row.status === "running" || (!deletes && changed === row)) return changed
-        const jobs = acts.get(kept) ?? new Map<JobId, UndoRecord>()
-        acts.set(kept, jobs.set(row.id, { before: row, after: deletes ? undefined : changed, at: now }))
+        keep(kept, { before: row, after: deletes ? undefined : changed, at: now, below: false })
         return changed
       })
   }
@@ -159,7 +196,11 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     requeue: (id) =>
       requeue(
         id,
-        savingUndo(kept, false, (row, now) => requeued(table, workflows, row, now))
+        savingUndo(kept, false, (row, now) =>
+          requeued(table, workflows, row, now, (before, after) => {
+            if (kept !== undefined) keep(kept, { before, after, at: now, below: true })
+          })
+        )
       ),
     // A job that is already due keeps its position in the queue.
     runNow: (id) =>
@@ -185,12 +226,15 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),
     undo: (id, kept) =>
       Effect.flatten(
-        table.step((now) =>
-          Either.map(restored(table, id, acts.get(kept)?.get(id), now), (row) => {
-            acts.get(kept)?.delete(id)
+        table.step((now) => {
+          const jobs = acts.get(kept) ?? new Map<JobId, UndoRecord>()
+          const own = jobs.get(id)
+          return Either.map(restored(table, id, own?.below === true ? undefined : own, now), (row) => {
+            jobs.delete(id)
+            restoreBelow(table, workflows, row, jobs, now)
             return toStored(row, now)
           })
-        )
+        })
       ),
     pruneUndo: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {

@@ -4,7 +4,7 @@ import { floorOf, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits, type State, type StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
-import { DatabaseConflict, mapErrors } from "../../database/DatabaseError.js"
+import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { instant } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
@@ -18,8 +18,9 @@ import * as CountedEnds from "../workflow/CountedEnds.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
-import * as UndoSql from "./UndoSql.js"
+import * as RestorePg from "./RestorePg.js"
 
 const undoBatch = 1_000
 
@@ -29,7 +30,7 @@ const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 const acting = (schema: string, action: Action, condition: string, change: string, also?: string) => `
   with chosen as (select * from ${schema}.job where id = $1 and ${condition} for update),
   changed as (${change}),
-  kept as (${UndoSql.keep(schema, action)})${also === undefined ? "" : `, ${also}`}
+  kept as (${keep(schema, action)})${also === undefined ? "" : `, ${also}`}
   select * from changed`
 
 const statementsOf = (schema: string) => ({
@@ -79,9 +80,7 @@ const statementsOf = (schema: string) => ({
     forgotten(schema, "chosen")
   ),
 
-  restore: UndoSql.restore(schema),
-
-  isKept: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2`,
+  isKept: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2 and not below`,
 
   // The holder of the dedupe key of a job, which may have been deleted.
   keptHolder: `
@@ -111,6 +110,7 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const statements = statementsOf(schema)
   const undos = sql(`${schema}.job_undo`)
+  const restoring = RestorePg.make(database, counted)
 
   const act = (
     name: string,
@@ -139,9 +139,15 @@ const make = Effect.gen(function* () {
       )
     )
 
+  /** Runs a transaction, again after a conflict with another one. In a caller's transaction the conflict is the caller's. */
+  const alone = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
+      Effect.retry(transaction(effect), { times: Option.isSome(outer) ? 0 : 3, while: isContention })
+    )
+
   /** Wakes executions that waited for a cancelled or deleted job, in the transaction of the action. */
   const wakingWaiters = <E>(act: Effect.Effect<StoredJob, E>) =>
-    transaction(
+    alone(
       Effect.flatMap(act, (job) => Effect.map(counted.count([job.id], job.updatedAt), (queues) => ({ job, queues })))
     ).pipe(
       Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
@@ -164,10 +170,10 @@ const make = Effect.gen(function* () {
     })
 
   /** Requeues the failed children of a requeued execution, which waits for them again. */
-  const requeueBelow = (job: StoredJob) =>
+  const requeueBelow = (job: StoredJob, act: string | null) =>
     job.execution === undefined
       ? Effect.void
-      : Effect.flatMap(counted.requeueBelow([job.id], job.updatedAt), (below) =>
+      : Effect.flatMap(counted.requeueBelow([job.id], job.updatedAt, act), (below) =>
           notify(below.map(({ queue }) => queue))
         )
 
@@ -186,7 +192,8 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       if (!isId(kept)) return yield* new UndoRefused({ id, why: "forgotten" })
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(statements.restore, [kept, [id], now]))
+      const { rows, woken } = yield* restoring(kept, [id], now)
+      yield* notify(woken)
       if (rows[0] !== undefined) return toStoredJob(rows[0], now)
       const known = yield* mapErrors(sql.unsafe(statements.isKept, [kept, id]))
       return yield* new UndoRefused({ id, why: known.length === 0 ? "forgotten" : "changed" })
@@ -225,7 +232,10 @@ const make = Effect.gen(function* () {
   const actions = (kept: string | null): JobActions => ({
     cancel: (id) =>
       wakingWaiters(
-        act("cancel", [...waiting, "running"], id, statements.cancel, [kept]).pipe(
+        Effect.zipRight(
+          counted.lock("end", [id]),
+          act("cancel", [...waiting, "running"], id, statements.cancel, [kept])
+        ).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job), (running) =>
               Effect.forEach(running, (child) => signals.publish(cancelTopic, child), { discard: true })
@@ -247,8 +257,11 @@ const make = Effect.gen(function* () {
     requeue: (id) =>
       // In a transaction, or a savepoint of the caller's transaction: a conflict must not abort the caller's other
       // work.
-      transaction(
-        Effect.tap(act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept]), requeueBelow)
+      alone(
+        Effect.zipRight(
+          counted.lock("requeue", [id]),
+          act("requeue", ["done", "dead", "cancelled"], id, statements.requeue, [kept])
+        ).pipe(Effect.tap((job) => requeueBelow(job, kept)))
       ).pipe(
         Effect.catchIf(
           (error) => error instanceof DatabaseConflict,
@@ -258,7 +271,12 @@ const make = Effect.gen(function* () {
       ),
     runNow: (id) => notifying(act("run now", waiting, id, statements.runNow, [kept])),
     remove: (id) =>
-      wakingWaiters(act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept]))
+      wakingWaiters(
+        Effect.zipRight(
+          counted.lock("end", [id]),
+          act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept])
+        )
+      )
   })
 
   return JobAdmin.of({

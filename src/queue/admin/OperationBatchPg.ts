@@ -11,7 +11,7 @@ import { filterOf, type OperationRow } from "./OperationRow.js"
 import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
 import { type Action, batchLimits } from "./Operations.js"
-import * as UndoSql from "./UndoSql.js"
+import * as RestorePg from "./RestorePg.js"
 
 /** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
 const patience = { all: "1s", each: "20ms" }
@@ -75,8 +75,8 @@ export const make = (database: typeof Database.Service) => {
   const jobs = sql(`${schema}.job`)
   const operations = sql(`${schema}.operation`)
   const undos = sql(`${schema}.job_undo`)
-  const restoreStatement = UndoSql.restore(schema)
   const counted = CountedEnds.make(database)
+  const restoring = RestorePg.make(database, counted)
 
   const chooseNamed = (operation: OperationRow) =>
     Effect.map(
@@ -167,7 +167,7 @@ export const make = (database: typeof Database.Service) => {
     Effect.map(
       mapErrors(sql<{ id: JobId }>`
         select job_id as id from ${undos}
-        where act = ${operation.undoes} and job_id > ${operation.reached ?? zeroId}
+        where act = ${operation.undoes} and not below and job_id > ${operation.reached ?? zeroId}
         order by job_id limit ${batchLimits.jobs}`),
       (rows): Chosen => ({
         ids: rows.map(({ id }) => id),
@@ -180,7 +180,7 @@ export const make = (database: typeof Database.Service) => {
     transaction(
       Effect.zipRight(
         mapErrors(sql`select set_config('lock_timeout', ${patience.all}, true)`),
-        mapErrors(sql.unsafe<JobResult>(restoreStatement, [operation.undoes, SqlArrays.ofPlain(ids), now]))
+        restoring(operation.undoes ?? operation.id, ids, now)
       )
     )
 
@@ -188,34 +188,34 @@ export const make = (database: typeof Database.Service) => {
   const undo = (operation: OperationRow, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
       const { ids, isLast, reached } = yield* chooseKept(operation)
-      const restored =
+      const parts =
         ids.length === 0
           ? []
           : yield* restore(operation, ids, now).pipe(
+              Effect.map((all) => [all]),
               Effect.catchIf(
                 (error) => isTaken(error) || isHeldUp(error),
                 () =>
-                  Effect.map(
-                    Effect.forEach(ids, (id) =>
-                      restore(operation, [id], now).pipe(
-                        Effect.catchIf(
-                          (error) => isTaken(error) || isHeldUp(error),
-                          () => Effect.succeed<ReadonlyArray<JobResult>>([])
-                        )
+                  Effect.forEach(ids, (id) =>
+                    restore(operation, [id], now).pipe(
+                      Effect.catchIf(
+                        (error) => isTaken(error) || isHeldUp(error),
+                        () => Effect.succeed<RestorePg.Restored>({ rows: [], woken: [] })
                       )
-                    ),
-                    (each) => each.flat()
+                    )
                   )
               )
             )
+      const restored = parts.flatMap(({ rows }) => rows)
       const skipped = ids.length - restored.length
       return {
         done: restored.length,
         failed: 0,
         skipped: skipped === 0 ? {} : { changed: skipped },
-        woken: new Set(
-          restored.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : []))
-        ),
+        woken: new Set([
+          ...restored.flatMap(({ queue, status }) => (status === "pending" ? [queue] : [])),
+          ...parts.flatMap(({ woken }) => woken)
+        ]),
         stopped: [],
         reached,
         isLast
@@ -226,13 +226,13 @@ export const make = (database: typeof Database.Service) => {
    * Effects of an action on linked jobs: cancels or requeues children with their parent, and wakes the executions that
    * wait for cancelled or deleted jobs.
    */
-  const follow = (action: Action, changed: ReadonlyArray<JobResult>, now: number) =>
+  const follow = ({ act, action }: Acting, changed: ReadonlyArray<JobResult>, now: number) =>
     Effect.gen(function* () {
       const linked = changed.filter(({ woken }) => woken !== null && woken !== undefined)
       if (linked.length === 0 || action === "run-now") return { woken: [], stopped: [] }
       const executions = linked.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
       if (action === "requeue") {
-        const requeued = yield* counted.requeueBelow(executions, now)
+        const requeued = yield* counted.requeueBelow(executions, now, act)
         return { woken: requeued.map(({ queue }) => queue), stopped: [] }
       }
       const below = action === "cancel" ? yield* counted.cancelBelow(executions, now) : []
@@ -244,12 +244,22 @@ export const make = (database: typeof Database.Service) => {
       }
     })
 
+  /** If a lock is not free in time, the action itself tells which jobs are locked. */
+  const lockTrees = (action: Action, ids: ReadonlyArray<JobId>) =>
+    transaction(
+      Effect.zipRight(
+        mapErrors(sql`select set_config('lock_timeout', ${patience.all}, true)`),
+        counted.lock(action === "requeue" ? "requeue" : "end", ids)
+      )
+    ).pipe(Effect.catchIf(isHeldUp, () => Effect.void))
+
   const run = (operation: OperationRow, action: Action, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
       const acting: Acting = { action, act: operation.undoable ? operation.id : null }
       const { ids, isLast, reached } = yield* operation.filter === null
         ? chooseNamed(operation)
         : chooseFiltered(operation, now)
+      if (ids.length > 0 && action !== "run-now") yield* lockTrees(action, ids)
       const results = ids.length === 0 ? [] : [...(yield* performFree(acting, ids, now))]
       const unmet = (among: ReadonlyArray<JobId>) => {
         const met = new Set(results.map(({ id }) => id))
@@ -264,7 +274,7 @@ export const make = (database: typeof Database.Service) => {
       if (held.length > 0) results.push(...(yield* performHeld(acting, held, now)))
       const isHeld = new Set<JobId>(held)
       const changed = results.filter((result) => result.changed)
-      const linked = yield* follow(action, changed, now)
+      const linked = yield* follow(acting, changed, now)
       const reasons = [
         ...results.filter((result) => !result.changed).map(() => "dedupe_key_held"),
         ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))

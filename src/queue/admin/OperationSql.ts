@@ -1,8 +1,8 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
+import { keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
-import { keep } from "./UndoSql.js"
 
 // Statements that apply an action to a batch of ids. Each locks the matching unlocked jobs in id order and returns a
 // row per locked job: `changed` is false only when a requeue was blocked by a dedupe key. Jobs without a row were in

@@ -150,7 +150,7 @@ const make = Effect.gen(function* () {
       if (finishedAt === undefined) return yield* new OperationNotUndoable({ id, why: "running" })
       if (!undoable) return yield* new OperationNotUndoable({ id, why: "too_many" })
       const [kept] = yield* mapErrors(sql<{ count: number; last: string | null }>`
-        select count(*)::int as count, max(job_id::text) as last from ${undos} where act = ${id}`)
+        select count(*)::int as count, max(job_id::text) as last from ${undos} where act = ${id} and not below`)
       if (kept === undefined || kept.last === null) return yield* new OperationNotUndoable({ id, why: "undone" })
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(sql<OperationRow>`

@@ -1,11 +1,7 @@
 import { instant } from "../../database/SqlInstant.js"
 import { storedColumns } from "../JobSql.js"
-import type { Action } from "./Operations.js"
 
-// Statements that save a job before an action and restore it afterwards.
-
-/** Columns that only delete changes. Undoing another action does not write them. */
-const untouched = "{payload,meta,on_dead,history}"
+// Statements that restore jobs which were saved before an action.
 
 /** The columns that undo writes. */
 const restored = [
@@ -25,27 +21,13 @@ const restored = [
   "last_error"
 ]
 
-/** The saved form of a job row. */
-const keptRow = (action: Action, row: string) =>
-  action === "delete" ? `to_jsonb(${row})` : `to_jsonb(${row}) - '${untouched}'::text[]`
-
-/**
- * Saves the rows of `chosen` that appear in `changed` under the act id `$3`, or none if it is null. Running jobs cannot
- * be restored, because their handlers were asked to stop; nor can deleted executions, which would repeat their steps
- * without their journal.
- */
-export const keep = (schema: string, action: Action): string => `
-    insert into ${schema}.job_undo (act, job_id, at, action, before)
-    select $3::uuid, chosen.id, ${instant("$2")}, '${action}', ${keptRow(action, "chosen")}
-    from chosen join changed on changed.id = chosen.id
-    where $3::uuid is not null and chosen.status <> 'running'${action === "delete" ? " and chosen.woken is null" : ""}
-    on conflict do nothing`
+const restoring = `${restored.map((column) => `${column} = kept.${column}`).join(", ")}, updated_at = ${instant("$3")}`
 
 /** The saved jobs of the act `$1` among the ids `$2`, with the time of the act as `acted_at`. */
 const kept = (schema: string) => `
     select r.*, u.at as acted_at, u.action from ${schema}.job_undo u
     cross join lateral jsonb_populate_record(null::${schema}.job, u.before) r
-    where u.act = $1 and u.job_id = any($2::uuid[])
+    where u.act = $1 and u.job_id = any($2::uuid[]) and not u.below
     order by u.job_id for update of u`
 
 /**
@@ -55,8 +37,7 @@ const kept = (schema: string) => `
 export const restore = (schema: string): string => `
   with kept as (${kept(schema)}
   ), changed as (
-    update ${schema}.job j set ${restored.map((column) => `${column} = kept.${column}`).join(", ")},
-      updated_at = ${instant("$3")}
+    update ${schema}.job j set ${restoring}
     from kept
     where j.id = kept.id and kept.action <> 'delete' and j.updated_at = kept.acted_at
       and j.status = case kept.action when 'cancel' then 'dead' else 'pending' end
@@ -71,3 +52,27 @@ export const restore = (schema: string): string => `
     where u.act = $1 and u.job_id = restored.id
   )
   select * from changed union all select * from revived`
+
+/**
+ * Restores the children of the restored executions `$2` that the act `$1` requeued with them, if they have not changed
+ * since and no other execution waits for them.
+ */
+export const restoreBelow = (schema: string): string => `
+  with kept as (
+    select r.*, u.at as acted_at from ${schema}.job_undo u
+    cross join lateral jsonb_populate_record(null::${schema}.job, u.before) r
+    where u.act = $1 and u.below and u.job_id = any(array(
+      select l.child from ${schema}.job p join ${schema}.workflow_child l on l.parent = p.dedupe_key
+      where p.id = any($2::uuid[]) and p.woken >= 0))
+    order by u.job_id for update of u
+  ), changed as (
+    update ${schema}.job j set ${restoring}
+    from kept
+    where j.id = kept.id and j.updated_at = kept.acted_at and j.status = 'pending' and not exists (
+      select from ${schema}.workflow_child l join ${schema}.job p on p.dedupe_key = l.parent and p.woken >= 0
+      where l.child = j.id and l.ended_at is null and p.finished_at is null)
+    returning j.id
+  ), used as (
+    delete from ${schema}.job_undo u using changed where u.act = $1 and u.job_id = changed.id
+  )
+  select id from changed`

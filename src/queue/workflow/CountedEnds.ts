@@ -4,6 +4,7 @@ import type { Status } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import * as SqlArrays from "../SqlArrays.js"
+import * as TreeLockSql from "./TreeLockSql.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 
 /** A job below a cancelled execution. Pending plain jobs are dead; for all others, cancellation was requested. */
@@ -20,6 +21,8 @@ export interface CancelledBelow {
  * added while that statement waited.
  */
 export interface CountedEnds {
+  /** Locks the jobs that an action on these jobs reaches, in the order of their ids. The first statement of the action. */
+  readonly lock: (action: "requeue" | "end", ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
   readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
   /** Cancels the jobs that these executions started and wait for. */
@@ -29,17 +32,23 @@ export interface CountedEnds {
   ) => Effect.Effect<ReadonlyArray<CancelledBelow>, DatabaseError>
   /**
    * Requeues the dead children of requeued executions, at any depth, and makes their parents wait for them again, and for
-   * children that were requeued before.
+   * children that were requeued before. The previous state of the children is saved under the action's id, if it has one.
    */
   readonly requeueBelow: (
     ids: ReadonlyArray<JobId>,
-    now: number
+    now: number,
+    act: string | null
   ) => Effect.Effect<ReadonlyArray<{ readonly id: JobId; readonly queue: string }>, DatabaseError>
 }
 
 export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
   const statements = WorkflowSql.make(schema)
+  const locks = TreeLockSql.make(schema)
   return {
+    lock: (action, ids) =>
+      Effect.asVoid(
+        mapErrors(sql.unsafe(action === "end" ? locks.lockToEnd : locks.lockToRequeue, [SqlArrays.ofPlain(ids)]))
+      ),
     count: (ids, now) =>
       ids.length === 0
         ? Effect.succeed([])
@@ -49,11 +58,11 @@ export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
           ),
     cancelBelow: (ids, now) =>
       mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now])),
-    requeueBelow: (ids, now) =>
+    requeueBelow: (ids, now, act) =>
       Effect.gen(function* () {
         if (ids.length === 0) return []
         const below = yield* mapErrors(
-          sql.unsafe<{ id: JobId; queue: string }>(statements.requeueBelow, [SqlArrays.ofPlain(ids), now])
+          sql.unsafe<{ id: JobId; queue: string }>(statements.requeueBelow, [SqlArrays.ofPlain(ids), now, act])
         )
         // A second statement: it must see the requeued children, and those that another transaction has just requeued.
         const parents = [...ids, ...below.map(({ id }) => id)]

@@ -1,4 +1,5 @@
 import { instant } from "../../database/SqlInstant.js"
+import { keep } from "../admin/KeepSql.js"
 
 // SQL of the retry of failed and cancelled executions: their journal is reopened, and their failed children are retried.
 
@@ -35,12 +36,12 @@ export const requeueSet = (at: string): string => `status = 'pending', attempt =
  * Whether a retry of the parent, job `parent`, includes the child of link `l`: a child that the parent started and waits
  * for, or one that made its step fail. Detached children are neither.
  */
-const isRetriedWith = (schema: string, parent: string) => `(l.owned or exists (
+export const isRetriedWith = (schema: string, parent: string) => `(l.owned or exists (
       select from ${schema}.workflow_step s
       where s.job_id = ${parent} and s.name = l.name and s.kind = 'children' and s.outcome = 'failed'))`
 
 export const make = (schema: string) => ({
-  /** Requeues the dead children of the requeued executions `$1`, and theirs. */
+  /** Requeues the dead children of the requeued executions `$1`, and theirs. Saves them under the act id `$3`. */
   requeueBelow: `
   with recursive tree(id, execution, above) as (
     select j.id, j.dedupe_key, true from ${schema}.job j where j.id = any($1::uuid[]) and j.woken >= 0
@@ -50,10 +51,12 @@ export const make = (schema: string) => ({
     join ${schema}.job j on j.id = l.child and j.status = 'dead'
   ), chosen as (
     select * from ${schema}.job where id in (select id from tree where not above) and status = 'dead' order by id for update
-  ), ${reopenFailed(schema, "chosen", instant("$2"))}
-  update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
-  from chosen where j.id = chosen.id
-  returning j.id, j.queue`,
+  ), ${reopenFailed(schema, "chosen", instant("$2"))}, changed as (
+    update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
+    from chosen where j.id = chosen.id
+    returning j.id, j.queue
+  ), kept as (${keep(schema, "requeue", true)})
+  select * from changed`,
 
   /**
    * Makes the requeued executions `$1` wait again for children that were requeued. The lock waits for children that are

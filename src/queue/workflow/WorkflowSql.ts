@@ -3,7 +3,8 @@ import { hot } from "../../database/Statements.js"
 import * as RetrySql from "./RetrySql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
-// workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first.
+// workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first. Actions
+// of operators lock all jobs that they reach, in the order of their ids, before anything else (TreeLockSql).
 
 /** Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. */
 export const forgotten = (schema: string, old: string): string => {

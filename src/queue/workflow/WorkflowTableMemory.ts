@@ -137,6 +137,13 @@ const makeTable = (jobs: Jobs) => {
     below,
     linksOf: (execution: string): ReadonlyArray<ChildLink> => links.get(execution) ?? [],
     parentsOf: (child: JobId): ReadonlyArray<string> => [...(parentsOf.get(child) ?? [])],
+    /** Whether an execution that is not over waits for the job. */
+    isAwaited: (child: JobId): boolean =>
+      [...(parentsOf.get(child) ?? [])].some((parent) => {
+        const row = executionRow(parent)
+        const isOpen = (links.get(parent) ?? []).some((link) => link.child === child && link.endedAt === undefined)
+        return isOpen && row !== undefined && row.finishedAt === undefined
+      }),
     link: (parent: string, added: ReadonlyArray<ChildLink>) => {
       set(links, parent, [...(links.get(parent) ?? []), ...added])
       for (const { child } of added) parentsOf.set(child, (parentsOf.get(child) ?? new Set<string>()).add(parent))

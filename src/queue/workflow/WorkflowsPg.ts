@@ -232,6 +232,7 @@ const make = Effect.gen(function* () {
     transaction(
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
+        yield* counted.lock("end", [id])
         const ended = yield* mapErrors(
           sql.unsafe<CountedEnds.CancelledBelow & { execution: boolean }>(statements.cancelNow, [
             SqlArrays.ofPlain([id]),

@@ -1,0 +1,36 @@
+import { Effect } from "effect"
+import type { JobId } from "../../core/Ids.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import * as SqlArrays from "../SqlArrays.js"
+import type { StoredJobRow } from "../StoredJobRow.js"
+import type { CountedEnds } from "../workflow/CountedEnds.js"
+import * as UndoSql from "./UndoSql.js"
+
+export interface Restored {
+  readonly rows: ReadonlyArray<StoredJobRow>
+  /** Queues of executions that woke up, because a job that they wait for has ended again. */
+  readonly woken: ReadonlyArray<string>
+}
+
+/**
+ * Restores jobs that an act changed, and the children that it requeued with them. The caller runs it in a transaction.
+ */
+export const make = ({ schema, sql }: typeof Database.Service, counted: CountedEnds) => {
+  const restore = UndoSql.restore(schema)
+  const restoreBelow = UndoSql.restoreBelow(schema)
+
+  return (act: string, ids: ReadonlyArray<JobId>, now: number): Effect.Effect<Restored, DatabaseError> =>
+    Effect.gen(function* () {
+      const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(restore, [act, SqlArrays.ofPlain(ids), now]))
+      const ended = rows.filter((row) => row.woken !== null && row.finished_at !== null).map(({ id }) => id)
+      // Level by level: a child is left alone while an execution that waits for it is not over.
+      let above = rows.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
+      while (above.length > 0) {
+        const below = yield* mapErrors(sql.unsafe<{ id: JobId }>(restoreBelow, [act, SqlArrays.ofPlain(above), now]))
+        above = below.map(({ id }) => id)
+        ended.push(...above)
+      }
+      return { rows, woken: yield* counted.count(ended, now) }
+    })
+}
