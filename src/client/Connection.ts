@@ -14,6 +14,7 @@ import * as Engine from "./Engine.js"
 import { checkHandlers } from "./PromiseHandler.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
+import { type OnEvent, reporting } from "./WorkerEvents.js"
 
 // One connection pool per process: a second connect() with the same settings shares the open pool, and workers use the pool
 // of their shift. The pool closes with its last user.
@@ -106,6 +107,11 @@ export interface WorkerOptions {
   readonly limits?: ReadonlyArray<DeclaredLimit>
   /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
   readonly grace?: DurationInput
+  /**
+   * Called when a job has completed, failed or died in this worker, after that is stored. It is not awaited, and what it
+   * throws is logged: it never affects a job.
+   */
+  readonly onEvent?: OnEvent
 }
 
 /** A running worker. */
@@ -162,12 +168,15 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     throw new InvalidOptionError("shift", "The first argument of worker() must be a shift that connect() returned.")
   if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
   checkHandlers(options.handlers)
-  const { run } = await used.engine
+  const engine = await used.engine
+  const { run } = engine
   const slots = slotsOf(options.queues)
   const queues = namesOf(options)
   const scope = await run(Scope.make())
   const close = () => run(Scope.close(scope, Exit.void))
-  const layer = Nightshift.crew({ ...options, queues, slots })
+  const { onEvent, ...rest } = options
+  const onEnd = onEvent === undefined ? {} : { onEnd: reporting(engine, onEvent) }
+  const layer = Nightshift.crew({ ...rest, ...onEnd, queues, slots })
   const built = run(Effect.zipRight(declareNew(slots), Layer.buildWithScope(layer, scope)))
   const context = await built.catch(async (error: unknown) => {
     await close()

@@ -16,13 +16,18 @@ import * as StandardSchema from "./StandardSchema.js"
 export type BackoffInput =
   | DurationInput
   | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
-  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: boolean }
+  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter }
 
 export interface RetryOptions {
   /** Attempts before a job is dead. [5] */
   readonly maxAttempts?: number
   /** Delay after each failed attempt. [30s, 2m, 10m, then 1h] */
   readonly backoff?: BackoffInput
+  /**
+   * How much each wait varies at random: a share from 0 to 1 in either direction, or `true` for 0.1. Jobs that failed
+   * together are then not retried together. [`true` for waits that double, else none]
+   */
+  readonly jitter?: Backoff.Jitter
 }
 
 export interface JobOptions<In, Out, RIn, ROut> {
@@ -84,6 +89,18 @@ export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
     : Backoff.fixed(backoff as DurationInput)
 }
 
+/** The waits of a kind. Nothing if it says neither: then those of its queue apply. */
+const retryBackoff = (name: string, { backoff, jitter }: RetryOptions): Backoff.Backoff | undefined => {
+  if (jitter === undefined) return backoff === undefined ? undefined : backoffOf(backoff)
+  try {
+    if (typeof backoff === "object" && "base" in backoff) return backoffOf({ ...backoff, jitter })
+    return Backoff.jittered(backoff === undefined ? Backoff.ladder : backoffOf(backoff), jitter)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw new InvalidOptionError("retry", `retry of "${name}": ${error.message}`)
+  }
+}
+
 /** Deeper values may be circular. */
 const mostLevels = 1_000
 
@@ -127,11 +144,12 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       "retry",
       `retry.maxAttempts of "${name}" must be a whole number of at least 1, got ${maxAttempts}.`
     )
+  const backoff = retryBackoff(name, retry)
   const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
     payload: StandardSchema.payloadSchema(schema as StandardSchema.StandardSchema<never, unknown>),
     ...(retry.maxAttempts === undefined ? {} : { maxAttempts: retry.maxAttempts }),
-    ...(retry.backoff === undefined ? {} : { backoff: backoffOf(retry.backoff) }),
+    ...(backoff === undefined ? {} : { backoff }),
     ...(typeof onDead === "object" ? { onDead } : {})
   })
 

@@ -23,6 +23,25 @@ export const fixed = (wait: DurationInput): Backoff => {
   return () => decoded
 }
 
+/** How much delays vary at random: a share from 0 to 1 in either direction, or whether they do, by 0.1. */
+export type Jitter = number | boolean
+
+const shareOf = (jitter: Jitter): number => {
+  if (typeof jitter === "boolean") return jitter ? 0.1 : 0
+  if (jitter >= 0 && jitter <= 1) return jitter
+  throw new RangeError(`jitter must be a number from 0 to 1, or a boolean, not ${jitter}.`)
+}
+
+/** Varies the delays of a backoff, so that jobs that failed together do not retry together. */
+export const jittered = (backoff: Backoff, jitter: Jitter): Backoff => {
+  const share = shareOf(jitter)
+  if (share === 0) return backoff
+  return (attempt, chance) => {
+    const wait = Duration.toMillis(backoff(attempt, chance))
+    return Duration.millis(Math.round(wait * (1 - share + 2 * share * chance)))
+  }
+}
+
 /**
  * Exponential backoff: doubles from `base` up to `max`. Jitter varies each delay by up to 10 % in either direction,
  * capped at `max`, so that jobs that failed together do not retry together.
@@ -30,14 +49,15 @@ export const fixed = (wait: DurationInput): Backoff => {
 export const exponential = (options: {
   readonly base: DurationInput
   readonly max: DurationInput
-  readonly jitter?: boolean
+  readonly jitter?: Jitter
 }): Backoff => {
+  const share = shareOf(options.jitter ?? true)
   const base = Duration.toMillis(decode(options.base))
   const max = Duration.toMillis(decode(options.max))
   return (attempt, chance) => {
     const wait = Math.min(max, base * 2 ** Math.min(attempt - 1, 30))
-    const shortest = 0.9 * wait
-    const longest = Math.min(max, 1.1 * wait)
-    return Duration.millis(Math.round(options.jitter === false ? wait : shortest + (longest - shortest) * chance))
+    const shortest = (1 - share) * wait
+    const longest = Math.min(max, (1 + share) * wait)
+    return Duration.millis(Math.round(shortest + (longest - shortest) * chance))
   }
 }

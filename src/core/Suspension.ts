@@ -19,6 +19,8 @@ export interface Suspension {
   readonly waits: ReadonlyArray<Wait>
   /** Shown as the job's error, for a suspension that needs an operator. */
   readonly error?: string | undefined
+  /** How the code differs from the journal, if that is why the execution waits. Not stored. */
+  readonly changed?: string | undefined
 }
 
 /** `run_at` of an execution that waits for no instant: the last millisecond that a job can have. */

@@ -2,6 +2,7 @@ import { Context, type Duration, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as Masking from "../telemetry/Masking.js"
+import type { WrittenEnd } from "./worker/JobMetrics.js"
 
 /** The value of NIGHTSHIFT_QUEUES for a process that runs no jobs. */
 export const noQueues = "none"
@@ -44,6 +45,8 @@ export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
     Partial<Setting.Values<typeof Masking.settings>> & {
       /** Slots of queues that have their own number, by name; `slots` is for the others. */
       readonly slotsOf?: Readonly<Record<string, number>> | undefined
+      /** Called after the end of an attempt is written. Must not throw. */
+      readonly onEnd?: ((end: WrittenEnd) => void) | undefined
     }
 >() {
   static readonly layer: Layer.Layer<CrewConfig, ConfigError> = Layer.effect(

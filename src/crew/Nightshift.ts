@@ -67,6 +67,7 @@ import { SweeperConfig } from "./loops/Sweeper.js"
 import * as MeasuresLayer from "./MeasuresLayer.js"
 import { MetricsConfig } from "./MetricsConfig.js"
 import * as Shutdown from "./Shutdown.js"
+import type { WrittenEnd } from "./worker/JobMetrics.js"
 
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
   override get message(): string {
@@ -188,18 +189,21 @@ export interface CrewOptions<R> {
   readonly slots?: Readonly<Record<string, number>>
   /** How long a stopping process waits for running jobs. [SHUTDOWN_GRACE] */
   readonly grace?: DurationInput
+  /** Called after the end of an attempt of this process is written. Must not throw. */
+  readonly onEnd?: (end: WrittenEnd) => void
 }
 
 export interface NightshiftOptions<R> extends CrewOptions<R>, ClientOptions {}
 
 export type CrewError = Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule
 
-const crewConfig = <R>({ grace, slots }: CrewOptions<R>) =>
+const crewConfig = <R>({ grace, onEnd, slots }: CrewOptions<R>) =>
   Layer.effect(
     CrewConfig,
     Effect.map(CrewConfig, (config) => ({
       ...config,
       slotsOf: slots,
+      onEnd,
       grace: grace === undefined ? config.grace : decode(grace)
     }))
   ).pipe(Layer.provide(CrewConfig.layer))

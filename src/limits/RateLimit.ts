@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect } from "effect"
+import { type DurationInput, decode } from "../core/DurationText.js"
 import * as Outcome from "../core/Outcome.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { DeclaredLimit, InvalidLimit, UnknownScope } from "./Limit.js"
@@ -8,7 +9,7 @@ export interface RateLimitOptions {
   /** Maximum number of tokens: the burst that the upstream tolerates. */
   readonly capacity: number
   /** Tokens added per second, or `{ tokens: 5000, per: "1 hour" }`. */
-  readonly rate: number | { readonly tokens: number; readonly per: Duration.DurationInput }
+  readonly rate: number | { readonly tokens: number; readonly per: DurationInput }
   /** Extra tokens that a process may reserve for its next calls. Tokens not used within a second are lost. [0] */
   readonly ahead?: number
   /** What pauses when the bucket is empty. [job] */
@@ -17,7 +18,7 @@ export interface RateLimitOptions {
 
 export interface TakeOptions {
   /** How long to wait for tokens before the attempt ends as throttled. [does not wait] */
-  readonly patience?: Duration.DurationInput
+  readonly patience?: DurationInput
 }
 
 /**
@@ -37,14 +38,14 @@ export interface RateLimit extends DeclaredLimit {
    * end the attempt.
    */
   readonly drain: (
-    duration?: Duration.DurationInput
+    duration?: DurationInput
   ) => Effect.Effect<void, UnknownScope | InvalidLimit | DatabaseError, RateLimits>
   /** Like `drain`, and ends this attempt as throttled until a token may be available. */
-  readonly refused: (duration?: Duration.DurationInput) => Effect.Effect<never, RateLimitError, RateLimits>
+  readonly refused: (duration?: DurationInput) => Effect.Effect<never, RateLimitError, RateLimits>
 }
 
 const perSecond = (rate: RateLimitOptions["rate"]): number =>
-  typeof rate === "number" ? rate : rate.tokens / Duration.toSeconds(rate.per)
+  typeof rate === "number" ? rate : rate.tokens / Duration.toSeconds(decode(rate.per))
 
 /** Declares a limit. Pass it to `Nightshift.layer({ limits: [...] })` to register it with the cluster. */
 export const make = (scope: string, options: RateLimitOptions): RateLimit => {
@@ -55,7 +56,7 @@ export const make = (scope: string, options: RateLimitOptions): RateLimit => {
   const take = (tokens: number, { patience = Duration.zero }: TakeOptions = {}) =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
-      const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(patience)
+      const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(decode(patience))
       for (;;) {
         const answer = yield* limits.acquire(scope, tokens, { ahead, inTurn: true })
         if (answer._tag === "Granted") return
@@ -65,8 +66,8 @@ export const make = (scope: string, options: RateLimitOptions): RateLimit => {
       }
     })
 
-  const drain = (duration?: Duration.DurationInput) =>
-    Effect.flatMap(RateLimits, (limits) => limits.drain(scope, Duration.decode(duration ?? Duration.zero)))
+  const drain = (duration?: DurationInput) =>
+    Effect.flatMap(RateLimits, (limits) => limits.drain(scope, decode(duration ?? Duration.zero)))
 
   return {
     scope,
@@ -77,7 +78,7 @@ export const make = (scope: string, options: RateLimitOptions): RateLimit => {
     drain: (duration) => Effect.asVoid(drain(duration)),
     refused: (duration) =>
       Effect.flatMap(drain(duration), (state) =>
-        throttled(Duration.sum(Duration.decode(duration ?? 0), Duration.millis(Math.ceil(1000 / state.rate))))
+        throttled(Duration.sum(decode(duration ?? 0), Duration.millis(Math.ceil(1000 / state.rate))))
       )
   }
 }

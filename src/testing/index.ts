@@ -1,4 +1,5 @@
 export { type PromiseTestShift, testShift } from "./PromiseTestShift.js"
+export { NonDeterministicError } from "./ReplayCheck.js"
 export type { Coverage, FaultKind, Hit, OperationCoverage } from "./simulation/Coverage.js"
 export type { Fault } from "./simulation/Faults.js"
 export type { Call, Change, History, Run } from "./simulation/History.js"

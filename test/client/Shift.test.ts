@@ -15,6 +15,7 @@ import {
   ResultTimeoutError,
   type Shift,
   ShiftError,
+  type WorkerEvent,
   worker
 } from "../../src/client/index.js"
 import { useDatabase } from "./ClientDatabase.js"
@@ -159,6 +160,55 @@ describe("a shift", () => {
     const later = await shift.enqueue(picky, { ok: true }, { delay: "1d" })
     expect(await shift.cancel(later.id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
     expect(running.queues).toEqual(["picky"])
+  })
+
+  it("reports what happened to the jobs of a worker, and ignores errors of the hook", async () => {
+    const events: Array<WorkerEvent> = []
+    const lines: Array<string> = []
+    const warn = (line: string) => void lines.push(line)
+    await using logged = await connect(database.url(), {
+      pool: 5,
+      log: { debug: () => {}, info: () => {}, warn, error: () => {} }
+    })
+    const eventful = job("eventful", {
+      payload: z.object({ how: z.enum(["ok", "flaky", "bad", "later"]) }),
+      queue: "eventful",
+      retry: { maxAttempts: 2, backoff: "1ms" }
+    })
+    let snoozes = 0
+    const handler = eventful.handle(({ how }, { attempt }) => {
+      if (how === "ok" || (how === "flaky" && attempt === 2)) return { how }
+      if (how === "bad") return Outcome.dead("rejected it")
+      if (how === "later" && snoozes++ === 0) return Outcome.snooze("1ms")
+      if (how === "later") return { how }
+      throw new Error("no luck")
+    })
+    const onEvent = (event: WorkerEvent) => {
+      events.push(event)
+      throw new Error("the hook is broken")
+    }
+    const running = await worker(logged, { handlers: [handler], onEvent })
+    const ok = await logged.enqueue(eventful, { how: "ok" }, { key: "k", meta: { by: "test" } })
+    const flaky = await logged.enqueue(eventful, { how: "flaky" })
+    const bad = await logged.enqueue(eventful, { how: "bad" })
+    const later = await logged.enqueue(eventful, { how: "later" })
+    expect(await logged.result(ok.id)).toEqual({ how: "ok" })
+    expect(await logged.result(flaky.id)).toEqual({ how: "flaky" })
+    expect((await rejection(logged.result(bad.id))).code).toBe("JOB_DEAD")
+    expect(await logged.result(later.id)).toEqual({ how: "later" })
+    await running.stop()
+    const of = (id: string) => events.filter((event) => event.id === id)
+    const facts = { kind: "eventful", queue: "eventful", maxAttempts: 2, took: expect.any(Number) }
+    expect(of(ok.id)).toEqual([
+      { ...facts, type: "completed", id: ok.id, key: "k", meta: { by: "test" }, attempt: 1, result: { how: "ok" } }
+    ])
+    expect(of(flaky.id)).toMatchObject([
+      { type: "failed", error: "no luck", stack: expect.stringContaining("Shift.test"), retryAt: expect.any(Date) },
+      { type: "completed", attempt: 2, result: { how: "flaky" } }
+    ])
+    expect(of(later.id).map(({ type }) => type)).toEqual(["completed"])
+    expect(of(bad.id)).toMatchObject([{ type: "dead", reason: "rejected", error: "rejected it", stack: undefined }])
+    expect(lines.filter((line) => line.includes("the hook is broken"))).toHaveLength(1)
   })
 
   it("connects once per process for the same settings", async () => {

@@ -18,14 +18,18 @@ export const ship = job("ship", {
   queue: "dock"
 })
 
-/** The same with a validator that takes longer than a rollback. */
-const shipLater = job("ship_later", {
-  payload: z.object({ order: z.string() }).refine(async () => {
-    await new Promise((resume) => setTimeout(resume, 50))
+/** The same with a validator that answers only after `release`. */
+const makeHeldShip = () => {
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const payload = z.object({ order: z.string() }).refine(async () => {
+    await released
     return true
-  }),
-  queue: "dock"
-})
+  })
+  return { heldShip: job("held_ship", { payload, queue: "dock" }), release }
+}
 
 /** What each library can do with a transaction. */
 export interface Library {
@@ -141,15 +145,17 @@ export const transactionCases = (makers: Makers) => {
 
     it("stores nothing when an enqueue was not awaited before the rollback", async () => {
       const order = `${name} does not wait`
+      const { heldShip, release } = makeHeldShip()
       let late: Promise<unknown> = Promise.resolve()
       const changed = library.transaction(async (tx, write) => {
         await write(order)
         // postgres.js drops statements that it has not sent before the rollback, and may then not answer the next one either.
         if (library.endsWithConnection !== true) shift.enqueue(ship, { order }, { tx }).catch(() => {})
-        late = shift.enqueue(shipLater, { order }, { tx }).catch((error: unknown) => error)
+        late = shift.enqueue(heldShip, { order }, { tx }).catch((error: unknown) => error)
         throw new Error("changed my mind")
       })
       await expect(changed).rejects.toThrow("changed my mind")
+      release()
       expect(await late).toBeInstanceOf(TransactionError)
       expect(await jobsOf(order)).toEqual([])
     })

@@ -37,4 +37,15 @@ describe("Backoff", () => {
     expect(millis(3)).toEqual([22_500, 23_750, 25_000])
     expect(millis(50)).toEqual([22_500, 23_750, 25_000])
   })
+
+  it("jittered: varies any backoff by a share in either direction", () => {
+    const millis = (backoff: Backoff.Backoff) => [0, 0.5, 1].map((chance) => Duration.toMillis(backoff(1, chance)))
+    expect(millis(Backoff.jittered(Backoff.ladder, true))).toEqual([27_000, 30_000, 33_000])
+    expect(millis(Backoff.jittered(Backoff.fixed("10s"), 0.5))).toEqual([5_000, 10_000, 15_000])
+    expect(millis(Backoff.jittered(Backoff.fixed("10s"), false))).toEqual([10_000, 10_000, 10_000])
+    expect(millis(Backoff.exponential({ base: "10s", max: "12s", jitter: 0.5 }))).toEqual([5_000, 8_500, 12_000])
+    for (const jitter of [-0.1, 1.1, Number.NaN]) {
+      expect(() => Backoff.jittered(Backoff.ladder, jitter)).toThrow("jitter must be a number from 0 to 1")
+    }
+  })
 })

@@ -105,6 +105,7 @@ describe("a limit", () => {
     Effect.sync(() => {
       expect(RateLimit.make("a", { capacity: 1, rate: 5 }).rate).toBe(5)
       expect(RateLimit.make("a", { capacity: 1, rate: { tokens: 7200, per: "1 hour" } }).rate).toBe(2)
+      expect(RateLimit.make("a", { capacity: 1, rate: { tokens: 7200, per: "1h" } }).rate).toBe(2)
     })
   )
 

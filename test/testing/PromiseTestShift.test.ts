@@ -36,6 +36,25 @@ describe("testShift", () => {
     await expect(shift.result(id)).rejects.toThrow("after 3 attempts: no luck 3. Fix the cause, then requeue it.")
   })
 
+  it("varies the delays of retries with jitter", async () => {
+    const at: Array<number> = []
+    const spread = job("spread", { payload: z.object({}), retry: { maxAttempts: 2, backoff: "1h", jitter: 0.5 } })
+    const failing = spread.handle(async (_, { attempt }) => {
+      if (attempt === 2) at.push(shift.now().getTime() / 3_600_000)
+      throw new Error("no luck")
+    })
+    await using shift = await testShift({ handlers: [failing] })
+    await shift.enqueueMany(
+      spread,
+      Array.from({ length: 20 }, () => ({}))
+    )
+    await shift.drain()
+    expect(new Set(at).size).toBeGreaterThan(10)
+    expect(at.every((hours) => hours >= 0.5 && hours <= 1.5)).toBe(true)
+    const bad = () => job("bad", { payload: z.object({}), retry: { jitter: 2 } })
+    expect(bad).toThrow('retry of "bad": jitter must be a number from 0 to 1, or a boolean, not 2.')
+  })
+
   it("keeps where an error was thrown, and its causes, apart from the message", async () => {
     const post = async (): Promise<string> => {
       throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") })

@@ -30,7 +30,7 @@ const on = <A, E>(
   const engine = NightshiftWorkflow.make([Order])
   const layer = Order.toLayer((() => Effect.suspend(() => current)) as never).pipe(
     Layer.provideMerge(engine.layer),
-    Layer.provideMerge(TestShift.layer({ handlers: engine.handlers }))
+    Layer.provideMerge(TestShift.layer({ allowChanged: true, handlers: engine.handlers }))
   )
   const whole = test((code) => {
     current = code

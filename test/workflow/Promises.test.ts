@@ -58,7 +58,7 @@ describe("waiting", () => {
       await step.sleep("nap", "1h")
       done.push(id)
     })
-    await using shift = await testShift({ handlers: [order], slots: 1 })
+    await using shift = await testShift({ allowChanged: true, handlers: [order], slots: 1 })
     for (let id = 0; id < 20; id += 1) await order.start({ id: String(id) })
     await shift.settle()
     expect((await shift.jobs()).every(({ state }) => state === "scheduled")).toBe(true)
@@ -89,7 +89,7 @@ describe("waiting", () => {
         ran.push("finally")
       }
     })
-    await using shift = await testShift({ handlers: [order] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order] })
     await order.start({ id: "A" })
     await shift.settle()
     expect(ran).toEqual([])
@@ -189,7 +189,7 @@ describe("one execution per key", () => {
     const order = workflow("order", settings, async () => {
       runs += 1
     })
-    await using shift = await testShift({ handlers: [order] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order] })
     const first = await order.start({ id: "A" })
     await shift.settle()
     const again = await order.start({ id: "A" })
@@ -212,7 +212,7 @@ describe("changed code", () => {
       kind: before.kind,
       run: (...args: Parameters<typeof before.run>) => versions.current(...args)
     }
-    await using shift = await testShift({ handlers: [order] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order] })
     await before.start({ id: "A" })
     await shift.settle()
     versions.current = workflow("order", settings, async (_, step) => {

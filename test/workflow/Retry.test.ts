@@ -162,7 +162,7 @@ describe("a retry continues from the failed step", () => {
       await step.run("price", () => 1)
       await step.run("ship", () => Promise.reject(new Error("no stock")), once)
     })
-    await using shift = await testShift({ handlers: [order] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order] })
     await order.start({ id: "A" })
     await shift.settle()
     isOld = false

@@ -101,7 +101,7 @@ describe("concurrent waits and steps", () => {
       await step.sleep("nap", "1h")
       return winner
     })
-    await using shift = await testShift({ handlers: [order] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order] })
     await order.start({ id: "A" })
     await shift.drain()
     expect((await order.show("A")).steps.map(({ name }) => name)).toContain("slow")
@@ -229,7 +229,7 @@ describe("children", () => {
       runs += 1
       return step.all("ship", ["a", "b", "c"], (item) => ship({ item }))
     })
-    await using shift = await testShift({ handlers: [order, ship] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order, ship] })
     await order.start({ id: "A" })
     await shift.drain()
     expect([await order.result("A"), runs]).toEqual([["parcel of a", "parcel of b", "parcel of c"], 2])
@@ -293,7 +293,7 @@ describe("children", () => {
       await step.start("audit", leaf({ id: "detached" }))
       await step.all("leaves", ["x", "y"], (id) => leaf({ id }))
     })
-    await using shift = await testShift({ handlers: [order, leaf] })
+    await using shift = await testShift({ allowChanged: true, handlers: [order, leaf] })
     await order.start({ id: "A" })
     await shift.settle()
     expect(await order.cancel("A")).toEqual({ cancelled: 3 })

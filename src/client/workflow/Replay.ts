@@ -45,6 +45,8 @@ export class Replay {
   /** The place of the first step that ran again. */
   private firstAgain: number
   private quiet = 0
+  /** The first step that the code requested after it had got all recorded results, in a run that starts nothing. */
+  beyond: string | undefined
 
   /** With `frozen`, no step starts. */
   constructor(
@@ -110,6 +112,7 @@ export class Replay {
       held.start()
       return false
     }
+    if (this.frozen && !this.isBehind()) this.beyond ??= held.name
     this.held.push(held)
     return true
   }

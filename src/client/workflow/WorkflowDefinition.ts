@@ -1,8 +1,9 @@
-import { Effect } from "effect"
+import { Effect, GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as Core from "../../handlers/Handler.js"
-import type { Queue } from "../../queue/Queue.js"
+import type { JobContext } from "../../handlers/JobContext.js"
+import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable } from "../Enqueue.js"
@@ -35,10 +36,25 @@ export interface WorkflowOptions<In, Out, ROut> {
 /** The services that a workflow needs. */
 export type WorkflowServices = Workflows | Transactions | Queue
 
+/** Compares the code of a workflow with the journal of a finished execution, and says how it differs. For tests. */
+export type Compare = (payload: never, job: JobContext) => Effect.Effect<string | undefined, unknown, WorkflowServices>
+
+const comparisons = GlobalValue.globalValue("nightshift/client/comparisons", () => new WeakMap<object, Compare>())
+
+/** How to compare an execution that this handler has run. Nothing for handlers that are no workflows. */
+export const comparisonOf = ({ run }: { readonly run: object }): Compare | undefined => comparisons.get(run)
+
 /** A workflow. Pass it to `worker` or `testShift` as a handler; call it to make a child for `step.all`. */
 export interface Workflow<in In, out Result> extends Core.Handler<WorkflowServices>, Executions<In, Result> {
   (payload: In): ChildCall<Result>
 }
+
+const runOf = (execution: ClaimedExecution, isFirst: boolean) =>
+  Effect.gen(function* () {
+    const services = { workflows: yield* Workflows, transactions: yield* Transactions }
+    const runtime = yield* Effect.runtime<never>()
+    return new WorkflowRun(execution, services, runtime, yield* Effect.clock, isFirst)
+  })
 
 /** Declares a workflow: a function whose progress survives crashes, deploys and waiting. */
 export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
@@ -61,11 +77,8 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       if (checked.issues !== undefined) {
         return Outcome.dead(`the payload is invalid: ${textOf("payload", checked.issues)}`)
       }
-      const services = { workflows: yield* Workflows, transactions: yield* Transactions }
-      const runtime = yield* Effect.runtime<never>()
-      const clock = yield* Effect.clock
       const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
-      const run = new WorkflowRun(execution, services, runtime, clock, isFirst)
+      const run = yield* runOf(execution, isFirst)
       const step = Steps.make(run)
       return yield* Effect.async<unknown, unknown>((resume) => {
         run
@@ -79,6 +92,15 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
     })
   )
 
+  const compare = (decoded: Decoded, { execution }: JobContext) =>
+    Effect.gen(function* () {
+      const checked = yield* Effect.promise(async () => decoded)
+      // A cancelled execution is compared by its own run, which starts nothing either.
+      if (execution === undefined || execution.cancelled || checked.issues !== undefined) return undefined
+      const run = yield* runOf(execution, false)
+      return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, Steps.make(run))))
+    })
+
   const call = (payload: In): ChildCall<ROut> => ({
     job: definition as Enqueueable<never, ROut>,
     payload,
@@ -86,6 +108,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
     isWorkflow: true
   })
   const { kind, run, transactional } = handler as unknown as Core.Handler<WorkflowServices>
+  comparisons.set(run, compare as Compare)
   return Object.assign(call, { kind, run, transactional, ...executionsOf(name, definition, key) })
 }
 

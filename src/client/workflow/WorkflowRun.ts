@@ -40,6 +40,8 @@ export class WorkflowRun implements AttemptHost {
   /** The step that is being undone. */
   undoing: string | undefined
   private isUndoing = false
+  /** Whether the run only compares the code with its journal. */
+  private isComparing = false
   private failure: { readonly error: unknown } | undefined
   private running = 0
   isOver = false
@@ -81,6 +83,24 @@ export class WorkflowRun implements AttemptHost {
         (error: unknown) => this.fail(error)
       )
     })
+  }
+
+  /**
+   * Runs the code against the journal of a finished execution, and returns how it differs. Starts no step. Tests use this to
+   * notice code that is not deterministic.
+   */
+  async compare(body: () => Promise<unknown>): Promise<string | undefined> {
+    const replay = new Replay(await this.journal.load(), true)
+    this.replay = replay
+    this.isComparing = true
+    const ended = await new Promise<unknown>((resolve, reject) => {
+      this.end = resolve
+      this.fault = reject
+      const over = () => this.returned(undefined)
+      body().then(over, over)
+      this.check()
+    })
+    return Suspension.isSuspension(ended) ? ended.changed : undefined
   }
 
   /** Stops without a result: the process ends, or the lease is lost. Resolves when no step's code runs. */
@@ -325,10 +345,18 @@ export class WorkflowRun implements AttemptHost {
     const state = this.isUndoing ? "still" : this.replay.turn()
     if (state === "wait") this.check()
     else if (state !== "still") this.changed(state)
+    else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.running > 0) this.waits.arm()
     else if (this.execution.cancelled && !this.isUndoing) this.undoAll()
     else if (this.isUndoing && this.undoing === undefined) this.undoNext()
     else this.waitForAll()
+  }
+
+  /** The code waits: for a step that it did not request before, or for something of its own. */
+  private compared(beyond: string | undefined): void {
+    if (beyond === undefined) return
+    const changed = `it is at its end, but its code does "${beyond}" in a second run`
+    this.finish(Suspension.make({ woken: 0, waits: [], changed }))
   }
 
   /** Nothing runs: suspends the execution, unless a wait ends within `holdFor`. */

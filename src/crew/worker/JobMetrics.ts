@@ -14,6 +14,17 @@ interface Span {
   readonly over: number
 }
 
+/** The end of an attempt that is written. */
+export interface WrittenEnd {
+  readonly job: ClaimedJob
+  readonly end: End
+  readonly became: Became
+  /** Why the job is dead. */
+  readonly reason: DeadReason | undefined
+  /** How long the attempt ran, in milliseconds. Absent if it did not start. */
+  readonly took: number | undefined
+}
+
 /** Called when the end of a workflow execution is written. */
 type OnExecution = (job: ClaimedJob, end: ExecutionEnd, now: number) => void
 
@@ -40,6 +51,7 @@ class CountedEnd implements AttemptEnd {
     private readonly span: Span | undefined,
     private readonly tally: KindTally,
     private readonly onExecution: OnExecution,
+    private readonly onEnd: ((end: WrittenEnd) => void) | undefined,
     readonly unanswered?: ReadonlyArray<AttemptEnd>
   ) {
     this.id = job.id
@@ -62,11 +74,20 @@ class CountedEnd implements AttemptEnd {
     else if (span !== undefined) tally.retried(now)
     if (this.job.execution !== undefined && became !== "pending")
       this.onExecution(this.job, executionEnd(became, why), now)
+    if (this.onEnd !== undefined) {
+      const took = span === undefined ? undefined : span.over - span.began
+      this.onEnd({ job: this.job, end, became, reason: became === "dead" ? why : undefined, took })
+    }
   }
 }
 
 /** Counts the runs of one queue. Counters are looked up once per kind, because this runs for every job. */
-export const make = (tally: typeof Tally.Service, queue: string, tracer: Tracer.Tracer | undefined) => {
+export const make = (
+  tally: typeof Tally.Service,
+  queue: string,
+  tracer: Tracer.Tracer | undefined,
+  onEnd: ((end: WrittenEnd) => void) | undefined
+) => {
   const kinds = new Map<string, KindTally>()
 
   const onExecution: OnExecution = (job, end, now) => {
@@ -91,10 +112,11 @@ export const make = (tally: typeof Tally.Service, queue: string, tracer: Tracer.
       began: number,
       over: number,
       unanswered?: ReadonlyArray<AttemptEnd>
-    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), onExecution, unanswered),
+    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), onExecution, onEnd, unanswered),
 
     /** The result of a job that was claimed and never started. */
-    unstarted: (job: ClaimedJob, end: End): AttemptEnd => new CountedEnd(job, end, undefined, of(job.kind), onExecution)
+    unstarted: (job: ClaimedJob, end: End): AttemptEnd =>
+      new CountedEnd(job, end, undefined, of(job.kind), onExecution, onEnd)
   }
 }
 

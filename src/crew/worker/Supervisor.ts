@@ -107,7 +107,7 @@ export const start = <R>(
       queue: yield* Queue,
       transactions: yield* Transactions,
       finalizer: yield* Finalizer,
-      metrics: JobMetrics.make(yield* Tally, name, tracer),
+      metrics: JobMetrics.make(yield* Tally, name, tracer, config.onEnd),
       failures: new FailureLog(),
       tracer,
       clock,

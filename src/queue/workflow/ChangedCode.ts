@@ -12,17 +12,24 @@ export interface Difference {
 /** How long an execution waits before the code is tried again: other code may have been deployed. */
 const pause = Duration.toMillis("10 minutes")
 
+/** Says how the code differs from the journal. */
+export const textOf = ({ recorded, requested }: Difference): string => {
+  const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
+  return `step "${recorded}" is recorded, but ${instead}`
+}
+
 /** Suspends an execution whose code does not follow its journal. */
 export const suspension = (
-  { recorded, requested }: Difference,
+  difference: Difference,
   woken: number,
   now: number,
   advice: string
 ): Suspension.Suspension => {
-  const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
+  const changed = textOf(difference)
   return Suspension.make({
     woken,
-    waits: [{ kind: "changed", name: recorded, dueAt: now + pause }],
-    error: `The code has changed: step "${recorded}" is recorded, but ${instead}. Deploy code that follows the journal, ${advice}. Code that reads the clock or a random number outside a step also causes this: read it in a step.`
+    changed,
+    waits: [{ kind: "changed", name: difference.recorded, dueAt: now + pause }],
+    error: `The code has changed: ${changed}. Deploy code that follows the journal, ${advice}. Code that reads the clock or a random number outside a step also causes this: read it in a step.`
   })
 }

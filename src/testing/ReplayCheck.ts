@@ -1,0 +1,61 @@
+import { Effect } from "effect"
+import { ShiftError } from "../client/ShiftErrors.js"
+import { comparisonOf } from "../client/workflow/WorkflowDefinition.js"
+import * as Suspension from "../core/Suspension.js"
+import type { Handler } from "../handlers/Handler.js"
+import type { JobContext } from "../handlers/JobContext.js"
+
+// Code of a workflow that reads a clock or a random number between steps may follow its journal in one test and not in the
+// next. A test therefore fails as soon as an execution does not follow it, and each execution that ends is replayed once:
+// most executions of a test would otherwise run only once.
+
+/** The code of a workflow did something else when it ran again. */
+export class NonDeterministicError extends ShiftError {
+  override readonly name = "NonDeterministicError"
+  constructor(
+    readonly execution: string,
+    /** How it differs from the journal. */
+    readonly difference: string
+  ) {
+    const advice = "Read clocks, random numbers and changing variables in a step (step.run, or an Activity)."
+    const option = "If the test changes the code on purpose, pass allowChanged: true."
+    super(
+      "NON_DETERMINISTIC",
+      `Execution ${execution} does not follow its journal: ${difference}. Code between steps must do the same in every run. ${advice} ${option}`
+    )
+  }
+}
+
+/** Watches the executions of a test. */
+export class ReplayCheck {
+  private found: NonDeterministicError | undefined
+
+  /** Wraps a handler so that its executions are checked. */
+  readonly watch = <R>(handler: Handler<R>): Handler<R> => {
+    const compare = comparisonOf(handler)
+    const note = (job: JobContext, difference: string | undefined) => {
+      if (difference !== undefined) this.found ??= new NonDeterministicError(job.execution?.id ?? job.id, difference)
+    }
+    const checked =
+      (run: Handler<R>["run"]): Handler<R>["run"] =>
+      (payload, job) =>
+        Effect.tap(run(payload, job), (value) => {
+          if (Suspension.isSuspension(value)) return Effect.sync(() => note(job, value.changed))
+          if (compare === undefined) return Effect.void
+          const compared = compare(payload, job) as Effect.Effect<string | undefined, unknown, R>
+          return Effect.map(compared, (difference) => note(job, difference))
+        })
+    return {
+      ...handler,
+      run: checked(handler.run),
+      ...(handler.open === undefined ? {} : { open: Effect.map(handler.open, checked) })
+    }
+  }
+
+  /** Dies if an execution has not followed its journal since the last report. */
+  readonly report: Effect.Effect<void> = Effect.suspend(() => {
+    const { found } = this
+    this.found = undefined
+    return found === undefined ? Effect.void : Effect.die(found)
+  })
+}
