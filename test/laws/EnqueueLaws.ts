@@ -43,6 +43,29 @@ const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, fiel
   ["NUL in meta", { meta: { trace: "\u0000" } }, "meta"]
 ]
 
+/** JSON as other programs write it. */
+const texts = [
+  ' {\n\t"a" : [ 1.10 , -0 , 0.10000000000000001 ] }\r\n',
+  '{"a":1,"a":2,"__proto__":3}',
+  "12345678901234567890",
+  "1e2",
+  "1E-400",
+  '"1234567890123456.5"',
+  '"\\u0416\\u00e9 \\u2028 \\/ \\ud83d\\ude00 \\uD83D\\uDE00"',
+  '"\\\\u0000 \\\\ud800"',
+  '"é 😀 \u2028"',
+  "null",
+  `"${"x".repeat(400_000)}"`
+]
+
+const unstorableTexts = [
+  '"\\u0000"',
+  '{"\\uD800":1}',
+  '["\\uDC00\\uD800"]',
+  "1e400",
+  `${"[".repeat(1_001)}${"]".repeat(1_001)}`
+]
+
 export const enqueueLaws = (law: Law): void => {
   law("stores a job with the given fields, pending and due now", (line) =>
     Effect.gen(function* () {
@@ -100,6 +123,20 @@ export const enqueueLaws = (law: Law): void => {
       expect(stored.map(({ payload }) => payload)).toEqual(payloads)
       const claimed = yield* line.claim(payloads.length)
       expect(claimed.map(({ payload }) => payload)).toEqual(payloads)
+    })
+  )
+
+  law("stores the same value with the text of a payload as without it", (line) =>
+    Effect.gen(function* () {
+      for (const text of texts) {
+        const payload: unknown = JSON.parse(text)
+        const id = yield* line.put({ payload, payloadText: text })
+        expect((yield* line.search.get(id))?.payload, text).toEqual(JSON.parse(JSON.stringify(payload)))
+      }
+      for (const text of unstorableTexts) {
+        const refused = yield* Effect.flip(line.put({ payload: JSON.parse(text), payloadText: text }))
+        expect(refused, text).toMatchObject({ _tag: "InvalidJob", field: "payload" })
+      }
     })
   )
 

@@ -1,21 +1,22 @@
 import type { Update } from "@grammyjs/types"
-import { Predicate } from "effect"
 
 // Reads the few fields of an update that the gateway needs. Works for every update type, including types added by
 // Telegram later.
 
 export type { Update } from "@grammyjs/types"
 
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
 /** Whether a value is an update: an object with an integer `update_id`. */
-export const isUpdate = (value: unknown): value is Update =>
-  Predicate.isRecord(value) && !Array.isArray(value) && Number.isSafeInteger(value.update_id)
+export const isUpdate = (value: unknown): value is Update => isObject(value) && Number.isSafeInteger(value.update_id)
 
-const idOf = (value: unknown): number | undefined =>
-  Predicate.hasProperty(value, "id") && Number.isSafeInteger(value.id) ? Number(value.id) : undefined
+const within = (value: unknown, key: string): unknown => (isObject(value) ? value[key] : undefined)
 
-const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
-
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
+const idOf = (value: unknown): number | undefined => {
+  const id = within(value, "id")
+  return Number.isSafeInteger(id) ? Number(id) : undefined
+}
 
 /** The update's content: its one object field besides the id. Loops, because every webhook is read here. */
 const contentOf = (update: Update): unknown => {

@@ -45,6 +45,9 @@ interface Reading {
 
 const none = Buffer.alloc(0)
 
+/** For the error of a broken connection: without a listener it could end the process. */
+const closeFollows = () => {}
+
 const bytesOf = (body: Buffer | GrowingBuffer) => (body instanceof GrowingBuffer ? body.bytes : body.length)
 
 /** Groups readings by `nameOf` and returns the group that uses the most memory. */
@@ -98,11 +101,11 @@ export class BodyReader {
     }
     this.readings.add(reading)
     this.held += leastWeight
-    // A request whose connection breaks emits `error` only to listeners, and `close` always.
     request
       .on("data", take)
       .on("end", end)
       .on("close", () => finish("Gone"))
+      .on("error", closeFollows)
     this.makeRoom()
   }
 
