@@ -54,3 +54,6 @@ export const Api = HttpApi.make("nightshift")
       transform: OpenApiTidy.apply
     })
   )
+
+/** The contract in the OpenAPI format. Takes several tenths of a second. */
+export const specification = (): OpenApi.OpenAPISpec => OpenApi.fromApi(Api)

@@ -1,10 +1,7 @@
-import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as OpenApi from "@effect/platform/OpenApi"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Context, Duration, Effect, Layer } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, Layer } from "effect"
 import type { Audit } from "../access/Audit.js"
 import type { Idempotency } from "../access/Idempotency.js"
 import type { SavedViews } from "../access/SavedViews.js"
@@ -31,38 +28,14 @@ import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Storage } from "../uploads/Storage.js"
-import { Api } from "./Api.js"
 import { AccessConfig } from "./access/AccessConfig.js"
 import { Attempts } from "./access/Attempts.js"
-import * as AuditRoutes from "./access/AuditRoutes.js"
 import * as Auth from "./access/Auth.js"
 import { Caller } from "./access/Caller.js"
-import * as SessionRoutes from "./access/SessionRoutes.js"
 import * as Throttle from "./access/Throttle.js"
-import * as TokensRoutes from "./access/TokensRoutes.js"
-import * as KindsRoutes from "./admin/KindsRoutes.js"
-import * as LimitsRoutes from "./admin/LimitsRoutes.js"
-import * as MetricsRoutes from "./admin/MetricsRoutes.js"
-import * as PodsRoutes from "./admin/PodsRoutes.js"
-import * as QueuesRoutes from "./admin/QueuesRoutes.js"
-import * as SchedulesRoutes from "./admin/SchedulesRoutes.js"
-import { ThroughputCache } from "./admin/ThroughputCache.js"
-import * as BotsRoutes from "./bots/BotsRoutes.js"
-import { ClusterOverview } from "./ClusterOverview.js"
-import * as BatchesRoutes from "./jobs/BatchesRoutes.js"
-import * as BulkRoutes from "./jobs/BulkRoutes.js"
-import { CountsCache } from "./jobs/CountsCache.js"
-import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
-import * as JobsRoutes from "./jobs/JobsRoutes.js"
-import { ListCache } from "./jobs/ListCache.js"
-import * as ViewsRoutes from "./jobs/ViewsRoutes.js"
-import * as EventsRoutes from "./live/EventsRoutes.js"
-import { Live } from "./live/Live.js"
 import * as Problem from "./Problem.js"
 import { DatabaseOff, ResponseTimeout } from "./RequestErrors.js"
 import { ServerConfig } from "./ServerConfig.js"
-import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
-import * as WorkflowsRoutes from "./workflows/WorkflowsRoutes.js"
 
 /** Everything under `/api`. Authenticates the caller before it parses the request. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
@@ -98,42 +71,6 @@ type Needs = Configs | QueuePorts | OtherPorts | Gateway | Memory | Lifecycle
 /** Timeout of every API request. */
 const longestRequest = Duration.seconds(60)
 
-const contract = HttpApiBuilder.api(Api).pipe(
-  Layer.provide([
-    JobsRoutes.layer,
-    BulkRoutes.layer,
-    BatchesRoutes.layer,
-    WorkflowsRoutes.layer,
-    GroupsRoutes.layer,
-    ViewsRoutes.layer,
-    QueuesRoutes.layer,
-    KindsRoutes.layer,
-    SchedulesRoutes.layer,
-    LimitsRoutes.layer,
-    PodsRoutes.layer,
-    MetricsRoutes.layer,
-    BotsRoutes.layer,
-    UploadsRoutes.layer,
-    TokensRoutes.layer,
-    EventsRoutes.layer,
-    AuditRoutes.layer,
-    SessionRoutes.layer
-  ]),
-  Layer.provide(Layer.merge(Live.layer, ListCache.layer)),
-  Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, ClusterOverview.layer))
-)
-
-// Generated on the first request, because it takes about a tenth of the startup time.
-const openApi = HttpApiBuilder.Router.use((router) =>
-  router.get(
-    Auth.contractPath,
-    Effect.sync(() => HttpServerResponse.unsafeJson(OpenApi.fromApi(Api)))
-  )
-)
-
-// Runs inside the contract's app, which would otherwise format schema errors in its own way.
-const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))
-
 /** Checks the Host header, authenticates, throttles and authorizes each request. */
 const guard = Effect.gen(function* () {
   const config = yield* ServerConfig
@@ -152,10 +89,31 @@ const guard = Effect.gen(function* () {
     })
 })
 
-const withDatabase = Layer.effect(
+/** Time after which the routes are loaded without a request. */
+const longestUnloaded = Duration.seconds(5)
+
+/**
+ * Loads the routes on the first request, or shortly after the start. A separate fiber loads them, so that a cancelled
+ * request does not cancel it.
+ */
+const lateRoutes = Effect.gen(function* () {
+  const scope = yield* Effect.scope
+  const requested = yield* Deferred.make<void>()
+  const loading = yield* Deferred.await(requested).pipe(
+    Effect.timeoutOption(longestUnloaded),
+    Effect.zipRight(Effect.promise(() => import("./ApiRoutes.js"))),
+    Effect.flatMap(({ ContractApp, layer }) =>
+      Effect.map(Layer.buildWithScope(layer, scope), (built) => Context.get(built, ContractApp))
+    ),
+    Effect.forkScoped
+  )
+  return Effect.flatten(Effect.zipRight(Deferred.succeed(requested, undefined), Fiber.join(loading)))
+})
+
+const withDatabase = Layer.scoped(
   ApiApp,
   Effect.gen(function* () {
-    const app = yield* HttpApiBuilder.httpApp
+    const app = yield* lateRoutes
     const guarded = yield* guard
     const platform = yield* Effect.context<Layer.Layer.Success<typeof NodeHttpServer.layerContext>>()
     return guarded(Effect.provide(app, platform)).pipe(
@@ -166,10 +124,4 @@ const withDatabase = Layer.effect(
       Effect.catchAll(Problem.answer)
     )
   })
-).pipe(
-  Layer.provide(openApi),
-  Layer.provide(problems),
-  Layer.provide(contract),
-  Layer.provide(Attempts.layer),
-  Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer, NodeHttpServer.layerContext])
-)
+).pipe(Layer.provide(Layer.merge(Attempts.layer, NodeHttpServer.layerContext)))

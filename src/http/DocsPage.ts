@@ -1,9 +1,7 @@
 import { createHash } from "node:crypto"
 import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, Predicate } from "effect"
-import { Api } from "./Api.js"
 
 // Renders the contract as one page without scripts, external resources or external links.
 
@@ -123,9 +121,9 @@ const policy = `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'n
 
 let made: string | undefined
 
-/** Generated from the contract on the first request. */
-const page = Effect.sync(() => {
-  made ??= render(OpenApi.fromApi(Api))
+/** Generated from the contract on the first request. A process loads the contract only when it is ready. */
+const page = Effect.promise(async () => {
+  made ??= render((await import("./Api.js")).specification())
   return HttpServerResponse.text(made, {
     contentType: "text/html; charset=utf-8",
     headers: { "content-security-policy": policy }

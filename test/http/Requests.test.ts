@@ -119,6 +119,18 @@ const failing = (error: DatabaseError) =>
     Effect.map(Queue, (queue) => ({ ...queue, enqueue: () => Effect.fail(error) }))
   ).pipe(Layer.provideMerge(memory))
 
+describe("the first request", () => {
+  it.scopedLive("does not stop the routes from loading when its client disconnects", () =>
+    Effect.gen(function* () {
+      const { admin, port } = yield* TestServer
+      const { send, vanish } = yield* RawClient.make(port)
+      yield* send(`GET /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${adminToken}\r\n\r\n`)
+      yield* vanish
+      expect(yield* admin("GET", "/api/v1/jobs")).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
 describe("a database error", () => {
   const detail = 'relation "secret" does not exist at 10.1.2.3'
   it.scopedLive.each([

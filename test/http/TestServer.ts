@@ -17,6 +17,8 @@ import { Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
+// The first request loads this module. Loaded here, it does not count towards the time of a test.
+import "../../src/http/ApiRoutes.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { Readiness } from "../../src/http/Readiness.js"

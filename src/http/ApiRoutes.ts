@@ -1,0 +1,80 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import { Context, Effect, Layer } from "effect"
+import { Api, specification } from "./Api.js"
+import * as AuditRoutes from "./access/AuditRoutes.js"
+import * as Auth from "./access/Auth.js"
+import * as SessionRoutes from "./access/SessionRoutes.js"
+import * as TokensRoutes from "./access/TokensRoutes.js"
+import * as KindsRoutes from "./admin/KindsRoutes.js"
+import * as LimitsRoutes from "./admin/LimitsRoutes.js"
+import * as MetricsRoutes from "./admin/MetricsRoutes.js"
+import * as PodsRoutes from "./admin/PodsRoutes.js"
+import * as QueuesRoutes from "./admin/QueuesRoutes.js"
+import * as SchedulesRoutes from "./admin/SchedulesRoutes.js"
+import { ThroughputCache } from "./admin/ThroughputCache.js"
+import * as BotsRoutes from "./bots/BotsRoutes.js"
+import { ClusterOverview } from "./ClusterOverview.js"
+import * as BatchesRoutes from "./jobs/BatchesRoutes.js"
+import * as BulkRoutes from "./jobs/BulkRoutes.js"
+import { CountsCache } from "./jobs/CountsCache.js"
+import * as GroupsRoutes from "./jobs/GroupsRoutes.js"
+import * as JobsRoutes from "./jobs/JobsRoutes.js"
+import { ListCache } from "./jobs/ListCache.js"
+import * as ViewsRoutes from "./jobs/ViewsRoutes.js"
+import * as EventsRoutes from "./live/EventsRoutes.js"
+import { Live } from "./live/Live.js"
+import * as Problem from "./Problem.js"
+import * as UploadsRoutes from "./uploads/UploadsRoutes.js"
+import * as WorkflowsRoutes from "./workflows/WorkflowsRoutes.js"
+
+// Imported when the process is ready: the schemas and routes would take a fifth of the startup time.
+
+const contract = HttpApiBuilder.api(Api).pipe(
+  Layer.provide([
+    JobsRoutes.layer,
+    BulkRoutes.layer,
+    BatchesRoutes.layer,
+    WorkflowsRoutes.layer,
+    GroupsRoutes.layer,
+    ViewsRoutes.layer,
+    QueuesRoutes.layer,
+    KindsRoutes.layer,
+    SchedulesRoutes.layer,
+    LimitsRoutes.layer,
+    PodsRoutes.layer,
+    MetricsRoutes.layer,
+    BotsRoutes.layer,
+    UploadsRoutes.layer,
+    TokensRoutes.layer,
+    EventsRoutes.layer,
+    AuditRoutes.layer,
+    SessionRoutes.layer
+  ]),
+  Layer.provide(Layer.merge(Live.layer, ListCache.layer)),
+  Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, ClusterOverview.layer))
+)
+
+// Generated on the first request, because it takes about a tenth of the startup time.
+const openApi = HttpApiBuilder.Router.use((router) =>
+  router.get(
+    Auth.contractPath,
+    Effect.sync(() => HttpServerResponse.unsafeJson(specification()))
+  )
+)
+
+// Runs inside the contract's app, which would otherwise format schema errors in its own way.
+const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))
+
+/** The API without authentication. */
+export class ContractApp extends Context.Tag("nightshift/http/ContractApp")<
+  ContractApp,
+  Effect.Effect.Success<typeof HttpApiBuilder.httpApp>
+>() {}
+
+export const layer = Layer.effect(ContractApp, HttpApiBuilder.httpApp).pipe(
+  Layer.provide(openApi),
+  Layer.provide(problems),
+  Layer.provide(contract),
+  Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer])
+)
