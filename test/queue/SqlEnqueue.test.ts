@@ -235,7 +235,9 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
         )
       const [first] = yield* add("cap-1")
       yield* add("cap-2")
-      expect((yield* Effect.flip(add("cap-3"))).detail).toBe('Queue "capped" is full: it has reached its depth cap of 2 waiting jobs.')
+      expect((yield* Effect.flip(add("cap-3"))).detail).toBe(
+        'Queue "capped" is full: it has reached its depth cap of 2 waiting jobs.'
+      )
       expect(yield* add("cap-1")).toEqual([first])
       yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(first?.id ?? ("" as JobId)))
       expect(yield* add("cap-3")).toHaveLength(1)
