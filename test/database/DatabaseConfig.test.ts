@@ -22,7 +22,7 @@ describe("DATABASE_SCHEMA", () => {
     (name) =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(read(name))
-        expect(problems(error).join()).toMatch(/DATABASE_SCHEMA.*at most 56.*no reserved word/)
+        expect(problems(error).join()).toMatch(/DATABASE_SCHEMA.*at most 56.*not a reserved SQL word/)
       })
   )
 })
