@@ -102,7 +102,8 @@ export class Run {
 
   /** Reads the journal. */
   readonly load = Effect.gen(this, function* () {
-    const journal = yield* this.attempt(this.workflows.load(this.execution.run))
+    const claimed = this.isLoaded ? undefined : this.execution.journal
+    const journal = claimed ?? (yield* this.attempt(this.workflows.load(this.execution.run)))
     if (journal === undefined) return
     this.woken = journal.woken
     this.waits = journal.waits
