@@ -109,7 +109,7 @@ describe("an activity with a timeout around it", () => {
     let runs = 0
     const code = Effect.suspend(() => {
       runs += 1
-      return runs === 1 ? Effect.timeoutOption(slow(log), "1 second") : slow(log)
+      return runs === 1 ? Effect.asVoid(Effect.timeoutOption(slow(log), "1 second")) : Effect.asVoid(slow(log))
     }).pipe(Effect.zipRight(nap("one")))
     return Effect.gen(function* () {
       const { lastError, status } = yield* ended(code)
