@@ -6,6 +6,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.js"
+import type { Journal } from "./workflow/Execution.js"
 
 export type Enqueued = Data.TaggedEnum<{
   Enqueued: { readonly id: JobId }
@@ -77,6 +78,8 @@ export interface ClaimedExecution {
   readonly version: number
   /** The job and its lease, which fence every write of the run. */
   readonly run: HeldJob
+  /** The journal as of the claim, if the claim has read it. */
+  readonly journal?: Journal
 }
 
 export interface ClaimedJob {

@@ -102,7 +102,8 @@ export class Run {
 
   /** Reads the journal. */
   readonly load = Effect.gen(this, function* () {
-    const journal = yield* this.attempt(this.workflows.load(this.execution.run))
+    const claimed = this.isLoaded ? undefined : this.execution.journal
+    const journal = claimed ?? (yield* this.attempt(this.workflows.load(this.execution.run)))
     if (journal === undefined) return
     this.woken = journal.woken
     this.waits = journal.waits
@@ -163,8 +164,8 @@ export class Run {
   /** How long the code waited for this attempt of an activity before it interrupted it, in milliseconds. */
   abandonedAfter(name: string, attempt: number): number | undefined {
     const step = this.undoing === undefined ? this.step(name, attempt) : undefined
-    if (step === undefined || !("endedAt" in step) || !ExitJson.isAbandoned(step.exit)) return undefined
-    return typeof step.endedAt === "number" ? step.endedAt - step.startedAt : undefined
+    if (step === undefined || !isStored(step) || !ExitJson.isAbandoned(step.exit)) return undefined
+    return step.endedAt - step.startedAt
   }
 
   /**
@@ -333,6 +334,9 @@ export class Run {
 /** When a wait began: now, or before the execution was suspended on it. */
 export const begunAt = (wait: Journal["waits"][number] | undefined): Effect.Effect<number> =>
   wait?.waiting === true ? Effect.succeed(wait.createdAt) : Clock.currentTimeMillis
+
+/** Whether the step was recorded by an earlier run. */
+const isStored = (step: Step | NewStep): step is Step => "endedAt" in step
 
 const keyOf = (name: string, attempt: number) => `${attempt} ${name}`
 

@@ -67,7 +67,8 @@ export class RunJournal {
   }
 
   private async read() {
-    const journal = await this.withRetries(this.services.workflows.load(this.execution.run))
+    const claimed = this.isRead ? undefined : this.execution.journal
+    const journal = claimed ?? (await this.withRetries(this.services.workflows.load(this.execution.run)))
     this.woken = journal.woken
     this.deferreds = journal.waits
     this.isRead = true

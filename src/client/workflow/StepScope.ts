@@ -1,12 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks"
 import { Predicate } from "effect"
-import type { WorkflowRun } from "./WorkflowRun.js"
 
 // Which code runs inside a step, also after it has awaited something. Before Node 24, following code over its awaits
 // makes every promise of the process slower, so this is done only for code that returns a promise.
 
 interface Scope {
-  readonly run: WorkflowRun
+  /** The run of the execution, compared by identity. */
+  readonly run: object
   /** Undefined in the code of an undo, which may call steps. */
   readonly step: string | undefined
 }
@@ -43,7 +43,7 @@ const follow = <A>(scope: Scope, code: () => A): A => {
 }
 
 /** Runs the code of a step. */
-export const inside = <A>(run: WorkflowRun, step: string | undefined, code: () => A): A => {
+export const inside = <A>(run: object, step: string | undefined, code: () => A): A => {
   const scope = { run, step }
   if (step === undefined || !direct.has(step)) return follow(scope, code)
   const outer = current
@@ -58,7 +58,7 @@ export const inside = <A>(run: WorkflowRun, step: string | undefined, code: () =
 }
 
 /** The step of this run whose code makes the call. */
-export const stepOf = (run: WorkflowRun): string | undefined => {
+export const stepOf = (run: object): string | undefined => {
   const scope = current ?? scopes.getStore()
   return scope?.run === run ? scope.step : undefined
 }

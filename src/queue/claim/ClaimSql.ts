@@ -1,5 +1,6 @@
 import { instant } from "../../database/SqlInstant.js"
 import { hot, opaque } from "../../database/Statements.js"
+import { withClaim } from "../workflow/JournalSql.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
 // from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one
@@ -197,7 +198,8 @@ const paid = (schema: string) => `, paid as (
   )`
 
 // The rows are locked, so the ctid identifies them without an index lookup. A row changed between this statement's
-// snapshot and the lock has a ctid that the snapshot does not see: it is not updated, and the next claim finds it.
+// snapshot and the lock has a ctid that the snapshot does not see: it is not updated, and the next claim finds it. So the
+// journal of an execution, read in this snapshot, belongs to the value of `woken` that is returned.
 const take = (schema: string, { keyed, rated }: Form) => `, leased as (
     insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
     select $4, $5, ${instant("$2")}, ids from taken
@@ -209,7 +211,8 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   where j.ctid = place.spot
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")},
-    case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null) end${keyed ? ", place.number::int" : ""}`
+    case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null,
+    ${withClaim(schema)}) end${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */
 const insertClaimed = (schema: string) => `

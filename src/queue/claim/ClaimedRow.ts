@@ -1,5 +1,6 @@
 import type { JobId, Lease } from "../../core/Ids.js"
-import type { ClaimedJob } from "../Queue.js"
+import type { ClaimedExecution, ClaimedJob } from "../Queue.js"
+import * as ExecutionRows from "../workflow/ExecutionRows.js"
 
 /** Columns that a claim returns, in order. Arrays instead of objects, because thousands of rows per second are read. */
 export type ClaimedRow = readonly [
@@ -16,16 +17,27 @@ export type ClaimedRow = readonly [
   createdAt: number,
   runAt: number,
   /** Null for plain jobs. */
-  linked: readonly [woken: number, execution: string, cancelled: boolean] | null,
+  linked: readonly [woken: number, execution: string, cancelled: boolean, journal: JournalJson | null] | null,
   /** Round-robin position, only for claims by key. */
   place?: number
 ]
 
-const executionOf = (row: ClaimedRow, lease: Lease) => {
+type JournalJson = readonly [
+  steps: ReadonlyArray<ExecutionRows.StepRow>,
+  waits: ReadonlyArray<ExecutionRows.DeferredRow>
+]
+
+const executionOf = (row: ClaimedRow, lease: Lease): ClaimedExecution | undefined => {
   const linked = row[12]
   if (linked === null || linked[0] < 0) return undefined
-  const [woken, id, cancelled] = linked
-  return { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run: { id: row[0], lease } }
+  const [woken, id, cancelled, journal] = linked
+  const execution = { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run: { id: row[0], lease } }
+  if (journal === null) return execution
+  const [steps, waits] = journal
+  return {
+    ...execution,
+    journal: { woken, cancelled, steps: steps.map(ExecutionRows.toStep), waits: waits.map(ExecutionRows.toDeferred) }
+  }
 }
 
 export const toClaimed =

@@ -1,5 +1,6 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
+import { steps, waits } from "./JournalSql.js"
 import * as RetrySql from "./RetrySql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
@@ -51,28 +52,6 @@ const below = (schema: string) => `recursive tree(id) as (
     select c.child from tree join ${schema}.job p on p.id = tree.id and p.woken >= 0
     join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
   )`
-
-const stepColumns = `s.name, s.kind, s.attempt, s.sequence, s.outcome, s.exit, ${millis("s.started_at")} as started_at,
-  ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at, ${millis("s.reopened_at")} as reopened_at`
-
-const waitColumns = `d.kind, d.name, d.waiting, d.remaining, d.exit, ${millis("d.created_at")} as created_at,
-  ${millis("d.due_at")} as due_at, ${millis("d.completed_at")} as completed_at`
-
-/** All rows of a subquery as one JSON array. */
-const listed = (query: string, order: string) =>
-  `(select coalesce(jsonb_agg(to_jsonb(r) order by ${order}), '[]') from (${query}) r)`
-
-const steps = (schema: string, job: string) =>
-  listed(
-    `select ${stepColumns} from ${schema}.workflow_step s where s.job_id = ${job}`,
-    "r.sequence, r.name, r.attempt"
-  )
-
-const waits = (schema: string, execution: string, more = "") =>
-  listed(
-    `select ${waitColumns} from ${schema}.workflow_deferred d where d.execution = ${execution}${more}`,
-    "r.created_at, r.kind, r.name"
-  )
 
 /** The open waits of a suspended execution. */
 const open = " and d.waiting and d.completed_at is null and j.status = 'pending'"
