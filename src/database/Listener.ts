@@ -40,6 +40,12 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
     /** Subscribes to a channel until the Scope closes. A slow subscriber loses the oldest messages first. */
     readonly hear: (channel: string) => Effect.Effect<Queue.Dequeue<Heard>, never, Scope.Scope>
 
+    /**
+     * Calls a function with each message of a channel until the Scope closes, without the delay of a queue and a fiber.
+     * The driver waits for it, so it must be fast and must not throw.
+     */
+    readonly onMessage: (channel: string, receive: (message: Heard) => void) => Effect.Effect<void, never, Scope.Scope>
+
     /** Whether notifications currently arrive. */
     readonly connected: Effect.Effect<boolean>
   }
@@ -52,7 +58,11 @@ const delivery = Duration.seconds(2)
 /** Interval between delivery tests; the pooler may be replaced by one that forwards notifications. */
 const askDeafAgainAfter = Duration.minutes(5)
 
-type Hearers = Map<string, Set<Queue.Queue<Heard>>>
+/** One wrapper per subscription: a function that subscribes twice is called twice. */
+interface Hearer {
+  readonly receive: (message: Heard) => void
+}
+type Hearers = Map<string, Set<Hearer>>
 
 /**
  * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
@@ -163,8 +173,7 @@ const listenOnce = (
       client.on("error", (error) => Deferred.unsafeDone(broken, Effect.fail(error)))
       client.on("end", () => Deferred.unsafeDone(broken, Effect.fail("connection ended")))
       client.on("notification", ({ channel, payload }) => {
-        for (const queue of hearers.get(channel) ?? [])
-          Queue.unsafeOffer(queue, Heard.Notified({ payload: payload ?? "" }))
+        for (const { receive } of hearers.get(channel) ?? []) receive(Heard.Notified({ payload: payload ?? "" }))
       })
       if (!(yield* hears(client, url, config))) {
         yield* Effect.logWarning(deaf)
@@ -188,7 +197,7 @@ const make = Effect.gen(function* () {
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 
   const tellResumed = Effect.sync(() => {
-    for (const queues of hearers.values()) for (const queue of queues) Queue.unsafeOffer(queue, Heard.Resumed())
+    for (const those of hearers.values()) for (const { receive } of those) receive(Heard.Resumed())
   })
   yield* listenOnce(url, config, hearers, current, tellResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
@@ -204,30 +213,39 @@ const make = Effect.gen(function* () {
     Effect.forkScoped
   )
 
-  const addHearer = (channel: string) =>
+  const addHearer = (channel: string, hearer: Hearer) =>
     Effect.gen(function* () {
-      const queue = yield* Queue.sliding<Heard>(hearerCapacity)
-      hearers.set(channel, (hearers.get(channel) ?? new Set()).add(queue))
+      hearers.set(channel, (hearers.get(channel) ?? new Set()).add(hearer))
       const client = yield* Ref.get(current)
       // If there is no connection or it is breaking, the next one listens on all channels and sends Resumed.
       if (client !== undefined) {
-        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), Queue.offer(queue, Heard.Resumed())))
+        const resumed = Effect.sync(() => hearer.receive(Heard.Resumed()))
+        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), resumed))
       }
-      return queue
     })
 
-  const removeHearer = (channel: string, queue: Queue.Queue<Heard>) =>
-    Effect.gen(function* () {
-      yield* Queue.shutdown(queue)
+  const removeHearer = (channel: string, hearer: Hearer) =>
+    Effect.sync(() => {
       const others = hearers.get(channel)
-      others?.delete(queue)
+      others?.delete(hearer)
       // No UNLISTEN: a connection hears a handful of channels for as long as it lives, and a server that does not answer would
       // keep a process that ends.
       if (others?.size === 0) hearers.delete(channel)
     })
 
+  const onMessage = (channel: string, receive: (message: Heard) => void) => {
+    const hearer = { receive }
+    return Effect.acquireRelease(addHearer(channel, hearer), () => removeHearer(channel, hearer))
+  }
+
   return Listener.of({
-    hear: (channel) => Effect.acquireRelease(addHearer(channel), (queue) => removeHearer(channel, queue)),
+    onMessage,
+    hear: (channel) =>
+      Effect.gen(function* () {
+        const queue = yield* Effect.acquireRelease(Queue.sliding<Heard>(hearerCapacity), Queue.shutdown)
+        yield* onMessage(channel, (message) => void Queue.unsafeOffer(queue, message))
+        return queue
+      }),
     connected: Effect.map(Ref.get(current), (client) => client !== undefined)
   })
 })
@@ -237,5 +255,6 @@ export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> =
 /** For databases and poolers without LISTEN: no notification ever arrives, and the process relies on polling. */
 export const layerDeaf: Layer.Layer<Listener> = Layer.succeed(Listener, {
   hear: () => Effect.acquireRelease(Queue.sliding<Heard>(1), Queue.shutdown),
+  onMessage: () => Effect.void,
   connected: Effect.succeed(false)
 })
