@@ -40,6 +40,15 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
     /** Subscribes to a channel until the Scope closes. A slow subscriber loses the oldest messages first. */
     readonly subscribe: (channel: string) => Effect.Effect<Queue.Dequeue<ListenerEvent>, never, Scope.Scope>
 
+    /**
+     * Calls a function with each message of a channel until the Scope closes, without the delay of a queue and a fiber.
+     * The driver waits for it, so it must be fast and must not throw.
+     */
+    readonly onMessage: (
+      channel: string,
+      receive: (event: ListenerEvent) => void
+    ) => Effect.Effect<void, never, Scope.Scope>
+
     /** Whether notifications currently arrive. */
     readonly connected: Effect.Effect<boolean>
   }
@@ -52,7 +61,11 @@ const delivery = Duration.seconds(2)
 /** Interval between delivery tests; the pooler may be replaced by one that forwards notifications. */
 const retestDelay = Duration.minutes(5)
 
-type Subscribers = Map<string, Set<Queue.Queue<ListenerEvent>>>
+/** One wrapper per subscription: a function that subscribes twice is called twice. */
+interface Subscriber {
+  readonly receive: (event: ListenerEvent) => void
+}
+type Subscribers = Map<string, Set<Subscriber>>
 
 /**
  * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
@@ -163,8 +176,8 @@ const listenOnce = (
       client.on("error", (error) => Deferred.unsafeDone(broken, Effect.fail(error)))
       client.on("end", () => Deferred.unsafeDone(broken, Effect.fail("connection ended")))
       client.on("notification", ({ channel, payload }) => {
-        for (const queue of subscribers.get(channel) ?? [])
-          Queue.unsafeOffer(queue, ListenerEvent.Notified({ payload: payload ?? "" }))
+        for (const { receive } of subscribers.get(channel) ?? [])
+          receive(ListenerEvent.Notified({ payload: payload ?? "" }))
       })
       if (!(yield* receives(client, url, config))) {
         yield* Effect.logWarning(notForwarded)
@@ -188,8 +201,7 @@ const make = Effect.gen(function* () {
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 
   const publishResumed = Effect.sync(() => {
-    for (const queues of subscribers.values())
-      for (const queue of queues) Queue.unsafeOffer(queue, ListenerEvent.Resumed())
+    for (const those of subscribers.values()) for (const { receive } of those) receive(ListenerEvent.Resumed())
   })
   yield* listenOnce(url, config, subscribers, current, publishResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
@@ -205,30 +217,39 @@ const make = Effect.gen(function* () {
     Effect.forkScoped
   )
 
-  const addSubscriber = (channel: string) =>
+  const addSubscriber = (channel: string, subscriber: Subscriber) =>
     Effect.gen(function* () {
-      const queue = yield* Queue.sliding<ListenerEvent>(subscriberCapacity)
-      subscribers.set(channel, (subscribers.get(channel) ?? new Set()).add(queue))
+      subscribers.set(channel, (subscribers.get(channel) ?? new Set()).add(subscriber))
       const client = yield* Ref.get(current)
       // If there is no connection or it is breaking, the next one listens on all channels and sends Resumed.
       if (client !== undefined) {
-        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), Queue.offer(queue, ListenerEvent.Resumed())))
+        const resumed = Effect.sync(() => subscriber.receive(ListenerEvent.Resumed()))
+        yield* Effect.ignore(Effect.zipRight(listenTo(client, channel), resumed))
       }
-      return queue
     })
 
-  const removeSubscriber = (channel: string, queue: Queue.Queue<ListenerEvent>) =>
-    Effect.gen(function* () {
-      yield* Queue.shutdown(queue)
+  const removeSubscriber = (channel: string, subscriber: Subscriber) =>
+    Effect.sync(() => {
       const others = subscribers.get(channel)
-      others?.delete(queue)
+      others?.delete(subscriber)
       // No UNLISTEN: a connection has only a handful of channels, and a server that does not answer would delay the
       // shutdown of the process.
       if (others?.size === 0) subscribers.delete(channel)
     })
 
+  const onMessage = (channel: string, receive: (event: ListenerEvent) => void) => {
+    const subscriber = { receive }
+    return Effect.acquireRelease(addSubscriber(channel, subscriber), () => removeSubscriber(channel, subscriber))
+  }
+
   return Listener.of({
-    subscribe: (channel) => Effect.acquireRelease(addSubscriber(channel), (queue) => removeSubscriber(channel, queue)),
+    onMessage,
+    subscribe: (channel) =>
+      Effect.gen(function* () {
+        const queue = yield* Effect.acquireRelease(Queue.sliding<ListenerEvent>(subscriberCapacity), Queue.shutdown)
+        yield* onMessage(channel, (event) => void Queue.unsafeOffer(queue, event))
+        return queue
+      }),
     connected: Effect.map(Ref.get(current), (client) => client !== undefined)
   })
 })
@@ -238,5 +259,6 @@ export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> =
 /** For databases and poolers without LISTEN: no notification ever arrives, and the process relies on polling. */
 export const layerPolling: Layer.Layer<Listener> = Layer.succeed(Listener, {
   subscribe: () => Effect.acquireRelease(Queue.sliding<ListenerEvent>(1), Queue.shutdown),
+  onMessage: () => Effect.void,
   connected: Effect.succeed(false)
 })

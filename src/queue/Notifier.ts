@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Queue as Mailbox } from "effect"
+import { Clock, Context, Effect, Layer, Queue as Mailbox, Runtime } from "effect"
 import { repeatLoop, single } from "../core/Loop.js"
 import { onEvent } from "../core/LoopSchedule.js"
 import * as TokenBucket from "../core/TokenBucket.js"
@@ -79,20 +79,18 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
 
       // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
       // does not listen: it would be woken by each of its own jobs.
-      const receive = Effect.fnUntraced(function* (messages: Mailbox.Dequeue<ListenerEvent>) {
-        const message = yield* Mailbox.take(messages)
+      const run = Runtime.runFork(yield* Effect.runtime<never>())
+      const receive = (message: ListenerEvent) => {
         const queue = message._tag === "Notified" ? message.payload : undefined
-        for (const listener of listeners) listener(queue)
-        yield* queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)
-      })
+        const hint = Effect.sync(() => {
+          for (const listener of listeners) listener(queue)
+        })
+        // Runs at once, in the driver's callback; errors do not reach the driver.
+        run(Effect.zipRight(hint, queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)))
+      }
       yield* wakeups.awaited.pipe(
-        Effect.zipRight(listener.subscribe(channel(schema))),
-        Effect.flatMap((messages) =>
-          repeatLoop(
-            single({ name: "wakeups", schedule: onEvent(Effect.void), runAtStart: true, run: receive(messages) })
-          )
-        ),
-        // The loop must end before its mailbox closes: a waiting pass would fail.
+        Effect.zipRight(listener.onMessage(channel(schema), receive)),
+        Effect.zipRight(Effect.never),
         Effect.scoped,
         Effect.forkScoped
       )

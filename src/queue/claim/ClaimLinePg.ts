@@ -29,15 +29,15 @@ export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> =>
 ]
 
 export const scanFromFront = (
-  { sql }: typeof Database.Service,
+  { direct }: typeof Database.Service,
   statements: ClaimSql,
   queue: string,
   cursor: ClaimCursor,
   now: number
 ): Effect.Effect<void, DatabaseError> =>
-  Effect.map(mapErrors(sql.unsafe<{ priority: number }>(statements.priorities, [queue])), (rows) =>
+  Effect.map(direct.rows(statements.priorities, [queue]), (rows) =>
     cursor.rescan(
-      rows.map(({ priority }) => priority),
+      rows.map(([priority]) => Number(priority)),
       now
     )
   )

@@ -279,7 +279,7 @@ export const make = (schema: string) => ({
   select key from step where key is not null`),
 
   /** Priorities that have waiting jobs. Each step skips all jobs of one priority. */
-  priorities: `
+  priorities: hot(`
   with recursive step(priority) as (
     (select priority from ${schema}.job
     where queue = $1 and finished_at is null and lease is null order by priority limit 1)
@@ -288,7 +288,7 @@ export const make = (schema: string) => ({
       and j.priority > step.priority order by j.priority limit 1)
     from step where step.priority is not null
   )
-  select priority from step where priority is not null`,
+  select priority from step where priority is not null`),
 
   prioritiesBetween: `
   select found.priority
