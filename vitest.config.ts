@@ -21,7 +21,7 @@ const sized = [
   "database/embedded/{EmbeddedPostgres,PostgresBinaries}",
   "http/Multipart",
   "queue/QueueLimits",
-  "schedule/{Expression,Words}",
+  "schedule/{RandomExpressions,Words}",
   "uploads/StoragePg",
   "scripts/bench",
   "testing/Simulation",
