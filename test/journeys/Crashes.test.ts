@@ -95,7 +95,7 @@ describe("jobs whose pods are killed with -9", () => {
   )
 })
 
-// Each of these has a smaller test without processes: crew/TransactionFaults, database/Database.
+// Each of these has a smaller test without processes: long/TransactionFaults, database/Database.
 if (isLong) {
   describe("transactional jobs whose pods are killed with -9", () => {
     it.scopedLive(

@@ -2,12 +2,13 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 // A fresh clone has no recorded durations, and a slow file that starts last keeps one worker busy alone.
 const slow = [
+  /\/long\/Simulation/,
   /MissionControl/,
   /\/journeys\//,
   /\/(Environments|Examples|Compiled)/,
   /\/embedded\//,
   /\/cli\//,
-  /\/(Simulation|Queue(Pg|Memory)\.laws|UploadClients|Pooler|TransactionFaults)/,
+  /\/(Simulation|OrderKills|Gateway|Queue(Pg|Memory)\.laws)/,
   /\/(handlers|http)\//
 ]
 

@@ -6,8 +6,8 @@ import { Database } from "../../src/database/Database.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import * as RawClient from "../support/RawClient.js"
-import { TestServer } from "./TestServer.js"
-import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenFor } from "./UploadServer.js"
+import { TestServer } from "../http/TestServer.js"
+import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenFor } from "../http/UploadServer.js"
 
 const mib = 1024 * 1024
 const workspaceOf = Schema.decodeSync(Workspace)
