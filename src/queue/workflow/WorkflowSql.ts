@@ -173,7 +173,9 @@ export const make = (schema: string) => ({
     returning d.execution, d.completed_at
   ), ${wake(schema, "array(select execution from waits where completed_at is not null)", "$2")}`),
 
-  completeDeferred: `select * from ${schema}.complete_deferred($1::text[], $2::text[], $3::text[], $4::jsonb, $5::float8)`,
+  completeDeferred: hot(
+    `select * from ${schema}.complete_deferred($1::text[], $2::text[], $3::text[], $4::jsonb, $5::float8)`
+  ),
 
   wakeExecution: `with ${wake(schema, "$1::text[]", "$2")}`,
 
