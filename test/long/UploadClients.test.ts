@@ -5,9 +5,9 @@ import { Workspace } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
-import * as RawClient from "../support/RawClient.js"
 import { TestServer } from "../http/TestServer.js"
 import { acme, boundary, client, form, idsOf, layerMemory, layerPostgres, tokenFor } from "../http/UploadServer.js"
+import * as RawClient from "../support/RawClient.js"
 
 const mib = 1024 * 1024
 const workspaceOf = Schema.decodeSync(Workspace)
