@@ -1,7 +1,5 @@
 // Nightshift from dist/, used through its public API.
-import { existsSync, mkdtempSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import pg from "pg"
 import * as stock from "./nightshift-stock.mjs"
@@ -32,8 +30,8 @@ const adminToken = "bench"
 
 /** Runs the service in this process, with an async bot whose jobs no pod runs. Returns its port. */
 const serve = async (url, args = []) => {
-  process.chdir(mkdtempSync(join(tmpdir(), "nightshift-bench-")))
-  writeFileSync("bots.yaml", "bots: { bench: { handler: echo, async: true, requireAuth: false } }")
+  // The folder with its bots.yaml.
+  process.chdir(fileURLToPath(new URL("./nightshift-service", import.meta.url)))
   Object.assign(process.env, {
     DATABASE_URL: url,
     NIGHTSHIFT_ADMIN_TOKEN: adminToken,
