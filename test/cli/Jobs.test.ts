@@ -379,28 +379,3 @@ describe("the help of a command", () => {
     })
   )
 })
-
-describe("nightshift batches", () => {
-  it.scopedLive("lists and shows batches, as text and as JSON", () =>
-    Effect.gen(function* () {
-      const { env, run } = yield* workplace
-      expect(yield* run("batches", "list")).toMatchObject({ code: 0, stdout: "No batches.\n" })
-      const client = new pg.Client({ connectionString: env.DATABASE_URL })
-      yield* Effect.promise(() => client.connect())
-      yield* Effect.promise(() =>
-        client.query(`insert into nightshift.batch (id, created_at, total, name) values ('${nobody}', now(), 2, 'May')`)
-      )
-      yield* Effect.promise(() => client.end())
-      expect((yield* run("batches", "list")).stdout).toMatch(
-        new RegExp(`^BATCH .*\\n.*\\n${nobody} +May +0 unfinished +2 `)
-      )
-      expect(JSON.parse((yield* run("batches", "list", "--json")).stdout).batches).toMatchObject([{ id: nobody }])
-      const shown = yield* run("batches", "show", nobody)
-      expect(shown.stdout).toMatch(
-        /\njobs +2: 0 unfinished, 0 done, 0 dead, 0 cancelled, 2 deleted\nfollow-up +none\n$/
-      )
-      expect(yield* run("batches", "show", "x")).toMatchObject({ code: 2 })
-      expect((yield* run("jobs", "list", "--batch", nobody)).stdout).toBe("No jobs match this filter.\n")
-    })
-  )
-})
