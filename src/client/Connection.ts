@@ -166,7 +166,8 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   const used = openOf.get(shift)
   if (used === undefined)
     throw new InvalidOptionError("shift", "The first argument of worker() must be a shift that connect() returned.")
-  if (options.handlers.length === 0) throw new InvalidOptionError("handlers", "worker() needs at least one handler.")
+  if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
+    throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   checkHandlers(options.handlers)
   const engine = await used.engine
   const { run } = engine

@@ -1,4 +1,4 @@
-import { Either } from "effect"
+import { Either, Predicate } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
 import type { FollowUp } from "../core/StoredJob.js"
@@ -132,11 +132,30 @@ const storedForm = (payload: unknown): unknown => {
   }
 }
 
+/** Throws InvalidOptionError for mistakes that only programs in JavaScript can make. */
+const checkOptions = (name: unknown, options: unknown): void => {
+  if (typeof name !== "string")
+    throw new InvalidOptionError(
+      "name",
+      `The first argument of job() must be the name of the kind, got ${typeof name}.`
+    )
+  if (!Predicate.isRecord(options))
+    throw new InvalidOptionError(
+      "payload",
+      `job("${name}") needs options with a payload validator, such as { payload: z.object({ id: z.string() }) }.`
+    )
+  for (const option of options.result === undefined ? ["payload"] : ["payload", "result"]) {
+    const fault = StandardSchema.faultOf(options[option])
+    if (fault !== undefined) throw new InvalidOptionError(option, `${option} of "${name}" ${fault}.`)
+  }
+}
+
 /** Declares a kind of job. */
 export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
   name: string,
   options: JobOptions<In, Out, RIn, ROut>
 ): Job<In, Out, RIn, ROut> => {
+  checkOptions(name, options)
   const { onDead, payload: schema, result, retry = {}, ...rest } = options
   const { maxAttempts = 1 } = retry
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1)

@@ -22,6 +22,15 @@ interface StandardIssue {
   readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
 }
 
+/** Returns why a value is not a validator, or nothing if it is one. */
+export const faultOf = (value: unknown): string | undefined => {
+  const isObject = Predicate.isObject(value)
+  if (isObject && Predicate.hasProperty(value, "~standard")) return undefined
+  if (isObject && Schema.isSchema(value)) return "is an Effect Schema: pass Schema.standardSchemaV1(schema)"
+  const given = isObject ? 'an object without "~standard"' : String(value)
+  return `must be a Standard Schema validator, such as z.object({ id: z.string() }), got ${given}`
+}
+
 /** Input type of a validator. */
 export type InputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["input"]
 /** Output type of a validator. */

@@ -1,3 +1,4 @@
+import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { connect, job, ShiftError, worker } from "../../src/client/index.js"
@@ -45,6 +46,33 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => job("never", { payload: z.object({}), retry: { maxAttempts: 0 } }))).toMatch(
       /maxAttempts/
     )
+  })
+
+  it("a job is declared without a validator", async () => {
+    const declare = job as (name: unknown, options?: unknown) => unknown
+    expect(await refused(() => declare("bare"))).toBe(
+      'job("bare") needs options with a payload validator, such as { payload: z.object({ id: z.string() }) }.'
+    )
+    expect(await refused(() => declare("bare", {}))).toMatch(
+      /^payload of "bare" must be a Standard Schema validator.*got undefined/
+    )
+    expect(await refused(() => declare("bare", { payload: { id: "string" } }))).toMatch(
+      /got an object without "~standard"/
+    )
+    expect(await refused(() => declare("bare", { payload: Schema.Struct({}) }))).toBe(
+      'payload of "bare" is an Effect Schema: pass Schema.standardSchemaV1(schema).'
+    )
+    expect(await refused(() => declare("bare", { payload: z.object({}), result: "text" }))).toMatch(
+      /^result of "bare" must be/
+    )
+    expect(await refused(() => declare(undefined, { payload: z.object({}) }))).toMatch(/name/)
+  })
+
+  it("a worker has no handlers", async () => {
+    await using shift = await connect(database.url(), { log: false })
+    const start = worker as (shift: unknown, options?: unknown) => Promise<unknown>
+    for (const options of [undefined, {}, { handlers: handler }, { handlers: [] }])
+      expect(await refused(() => start(shift, options))).toMatch(/^worker\(\) needs/)
   })
 
   it("a handler is a job, or there are two for one kind", async () => {
