@@ -60,6 +60,7 @@ const bars = [
   ["drain 150k, against our own SQL limit", "x", 0.4, 0.7, against("drain-long", "nightshift", "sql-limit")],
   ["bulk enqueue, against graphile-worker", "x", 2, 4, against("enqueue", "nightshift", "graphile-batched")],
   ["single enqueues from many callers", "/s", 15_000, 40_000, ours("single")],
+  ["the same, against our own SQL limit", "x", 0.8, 0.9, against("single", "nightshift", "sql-limit")],
   ["single enqueues from promises, against Effect", "x", 0.83, 1, against("single", "nightshift-client", "nightshift")],
   ["webhook to durable job, against bare node:http", "x", 1.2, 2, against("webhook", "nightshift", "bare-http")],
   ["500 keys, against graphile-worker named queues", "x", 9, 15, against("keys", "nightshift", "graphile-default")],
