@@ -42,7 +42,7 @@ const headings = ["USAGE", "DESCRIPTION", "ARGUMENTS", "OPTIONS", "COMMANDS", "E
 
 /** Paragraphs of @effect/cli that repeat the usage line: the type of a value, its choices, and that it is optional. */
 const boilerplate =
-  /^ {2}(A user-defined piece of text\.|A true or false value\.|An integer\.|One of the following: .*|This setting is optional\.)$/
+  /^ {2}(A user-defined piece of text\.|A true or false value\.|An integer\.|A floating point number\.|This (?:option|argument) may be repeated zero or more times\.|This argument must be repeated at least 1 times\.|One of the following: .*|This setting is optional\.)$/
 
 /** Whether a line is boilerplate, or the blank line after it. */
 const isNoise = (lines: ReadonlyArray<string>, index: number) =>

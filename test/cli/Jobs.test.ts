@@ -109,7 +109,7 @@ describe("nightshift enqueue", () => {
         expect(refused).toMatchObject({ code: 2, stdout: "" })
         expect(refused.stderr).toMatch(says)
       }
-      expect((yield* run("jobs", "list")).stdout).toBe("No jobs match this filter.\n")
+      expect((yield* run("jobs", "list")).stdout).toBe("No jobs yet. Enqueue one with `nightshift enqueue`.\n")
     })
   )
 })
@@ -247,7 +247,7 @@ describe("nightshift jobs", () => {
       const shown = yield* run("jobs", "cancel", "--kind", "a", "--dry-run")
       expect(shown).toMatchObject({ code: 0, stderr: "" })
       expect(shown.stdout).toMatch(
-        /^cancel would affect 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
+        /^cancel matches 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
       )
       const cancelled = yield* run("jobs", "cancel", "--kind", "a", "--kind", "c", "--reason", "a mistake")
       expect(cancelled).toMatchObject({ code: 0, stdout: "cancelled 2 jobs\n", stderr: "" })
@@ -259,7 +259,7 @@ describe("nightshift jobs", () => {
       const refused = yield* run("jobs", "requeue", "--state", "running")
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: --state must not be running: requeue is for jobs that are done or dead or cancelled\.\n$/
+        /^nightshift: --state must not be running: requeue needs jobs that are done, dead or cancelled\.\n$/
       )
     })
   )
