@@ -110,7 +110,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
-    if (!existsSync(path)) return yield* refuse("the file does not exist")
+    if (!existsSync(path)) return yield* refuse("the file does not exist. Correct --app")
     if (typescriptExtensions.includes(extname(path))) {
       yield* Effect.try({ try: allowTypeScript, catch: () => refuse(compilerMissing) })
     }

@@ -1,13 +1,16 @@
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
 import * as Span from "@effect/cli/HelpDoc/Span"
+import * as ValidationError from "@effect/cli/ValidationError"
 import * as NodeContext from "@effect/platform-node/NodeContext"
-import { Array, Effect, Layer } from "effect"
+import { Array, Console, Effect, Layer } from "effect"
 import * as Package from "../database/Package.js"
 import * as Completions from "./Completions.js"
 import * as Examples from "./Examples.js"
+import { UsageError } from "./Failure.js"
 import * as Help from "./Help.js"
 import { withPlainPipes, withPrinted } from "./Terminal.js"
+import * as UsageText from "./UsageText.js"
 
 /** Commands in the order shown by --help. Each is imported only when it runs, which keeps startup fast. */
 const commands = {
@@ -48,17 +51,27 @@ const splitOption = (argument: string) => severalLines.exec(argument)?.slice(1) 
 
 export const run = (given: ReadonlyArray<string>) => {
   const argv = given.flatMap(splitOption)
-  return Effect.flatMap(
-    Effect.promise(() => load(argv)),
-    (root) =>
-      Command.run(root, {
-        name: "nightshift",
-        version: Package.version.text,
-        executable: "nightshift",
-        summary: Span.text("durable jobs on PostgreSQL"),
-        footer: Examples.footer(argv)
-      })(argv).pipe(Completions.withFixedScripts(root, argv))
-  ).pipe(
+  return Effect.gen(function* () {
+    const root = yield* Effect.promise(() => load(argv))
+    const console = yield* Console.consoleWith(Effect.succeed)
+    const main = Command.run(Command.transformHandler(root, Effect.withConsole(console)), {
+      name: "nightshift",
+      version: Package.version.text,
+      executable: "nightshift",
+      summary: Span.text("durable jobs on PostgreSQL"),
+      footer: Examples.footer(argv)
+    })
+    return yield* main(argv).pipe(
+      Completions.withFixedScripts(root, argv),
+      // The parser prints its own wording of an error. Discard it and print ours.
+      Effect.withConsole({ ...console, error: () => Effect.void }),
+      Effect.mapError((error) =>
+        ValidationError.isValidationError(error)
+          ? new UsageError({ message: UsageText.describe(error, root.descriptor, argv) })
+          : error
+      )
+    )
+  }).pipe(
     withPrinted((text) => Help.tidy(text, Examples.wordsOf(argv))),
     withPlainPipes,
     Effect.provide(Layer.merge(NodeContext.layer, CliConfig.layer({ showBuiltIns: false })))

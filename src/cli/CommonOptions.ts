@@ -4,7 +4,9 @@ import { Option } from "effect"
 /** Options of every command that connects to the database. */
 export const database = {
   embedded: Options.boolean("embedded").pipe(
-    Options.withDescription("Start an embedded PostgreSQL in --directory. Takes precedence over DATABASE_URL.")
+    Options.withDescription(
+      "Use the embedded PostgreSQL in --directory, starting it if needed. Takes precedence over DATABASE_URL."
+    )
   ),
   directory: Options.text("directory").pipe(
     Options.withDescription("Data directory of the embedded PostgreSQL (default .nightshift)."),

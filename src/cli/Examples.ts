@@ -66,8 +66,11 @@ const more: ReadonlyArray<Example> = [
   ["nightshift simulate --runs 10000", "run 10,000 simulations"],
   ["nightshift simulate --seed 42 --trace", "print every step of one simulation"],
   ["nightshift simulate --seed 42 --json", "print JSON"],
-  ["nightshift chaos --url http://127.0.0.1:8787 --allow pause,cancel", "inject faults by the HTTP API"],
-  ["nightshift chaos --url http://127.0.0.1:8787 --allow connections,locks --json", "inject faults by the database"],
+  ["nightshift chaos --url http://127.0.0.1:8787 --allow pause,cancel", "inject faults through the HTTP API"],
+  [
+    "nightshift chaos --url http://127.0.0.1:8787 --allow connections,locks --json",
+    "inject faults through the database"
+  ],
   ["nightshift chaos --url http://127.0.0.1:8787 --allow sigkill --pid <pid>", "kill a pod on this machine"],
   ["nightshift jobs requeue --kind receipt --text ECONNREFUSED", "requeue all jobs with the same error"]
 ]

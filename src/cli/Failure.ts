@@ -1,4 +1,3 @@
-import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, ConfigError, Predicate, Schema } from "effect"
 import * as Setting from "../core/Setting.js"
 import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
@@ -40,8 +39,6 @@ export const describe = (cause: Cause.Cause<unknown>): Failure => {
     return { lines: ["This is a bug in Nightshift. Please report it.", Cause.pretty(cause)], code: ExitCode.broken }
   }
   const error = failure.value
-  // The parser has already printed this error.
-  if (ValidationError.isValidationError(error)) return { lines: [], code: ExitCode.misused }
   if (ConfigError.isConfigError(error)) return configFailure(error)
   if (error instanceof UsageError || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }
   if (error instanceof SomeFailed) return { lines: error.reasons, code: ExitCode.failed }

@@ -14,6 +14,7 @@ const usageOf = (line: string, words: ReadonlyArray<string>) => {
 
 interface Entry {
   readonly name: string
+  readonly usage: string
   readonly about: string
 }
 
@@ -22,8 +23,13 @@ const entryOf = (line: string): Entry => {
   const words = usage.split(" ")
   const end = words.findIndex((word) => !/^[a-z][a-z-]*$/.test(word))
   const name = (end === -1 ? words : words.slice(0, end)).filter((word, index, all) => word !== all[index - 1])
-  return { name: name.join(" "), about }
+  return { name: name.join(" "), usage, about }
 }
+
+const isEntry = (line: string) => line.startsWith("  - ")
+
+/** Returns the commands that a help text lists, with the full path of each. */
+export const entriesIn = (help: string): ReadonlyArray<Entry> => help.split("\n").filter(isEntry).map(entryOf)
 
 /** One line per command. Groups are left out because their subcommands are listed. */
 const listed = (entries: ReadonlyArray<Entry>): ReadonlyArray<string> => {
@@ -36,7 +42,7 @@ const headings = ["USAGE", "DESCRIPTION", "ARGUMENTS", "OPTIONS", "COMMANDS", "E
 
 /** Paragraphs of @effect/cli that repeat the usage line: the type of a value, its choices, and that it is optional. */
 const boilerplate =
-  /^ {2}(A user-defined piece of text\.|A true or false value\.|An integer\.|One of the following: .*|This setting is optional\.)$/
+  /^ {2}(A user-defined piece of text\.|A true or false value\.|An integer\.|A floating point number\.|This (?:option|argument) may be repeated zero or more times\.|This argument must be repeated at least 1 times\.|One of the following: .*|This setting is optional\.)$/
 
 /** Whether a line is boilerplate, or the blank line after it. */
 const isNoise = (lines: ReadonlyArray<string>, index: number) =>
@@ -52,7 +58,7 @@ export const tidy = (text: string, words: ReadonlyArray<string>): string => {
     const end = plain.findIndex((line, index) => index > start && headings.includes(line))
     return plain.slice(start + 1, end === -1 ? plain.length : end)
   }
-  const commands = section("COMMANDS").filter((line) => line.startsWith("  - "))
+  const commands = section("COMMANDS").filter(isEntry)
   const examples = section("EXAMPLES").filter((line) => line.trim() !== "")
   const kept = text.split("\n").slice(0, plain.indexOf(commands.length > 0 ? "COMMANDS" : "EXAMPLES"))
   return [

@@ -26,7 +26,9 @@ const preview = (json: boolean) =>
       return yield* Console.log(JSON.stringify({ applied: applied.length, pending: shown }, null, 2))
     }
     if (pending.length === 0)
-      return yield* Console.log(`The schema is up to date (${applied.length} migrations applied).`)
+      return yield* Console.log(
+        `The schema is up to date (${applied.length} ${applied.length === 1 ? "migration" : "migrations"} applied).`
+      )
     yield* Console.log(`${pending.length} pending:`)
     for (const { name, sql } of pending) yield* Console.log(`\n-- ${name}\n${sql.trimEnd()}`)
   })

@@ -133,7 +133,7 @@ const slotsOf = (queues: WorkerOptions["queues"]): Readonly<Record<string, numbe
     if (!Number.isInteger(count) || count < 1 || count > mostSlots) {
       throw new InvalidOptionError(
         "queues",
-        `queues.${name} must be a whole number from 1 to ${mostSlots}, not ${count}.`
+        `queues.${name} must be a whole number from 1 to ${mostSlots}, got ${count}.`
       )
     }
   }

@@ -29,7 +29,7 @@ export type Jitter = number | boolean
 const shareOf = (jitter: Jitter): number => {
   if (typeof jitter === "boolean") return jitter ? 0.1 : 0
   if (jitter >= 0 && jitter <= 1) return jitter
-  throw new RangeError(`jitter must be a number from 0 to 1, or a boolean, not ${jitter}.`)
+  throw new RangeError(`jitter must be a number from 0 to 1, or a boolean, got ${jitter}.`)
 }
 
 /** Varies the delays of a backoff, so that jobs that failed together do not retry together. */

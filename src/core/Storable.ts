@@ -50,13 +50,15 @@ export const faultOfText = (text: string, most: number): string | undefined => {
 }
 
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
-  Number.isInteger(value) && value >= min && value <= max ? undefined : `must be a whole number from ${min} to ${max}`
+  Number.isInteger(value) && value >= min && value <= max
+    ? undefined
+    : `must be a whole number from ${min} to ${max}, got ${value}`
 
 /** Returns why the delay is invalid, or undefined. */
 export const faultOfWait = (wait: Duration.Duration): string | undefined =>
   Duration.lessThanOrEqualTo(wait, Duration.days(limits.waitDays))
     ? undefined
-    : `must be at most ${limits.waitDays} days, not ${Duration.isFinite(wait) ? `${Math.floor(Duration.toDays(wait))} days` : "infinite"}`
+    : `must be at most ${limits.waitDays} days, got ${Duration.isFinite(wait) ? `${Math.floor(Duration.toDays(wait))} days` : "infinite"}`
 
 /** The range that PostgreSQL, JavaScript and RFC 3339 all support: years 1970 to 9999. */
 const instants = { first: 0, last: 253_402_300_799_999 }
@@ -114,7 +116,7 @@ export const jsonText = (value: unknown, mostBytes: number, source?: string): Ei
   }
   if (text === undefined) return Either.left("must be a JSON value")
   if (text.length > mostBytes || (text.length > mostBytes / 3 && Buffer.byteLength(text) > mostBytes)) {
-    return Either.left(`is larger than ${mostBytes} bytes as JSON`)
+    return Either.left(`must be at most ${mostBytes} bytes as JSON, got ${Buffer.byteLength(text)}`)
   }
   if (text.includes("\\u") && unstorableEscape.test(text)) {
     return Either.left("must not contain NUL characters or unpaired surrogates")

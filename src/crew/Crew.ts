@@ -54,7 +54,7 @@ import { Supervisors } from "./worker/Supervisor.js"
 
 export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
   override get message(): string {
-    return 'No queue is declared: give `queues: ["default"]` in code, or set NIGHTSHIFT_QUEUES.'
+    return 'No queue is declared. Pass `queues: ["default"]` in code, or set NIGHTSHIFT_QUEUES.'
   }
 }
 
@@ -143,7 +143,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
       return podHeartbeat.drain
     })
     const { id } = yield* Pod
-    yield* Effect.logInfo(`worker ${id} started: serving ${queues.length === 0 ? "no queue" : queues.join(", ")}`)
+    yield* Effect.logInfo(`pod ${id} started: serving ${queues.length === 0 ? "no queue" : queues.join(", ")}`)
     const running = () => [...supervisors.values()].flatMap((supervisor) => supervisor.running())
     return {
       pod: id,

@@ -47,7 +47,7 @@ export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("Migr
   detail: Schema.String
 }) {
   override get message(): string {
-    return `Migration ${this.migration} failed and was rolled back: ${this.detail}.`
+    return `Migration ${this.migration} failed and was rolled back: ${this.detail}. Fix the cause, then migrate again.`
   }
 }
 

@@ -54,7 +54,7 @@ export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooM
 /** No pod has registered this kind. */
 export class KindNotFound extends Schema.TaggedError<KindNotFound>()("KindNotFound", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has registered the kind "${this.kind}". Start a pod that has a handler for it.`
+    return `No pod has registered the kind "${this.kind}". Start a pod with a handler for it.`
   }
 }
 
@@ -81,7 +81,7 @@ export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
   path: Schema.String
 }) {
   override get message(): string {
-    return `No route matches ${this.method} ${this.path}.`
+    return `No route matches ${this.method} ${this.path}. GET /api/v1/openapi.json describes all routes.`
   }
 }
 
@@ -93,7 +93,7 @@ export class RequestTimedOut extends Schema.TaggedError<RequestTimedOut>()("Requ
 /** The requested range starts after the end of the file. */
 export class RangeRefused extends Schema.TaggedError<RangeRefused>()("RangeRefused", { size: Schema.Int }) {
   override get message(): string {
-    return `The range starts after the end of the file, which has ${this.size} bytes.`
+    return `The range starts after the end of the file. The file has ${this.size} bytes.`
   }
 }
 
@@ -107,14 +107,14 @@ export class UploadsBusy extends Schema.TaggedError<UploadsBusy>()("UploadsBusy"
 /** No pod has registered the kind in UPLOADS_JOB_KIND. */
 export class JobKindMissing extends Schema.TaggedError<JobKindMissing>()("JobKindMissing", { kind: Schema.String }) {
   override get message(): string {
-    return `Uploads are not accepted: UPLOADS_JOB_KIND is "${this.kind}", a kind that no pod has registered. Start a pod that runs it, or change UPLOADS_JOB_KIND.`
+    return `Uploads are not accepted: UPLOADS_JOB_KIND is "${this.kind}", a kind that no pod has registered. Start a pod with a handler for it, or change UPLOADS_JOB_KIND.`
   }
 }
 
 /** This process was started without a database. */
 export class DatabaseOff extends Schema.TaggedError<DatabaseOff>()("DatabaseOff", {}) {
   override get message(): string {
-    return "This process runs without a database, so queue, crew and uploads are off. Set DATABASE_URL or start with --embedded."
+    return "This process runs without a database, so queues, workers and uploads are off. Set DATABASE_URL, or start it with --embedded."
   }
 }
 

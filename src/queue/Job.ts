@@ -70,7 +70,7 @@ const startOf = (
     const reason = faultOfWait(wait)
     return reason === undefined ? Either.right(now + Duration.toMillis(wait)) : refuse(reason)
   } catch {
-    return refuse(`must be ${expected}, or milliseconds, not ${JSON.stringify(delay)}`)
+    return refuse(`must be ${expected}, or milliseconds, got ${JSON.stringify(delay)}`)
   }
 }
 

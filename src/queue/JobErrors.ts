@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
+import { joinOr } from "../core/JoinWords.js"
 import { State } from "../core/StoredJob.js"
 
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
@@ -16,7 +17,7 @@ export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotIn
   allowed: Schema.Array(State)
 }) {
   override get message(): string {
-    return `Job ${this.id} is ${this.state}: ${this.act} is for jobs that are ${this.allowed.join(" or ")}.`
+    return `Job ${this.id} is ${this.state}: ${this.act} needs a job that is ${joinOr(this.allowed)}.`
   }
 }
 
@@ -47,7 +48,7 @@ export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   id: JobId
 }) {
   override get message(): string {
-    return `${jobPrefix(this)}id ${this.id} already belongs to a job with different content.`
+    return `${jobPrefix(this)}id ${this.id} already belongs to a job with different content. Use another id.`
   }
 }
 
@@ -62,7 +63,7 @@ export const forceAdvice = 'store the job anyway with "force": true (--force on 
 
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has ever registered the kind "${this.kind}". Start a pod that serves it, or ${forceAdvice}.`
+    return `No pod has ever registered the kind "${this.kind}". Start a pod with a handler for it, or ${forceAdvice}.`
   }
 }
 

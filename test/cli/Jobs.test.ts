@@ -109,7 +109,7 @@ describe("nightshift enqueue", () => {
         expect(refused).toMatchObject({ code: 2, stdout: "" })
         expect(refused.stderr).toMatch(says)
       }
-      expect((yield* run("jobs", "list")).stdout).toBe("No jobs match this filter.\n")
+      expect((yield* run("jobs", "list")).stdout).toBe("No jobs yet. Enqueue one with `nightshift enqueue`.\n")
     })
   )
 })
@@ -247,7 +247,7 @@ describe("nightshift jobs", () => {
       const shown = yield* run("jobs", "cancel", "--kind", "a", "--dry-run")
       expect(shown).toMatchObject({ code: 0, stderr: "" })
       expect(shown.stdout).toMatch(
-        /^cancel would affect 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
+        /^cancel matches 2 jobs\.\n\nID +STATE[^\n]+\n[- ]+\n(\S+ +scheduled +a [^\n]+\n){2}$/
       )
       const cancelled = yield* run("jobs", "cancel", "--kind", "a", "--kind", "c", "--reason", "a mistake")
       expect(cancelled).toMatchObject({ code: 0, stdout: "cancelled 2 jobs\n", stderr: "" })
@@ -259,7 +259,7 @@ describe("nightshift jobs", () => {
       const refused = yield* run("jobs", "requeue", "--state", "running")
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: --state must not be running: requeue is for jobs that are done or dead or cancelled\.\n$/
+        /^nightshift: --state must not be running: requeue needs jobs that are done, dead or cancelled\.\n$/
       )
     })
   )
@@ -293,7 +293,7 @@ describe("nightshift jobs", () => {
 
 describe("an invalid jobs command line", () => {
   it.scopedLive.each([
-    [["enqueue"], /kind/],
+    [["enqueue"], /The argument <kind> is required\. See `nightshift enqueue --help`\./],
     [["enqueue", "greet", "--delay", "-5s"], /--delay must be a duration/],
     [["enqueue", "greet", "--delay", "soon"], /--delay must be a duration/],
     [["enqueue", "greet", "--run-at", "tomorrow"], /--run-at must be an RFC 3339/],
@@ -302,11 +302,17 @@ describe("an invalid jobs command line", () => {
     [["enqueue", "greet", "--payload", "{"], /--payload is not valid JSON/],
     [["enqueue", "greet", "--payload-file", "nowhere.json"], /nowhere\.json/],
     [["enqueue", "greet", "--id", "seven"], /--id must be a UUID/],
-    [["enqueue", "greet", "--dedupe-scope", "ever"], /active, retained/],
+    [["enqueue", "greet", "--dedupe-scope", "ever"], /--dedupe-scope must be one of active, retained, got "ever"/],
     [["enqueue", "greet", "--dedupe", "a", "--dedupe-window", "ever"], /--dedupe-window must be a duration/],
     [["enqueue", "greet", "--dedupe-window", "1h"], /--dedupe-window and --dedupe-replace need --dedupe/],
-    [["enqueue", "greet", "--prioritty", "1"], /prioritty/],
-    [["jobs", "show"], /<id>/],
+    [["enqueue", "greet", "--prioritty", "1"], /There is no option --prioritty\. Did you mean --priority\?/],
+    [["enqueue", "greet", "--priority", "high"], /--priority must be a whole number, got "high"/],
+    [["enqueue", "greet", "--priority"], /The option --priority needs a value/],
+    [["jobs", "lst"], /There is no command "jobs lst"\. Did you mean list\? See `nightshift jobs --help`\./],
+    [["jobs", "list", "everything"], /Unexpected argument "everything"/],
+    [["jobs", "list", "--limit", "1", "--limit", "2"], /The option --limit can be given only once/],
+    [["jobs", "show"], /The argument <id> is required/],
+    [["jobs", "show", "--all"], /There is no option --all/],
     [["jobs", "show", "seven"], /A job id must be a UUID, got "seven"/],
     [["jobs", "why", "seven"], /A job id must be a UUID, got "seven"/],
     [["jobs", "cancel"], /Select the jobs to cancel/],
@@ -314,14 +320,15 @@ describe("an invalid jobs command line", () => {
     [["jobs", "requeue", nobody, "--dry-run"], /--dry-run requires a filter/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
     [["jobs", "list", "--containing", "{"], /--containing must be valid JSON/],
-    [["jobs", "cancel", "--dead-reason", "boredom"], /exhausted, rejected/],
+    [["jobs", "cancel", "--state", "dead", "--dead-reason", "boredom"], /--dead-reason must be one of exhausted, /],
     [["jobs", "list", "--limit", "0"], /--limit must be between 1 and 1000, got 0/],
-    [["jobs", "list", "--state", "asleep"], /scheduled, retrying/]
+    [["jobs", "list", "--state", "asleep"], /--state must be one of scheduled, [^\n]+, got "asleep"/]
   ] as const)("is refused with exit code 2 before any connection to a database: %j", ([args, says]) =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const refused = yield* Nightshift.call(args, { cwd })
       expect(refused).toMatchObject({ code: 2, stdout: "" })
+      expect(refused.stderr).toMatch(/^nightshift: [^\n]+\n$/)
       expect(refused.stderr).toMatch(says)
     })
   )

@@ -29,7 +29,7 @@ describe("nightshift migrate", () => {
       }
       expect(yield* migrate([])).toMatchObject({ code: 0, stdout: `Applied ${migrations.join(", ")}.\n` })
       expect((yield* migrate(["--dry-run"])).stdout).toBe(
-        `The schema is up to date (${migrations.length} migrations applied).\n`
+        `The schema is up to date (${migrations.length} ${migrations.length === 1 ? "migration" : "migrations"} applied).\n`
       )
     })
   )

@@ -43,7 +43,7 @@ describe("nightshift queues", () => {
     })
   )
 
-  it.scopedLive("pauses a queue that no worker has declared yet", () =>
+  it.scopedLive("pauses a queue that no pod has declared yet", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
       expect((yield* queues("pause", "later")).stdout).toBe("paused later: no new jobs start; running jobs finish\n")
@@ -58,10 +58,10 @@ describe("nightshift queues", () => {
       const unknown = yield* queues("scale", "nowhere", "3")
       expect(unknown).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('There is no queue "nowhere": no worker has declared it.')
+        stderr: expect.stringContaining('There is no queue "nowhere": no pod has declared it.')
       })
       const many = yield* queues("scale", "mail", "1000000")
-      expect(many).toMatchObject({ code: 1, stderr: expect.stringContaining("maxWorkers must be a whole number") })
+      expect(many).toMatchObject({ code: 2, stderr: "nightshift: <workers> must be from 0 to 10000, got 1000000.\n" })
     })
   )
 })

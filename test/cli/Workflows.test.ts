@@ -41,7 +41,7 @@ describe("nightshift workflows", () => {
 
       expect((yield* run("workflows", "signal", "order/A-1", "go")).stdout).toBe("sent go to order/A-1\n")
       expect((yield* run("workflows", "signal", "order/A-99", "go")).stdout).toBe(
-        "kept: order/A-99 does not exist yet. It receives go when it starts\n"
+        "kept go: order/A-99 does not exist yet and receives the signal when it starts\n"
       )
     })
   )

@@ -111,8 +111,8 @@ describe("a shift", () => {
     const running = await worker(own, { handlers: [quiet.handle(() => "ran")] })
     const { id } = await own.enqueue(quiet, {})
     expect(await own.result(id)).toBe("ran")
-    const aboutOthers = /leading the cluster|no live process serves/
-    expect(lines.filter((line) => !aboutOthers.test(line))).toEqual([`worker ${running.pod} started: serving quiet`])
+    const aboutOthers = /leading the cluster|no live pod serves/
+    expect(lines.filter((line) => !aboutOthers.test(line))).toEqual([`pod ${running.pod} started: serving quiet`])
     await running.stop()
     expect((await own.job(id)).state).toBe("done")
     const next = await worker(own, { handlers: [quiet.handle(() => "ran")] })

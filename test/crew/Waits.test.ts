@@ -46,7 +46,7 @@ describe("a handler that requests an impossible wait", () => {
           yield* shift.settle
           const job = yield* shift.job(id)
           expect(job).toMatchObject({ state: "dead", deadReason: "rejected" })
-          expect(job.lastError).toContain(`after of Outcome.${how.trim()} must be at most 36500 days, not ${wait}`)
+          expect(job.lastError).toContain(`after of Outcome.${how.trim()} must be at most 36500 days, got ${wait}`)
         }
       }
     }).pipe(Effect.provide(TestShift.layer({ handlers: [patient] })))

@@ -139,13 +139,15 @@ describe("the Host header on loopback", () => {
 })
 
 describe("the API of a process without a database", () => {
-  it.scopedLive("reports that queue, crew and uploads are off", () =>
+  it.scopedLive("reports that queues, workers and uploads are off", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* TestServer
       for (const [method, path] of routes) {
         expect(yield* ask(method, path)).toMatchObject({
           status: 503,
-          json: { error: { tag: "DatabaseOff", message: expect.stringContaining("queue, crew and uploads are off") } }
+          json: {
+            error: { tag: "DatabaseOff", message: expect.stringContaining("queues, workers and uploads are off") }
+          }
         })
       }
       const refused = yield* admin("GET", "/api/v1/jobs", { headers: { host: "evil.example" } })

@@ -277,7 +277,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ["kind", { kind: "", force: true }, /empty/],
         ["kind", { kind: "k\u0000" }, /NUL/],
         ["payload", { payload: "\ud800" }, /surrogate/],
-        ["payload", { payload: "x".repeat(70_000) }, /larger than/],
+        ["payload", { payload: "x".repeat(70_000) }, /must be at most \d+ bytes as JSON, got 70002/],
         ["cron", { cron: "60 * * * *" }, /cron is invalid: its minute must be 0 to 59/],
         ["cron", { cron: "* * * * * * *" }, /got 7/],
         ["cron", { cron: "0,".repeat(5_000) }, /at most 256/],

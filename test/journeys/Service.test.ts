@@ -232,7 +232,7 @@ describe("the service without a database", () => {
         expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
         expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
           status: 404,
-          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere."}}'
+          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere. GET /api/v1/openapi.json describes all routes."}}'
         })
         yield* running.signal("SIGTERM")
         expect(yield* running.finished).toMatchObject({ code: 0 })

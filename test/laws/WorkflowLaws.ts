@@ -65,7 +65,7 @@ export const workflowLaws = (law: Law): void => {
         line.workflows.record(job, step("report", { exit: { value: "x".repeat(70_000) } }))
       )
       assert.strictEqual(error._tag, "InvalidStep")
-      assert.match(error.message, /"report" has a value that is larger than 65536 bytes as JSON/)
+      assert.match(error.message, /"report" is invalid: its value must be at most 65536 bytes as JSON/)
       assert.deepStrictEqual((yield* line.workflows.load(job)).steps, [])
     })
   )

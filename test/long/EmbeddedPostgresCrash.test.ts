@@ -44,7 +44,7 @@ describe.concurrent("the durable embedded PostgreSQL after a kill", () => {
           return (yield* Effect.timeout(ended, "30 seconds")).message
         })
       )
-      assert.match(message, /exited unexpectedly .*: restart to recover/)
+      assert.match(message, /exited unexpectedly .*\. Restart the process to recover\./)
       const { url } = yield* start(directory)
       assert.deepStrictEqual(yield* query(Redacted.value(url), "select x from kept"), [{ x: 7 }])
     })

@@ -93,7 +93,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const ids = yield* Effect.forEach([1, 2, 3], () => bury("parcel"))
         const page = yield* enter("dead")
         yield* step(async () => {
-          const group = region(page, "Causes of death").getByRole("row").filter({ hasText: "parcel" })
+          const group = region(page, "Dead jobs by error").getByRole("row").filter({ hasText: "parcel" })
           await group.getByRole("button", { name: "Requeue all" }).click()
           const dialog = page.getByRole("dialog")
           await dialog.getByText("Requeue 3 jobs?").waitFor()

@@ -57,7 +57,7 @@ describe("the validation of new jobs", () => {
     const refusal = admitAll([job(), job({ priority: 40_000 })])
     expect(Either.flip(refusal)).toMatchObject({ right: { _tag: "InvalidJob", index: 1, field: "priority" } })
     expect(Either.getOrThrow(Either.flip(refusal)).message).toBe(
-      "Job 1: priority must be a whole number from -32768 to 32767."
+      "Job 1: priority must be a whole number from -32768 to 32767, got 40000."
     )
   })
 

@@ -295,6 +295,8 @@ describe("a step that fails", () => {
     await using shift = await testShift({ handlers: [order] })
     const { id } = await order.start({ id: "A" })
     await shift.drain()
-    expect((await shift.job(id)).lastError).toMatch(/"report" has a value that is larger than 65536 bytes as JSON/)
+    expect((await shift.job(id)).lastError).toMatch(
+      /"report" is invalid: its value must be at most 65536 bytes as JSON/
+    )
   })
 })

@@ -3,9 +3,9 @@ import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import type { WebhookInfo } from "@grammyjs/types"
 import { Console, Effect, Either, Layer, Option } from "effect"
+import { closest } from "../../core/Spelling.js"
 import * as BotsFile from "../../gateway/config/BotsFile.js"
 import { type BotDeclaration, updatesOf } from "../../gateway/config/Declarations.js"
-import { closest } from "../../gateway/config/FileFields.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
 import { Telegram } from "../../gateway/telegram/Telegram.js"
 import * as CommonOptions from "../CommonOptions.js"
@@ -96,9 +96,7 @@ export const info = Command.make("info", { slug: slugToShow, json: CommonOptions
 const slug = Args.text({ name: "slug" }).pipe(Args.withDescription("The bot's name in the bots file."))
 
 const options = {
-  url: Options.text("url").pipe(
-    Options.withDescription("Where the world reaches this service, as in https://bots.example.org.")
-  ),
+  url: Options.text("url").pipe(Options.withDescription("Public URL of this service, as in https://bots.example.org.")),
   maxConnections: Options.integer("max-connections").pipe(
     Options.withDescription("Maximum number of parallel deliveries by Telegram, 1 to 100 (Telegram's default: 40)."),
     Options.optional

@@ -17,7 +17,7 @@ import * as ChaosRun from "./ChaosRun.js"
 
 const duration = (name: string, about: string, usual: `${number}${"s" | "m"}`) =>
   Options.text(name).pipe(
-    Options.withDescription(`${about} [${usual}].`),
+    Options.withDescription(`${about} (default ${usual}).`),
     Options.mapEffect((text) =>
       Effect.mapError(DurationText.parse(text), () =>
         ValidationError.invalidValue(
@@ -30,7 +30,7 @@ const duration = (name: string, about: string, usual: `${number}${"s" | "m"}`) =
 
 const options = {
   url: Options.text("url").pipe(
-    Options.withDescription("URL of a running pod, like https://jobs.staging.example.org.")
+    Options.withDescription("URL of a running pod, as in https://jobs.staging.example.org.")
   ),
   allow: Options.text("allow").pipe(
     Options.withDescription(`Faults that may be injected, separated by commas: ${Object.keys(faults).join(", ")}.`),
@@ -41,11 +41,11 @@ const options = {
     Options.optional
   ),
   queue: Options.text("queue").pipe(
-    Options.withDescription("Queue for the marked jobs [default]."),
+    Options.withDescription("Queue for the marked jobs (default `default`)."),
     Options.withDefault("default")
   ),
   rate: Options.integer("rate").pipe(
-    Options.withDescription("Jobs per second, 1 to 100 [10]."),
+    Options.withDescription("Jobs per second, 1 to 100 (default 10)."),
     Options.withDefault(10)
   ),
   each: duration("each", "How long each fault lasts, and the pause after it", "5s"),
@@ -61,7 +61,7 @@ const rehearsal = /(^|[^a-z])(stag(e|ing)?|test(ing)?|dev|local|sandbox|qa|ci|pr
 export const signsOfProduction = (hosts: ReadonlyArray<string>, otherJobs: number): ReadonlyArray<string> => [
   ...hosts
     .filter((host) => !isLoopback(host.replace(/^\[|\]$/g, "")) && !rehearsal.test(host))
-    .map((host) => `the host ${host} is not local and its name does not say staging, test or dev`),
+    .map((host) => `the host ${host} is not local and its name does not contain staging, test or dev`),
   ...(otherJobs > 0 ? [`the service has ${otherJobs} unfinished jobs that are not part of this run`] : [])
 ]
 

@@ -10,7 +10,7 @@ export interface DemoProfile {
   readonly retried: number
   readonly dead: number
   readonly payload: (number: number) => unknown
-  /** Causes of death: attempts used, reason and error. */
+  /** How its jobs die: attempts used, reason and error. */
   readonly deaths?: ReadonlyArray<readonly [attempts: number, reason: "exhausted" | "rejected", error: string]>
 }
 

@@ -124,7 +124,8 @@ export const clock: Effect.Effect<ReadonlyArray<Finding>, never, DatabaseTime> =
   const time = yield* DatabaseTime
   const offset = yield* time.offsetMillis
   const uncertainty = yield* time.uncertaintyMillis
-  const summary = `This machine's clock is ${shown(offset)} ${offset > 0 ? "behind" : "ahead of"} the database's, give or take ${shown(uncertainty)}`
+  const differs = Math.abs(offset) < 1 ? "equals" : `is ${shown(offset)} ${offset > 0 ? "behind" : "ahead of"}`
+  const summary = `This machine's clock ${differs} the database's, give or take ${shown(uncertainty)}`
   const fix =
     "Jobs use the database's time and are not affected. Enable NTP on this machine to get correct log timestamps."
   const found = Math.abs(offset) < noticeable ? ok(`${summary}.`) : warn(`${summary}.`, fix)

@@ -27,7 +27,7 @@ class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
 }
 
 const folder = Args.text({ name: "folder" }).pipe(
-  Args.withDescription("Folder of the project, created if it does not exist (default: this folder)."),
+  Args.withDescription("Folder of the project, created if it does not exist (default: the current folder)."),
   Args.withDefault(".")
 )
 

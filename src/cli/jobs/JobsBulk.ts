@@ -45,7 +45,9 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     const { jobs } = yield* search.list(filter, { limit: sampleSize })
     if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.ofListed) }, null, 2))
     const now = yield* Clock.currentTimeMillis
-    yield* Console.log(`${action} would affect ${matched.exact ? "" : "at least "}${matched.count} jobs.`)
+    yield* Console.log(
+      `${action} matches ${matched.exact ? "" : "at least "}${matched.count} ${matched.count === 1 ? "job" : "jobs"}.`
+    )
     if (jobs.length > 0) yield* Console.log(`\n${jobTable(jobs, now)}`)
   })
 

@@ -11,6 +11,7 @@ import { pageLimits } from "../../http/Contract.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import * as WhyView from "../../http/jobs/WhyView.js"
+import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import * as ExecutionTrace from "../../telemetry/tracing/ExecutionTrace.js"
@@ -50,7 +51,10 @@ export const list = Command.make("list", listOptions, (given) =>
       const { jobs, next } = yield* search.list(filter, place)
       if (given.json)
         return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.ofListed), next: next ?? null }, null, 2))
-      if (jobs.length === 0) return yield* Console.log("No jobs match this filter.")
+      if (jobs.length === 0)
+        return yield* Console.log(
+          isEmpty(filter) ? "No jobs yet. Enqueue one with `nightshift enqueue`." : "No jobs match this filter."
+        )
       const now = yield* Clock.currentTimeMillis
       yield* Console.log(jobTable(jobs, now))
       if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)

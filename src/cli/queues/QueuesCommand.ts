@@ -5,8 +5,10 @@ import * as Audited from "../../http/access/Audited.js"
 import * as QueueView from "../../http/admin/QueueView.js"
 import { ThroughputCache } from "../../http/admin/ThroughputCache.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { mostWorkers } from "../../queue/settings/QueuePatch.js"
 import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
 import * as CommonOptions from "../CommonOptions.js"
+import { UsageError } from "../Failure.js"
 import * as Operator from "../Operator.js"
 import * as QueueLayer from "../QueueLayer.js"
 import * as Settings from "../Settings.js"
@@ -119,7 +121,13 @@ const workers = Args.integer({ name: "workers" }).pipe(
 )
 
 const scale = Command.make("scale", { ...options, workers }, (given) =>
-  change(given, { maxWorkers: given.workers }, `scaled ${given.queue} to ${given.workers} workers`)
+  Effect.gen(function* () {
+    const { queue, workers } = given
+    if (workers < 0 || workers > mostWorkers) {
+      return yield* new UsageError({ message: `<workers> must be from 0 to ${mostWorkers}, got ${workers}.` })
+    }
+    yield* change(given, { maxWorkers: workers }, `scaled ${queue} to ${workers} workers`)
+  })
 ).pipe(Command.withDescription("Set how many jobs of a queue the cluster runs at a time."))
 
 export const command = Command.make("queues").pipe(

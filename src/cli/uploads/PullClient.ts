@@ -7,7 +7,7 @@ export class ServiceUnreachable extends Schema.TaggedError<ServiceUnreachable>()
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.url} is not reachable: ${this.reason}.`
+    return `${this.url} is not reachable (${this.reason}). Start the service, or correct --url or UPLOADS_URL.`
   }
 }
 
@@ -36,7 +36,7 @@ export class FolderUnusable extends Schema.TaggedError<FolderUnusable>()("Folder
   reason: Schema.String
 }) {
   override get message(): string {
-    return `Cannot store files in ${this.folder}: ${this.reason}.`
+    return `Cannot store files in ${this.folder}: ${this.reason}. Fix the problem, or choose another folder with --into.`
   }
 }
 

@@ -120,6 +120,8 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
       await sync(workFolder)
     }
 
+    // In two steps: a recursive mkdir of Node never ends where a folder's parent exists but cannot have folders, as in /proc.
+    yield* here(() => mkdir(root, { recursive: true }))
     yield* here(() => mkdir(workFolder, { recursive: true }))
     yield* DirectoryLock.acquire(workFolder).pipe(
       Effect.catchTag("DirectoryUnusable", ({ reason }) => new FolderUnusable({ folder: root, reason }))

@@ -28,7 +28,7 @@ export const workspace: Options.Options<Workspace> = Options.text("workspace").p
   Options.withDescription("The workspace."),
   Options.mapEffect((text) =>
     Effect.mapError(readWorkspace(text), () =>
-      ValidationError.invalidValue(HelpDoc.p(`--workspace ${workspaceRule}, not ${JSON.stringify(text)}.`))
+      ValidationError.invalidValue(HelpDoc.p(`--workspace ${workspaceRule}, got ${JSON.stringify(text)}.`))
     )
   )
 )

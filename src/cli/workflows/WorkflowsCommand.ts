@@ -238,7 +238,7 @@ export const signal = Command.make(
         )
         const sent = exists
           ? `sent ${given.name} to ${execution}`
-          : `kept: ${execution} does not exist yet. It receives ${given.name} when it starts`
+          : `kept ${given.name}: ${execution} does not exist yet and receives the signal when it starts`
         const message =
           outcome === "completed" ? sent : `${execution} already has a value for ${given.name}, which is unchanged`
         yield* Console.log(given.json ? JSON.stringify({ execution, outcome }, null, 2) : message)

@@ -112,7 +112,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
         Effect.timeout(shutdownTimeout),
         Effect.catchAll((error) =>
           Effect.logDebug(
-            "could not announce that this process is stopping; other pods notice when its heartbeats stop",
+            "could not announce that this pod is stopping; other pods notice when its heartbeats stop",
             error
           )
         )

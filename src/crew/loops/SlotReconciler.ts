@@ -67,7 +67,7 @@ export const start: Effect.Effect<
       } else if (!vanished.has(name)) {
         vanished.add(name)
         yield* Effect.logWarning(
-          `queue "${name}" no longer has a settings row; keeping its current slots. Restart the process to create the row again`
+          `queue "${name}" no longer has a settings row; keeping its current slots. Restart the pod to create the row again`
         )
       }
     }

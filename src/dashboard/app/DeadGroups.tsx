@@ -93,7 +93,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
   return (
     <>
       {data === undefined || data.groups.length === 0 ? null : (
-        <section class="card" aria-label="Causes of death">
+        <section class="card" aria-label="Dead jobs by error">
           <header>
             <h2>Causes</h2>
             {data.sampled ? <span class="quiet small">of the newest {brief(data.looked)}</span> : null}

@@ -86,7 +86,7 @@ const recognize = (path: string) =>
     return yield* new DirectoryUnusable({
       directory: path,
       reason: `it contains other files (${strange})`,
-      remedy: "choose an empty or a new directory"
+      remedy: "Choose an empty or a new directory"
     })
   })
 
@@ -159,7 +159,7 @@ const readOrMakePassword = (path: string, owner: { readonly uid: number; readonl
       return yield* new DirectoryUnusable({
         directory: path,
         reason: "its password file is missing",
-        remedy: "restore the file, or choose another directory"
+        remedy: "Restore the file, or choose another directory"
       })
     }
     const made = randomBytes(24).toString("base64url")
@@ -219,7 +219,7 @@ const refuseUnlessEmpty = (path: string, data: string) =>
     return yield* new DirectoryUnusable({
       directory: path,
       reason: `${data} is not a PostgreSQL database`,
-      remedy: "move it away, or choose another directory"
+      remedy: "Move it away, or choose another directory"
     })
   })
 

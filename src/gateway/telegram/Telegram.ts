@@ -31,7 +31,7 @@ export class ChatClosed extends Schema.TaggedError<ChatClosed>()("ChatClosed", {
 /** Telegram does not accept the bot's token. */
 export class TokenRefused extends Schema.TaggedError<TokenRefused>()("TokenRefused", { method: Schema.String }) {
   override get message(): string {
-    return `Telegram refused ${this.method}: the bot's token is not valid.`
+    return `Telegram refused ${this.method}: the bot's token is not valid. Check it with @BotFather.`
   }
 }
 

@@ -1,4 +1,5 @@
 import { Either, Schema } from "effect"
+import { joinOr } from "../../core/JoinWords.js"
 import type { State } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
 import type { Action } from "./Operations.js"
@@ -39,7 +40,7 @@ export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFil
   const named = choices(filter.state)
   const unsuitable = named?.find((state) => !allowed.includes(state))
   if (unsuitable !== undefined) {
-    return refuse("filter.state", `must not be ${unsuitable}: ${action} is for jobs that are ${allowed.join(" or ")}`)
+    return refuse("filter.state", `must not be ${unsuitable}: ${action} needs jobs that are ${joinOr(allowed)}`)
   }
   return Either.right({ ...filter, state: named ?? byDefault })
 }

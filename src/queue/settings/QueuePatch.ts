@@ -6,7 +6,8 @@ import { InvalidSetting, QueueNotFound, type QueueSettings, type QueueSettingsPa
 // Applies a patch to a queue row, all or nothing: the first invalid field rejects the patch.
 
 const longest = Duration.days(36_500)
-const mostWorkers = 10_000
+/** Maximum worker total of a queue. */
+export const mostWorkers = 10_000
 const mostOfKey = 10_000
 const mostJobs = 1_000_000
 const mostDepth = 1_000_000_000

@@ -52,7 +52,7 @@ export interface QueueSettingsPatch {
 
 export class QueueNotFound extends Schema.TaggedError<QueueNotFound>()("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
-    return `There is no queue "${this.name}": no worker has declared it. Check the name, start a worker that serves it, or pause the queue to create it.`
+    return `There is no queue "${this.name}": no pod has declared it. Check the name, start a pod that serves it, or pause the queue, which creates it.`
   }
 }
 

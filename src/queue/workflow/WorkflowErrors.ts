@@ -12,7 +12,7 @@ export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("
   execution: Schema.String
 }) {
   override get message(): string {
-    return `There is no workflow execution "${this.execution}". It was never started, or was deleted after its retention.`
+    return `There is no workflow execution "${this.execution}". It was never started or its retention expired, or the id is wrong.`
   }
 }
 

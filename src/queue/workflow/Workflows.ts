@@ -160,7 +160,7 @@ export const admitted = (kind: string, name: string, value: unknown): Either.Eit
   if (fault !== undefined)
     return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `has an invalid name: it ${fault}` }))
   return Either.mapLeft(jsonText(value === undefined ? null : value, mostBytes(kind)), (reason) => {
-    const advice = reason.startsWith("is larger") ? `. ${smallerResult}` : ""
-    return new InvalidStep({ step: name, reason: `has a value that ${reason}${advice}` })
+    const advice = reason.includes("bytes as JSON") ? `. ${smallerResult}` : ""
+    return new InvalidStep({ step: name, reason: `is invalid: its value ${reason}${advice}` })
   })
 }

@@ -114,7 +114,7 @@ describe("the lock on a directory", () => {
       const beat = Effect.sync(() => utimesSync(file, seconds, seconds++))
       yield* Effect.forkScoped(Effect.repeat(beat, Schedule.spaced("30 millis")))
       const refused = yield* Effect.flip(acquire(directory, quick))
-      assert.match(refused.message, /on elsewhere since 2026-01-02T03:04:05.000Z: stop that process/)
+      assert.match(refused.message, /on elsewhere since 2026-01-02T03:04:05.000Z\. Stop that process/)
     })
   )
 

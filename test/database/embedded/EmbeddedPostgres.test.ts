@@ -78,7 +78,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       const { url } = yield* first.ready
       assert.match(
         yield* refusalOf(directory),
-        new RegExp(`in use by process ${first.pid} on .* since 20.*: stop that`)
+        new RegExp(`in use by process ${first.pid} on .* since 20.*\\. Stop that`)
       )
       assert.deepStrictEqual(Option.map(yield* running(directory), Redacted.value), Option.some(url))
       yield* first.kill("SIGTERM")
@@ -100,7 +100,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("refuses an unusable directory in one sentence", () =>
+  it.scopedLive("refuses an unusable directory, with the reason and the fix", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       const at = (name: string) => join(parent, name)
@@ -114,15 +114,15 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       })
       yield* Effect.scoped(start(at("lost")))
       yield* Effect.promise(() => rm(at("lost/password")))
-      assert.match(yield* refusalOf(at("file")), /a file is in the way; move the file away/)
-      assert.match(yield* refusalOf(at("file/below")), /a file is in the way; move the file away/)
-      assert.match(yield* refusalOf(at("others")), /it contains other files \(thesis.tex\); choose an empty or a new/)
+      assert.match(yield* refusalOf(at("file")), /a file is in the way\. Move the file away/)
+      assert.match(yield* refusalOf(at("file/below")), /a file is in the way\. Move the file away/)
+      assert.match(yield* refusalOf(at("others")), /it contains other files \(thesis.tex\)\. Choose an empty or a new/)
       assert.strictEqual(modeOf(at("others")), "755")
-      assert.match(yield* refusalOf(at("old")), /contains data of PostgreSQL 9.6, but this is PostgreSQL 18: /)
-      assert.match(yield* refusalOf(at("broken")), /is not a PostgreSQL database; move it away/)
-      assert.match(yield* refusalOf(at("lost")), /its password file is missing; restore the file/)
+      assert.match(yield* refusalOf(at("old")), /contains data of PostgreSQL 9.6, but this release runs PostgreSQL 18\. /)
+      assert.match(yield* refusalOf(at("broken")), /is not a PostgreSQL database\. Move it away/)
+      assert.match(yield* refusalOf(at("lost")), /its password file is missing\. Restore the file/)
       if (process.platform === "linux") {
-        assert.match(yield* refusalOf("/proc/nightshift"), /it cannot be created; choose another/)
+        assert.match(yield* refusalOf("/proc/nightshift"), /it cannot be created\. Choose another/)
       }
     })
   )

@@ -31,10 +31,10 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
       const windows = yield* Effect.flip(locate("win32", "x64"))
       assert.strictEqual(
         windows.message,
-        "There is no embedded PostgreSQL for win32-x64: set DATABASE_URL to a PostgreSQL server"
+        "There is no embedded PostgreSQL for win32-x64. Set DATABASE_URL to a PostgreSQL server."
       )
       const other = yield* Effect.flip(locate("linux", process.arch === "ppc64" ? "ia32" : "ppc64"))
-      assert.match(other.message, /is not installed: run npm install --include=optional, or set DATABASE_URL/)
+      assert.match(other.message, /is not installed\. Run npm install --include=optional, or set DATABASE_URL/)
     })
   )
 
