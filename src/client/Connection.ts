@@ -108,8 +108,8 @@ export interface WorkerOptions {
   /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
   readonly grace?: DurationInput
   /**
-   * Called when a job has completed, failed or died in this worker, after that is stored. It is not awaited, and what it
-   * throws is logged: it never affects a job.
+   * Called when a job has completed, failed, died or was cancelled in this worker, after that is stored. It is not awaited,
+   * and what it throws is logged: it never affects a job.
    */
   readonly onEvent?: OnEvent
 }

@@ -32,7 +32,7 @@ export interface EnqueueOptions {
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
   readonly id?: string
   readonly queue?: string
-  /** Lower runs first. */
+  /** Lower runs first, from -32768 to 32767. [the job's] */
   readonly priority?: number
   readonly maxAttempts?: number
   /** Earliest start time. */

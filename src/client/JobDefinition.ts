@@ -33,14 +33,15 @@ export interface RetryOptions {
 export interface JobOptions<In, Out, RIn, ROut> {
   /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema.StandardSchema<In, Out>
-  /** Validates the stored result when `shift.result` reads it. */
+  /** Types what handlers return. Validates the stored result when `shift.result` reads it; the worker does not run it. */
   readonly result?: StandardSchema.StandardSchema<RIn, ROut>
   /** Queue for jobs of this kind. [the declared routes, then `default`] */
   readonly queue?: string
+  /** How often and after which delays a failed job is tried again. [5 attempts; 30s, 2m, 10m, then 1h] */
   readonly retry?: RetryOptions
   /** Time limit of one attempt. [15m] */
   readonly timeout?: DurationInput
-  /** Lower runs first. [0] */
+  /** Lower runs first, from -32768 to 32767. [0] */
   readonly priority?: number
   /** Payload version. Raise it with every change that makes the validator reject stored payloads. [1] */
   readonly version?: number

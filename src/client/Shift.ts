@@ -41,7 +41,7 @@ export interface Shift {
   why(id: string): Promise<JobView.WhyView>
   /** Cancels a job. A pending job is dead immediately; the handler of a running job gets an abort signal. */
   cancel(id: string): Promise<JobView.JobView>
-  /** Makes a dead or done job pending and due now, and resets its attempts. */
+  /** Makes a dead, cancelled or done job pending and due now. Resets its attempts and deletes its result and last error. */
   requeue(id: string): Promise<JobView.JobView>
   /** Pause, resume and scale queues. */
   readonly queues: QueueAdmin.QueueAdmin

@@ -15,7 +15,7 @@ describe("the packed package", () => {
         const cwd = yield* PackedPackage.unpacked
         const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
         const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
-        const program = /^```ts\n([\s\S]*?)^```$/m.exec(readme)?.[1] ?? ""
+        const program = /^```ts\n(import \{ Effect[\s\S]*?)^```$/m.exec(readme)?.[1] ?? ""
         writeFileSync(join(cwd, "program.js"), (yield* Effect.promise(() => transform(program, { loader: "ts" }))).code)
         expect(yield* PackedPackage.run(cwd, process.execPath, ["program.js"], env)).toMatch(
           /sending receipt A-17 to ada@example\.org[\s\S]*job [0-9a-f-]{36} is done/
