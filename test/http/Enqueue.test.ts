@@ -140,7 +140,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
       expect(Math.round((Date.parse(runAt) - Date.parse(createdAt)) / 60_000)).toBe(90)
       const wrongs: ReadonlyArray<readonly [json: object, status: number, field: string, message: RegExp]> = [
         [{ ...job, priority: 40_000 }, 400, "priority", /^priority must be a whole/],
-        [{ ...job, prioritty: 1 }, 400, "prioritty", /^prioritty is not a known field/],
+        [{ ...job, prioritty: 1 }, 400, "prioritty", /^prioritty is not a known field\. The known ones are .*priority/],
         [{ kind: "greet" }, 400, "payload", /^payload is missing/],
         [{ ...job, key: "" }, 400, "key", /^key must not be empty/],
         [{ ...job, meta: [] }, 400, "meta", /^meta must be an object/],
