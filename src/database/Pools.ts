@@ -130,9 +130,9 @@ const closeUnanswered = (
   return stalled.length
 }
 
-const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => void): PreparedNames =>
+const prepared = (config: typeof DatabaseConfig.Service, warn: (text: string) => void): PreparedNames =>
   preparing(config.prepare, () =>
-    say(
+    warn(
       "the connection to PostgreSQL does not support prepared statements, as with PgBouncer before 1.21 in transaction mode: continuing without them. Set DATABASE_PREPARE=false to start without them."
     )
   )
@@ -156,14 +156,14 @@ export const open = (
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<never>()
     const scope = yield* Effect.scope
-    const say = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
-    const names = prepared(config, say)
+    const warn = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
+    const names = prepared(config, warn)
     const connections = {
       ours: new Set<ServerConnection.ServerConnection>(),
       program: new Set<ServerConnection.ServerConnection>()
     }
     const startup = Startup.make(url, config, (server) => {
-      say(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
+      warn(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
       for (const connection of [...connections.ours, ...connections.program]) {
         if (connection.idle) connection.disconnect(otherServer)
         else connection.outdated = true
@@ -189,7 +189,7 @@ export const open = (
     let shutdowns = 0
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
-    const look = Effect.suspend(() => {
+    const closeUnresponsive = Effect.suspend(() => {
       const closed = closeUnanswered(connections.ours, ownPatience) + closeUnanswered(connections.program, patience)
       if (closed === 0) return Effect.void
       unanswered += closed
@@ -204,7 +204,7 @@ export const open = (
       name: "connections",
       schedule: Schedule.spaced(lookEvery),
       runAtStart: true,
-      run: look
+      run: closeUnresponsive
     })
     yield* Effect.forkScoped(repeatLoop(loop))
 

@@ -6,7 +6,7 @@ import { never } from "../core/Suspension.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
-import { type AttemptEnd, type Became, type End, errorText } from "./AttemptEnd.js"
+import { type AttemptEnd, type End, errorText, type NextStatus } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import * as SqlArrays from "./SqlArrays.js"
@@ -62,7 +62,7 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
 }
 
 interface WrittenEnd {
-  readonly status: Became
+  readonly status: NextStatus
   readonly dead_reason: DeadReason | null
 }
 

@@ -1,7 +1,7 @@
 import type { Tracer } from "effect"
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { DeadReason } from "../../core/StoredJob.js"
-import type { AttemptEnd, Became, End } from "../../queue/AttemptEnd.js"
+import type { AttemptEnd, End, NextStatus } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"
 import type { Tally } from "../../telemetry/Tally.js"
@@ -18,7 +18,7 @@ interface Span {
 export interface WrittenEnd {
   readonly job: ClaimedJob
   readonly end: End
-  readonly became: Became
+  readonly became: NextStatus
   /** Why the job is dead. */
   readonly reason: DeadReason | undefined
   /** How long the attempt ran, in milliseconds. Absent if it did not start. */
@@ -28,7 +28,7 @@ export interface WrittenEnd {
 /** Called when the end of a workflow execution is written. */
 type OnExecution = (job: ClaimedJob, end: ExecutionEnd, now: number) => void
 
-const executionEnd = (became: Became, reason: DeadReason | undefined): ExecutionEnd => {
+const executionEnd = (became: NextStatus, reason: DeadReason | undefined): ExecutionEnd => {
   if (became === "done") return "completed"
   return reason === "cancelled" ? "cancelled" : "failed"
 }
@@ -61,7 +61,7 @@ class CountedEnd implements AttemptEnd {
     this.linked = job.linked
   }
 
-  written(became: Became, now: number, reason?: DeadReason): void {
+  written(became: NextStatus, now: number, reason?: DeadReason): void {
     if (this.counted) return
     this.counted = true
     const { end, span, tally } = this

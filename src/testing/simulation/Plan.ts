@@ -60,7 +60,7 @@ export interface PlanOptions {
 }
 
 /** Milliseconds during which faults are injected. */
-export const troubled = 20_000
+export const faultPeriod = 20_000
 
 /** Size of a seed's cluster: small ones are the most common in production, and more of them fit into a minute. */
 export const size = (seed: number): { readonly pods: number; readonly jobs: number } => {
@@ -146,7 +146,7 @@ export const draw = (options: PlanOptions): Plan => {
   )
   const count = dice.whole(0, 14)
   // Place faults while there are jobs to run.
-  const last = Math.min(troubled - 2_000, span + 6_000)
+  const last = Math.min(faultPeriod - 2_000, span + 6_000)
   const faultPlan = Array.from({ length: count }, () => drawFault(dice, options, dice.whole(100, last)))
   return {
     pods: options.pods,

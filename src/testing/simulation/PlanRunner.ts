@@ -14,14 +14,14 @@ import type { Ports } from "./Tables.js"
 import * as Workload from "./Workload.js"
 
 /** Creates a job when its enqueue step runs. */
-export type Supply = Effect.Effect<NewJob, InvalidJob>
+export type JobSource = Effect.Effect<NewJob, InvalidJob>
 
 export interface PlanRunnerOptions<R> {
   readonly site: Site<R>
   /** The services as clients and operators see them, with faults. */
   readonly ports: Context.Context<Ports>
   readonly pods: ReadonlyMap<string, SimulatedPod<R>>
-  readonly jobs: ReadonlyArray<Supply>
+  readonly jobs: ReadonlyArray<JobSource>
 }
 
 /** Retries until the database is reachable. */
