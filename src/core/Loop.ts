@@ -1,4 +1,4 @@
-import { type Cause, Clock, Duration, Effect, type Schedule } from "effect"
+import { Cause, Clock, Duration, Effect, Predicate, type Schedule } from "effect"
 import * as DurationText from "./DurationText.js"
 
 /** One part of a pass. Its failure does not keep the other steps from running. */
@@ -57,8 +57,15 @@ const shown = (report: Report) =>
 const logInterval = Duration.toMillis("1 minute")
 const loggedAt = new WeakMap<Step, number>()
 
+/** Whether the step failed because it had no connection to the database, for which there is one log line per process. */
+export const isConnectionLost = (cause: Cause.Cause<unknown>): boolean => {
+  const error = Cause.squash(cause)
+  return Predicate.hasProperty(error, "connectionLost") && error.connectionLost === true
+}
+
 const logFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    if (isConnectionLost(cause)) return Effect.logDebug(`${loop.name} ${step.name} failed`, cause)
     if (now - (loggedAt.get(step) ?? Number.NEGATIVE_INFINITY) < logInterval) return Effect.void
     loggedAt.set(step, now)
     return Effect.logError(`${loop.name} ${step.name} failed`, cause)
