@@ -18,6 +18,8 @@ export interface BatcherOptions<Item, Result, E, R> {
   readonly gather?: (turnEnded: () => void) => void
   /** Maximum weight of waiting items. When it is reached, `submit` waits for room. */
   readonly capacity: number
+  /** Called when a flush has removed items from the waiting ones. */
+  readonly onRoom?: () => void
   /** Processes a batch and returns one exit per item, in the order of the items. */
   readonly flush: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Result, E>>, E, R>
   /** Whether to retry the items of a failed flush one by one, so that one bad item does not fail the whole batch. */
@@ -40,6 +42,7 @@ export interface Batcher<Item, Result, E> {
   readonly offer: (item: Item) => boolean
   /** Completes when all items added before this call have been flushed. */
   readonly drained: Effect.Effect<void>
+  /** Number of waiting items, without those of a flush in progress. */
   readonly size: () => number
 }
 
@@ -50,6 +53,8 @@ interface Entry<Item, Result, E> {
   readonly number: number
   readonly onResult: (exit: Exit.Exit<Result, E>) => void
 }
+
+const ignore = () => {}
 
 /** Maximum number of turns for which a flush collects items. */
 const mostTurns = 4
@@ -230,6 +235,7 @@ export const make = <Item, Result, E, R>(
       if (first === undefined) return Effect.void
       const flight = { number: first.number, weight: batch.reduce((sum, { weight }) => sum + weight, 0) }
       flights.add(flight)
+      options.onRoom?.()
       return Effect.ensuring(
         flush(batch),
         Effect.sync(() => {
@@ -276,7 +282,7 @@ export const make = <Item, Result, E, R>(
         }),
       offer: (item) => {
         if (closed || !line.hasRoom()) return false
-        add(item, () => {})
+        add(item, ignore)
         return true
       },
       drained: Effect.async<void>((resume) => {

@@ -101,9 +101,12 @@ const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at:
   return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember, cools })
 }
 
+/** Most jobs end like this, so they share one object. */
+const doneWithoutResult = End.Done({ result: undefined })
+
 /** A result that cannot be stored is a bug in the handler that a retry would repeat, so the job is dead. */
 const done = (result: unknown): End => {
-  if (result === undefined) return End.Done({ result: undefined })
+  if (result === undefined) return doneWithoutResult
   const text = jsonText(result, limits.resultBytes)
   if (text._tag === "Right") return End.Done({ result: text.right })
   return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })

@@ -174,17 +174,17 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       capacity: 20_000,
       isolate: isolates,
       alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, patience.alone)),
-      flush: (requests) =>
-        Effect.gen(function* () {
-          const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
-          if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
-          let place = 0
-          return requests.map((request) => {
-            const own = answers.slice(place, place + request.length)
-            place += request.length
-            return Exit.succeed(own)
-          })
+      // Not `Effect.gen`, which would keep the requests in memory until the next full garbage collection (see FinalizePg).
+      flush: Effect.fnUntraced(function* (requests: ReadonlyArray<StampedJobs>) {
+        const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
+        if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
+        let place = 0
+        return requests.map((request) => {
+          const own = answers.slice(place, place + request.length)
+          place += request.length
+          return Exit.succeed(own)
         })
+      })
     })
 
     // `admit` created these objects for this call, so they are completed in place instead of copied.
