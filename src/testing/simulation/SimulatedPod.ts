@@ -167,7 +167,7 @@ export class SimulatedPod<R> {
     const actor = scheduler.actor(`${this.name}.${this.boots}`)
     const boot: Boot = {
       actor,
-      wire: new FaultInjector({ actor, scheduler, faults, checker }),
+      wire: new FaultInjector({ actor, scheduler, faults, checker, kill: (why) => this.kill(why) }),
       stop: yield* Deferred.make<void>(),
       down: yield* Deferred.make<void>(),
       id: undefined,
