@@ -30,7 +30,7 @@ const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
 const examine = (flags: Environment.Texts) =>
   Effect.gen(function* () {
     const environment = Environment.make(flags)
-    const config = yield* Effect.withConfigProvider(ConfigCheck.look(environment), environment.provider)
+    const config = yield* Effect.withConfigProvider(ConfigCheck.run(environment), environment.provider)
     if (DoctorRun.hasFailed(config)) return config
     return [...config, ...(yield* DoctorRun.ofDatabase.pipe(Settings.configured(flags)))]
   })
@@ -45,7 +45,7 @@ const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
 export const command = Command.make("doctor", { ...CommonOptions.database, url, json: CommonOptions.json }, (options) =>
   Effect.gen(function* () {
     const findings = yield* Option.match(options.url, {
-      onSome: (text) => Effect.flatMap(readUrl(text), HealthCheck.look),
+      onSome: (text) => Effect.flatMap(readUrl(text), HealthCheck.run),
       onNone: () => examine(CommonOptions.databaseFlags(options))
     })
     yield* report(findings, options.json)

@@ -1,13 +1,38 @@
-import { Effect } from "effect"
-import { type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
+import { Duration, Effect } from "effect"
+import { type DurationInput, decode } from "../core/DurationText.js"
+import { type KeyOrder, type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
 
-/** The current settings of a queue. */
+/** The current settings of a queue. A limit that is not set is absent; durations are in milliseconds. */
 export interface QueueView {
   readonly name: string
   readonly paused: boolean
   /** Maximum number of its jobs that run at a time in the whole cluster. */
   readonly maxWorkers: number
+  readonly perKey?: { readonly concurrency: number; readonly order: KeyOrder }
+  readonly rate?: { readonly jobs: number; readonly per: number }
+  readonly depthCap?: number
+  readonly retainDone?: number
+  readonly retainDead?: number
+}
+
+/** Changes to the settings of a queue. An absent field is unchanged; `null` restores the default. */
+export interface QueueChange {
+  readonly paused?: boolean
+  readonly maxWorkers?: number
+  /** Maximum number of running jobs with the same `key`, and their order. [order: none] */
+  readonly perKey?: { readonly concurrency: number; readonly order?: KeyOrder } | null
+  /** Maximum number of jobs that start in a period, in the whole cluster. */
+  readonly rate?: { readonly jobs: number; readonly per: DurationInput } | null
+  /** Maximum number of waiting jobs. Beyond it, `enqueue` rejects with QueueFullError. */
+  readonly depthCap?: number | null
+  /** How long done jobs are kept. */
+  readonly retainDone?: DurationInput | null
+  /** How long dead jobs are kept. [forever] */
+  readonly retainDead?: DurationInput | null
+  /** The waits of cool-downs, and of kinds without a backoff of their own. */
+  readonly backoff?: { readonly enabled?: boolean; readonly base?: DurationInput; readonly max?: DurationInput }
 }
 
 /** The queues of the cluster. Changes apply to all processes. */
@@ -20,16 +45,74 @@ export interface QueueAdmin {
   resume(name: string): Promise<QueueView>
   /** Sets the maximum number of jobs of the queue that run at a time in the whole cluster. */
   scale(name: string, maxWorkers: number): Promise<QueueView>
+  /** Changes settings, all or none. Once this resolves, no job starts by the old ones. */
+  change(name: string, change: QueueChange): Promise<QueueView>
 }
 
-const viewOf = ({ maxWorkers, name, paused }: QueueSettings): QueueView => ({ name, paused, maxWorkers })
+const viewOf = ({ depthCap, maxWorkers, name, paused, perKey, rate, retainDead, retainDone }: QueueSettings) => ({
+  name,
+  paused,
+  maxWorkers,
+  ...(perKey === undefined ? {} : { perKey }),
+  ...(rate === undefined ? {} : { rate: { jobs: rate.jobs, per: Duration.toMillis(rate.per) } }),
+  ...(depthCap === undefined ? {} : { depthCap }),
+  ...(retainDone === undefined ? {} : { retainDone: Duration.toMillis(retainDone) }),
+  ...(retainDead === undefined ? {} : { retainDead: Duration.toMillis(retainDead) })
+})
 
-const change = (name: string, patch: QueueSettingsPatch) =>
+const decoded = (option: string, duration: DurationInput): Duration.Duration => {
+  try {
+    return decode(duration)
+  } catch (error) {
+    throw new InvalidOptionError(option, `${option}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+/** Applies a conversion to a value that is set: not undefined, which means unchanged, and not null, the default. */
+const ifSet = <A, B>(value: A | null | undefined, convert: (value: A) => B): B | null | undefined =>
+  value === undefined ? undefined : value === null ? null : convert(value)
+
+const fields: ReadonlyArray<string> = Object.keys({
+  paused: 0,
+  maxWorkers: 0,
+  perKey: 0,
+  rate: 0,
+  depthCap: 0,
+  retainDone: 0,
+  retainDead: 0,
+  backoff: 0
+} satisfies Record<keyof QueueChange, 0>)
+
+const patchOf = (change: QueueChange): QueueSettingsPatch => {
+  const unknown = Object.keys(change).find((field) => !fields.includes(field))
+  if (unknown !== undefined)
+    throw new InvalidOptionError(unknown, `${unknown} is not a setting of a queue: use ${fields.join(", ")}.`)
+  const { backoff, perKey, rate, retainDead, retainDone, ...rest } = change
+  return {
+    ...rest,
+    perKey: ifSet(perKey, ({ concurrency, order = "none" }) => ({ concurrency, order })),
+    rate: ifSet(rate, ({ jobs, per }) => ({ jobs, per: decoded("rate.per", per) })),
+    retainDone: ifSet(retainDone, (kept) => decoded("retainDone", kept)),
+    retainDead: ifSet(retainDead, (kept) => decoded("retainDead", kept)),
+    ...(backoff === undefined
+      ? {}
+      : {
+          backoff: {
+            ...(backoff.enabled === undefined ? {} : { enabled: backoff.enabled }),
+            ...(backoff.base === undefined ? {} : { base: decoded("backoff.base", backoff.base) }),
+            ...(backoff.max === undefined ? {} : { max: decoded("backoff.max", backoff.max) })
+          }
+        })
+  }
+}
+
+const changed = (name: string, patch: QueueSettingsPatch) =>
   Effect.flatMap(Queues, (queues) => Effect.map(queues.change(name, patch), ({ after }) => viewOf(after)))
 
 export const make = ({ run }: Engine<Ports>): QueueAdmin => ({
   list: () => run(Effect.flatMap(Queues, (queues) => Effect.map(queues.all, (all) => all.map(viewOf)))),
-  pause: (name) => run(change(name, { paused: true })),
-  resume: (name) => run(change(name, { paused: false, throttledUntil: null })),
-  scale: (name, maxWorkers) => run(change(name, { maxWorkers }))
+  pause: (name) => run(changed(name, { paused: true })),
+  resume: (name) => run(changed(name, { paused: false, throttledUntil: null })),
+  scale: (name, maxWorkers) => run(changed(name, { maxWorkers })),
+  change: async (name, change) => run(changed(name, patchOf(change)))
 })

@@ -35,6 +35,8 @@ export interface Shift {
   ): Promise<ReadonlyArray<Enqueue.Enqueued<Result>>>
   /** Waits until the job is done and returns its result. Rejects with JobDeadError or ResultTimeoutError. */
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
+  /** The same for an id that was stored elsewhere: the job gives the result its type and its validator. */
+  result<Result>(job: Enqueue.Enqueueable<never, Result>, id: string, options?: ResultOptions): Promise<Result>
   /** The job as it is stored now. */
   job(id: string): Promise<JobView.JobView>
   /** Why the job is not running, or its state. */
@@ -43,7 +45,7 @@ export interface Shift {
   cancel(id: string): Promise<JobView.JobView>
   /** Makes a dead, cancelled or done job pending and due now. Resets its attempts and deletes its result and last error. */
   requeue(id: string): Promise<JobView.JobView>
-  /** Pause, resume and scale queues. */
+  /** Pause, resume and scale queues, and change their limits. */
   readonly queues: QueueAdmin.QueueAdmin
   /** Batches of jobs with a common follow-up. */
   readonly batches: BatchAdmin.BatchAdmin
@@ -116,11 +118,14 @@ const millisOf = (option: string, duration: DurationInput | undefined): number |
   }
 }
 
-const checkJob = (job: unknown): void => {
+const checkJob = (method: string, job: unknown): void => {
   const isJob = Predicate.hasProperty(job, "encode") && Predicate.hasProperty(job, "kind")
   if (isJob) return
   const given = typeof job === "string" ? JSON.stringify(job) : String(job)
-  throw new InvalidOptionError("job", `The first argument of enqueue must be a job that job(…) returned, got ${given}.`)
+  throw new InvalidOptionError(
+    "job",
+    `The first argument of ${method} must be a job that job(…) returned, got ${given}.`
+  )
 }
 
 /** Makes a shift on an engine. */
@@ -143,7 +148,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     payloads: ReadonlyArray<In>,
     options: Parameters<typeof Enqueue.newJobs<In>>[2]
   ): Promise<ReadonlyArray<NewJob>> => {
-    checkJob(job)
+    checkJob("enqueue", job)
     known.set(job.kind.name, job)
     const made = Enqueue.newJobs(job, payloads, options, clock.unsafeCurrentTimeMillis())
     return Either.getOrThrowWith(made instanceof Promise ? await made : made, (error) => fromCause(Cause.fail(error)))
@@ -172,7 +177,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
       )
     )
 
-  const result = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
+  const resultOf = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
     const patience = millisOf("timeout", timeout)
     const job = await waitFor(id as StoredId, patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
@@ -185,6 +190,17 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     const read = await known.get(job.kind)?.readResult(job.result)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)
     return (read === undefined ? job.result : read.value) as Result
+  }
+
+  const result = async <Result>(
+    first: string | Enqueue.Enqueueable<never, Result>,
+    second?: string | ResultOptions,
+    third?: ResultOptions
+  ): Promise<Result> => {
+    if (typeof first === "string") return resultOf(first, second as ResultOptions | undefined)
+    checkJob("result", first)
+    known.set(first.kind.name, first)
+    return resultOf(second as string, third)
   }
 
   const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>

@@ -29,7 +29,7 @@ export {
 } from "./JobDefinition.js"
 export type { AttemptView, JobView, WhyView } from "./JobView.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
-export type { QueueAdmin, QueueView } from "./QueueAdmin.js"
+export type { QueueAdmin, QueueChange, QueueView } from "./QueueAdmin.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {

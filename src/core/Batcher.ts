@@ -7,7 +7,7 @@ import { Cause, Effect, Exit, FiberId, type Scope } from "effect"
 // overlaps round trips. With `gather`, a flush also waits while each turn of the event loop brings more items: a process
 // that is busy receiving stores more of them at once, and an idle one waits for the end of the current turn only.
 
-export interface BatcherOptions<Item, Answer, E, R> {
+export interface BatcherOptions<Item, Result, E, R> {
   /** The weight one item adds to a batch. [1] */
   readonly weight?: (item: Item) => number
   /** Maximum total weight of one flush. A heavier item is flushed alone. */
@@ -18,38 +18,43 @@ export interface BatcherOptions<Item, Answer, E, R> {
   readonly gather?: (turnEnded: () => void) => void
   /** Maximum weight of waiting items. When it is reached, `submit` waits for room. */
   readonly capacity: number
+  /** Called when a flush has removed items from the waiting ones. */
+  readonly onRoom?: () => void
   /** Processes a batch and returns one exit per item, in the order of the items. */
-  readonly flush: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Answer, E>>, E, R>
+  readonly flush: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Result, E>>, E, R>
   /** Whether to retry the items of a failed flush one by one, so that one bad item does not fail the whole batch. */
   readonly isolate: (error: E) => boolean
   /** Retries a single item, concurrently with later flushes. Defaults to a flush of that item alone. */
-  readonly alone?: (item: Item) => Effect.Effect<Answer, E, R>
+  readonly alone?: (item: Item) => Effect.Effect<Result, E, R>
 }
 
-export interface Batcher<Item, Answer, E> {
+export interface Batcher<Item, Result, E> {
   /**
    * Waits until the item is flushed and returns its result. Interruption before the flush starts withdraws the item.
    */
-  readonly submit: (item: Item) => Effect.Effect<Answer, E>
+  readonly submit: (item: Item) => Effect.Effect<Result, E>
   /**
-   * Adds an item and calls `answer` with its result. Returns a function that withdraws the item if its flush has not
+   * Adds an item and calls `onResult` with its result. Returns a function that withdraws the item if its flush has not
    * started.
    */
-  readonly hand: (item: Item, answer: (exit: Exit.Exit<Answer, E>) => void) => () => void
+  readonly submitWithCallback: (item: Item, onResult: (exit: Exit.Exit<Result, E>) => void) => () => void
   /** Adds an item and ignores its result. Returns false when the batcher is full; the caller must then use `submit`. */
   readonly offer: (item: Item) => boolean
   /** Completes when all items added before this call have been flushed. */
   readonly drained: Effect.Effect<void>
+  /** Number of waiting items, without those of a flush in progress. */
   readonly size: () => number
 }
 
-interface Entry<Item, Answer, E> {
+interface Entry<Item, Result, E> {
   readonly item: Item
   readonly weight: number
   /** Sequence number; entries are flushed in this order. */
   readonly number: number
-  readonly answer: (exit: Exit.Exit<Answer, E>) => void
+  readonly onResult: (exit: Exit.Exit<Result, E>) => void
 }
+
+const ignore = () => {}
 
 /** Maximum number of turns for which a flush collects items. */
 const mostTurns = 4
@@ -61,14 +66,14 @@ interface Flight {
 }
 
 /** The waiting entries in FIFO order: `inside` up to the capacity, the rest `outside` until there is room. */
-const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readonly capacity: number }) => {
-  let inside: Array<Entry<Item, Answer, E>> = []
-  let outside: Array<Entry<Item, Answer, E>> = []
+const makeLine = <Item, Result, E>(options: { readonly maxWeight: number; readonly capacity: number }) => {
+  let inside: Array<Entry<Item, Result, E>> = []
+  let outside: Array<Entry<Item, Result, E>> = []
   let weight = 0
 
   const hasRoom = () => weight < options.capacity
 
-  const enter = (entry: Entry<Item, Answer, E>) => {
+  const enter = (entry: Entry<Item, Result, E>) => {
     inside.push(entry)
     weight += entry.weight
   }
@@ -88,18 +93,18 @@ const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readon
     weight: () => weight,
     size: () => inside.length,
     first: () => inside[0],
-    join: (entry: Entry<Item, Answer, E>) => {
+    join: (entry: Entry<Item, Result, E>) => {
       if (hasRoom()) enter(entry)
       else outside.push(entry)
     },
-    leave: (entry: Entry<Item, Answer, E>) => {
+    leave: (entry: Entry<Item, Result, E>) => {
       if (inside.includes(entry)) weight -= entry.weight
       inside = inside.filter((other) => other !== entry)
       outside = outside.filter((other) => other !== entry)
       letIn()
     },
     /** Removes and returns the entries of the next flush. */
-    take: (): ReadonlyArray<Entry<Item, Answer, E>> => {
+    take: (): ReadonlyArray<Entry<Item, Result, E>> => {
       let taken = 0
       let count = 0
       for (const entry of inside) {
@@ -117,11 +122,11 @@ const makeLine = <Item, Answer, E>(options: { readonly maxWeight: number; readon
 }
 
 /** Starts a batcher. Closing the Scope flushes the waiting items; items submitted after that are interrupted. */
-export const make = <Item, Answer, E, R>(
-  options: BatcherOptions<Item, Answer, E, R>
-): Effect.Effect<Batcher<Item, Answer, E>, never, R | Scope.Scope> =>
+export const make = <Item, Result, E, R>(
+  options: BatcherOptions<Item, Result, E, R>
+): Effect.Effect<Batcher<Item, Result, E>, never, R | Scope.Scope> =>
   Effect.gen(function* () {
-    const line = makeLine<Item, Answer, E>(options)
+    const line = makeLine<Item, Result, E>(options)
     const scope = yield* Effect.scope
     const apart = new Set<number>()
     let numbered = 0
@@ -132,9 +137,9 @@ export const make = <Item, Answer, E, R>(
     const weightOf = options.weight ?? (() => 1)
     let gathering: { readonly turns: number; readonly number: number } | undefined
 
-    const handOver = (item: Item, answer: (exit: Exit.Exit<Answer, E>) => void) => {
+    const add = (item: Item, onResult: (exit: Exit.Exit<Result, E>) => void) => {
       numbered += 1
-      const entry = { item, weight: weightOf(item), number: numbered, answer }
+      const entry = { item, weight: weightOf(item), number: numbered, onResult }
       line.join(entry)
       if (options.gather === undefined) wake()
       else if (gathering === undefined) {
@@ -177,12 +182,12 @@ export const make = <Item, Answer, E, R>(
       for (const { tell } of ready) tell()
     }
 
-    const answerAll = (batch: ReadonlyArray<Entry<Item, Answer, E>>, exits: ReadonlyArray<Exit.Exit<Answer, E>>) =>
+    const reportAll = (batch: ReadonlyArray<Entry<Item, Result, E>>, exits: ReadonlyArray<Exit.Exit<Result, E>>) =>
       batch.forEach((entry, index) => {
-        entry.answer(exits[index] ?? Exit.die(new Error("the flush returned fewer results than items")))
+        entry.onResult(exits[index] ?? Exit.die(new Error("the flush returned fewer results than items")))
       })
 
-    const flushAlone = (item: Item): Effect.Effect<Answer, E, R> =>
+    const flushAlone = (item: Item): Effect.Effect<Result, E, R> =>
       Effect.flatMap(
         options.flush([item]),
         ([exit]) => exit ?? Effect.dieMessage("the flush returned fewer results than items")
@@ -190,28 +195,28 @@ export const make = <Item, Answer, E, R>(
     const alone = options.alone ?? flushAlone
 
     /** Retries an item in its own fiber, so that a slow retry does not delay the lane. */
-    const setApart = (entry: Entry<Item, Answer, E>) => {
+    const setApart = (entry: Entry<Item, Result, E>) => {
       apart.add(entry.number)
       const way = Effect.flatMap(Effect.exit(alone(entry.item)), (exit) =>
         Effect.sync(() => {
           apart.delete(entry.number)
-          entry.answer(exit)
+          entry.onResult(exit)
           complete()
         })
       )
       return Effect.forkIn(Effect.uninterruptible(way), scope)
     }
 
-    const flush = (batch: ReadonlyArray<Entry<Item, Answer, E>>): Effect.Effect<void, never, R> =>
+    const flush = (batch: ReadonlyArray<Entry<Item, Result, E>>): Effect.Effect<void, never, R> =>
       Effect.flatMap(Effect.exit(options.flush(batch.map(({ item }) => item))), (exit) => {
-        if (Exit.isSuccess(exit)) return Effect.sync(() => answerAll(batch, exit.value))
+        if (Exit.isSuccess(exit)) return Effect.sync(() => reportAll(batch, exit.value))
         const failure = Cause.failureOption(exit.cause)
         const another = batch.length > 1 || options.alone !== undefined
         if (another && failure._tag === "Some" && options.isolate(failure.value)) {
           return Effect.forEach(batch, setApart, { discard: true })
         }
         return Effect.sync(() =>
-          answerAll(
+          reportAll(
             batch,
             batch.map(() => Exit.failCause(exit.cause))
           )
@@ -230,6 +235,7 @@ export const make = <Item, Answer, E, R>(
       if (first === undefined) return Effect.void
       const flight = { number: first.number, weight: batch.reduce((sum, { weight }) => sum + weight, 0) }
       flights.add(flight)
+      options.onRoom?.()
       return Effect.ensuring(
         flush(batch),
         Effect.sync(() => {
@@ -255,12 +261,12 @@ export const make = <Item, Answer, E, R>(
     })
     yield* Effect.replicateEffect(Effect.forkScoped(lane), options.lanes ?? 1)
 
-    const hand: Batcher<Item, Answer, E>["hand"] = (item, answer) => {
+    const submitWithCallback: Batcher<Item, Result, E>["submitWithCallback"] = (item, onResult) => {
       if (closed) {
-        answer(Exit.interrupt(FiberId.none))
+        onResult(Exit.interrupt(FiberId.none))
         return () => {}
       }
-      const entry = handOver(item, answer)
+      const entry = add(item, onResult)
       return () => {
         line.leave(entry)
         complete()
@@ -268,15 +274,15 @@ export const make = <Item, Answer, E, R>(
     }
 
     return {
-      hand,
+      submitWithCallback,
       submit: (item) =>
-        Effect.async<Answer, E>((resume) => {
-          const withdraw = hand(item, resume)
+        Effect.async<Result, E>((resume) => {
+          const withdraw = submitWithCallback(item, resume)
           return Effect.sync(withdraw)
         }),
       offer: (item) => {
         if (closed || !line.hasRoom()) return false
-        handOver(item, () => {})
+        add(item, ignore)
         return true
       },
       drained: Effect.async<void>((resume) => {

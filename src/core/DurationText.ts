@@ -10,8 +10,11 @@ const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 export type DurationInput =
   | `${number}${Unit}`
   | `${number}d${number}h`
+  | `${number}d${number}h${number}m`
   | `${number}h${number}m`
+  | `${number}h${number}m${number}s`
   | `${number}m${number}s`
+  | `${number}s${number}ms`
   | Duration.DurationInput
 
 export const expected = "a duration like 90s, 30m, 168h or 1h30m"

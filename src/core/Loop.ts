@@ -1,5 +1,6 @@
-import { type Cause, Clock, Duration, Effect, type Schedule } from "effect"
+import { Cause, Clock, Duration, Effect, Option, Predicate, type Schedule } from "effect"
 import * as DurationText from "./DurationText.js"
+import { timeoutOption } from "./Timer.js"
 
 /** One part of a pass. Its failure does not keep the other steps from running. */
 export interface Step {
@@ -57,8 +58,15 @@ const shown = (report: Report) =>
 const logInterval = Duration.toMillis("1 minute")
 const loggedAt = new WeakMap<Step, number>()
 
+/** Whether the step failed because it had no connection to the database, for which there is one log line per process. */
+export const isConnectionLost = (cause: Cause.Cause<unknown>): boolean => {
+  const error = Cause.squash(cause)
+  return Predicate.hasProperty(error, "connectionLost") && error.connectionLost === true
+}
+
 const logFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    if (isConnectionLost(cause)) return Effect.logDebug(`${loop.name} ${step.name} failed`, cause)
     if (now - (loggedAt.get(step) ?? Number.NEGATIVE_INFINITY) < logInterval) return Effect.void
     loggedAt.set(step, now)
     return Effect.logError(`${loop.name} ${step.name} failed`, cause)
@@ -67,10 +75,11 @@ const logFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
 const withinTimeout = ({ run, timeout }: Step) =>
   timeout === undefined
     ? run
-    : Effect.timeoutFail(run, {
-        duration: timeout,
-        onTimeout: () => new Error(`took longer than ${DurationText.format(timeout)}`)
-      })
+    : Effect.flatMap(timeoutOption(run, timeout), (report) =>
+        Option.isSome(report)
+          ? Effect.succeed(report.value)
+          : Effect.fail(new Error(`took longer than ${DurationText.format(timeout)}`))
+      )
 
 const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
   withinTimeout(step).pipe(

@@ -123,7 +123,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* runLoop(yield* Sweeper.make)
     yield* runLoop(yield* Reaper.make)
     const onHeld = yield* JobHeartbeat.start
-    yield* JobHeartbeat.hearCancels
+    yield* JobHeartbeat.listenForCancels
     yield* OperationRunner.start
     const duePoller = yield* DuePoller.start
     // Closes the supervisors in parallel, so that all queues drain within one grace period.

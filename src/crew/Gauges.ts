@@ -92,7 +92,7 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
       })
       const looking = yield* OnDemand.make({
         name: "the database's health",
-        work: Effect.map(health.look, (seen) => showHealth(metrics, seen)),
+        work: Effect.map(health.check, (seen) => showHealth(metrics, seen)),
         freshFor: "15 seconds",
         restAfterFailure: "1 minute",
         patience: "1 second"
@@ -200,7 +200,7 @@ const states = ["waiting", "fetched", "acked", "expired"] as const
 export const watchUploads: Effect.Effect<void, never, Storage | Metrics> = Effect.gen(function* () {
   const storage = yield* Storage
   const metrics = yield* Metrics
-  const look = storage.counts.pipe(
+  const fileCounts = storage.counts.pipe(
     Effect.timeout("2 seconds"),
     Effect.tap((counts) =>
       Effect.sync(() => {
@@ -211,7 +211,7 @@ export const watchUploads: Effect.Effect<void, never, Storage | Metrics> = Effec
     Effect.catchAll((error) => Effect.logDebug("could not count files", error)),
     Effect.asVoid
   )
-  yield* metrics.onRead(yield* Effect.cachedWithTTL(look, "15 seconds"))
+  yield* metrics.onRead(yield* Effect.cachedWithTTL(fileCounts, "15 seconds"))
 })
 
 const suspended = MetricSpec.gauge(

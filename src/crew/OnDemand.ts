@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect, Fiber, Scope } from "effect"
+import { isConnectionLost } from "../core/Loop.js"
 
 export interface OnDemandOptions {
   readonly name: string
@@ -41,7 +42,10 @@ export const make = (options: OnDemandOptions): Effect.Effect<OnDemand, never, S
       Effect.catchAllCause((cause) =>
         Effect.zipRight(
           rest(options.restAfterFailure),
-          Effect.logWarning(`could not refresh ${options.name}, keeping the previous value`, cause)
+          (isConnectionLost(cause) ? Effect.logDebug : Effect.logWarning)(
+            `could not refresh ${options.name}, keeping the previous value`,
+            cause
+          )
         )
       ),
       Effect.ensuring(

@@ -76,7 +76,17 @@ export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>
       ? `The transaction was rolled back because of a conflict with a concurrent one: ${this.detail}. Try again.`
       : `The database is not available: ${this.detail}`
   }
+
+  /** Whether there was no connection or it was lost: the pool logs one line for the outage. */
+  get connectionLost(): boolean {
+    return this.sqlState === undefined ? this.detail !== poolExhausted : connectionEnded.test(this.sqlState)
+  }
 }
+
+/** SQLSTATEs with which a server ends or rejects connections: it shuts down, has crashed, or is still starting. */
+const connectionEnded = /^(08|57P0[123])/
+/** The error of the pool when all of its connections are in use. */
+const poolExhausted = "timeout exceeded when trying to connect"
 
 /** The write violates a constraint. */
 export class DatabaseConflict extends Schema.TaggedError<DatabaseConflict>()("DatabaseConflict", {

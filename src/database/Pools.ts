@@ -1,9 +1,11 @@
-import { Duration, Effect, Fiber, FiberRef, Option, type Redacted, Runtime, Schedule, type Scope } from "effect"
+import { Duration, Effect, Fiber, FiberRef, Option, Redacted, Runtime, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
 import { repeatLoop, single } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { ServerUnresponsive } from "./DatabaseError.js"
+import { address, serversOf } from "./DatabaseUrl.js"
+import { Outage } from "./Outage.js"
 import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
 import { type PreparedNames, preparing, type StatementListener } from "./Statements.js"
@@ -130,9 +132,9 @@ const closeUnanswered = (
   return stalled.length
 }
 
-const prepared = (config: typeof DatabaseConfig.Service, say: (text: string) => void): PreparedNames =>
+const prepared = (config: typeof DatabaseConfig.Service, warn: (text: string) => void): PreparedNames =>
   preparing(config.prepare, () =>
-    say(
+    warn(
       "the connection to PostgreSQL does not support prepared statements, as with PgBouncer before 1.21 in transaction mode: continuing without them. Set DATABASE_PREPARE=false to start without them."
     )
   )
@@ -156,24 +158,38 @@ export const open = (
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<never>()
     const scope = yield* Effect.scope
-    const say = (text: string) => void Runtime.runFork(runtime, Effect.logWarning(text))
-    const names = prepared(config, say)
+    const log = (effect: Effect.Effect<void>) => void Runtime.runFork(runtime, effect)
+    const warn = (text: string) => log(Effect.logWarning(text))
+    const names = prepared(config, warn)
     const connections = {
       ours: new Set<ServerConnection.ServerConnection>(),
       program: new Set<ServerConnection.ServerConnection>()
     }
-    const startup = Startup.make(url, config, (server) => {
-      say(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
+    const startup = Startup.make(url, config, (server, restarted) => {
+      if (restarted) log(Effect.logInfo(`PostgreSQL was restarted (${server}): closing older connections`))
+      else warn(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
       for (const connection of [...connections.ours, ...connections.program]) {
         if (connection.idle) connection.disconnect(otherServer)
         else connection.outdated = true
       }
     })
+    const outage = new Outage({
+      address: address(url),
+      servers: serversOf(Redacted.value(url)).urls.length,
+      log: (level, text) => log(level === "error" ? Effect.logError(text) : Effect.logInfo(text))
+    })
     let refusal: ServerUnresponsive | undefined
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
-      onConnectFailed: startup.failed,
-      check: startup.check,
+      onConnectFailed: (error) => {
+        if (startup.failed(error) === "unavailable" && refusal === undefined) outage.failed(error)
+      },
+      check: async (client) => {
+        const fault = await startup.check(client)
+        if (fault === undefined) outage.opened()
+        else outage.failed(fault)
+        return fault
+      },
       listener,
       names,
       connections: connections[purpose],
@@ -189,7 +205,7 @@ export const open = (
     let shutdowns = 0
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
-    const look = Effect.suspend(() => {
+    const closeUnresponsive = Effect.suspend(() => {
       const closed = closeUnanswered(connections.ours, ownPatience) + closeUnanswered(connections.program, patience)
       if (closed === 0) return Effect.void
       unanswered += closed
@@ -204,7 +220,7 @@ export const open = (
       name: "connections",
       schedule: Schedule.spaced(lookEvery),
       runAtStart: true,
-      run: look
+      run: closeUnresponsive
     })
     yield* Effect.forkScoped(repeatLoop(loop))
 

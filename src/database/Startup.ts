@@ -39,6 +39,8 @@ const refusesParameters = (error: unknown) =>
 /** Identifies the server behind a connection. */
 interface Introduction {
   readonly server: string
+  /** Where it listens; the empty string for a local socket. */
+  readonly address: string
   readonly read_only: boolean
   readonly pid: number
 }
@@ -46,6 +48,7 @@ interface Introduction {
 const introduction = `
   select pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port(),
       pg_catalog.pg_postmaster_start_time()) as server,
+    pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port()) as address,
     pg_catalog.current_setting('transaction_read_only') = 'on' as read_only,
     pg_catalog.pg_backend_pid() as pid`
 
@@ -56,8 +59,8 @@ export const isPooled = (client: pg.ClientBase, backend: number): boolean =>
 export interface Startup {
   /** Options for the next connection. */
   readonly config: (purpose: "ours" | "program") => pg.ClientConfig
-  /** Reports a failed connection. The next one tries the next server, or omits the settings. */
-  readonly failed: (error: unknown) => void
+  /** Reports a failed connection. The next one tries the next server, or omits the settings that this one rejected. */
+  readonly failed: (error: unknown) => "unavailable" | "settings rejected"
   /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   /** The server of the last connection. */
@@ -66,16 +69,19 @@ export interface Startup {
   readonly sendsSettings: () => boolean
 }
 
-/** `onOther` is called with the new server when a connection reaches a different server than the one before. */
+/**
+ * `onOther` is called with the new server when a connection reaches a different server than the one before. A server with
+ * the same address and another start time was restarted.
+ */
 export const make = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
-  onOther: (server: string) => void
+  onOther: (server: string, restarted: boolean) => void
 ): Startup => {
   const { needsWrites, urls } = serversOf(Redacted.value(url))
   let index = 0
   let tells = true
-  let server: string | undefined
+  let server: Pick<Introduction, "server" | "address"> | undefined
 
   // Handlers may work between their statements; Nightshift does not.
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
@@ -97,8 +103,12 @@ export const make = (
   return {
     config: (purpose) => options(urls[index % urls.length] ?? Redacted.value(url), purpose),
     failed: (error) => {
-      if (tells && refusesParameters(error)) tells = false
-      else index += 1
+      if (tells && refusesParameters(error)) {
+        tells = false
+        return "settings rejected"
+      }
+      index += 1
+      return "unavailable"
     },
     check: async (client) => {
       const { rows } = await client.query<Introduction>(introduction)
@@ -109,14 +119,14 @@ export const make = (
         index += 1
         return new Error(`the server at ${new URL(urls[(index - 1) % urls.length] ?? "").host} is read-only`)
       }
-      if (server !== undefined && server !== found.server) {
-        onOther(found.server)
+      if (server !== undefined && server.server !== found.server) {
+        onOther(found.server, server.address === found.address)
         Object.assign(client, { outdated: false })
       }
-      server = found.server
+      server = found
       return undefined
     },
-    server: () => server,
+    server: () => server?.server,
     sendsSettings: () => tells
   }
 }

@@ -8,7 +8,7 @@ import { NonReplyOutcome } from "./BotHandler.js"
 import { type Bot, Bots } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
 import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram/Telegram.js"
-import { addresseeOf, isUpdate, type Update } from "./telegram/TelegramUpdate.js"
+import { isUpdate, replyChatOf, type Update } from "./telegram/TelegramUpdate.js"
 import { ladder, maxAttempts } from "./WebhookIntake.js"
 
 // Telegram's 429 does not say whether the chat's limit or the bot's limit was exceeded. If other chats still receive
@@ -82,7 +82,7 @@ const makeRun = (slug: string) => {
       const bot = (yield* Bots).bot(slug)
       if (bot === undefined) return Outcome.snooze(untilDeclared)
       const reply = yield* bot.handle({ bot, update, job })
-      const chat = addresseeOf(update)
+      const chat = replyChatOf(update)
       if (reply === undefined || chat === undefined) return undefined
       return yield* send(bot, chat, reply.text)
     }).pipe(

@@ -91,8 +91,8 @@ const make = Effect.gen(function* () {
     const known = new Set(found.map(({ id }) => id))
     const others = remembered.flatMap(({ job }) => (job === undefined || known.has(job) ? [] : [job]))
     return Effect.map(
-      others.length === 0 ? Effect.succeed([]) : overview.glimpses(others),
-      (glimpses): States => new Map(glimpses.map(({ id, state }) => [id, state]))
+      others.length === 0 ? Effect.succeed([]) : overview.listed(others),
+      (listed): States => new Map(listed.map(({ id, state }) => [id, state]))
     )
   }
 

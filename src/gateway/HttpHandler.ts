@@ -17,8 +17,8 @@ const pauseOf = (header: string | undefined): number | undefined =>
   header !== undefined && /^\d{1,9}$/.test(header) ? Math.min(Number(header), longestPause) : undefined
 
 /** Parses an upstream's response as a reply. */
-const replyIn = (host: string, answer: HttpExchange.Answer): Effect.Effect<Reply.Reply | undefined, Unusable> => {
-  const { body, headers, status } = answer
+const replyIn = (host: string, response: HttpExchange.Response): Effect.Effect<Reply.Reply | undefined, Unusable> => {
+  const { body, headers, status } = response
   if (status < 200 || status > 299) {
     const retryAfter = pauseOf(headers["retry-after"])
     return new UpstreamRefused({ host, status, ...(retryAfter === undefined ? {} : { retryAfter }) })
@@ -53,5 +53,5 @@ export const make = ({ redirects, timeout, url }: Target): Effect.Effect<BotHand
     handle: ({ update }) =>
       safeFetch
         .post({ url, json: JSON.stringify(update), timeout, redirects })
-        .pipe(Effect.flatMap((answer) => Effect.mapError(replyIn(url.host, answer), throttled)))
+        .pipe(Effect.flatMap((response) => Effect.mapError(replyIn(url.host, response), throttled)))
   }))

@@ -27,7 +27,7 @@ import { kindOf, queueOf } from "./config/Declarations.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
 import { followUp } from "./dead/DeadLetters.js"
 import * as Reply from "./telegram/Reply.js"
-import { addresseeOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
+import { replyChatOf, type Update, userOf } from "./telegram/TelegramUpdate.js"
 
 /** How an accepted update or delivery was handled. The sender must not resend it. */
 export type Received = Data.TaggedEnum<{
@@ -81,7 +81,7 @@ export const jobsOfBot = (slug: string): ((update: Update, text?: string) => New
   const [kind, queue, dedupePrefix] = [kindOf(slug), queueOf(slug), botDedupePrefix(slug)]
   const letter = followUp(slug, 0)
   return (update, text) => {
-    const chat = addresseeOf(update)
+    const chat = replyChatOf(update)
     return {
       kind,
       version: 1,
@@ -174,7 +174,7 @@ const prompt = Reply.make("Please sign in first: send /auth and your code to the
 const apology = Reply.make("Sorry, something went wrong with that. Please try again later.")
 
 const inResponse = (update: Update, reply: Reply.Reply | undefined): string | undefined => {
-  const chat = addresseeOf(update)
+  const chat = replyChatOf(update)
   return chat === undefined || reply === undefined ? undefined : Reply.inResponse(chat, reply)
 }
 

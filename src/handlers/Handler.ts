@@ -97,7 +97,10 @@ const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
 export interface PromiseJobContext extends Omit<JobContext, "progress" | "execution"> {
   /** Aborted when the job is cancelled, times out or loses its lease, or the process stops. */
   readonly signal: AbortSignal
+  /** Stores how far the job is, for its page and for `shift.job`. */
   readonly progress: (value: unknown) => Promise<void>
+  /** The current time. In a test it is the virtual clock's, which `new Date()` does not know. */
+  readonly now: () => Date
   readonly log: HandlerLog
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
   /** Runs an Effect in the job's transaction, if it has one. Rejects with the original failure. */
@@ -140,6 +143,7 @@ export const promise = <A, Run extends Promise<unknown>>(
   make(kind, (payload, job) =>
     Effect.gen(function* () {
       const runtime = yield* Effect.runtime<Queue | RateLimits>()
+      const clock = yield* Effect.clock
       const runExit = Runtime.runPromiseExit(runtime)
       // Throw the original failure, not Effect's wrapper: it may be an `Outcome` that the slot must recognize.
       const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
@@ -158,6 +162,7 @@ export const promise = <A, Run extends Promise<unknown>>(
           meta: job.meta,
           signal,
           progress: (value) => runPromise(job.progress(value)),
+          now: () => new Date(clock.unsafeCurrentTimeMillis()),
           log: logOf(runtime),
           run: runPromise,
           enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),

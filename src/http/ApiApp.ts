@@ -45,7 +45,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
     ApiApp,
     Effect.map(ServerConfig, (config) =>
-      Auth.checkHost(config).pipe(Effect.zipRight(new DatabaseOff()), Effect.catchAll(Problem.answer))
+      Auth.checkHost(config).pipe(Effect.zipRight(new DatabaseOff()), Effect.catchAll(Problem.toResponse))
     )
   )
 }
@@ -121,7 +121,7 @@ const withDatabase = Layer.scoped(
         duration: longestRequest,
         onTimeout: () => new ResponseTimeout({ seconds: Duration.toSeconds(longestRequest) })
       }),
-      Effect.catchAll(Problem.answer)
+      Effect.catchAll(Problem.toResponse)
     )
   })
 ).pipe(Layer.provide(Layer.merge(Attempts.layer, NodeHttpServer.layerContext)))

@@ -64,7 +64,7 @@ const openApi = HttpApiBuilder.Router.use((router) =>
 )
 
 // Runs inside the contract's app, which would otherwise format schema errors in its own way.
-const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.answerCause))
+const problems = HttpApiBuilder.middleware(Effect.catchAllCause(Problem.causeToResponse))
 
 /** The API without authentication. */
 export class ContractApp extends Context.Tag("nightshift/http/ContractApp")<

@@ -60,6 +60,6 @@ const metrics = Effect.gen(function* () {
  */
 export const router = HttpRouter.empty.pipe(
   HttpRouter.get("/healthz", healthz),
-  HttpRouter.get("/readyz", Problem.answered(readyz)),
-  HttpRouter.get("/metrics", Problem.answered(metrics))
+  HttpRouter.get("/readyz", Problem.catchErrors(readyz)),
+  HttpRouter.get("/metrics", Problem.catchErrors(metrics))
 )

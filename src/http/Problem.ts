@@ -110,7 +110,7 @@ export type ExpectedError =
   | IdempotencyKeyBusy
   | DatabaseError
 
-interface Answer {
+interface ErrorResponse {
   readonly status: number
   readonly message: string
   /** Overrides the error's own tag. */
@@ -123,12 +123,12 @@ interface Answer {
 }
 
 const plain =
-  (status: number, more: Omit<Answer, "status" | "message"> = {}) =>
-  (error: Error): Answer => ({ status, message: error.message, ...more })
+  (status: number, more: Omit<ErrorResponse, "status" | "message"> = {}) =>
+  (error: Error): ErrorResponse => ({ status, message: error.message, ...more })
 
 const tooLarge = (
   error: Error & { readonly filename?: string; readonly size: number; readonly max: number }
-): Answer => {
+): ErrorResponse => {
   const { filename, max, message, size } = error
   return { status: 413, message, about: { ...(filename === undefined ? {} : { filename }), size, max } }
 }
@@ -138,7 +138,7 @@ const retryAfter = { "retry-after": "1" }
 const untranslatable = "22P05"
 
 /** Maps each error to its response. */
-const answerOf = Match.typeTags<ExpectedError, Answer>()({
+const responseOf = Match.typeTags<ExpectedError, ErrorResponse>()({
   BadRequest: ({ field, message }) => ({ status: 400, message, field }),
   InvalidJob: (error) => ({ status: 400, message: error.message, field: `jobs[${error.index}].${error.field}` }),
   BadCursor: plain(400, { field: "cursor" }),
@@ -242,11 +242,11 @@ const answerOf = Match.typeTags<ExpectedError, Answer>()({
 })
 
 /** Converts an error to its response. */
-export const answer = (
+export const toResponse = (
   error: ExpectedError,
   named: (field: string) => string = (field) => field
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
-  const { about, field: whole, headers, logged, message, status, tag } = answerOf(error)
+  const { about, field: whole, headers, logged, message, status, tag } = responseOf(error)
   const field = whole === undefined ? undefined : named(whole)
   const details = { ...(field === undefined ? {} : { field }), ...about }
   const response = HttpServerResponse.setHeaders(respond(status, tag ?? error._tag, message, details), headers ?? {})
@@ -254,26 +254,26 @@ export const answer = (
 }
 
 /** Converts every failure of a route to its response. */
-export const answered = <A, E extends ExpectedError, R>(
+export const catchErrors = <A, E extends ExpectedError, R>(
   route: Effect.Effect<A, E, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
-  Effect.catchAll(route, (error) => answer(error))
+  Effect.catchAll(route, (error) => toResponse(error))
 
-/** Like `answered`, for a request with a single job: drops the `jobs[0].` prefix from the field. */
-export const answeredForOne = <A, E extends ExpectedError, R>(
+/** Like `catchErrors`, for a request with a single job: drops the `jobs[0].` prefix from the field. */
+export const catchErrorsOfOneJob = <A, E extends ExpectedError, R>(
   route: Effect.Effect<A, E, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
-  Effect.catchAll(route, (error) => answer(error, (field) => field.replace(/^jobs\[0\]\./, "")))
+  Effect.catchAll(route, (error) => toResponse(error, (field) => field.replace(/^jobs\[0\]\./, "")))
 
 /** Converts unhandled failures: no matching route, a request that does not match its schema, or a defect. */
-export const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
+export const causeToResponse = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   if (Cause.isInterruptedOnly(cause)) return Effect.interrupt
   const error = Cause.squash(cause)
   if (error instanceof RouteNotFound) {
     const { method, url } = error.request
-    return answer(new NotFound({ method, path: url.split("?")[0] ?? "" }))
+    return toResponse(new NotFound({ method, path: url.split("?")[0] ?? "" }))
   }
-  if (error instanceof HttpApiDecodeError) return answer(faultOfIssues(error.issues))
+  if (error instanceof HttpApiDecodeError) return toResponse(faultOfIssues(error.issues))
   return Effect.as(
     Effect.logError("a request failed with an internal error", cause),
     respond(500, "Internal", "Internal error. See the server log for details.")

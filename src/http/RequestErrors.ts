@@ -139,9 +139,13 @@ export type RequestError =
 
 type Issue = Pick<ParseResult.ArrayFormatterIssue, "_tag" | "path" | "message">
 
+/** The fields that a schema knows, from Effect's message about one that it does not: `…, expected: "a" | "b"`. */
+const knownFields = (message: string): ReadonlyArray<string> =>
+  [...message.slice(message.indexOf("expected: ")).matchAll(/"([^"]+)"/g)].map(([, name = ""]) => name)
+
 const reasonOf = ({ _tag, message }: Issue): string => {
   if (_tag === "Missing") return "is missing"
-  if (_tag === "Unexpected") return "is not a known field"
+  if (_tag === "Unexpected") return `is not a known field. The known ones are ${knownFields(message).join(", ")}`
   return message
 }
 

@@ -141,7 +141,7 @@ const appWith = ({ api, ui, uploads }: Apps) =>
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
-    Effect.catchAllCause(Problem.answerCause),
+    Effect.catchAllCause(Problem.causeToResponse),
     HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
     closeUnreadBody
   )

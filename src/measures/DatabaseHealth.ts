@@ -45,7 +45,7 @@ export interface DatabasePoint extends DatabaseFacts {
 export class DatabaseHealth extends Context.Tag("nightshift/measures/DatabaseHealth")<
   DatabaseHealth,
   {
-    readonly look: Effect.Effect<Health, DatabaseError>
+    readonly check: Effect.Effect<Health, DatabaseError>
 
     /** Checks the database and stores a sample, unless another process has done so this minute. */
     readonly sample: Effect.Effect<Option.Option<Health>, DatabaseError>

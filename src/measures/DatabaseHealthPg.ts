@@ -98,7 +98,7 @@ const make = Effect.gen(function* () {
   const statements = named("health", statementsOf(schema))
   const bounded = within(database, checkTimeout)
 
-  const look = Effect.gen(function* () {
+  const check = Effect.gen(function* () {
     const [facts, found] = yield* bounded(
       Effect.all([sql.unsafe<FactsRow>(statements.facts), sql.unsafe<BlockerRow>(statements.blockers)])
     )
@@ -121,12 +121,12 @@ const make = Effect.gen(function* () {
     )
 
   return DatabaseHealth.of({
-    look,
+    check,
     sample: Effect.gen(function* () {
       const minute = minuteOf(yield* Clock.currentTimeMillis)
       const [row] = yield* mapErrors(sql.unsafe<{ readonly kept: boolean }>(statements.kept, [minute]))
       if (row?.kept === true) return Option.none()
-      const health = yield* look
+      const health = yield* check
       yield* keep(minute, health)
       return Option.some(health)
     }),

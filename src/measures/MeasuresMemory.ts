@@ -38,10 +38,10 @@ const worse = (a: DatabaseFacts, b: DatabaseFacts): DatabaseFacts => ({
 /** For tests without a database; always healthy. */
 const databaseHealth: Layer.Layer<DatabaseHealth> = Layer.sync(DatabaseHealth, () => {
   const rows = new Map<number, DatabaseFacts>()
-  const look = Effect.map(Clock.currentTimeMillis, (at): Health => ({ at, ...well, blockers: [] }))
+  const check = Effect.map(Clock.currentTimeMillis, (at): Health => ({ at, ...well, blockers: [] }))
   return {
-    look,
-    sample: Effect.map(look, (health) => {
+    check,
+    sample: Effect.map(check, (health) => {
       const minute = minuteOf(health.at)
       if (rows.has(minute)) return Option.none()
       rows.set(minute, well)

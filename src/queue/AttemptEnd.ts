@@ -28,7 +28,7 @@ export interface AttemptEnd {
    * Called after the end is written, with the job's new status and, if it died, the reason. Not called if the lease was
    * lost.
    */
-  readonly written?: (became: Became, now: number, reason?: DeadReason) => void
+  readonly written?: (became: NextStatus, now: number, reason?: DeadReason) => void
 }
 
 /** A pause that an upstream asked for. It applies to all jobs of the queue or of the key. */
@@ -38,7 +38,7 @@ export interface Cooling {
   readonly after: number | undefined
 }
 
-export type Became = "done" | "pending" | "dead"
+export type NextStatus = "done" | "pending" | "dead"
 
 export type End = Data.TaggedEnum<{
   /** The result is JSON text. */

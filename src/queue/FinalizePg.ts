@@ -6,7 +6,7 @@ import { never } from "../core/Suspension.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
-import { type AttemptEnd, type Became, type End, errorText } from "./AttemptEnd.js"
+import { type AttemptEnd, type End, errorText, type NextStatus } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import * as SqlArrays from "./SqlArrays.js"
@@ -62,7 +62,7 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
 }
 
 interface WrittenEnd {
-  readonly status: Became
+  readonly status: NextStatus
   readonly dead_reason: DeadReason | null
 }
 
@@ -102,18 +102,21 @@ export const make = (
   const { direct, sql, transaction } = database
   const counted = CountedEnds.make(database)
 
-  const finish = (ends: ReadonlyArray<AttemptEnd>, now: number, inTransaction: boolean) =>
-    Effect.gen(function* () {
-      const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
-      const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
-      const over = inTransaction ? noLeases : leases.takeOver()
-      const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
-      const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing])) === ends.length
-      const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
-      const movedOn = new Set(rows.map(({ id }) => id))
-      for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
-      return [...movedOn]
-    })
+  // `Effect.fnUntraced` instead of `Effect.gen`: V8 creates a hidden class in old space for every generator function
+  // that runs. A generator function per call would thereby keep the results in its scope, and all that they refer to, in
+  // memory until the next full garbage collection.
+
+  const finish = Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>, now: number, inTransaction: boolean) {
+    const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
+    const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
+    const over = inTransaction ? noLeases : leases.takeOver()
+    const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
+    const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing])) === ends.length
+    const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
+    const movedOn = new Set(rows.map(({ id }) => id))
+    for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
+    return [...movedOn]
+  })
 
   // A retry reuses the timestamp of the first try: rows with that timestamp were written by the first try, whose reply
   // was lost. The identity of the array distinguishes a retry from a new call, even if the effect was wrapped.
@@ -128,144 +131,140 @@ export const make = (
       ])
     )
 
-  const writeEnds = (
+  const writeEnds = Effect.fnUntraced(function* (
     ends: ReadonlyArray<AttemptEnd & { readonly end: Ended }>,
     now: number,
     isSecondTry: boolean,
     inTransaction: boolean
-  ) =>
-    Effect.gen(function* () {
-      const columns = ends.map(columnsOf)
-      const over = inTransaction ? noLeases : leases.takeOver()
-      const rows = yield* mapErrors(
-        sql.unsafe<WrittenRow>(statements.finalize, [
-          SqlArrays.ofPlain(ends.map(({ id }) => id)),
-          SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
-          SqlArrays.ofTexts(columns.map(({ verb }) => verb)),
-          SqlArrays.ofNumbers(columns.map(({ runAt }) => runAt)),
-          SqlArrays.ofPlain(columns.map(({ counted }) => counted)),
-          SqlArrays.ofTexts(columns.map(({ error }) => error)),
-          SqlArrays.ofTexts(columns.map(({ remember }) => remember)),
-          SqlArrays.ofTexts(columns.map(({ reason }) => reason)),
-          SqlArrays.ofTexts(columns.map(({ result }) => result)),
-          now,
-          SqlArrays.ofPlain(over.leases),
-          SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
-          SqlArrays.ofPlain(over.witnesses)
-        ])
-      )
-      const became = new Map<JobId, WrittenEnd>()
-      for (const row of rows) {
-        if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
-        else became.set(row.id, row)
-      }
-      if (isSecondTry && became.size < ends.length) {
-        for (const row of yield* writtenEarlier(ends, now)) became.set(row.id, row)
-      }
-      for (const end of ends) {
-        const committing = end.unanswered === undefined ? undefined : firstTries.get(end.unanswered)
-        if (committing === undefined || became.has(end.id)) continue
-        for (const row of yield* writtenEarlier([end], committing)) became.set(row.id, row)
-      }
-      const movedOn = ends.flatMap((end) => {
-        const written = became.get(end.id)
-        if (written === undefined) return [end.id]
-        end.written?.(written.status, now, written.dead_reason ?? undefined)
-        return []
-      })
-      const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
-      if (pending.length > 0) yield* listeners.onPending(new Set(pending.map(({ queue }) => queue)))
-      return movedOn
+  ) {
+    const columns = ends.map(columnsOf)
+    const over = inTransaction ? noLeases : leases.takeOver()
+    const rows = yield* mapErrors(
+      sql.unsafe<WrittenRow>(statements.finalize, [
+        SqlArrays.ofPlain(ends.map(({ id }) => id)),
+        SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
+        SqlArrays.ofTexts(columns.map(({ verb }) => verb)),
+        SqlArrays.ofNumbers(columns.map(({ runAt }) => runAt)),
+        SqlArrays.ofPlain(columns.map(({ counted }) => counted)),
+        SqlArrays.ofTexts(columns.map(({ error }) => error)),
+        SqlArrays.ofTexts(columns.map(({ remember }) => remember)),
+        SqlArrays.ofTexts(columns.map(({ reason }) => reason)),
+        SqlArrays.ofTexts(columns.map(({ result }) => result)),
+        now,
+        SqlArrays.ofPlain(over.leases),
+        SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
+        SqlArrays.ofPlain(over.witnesses)
+      ])
+    )
+    const became = new Map<JobId, WrittenEnd>()
+    for (const row of rows) {
+      if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
+      else became.set(row.id, row)
+    }
+    if (isSecondTry && became.size < ends.length) {
+      for (const row of yield* writtenEarlier(ends, now)) became.set(row.id, row)
+    }
+    for (const end of ends) {
+      const committing = end.unanswered === undefined ? undefined : firstTries.get(end.unanswered)
+      if (committing === undefined || became.has(end.id)) continue
+      for (const row of yield* writtenEarlier([end], committing)) became.set(row.id, row)
+    }
+    const movedOn = ends.flatMap((end) => {
+      const written = became.get(end.id)
+      if (written === undefined) return [end.id]
+      end.written?.(written.status, now, written.dead_reason ?? undefined)
+      return []
     })
+    const pending = rows.filter(({ status }) => status === "pending" || status === "follow-up")
+    if (pending.length > 0) yield* listeners.onPending(new Set(pending.map(({ queue }) => queue)))
+    return movedOn
+  })
 
-  const writeLinked = (
+  const writeLinked = Effect.fnUntraced(function* (
     ends: ReadonlyArray<AttemptEnd & { readonly end: Ended }>,
     now: number,
     isSecondTry: boolean,
     inTransaction: boolean
-  ) =>
-    Effect.gen(function* () {
-      const written: Array<() => void> = []
-      const observed = ends.map((end) => ({
-        ...end,
-        written: (...what: Parameters<NonNullable<AttemptEnd["written"]>>) =>
-          void written.push(() => end.written?.(...what))
-      }))
-      const [movedOn, queues] = yield* transaction(
-        Effect.all([
-          writeEnds(observed, now, isSecondTry, true),
-          counted.count(
-            ends.map(({ id }) => id),
-            now
-          )
-        ])
-      )
-      // Counted after the commit.
-      for (const call of written) call()
-      if (queues.length > 0) yield* listeners.onWoken(new Set(queues), inTransaction)
-      return movedOn
-    })
+  ) {
+    const written: Array<() => void> = []
+    const observed = ends.map((end) => ({
+      ...end,
+      written: (...what: Parameters<NonNullable<AttemptEnd["written"]>>) =>
+        void written.push(() => end.written?.(...what))
+    }))
+    const [movedOn, queues] = yield* transaction(
+      Effect.all([
+        writeEnds(observed, now, isSecondTry, true),
+        counted.count(
+          ends.map(({ id }) => id),
+          now
+        )
+      ])
+    )
+    // Counted after the commit.
+    for (const call of written) call()
+    if (queues.length > 0) yield* listeners.onWoken(new Set(queues), inTransaction)
+    return movedOn
+  })
 
-  const suspend = (
+  const suspend = Effect.fnUntraced(function* (
     ends: ReadonlyArray<AttemptEnd & { readonly end: Extract<End, { readonly _tag: "Suspended" }> }>,
     now: number,
     isSecondTry: boolean,
     inTransaction: boolean
-  ) =>
-    Effect.gen(function* () {
-      const waits = ends.flatMap(({ end, id }) => end.waits.map((wait) => ({ ...wait, id })))
-      const rows = yield* mapErrors(
-        sql.unsafe<{ id: JobId; queue: string; run_at: number }>(statements.suspend, [
-          SqlArrays.ofPlain(ends.map(({ id }) => id)),
-          SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
-          SqlArrays.ofPlain(ends.map(({ end }) => end.woken)),
-          SqlArrays.ofPlain(ends.map(({ end }) => end.runAt)),
-          now,
-          SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver().leases),
-          SqlArrays.ofTexts(ends.map(({ end }) => kept(end.error))),
-          SqlArrays.ofPlain(waits.map(({ id }) => id)),
-          SqlArrays.ofPlain(waits.map(({ kind }) => kind)),
-          SqlArrays.ofTexts(waits.map(({ name }) => name)),
-          SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt))
-        ])
-      )
-      const suspended = new Set(rows.map(({ id }) => id))
-      if (isSecondTry && suspended.size < ends.length) {
-        for (const row of yield* writtenEarlier(ends, now)) suspended.add(row.id)
-      }
-      const timed = new Set(rows.filter(({ run_at }) => run_at < never).map(({ queue }) => queue))
-      if (timed.size > 0) yield* listeners.onWoken(timed, inTransaction)
-      for (const end of ends) if (suspended.has(end.id)) end.written?.("pending", now)
-      return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
-    })
+  ) {
+    const waits = ends.flatMap(({ end, id }) => end.waits.map((wait) => ({ ...wait, id })))
+    const rows = yield* mapErrors(
+      sql.unsafe<{ id: JobId; queue: string; run_at: number }>(statements.suspend, [
+        SqlArrays.ofPlain(ends.map(({ id }) => id)),
+        SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
+        SqlArrays.ofPlain(ends.map(({ end }) => end.woken)),
+        SqlArrays.ofPlain(ends.map(({ end }) => end.runAt)),
+        now,
+        SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver().leases),
+        SqlArrays.ofTexts(ends.map(({ end }) => kept(end.error))),
+        SqlArrays.ofPlain(waits.map(({ id }) => id)),
+        SqlArrays.ofPlain(waits.map(({ kind }) => kind)),
+        SqlArrays.ofTexts(waits.map(({ name }) => name)),
+        SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt))
+      ])
+    )
+    const suspended = new Set(rows.map(({ id }) => id))
+    if (isSecondTry && suspended.size < ends.length) {
+      for (const row of yield* writtenEarlier(ends, now)) suspended.add(row.id)
+    }
+    const timed = new Set(rows.filter(({ run_at }) => run_at < never).map(({ queue }) => queue))
+    if (timed.size > 0) yield* listeners.onWoken(timed, inTransaction)
+    for (const end of ends) if (suspended.has(end.id)) end.written?.("pending", now)
+    return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
+  })
 
-  return (ends) =>
-    Effect.gen(function* () {
-      const firstTry = firstTries.get(ends)
-      const now = firstTry ?? (yield* Clock.currentTimeMillis)
-      firstTries.set(ends, now)
-      // In a caller's transaction the ends take effect only at commit, which is not observable here.
-      const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
-      const plain = ends.filter(isPlainDone)
-      const isSecondTry = firstTry !== undefined
-      const rest = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
-      const others = rest.filter((end) => end.linked !== true).filter(isEnded)
-      const linked = rest.filter((end) => end.linked === true).filter(isEnded)
-      const waiting = rest.filter(isSuspended)
-      const movedOn = plain.length === 0 ? [] : yield* finish(plain, now, inTransaction)
-      if (others.length > 0) {
-        // Pause first: otherwise one of these jobs could be claimed again in between.
-        const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
-        if (cooling.length > 0) yield* listeners.onCooling(cooling)
-        movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
-      }
-      if (linked.length > 0) movedOn.push(...(yield* writeLinked(linked, now, isSecondTry, inTransaction)))
-      if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
-      // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
-      const lost = new Set(movedOn)
-      leases.forget(inTransaction ? ends : ends.filter(({ id }) => lost.has(id)))
-      for (const written of [plain, others, linked, waiting]) leases.ended(written)
-      yield* listeners.onEnded(ends, inTransaction)
-      return movedOn
-    })
+  return Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>) {
+    const firstTry = firstTries.get(ends)
+    const now = firstTry ?? (yield* Clock.currentTimeMillis)
+    firstTries.set(ends, now)
+    // In a caller's transaction the ends take effect only at commit, which is not observable here.
+    const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
+    const plain = ends.filter(isPlainDone)
+    const isSecondTry = firstTry !== undefined
+    const rest = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
+    const others = rest.filter((end) => end.linked !== true).filter(isEnded)
+    const linked = rest.filter((end) => end.linked === true).filter(isEnded)
+    const waiting = rest.filter(isSuspended)
+    const movedOn = plain.length === 0 ? [] : yield* finish(plain, now, inTransaction)
+    if (others.length > 0) {
+      // Pause first: otherwise one of these jobs could be claimed again in between.
+      const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
+      if (cooling.length > 0) yield* listeners.onCooling(cooling)
+      movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
+    }
+    if (linked.length > 0) movedOn.push(...(yield* writeLinked(linked, now, isSecondTry, inTransaction)))
+    if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
+    // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
+    const lost = new Set(movedOn)
+    leases.forget(inTransaction ? ends : ends.filter(({ id }) => lost.has(id)))
+    for (const written of [plain, others, linked, waiting]) leases.ended(written)
+    yield* listeners.onEnded(ends, inTransaction)
+    return movedOn
+  })
 }

@@ -12,7 +12,7 @@ import * as OperationsMemory from "./admin/OperationsMemory.js"
 import type { Batches } from "./batch/Batches.js"
 import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
-import { enqueueAll, newcomers } from "./enqueue/EnqueueMemory.js"
+import { enqueueAll, jobsToStore } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
@@ -214,7 +214,7 @@ const enqueuing = (
   const store: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatten(
       table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
-        const full = fullQueue(table, queues, newcomers(table, jobs, now), now)
+        const full = fullQueue(table, queues, jobsToStore(table, jobs, now), now)
         return full === undefined ? enqueueAll(table, jobs, now) : Either.left(full)
       })
     )

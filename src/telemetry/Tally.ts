@@ -27,7 +27,7 @@ interface Counting {
   readonly take: () => ReadonlyArray<BucketCount>
 
   /** Returns undelivered counts, to be taken again unless newer counts of the same bucket exist. */
-  readonly giveBack: (counts: ReadonlyArray<BucketCount>) => void
+  readonly returnToQueue: (counts: ReadonlyArray<BucketCount>) => void
 
   /** Completes when there is something to take. */
   readonly changed: Effect.Effect<void>
@@ -84,9 +84,9 @@ const count = (metrics: typeof Metrics.Service): Counting => {
       }
       return taken
     },
-    giveBack: (counts) => {
+    returnToQueue: (counts) => {
       for (const counted of counts) {
-        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.giveBack(counted) === true
+        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.returnToQueue(counted) === true
         if (!isOpen && !waiting.has(keyOf(counted))) owner.closed(counted)
       }
       owner.touched()
@@ -113,7 +113,7 @@ const nobody: typeof Metrics.Service = {
 const nothing: Counting = (() => {
   const silent = new KindTally(others, others, nobody, { touched: () => {}, closed: () => {} })
   const workflows = new WorkflowTally(nobody)
-  return { of: () => silent, workflows, take: () => [], giveBack: () => {}, changed: Effect.never }
+  return { of: () => silent, workflows, take: () => [], returnToQueue: () => {}, changed: Effect.never }
 })()
 
 /** Job counters of this process. Optional: without a layer, nothing is counted. */

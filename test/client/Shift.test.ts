@@ -148,6 +148,48 @@ describe("a shift", () => {
     expect(await rejection(bad)).toMatchObject({ code: "INVALID_OPTION", option: "queues" })
   })
 
+  it("changes the limits of a queue", async () => {
+    const limited = job("limited", { payload: z.object({ n: z.number() }), queue: "limited" })
+    const change = { perKey: { concurrency: 1 }, rate: { jobs: 5, per: "1m" }, depthCap: 2, retainDone: "1h" } as const
+    expect(await rejection(shift.queues.change("limited", change))).toMatchObject({ code: "QUEUE_NOT_FOUND" })
+    await shift.queues.pause("limited")
+    expect(await shift.queues.change("limited", change)).toEqual({
+      name: "limited",
+      paused: true,
+      maxWorkers: 10,
+      perKey: { concurrency: 1, order: "none" },
+      rate: { jobs: 5, per: 60_000 },
+      depthCap: 2,
+      retainDone: 3_600_000
+    })
+    await shift.enqueueMany(limited, [{ n: 1 }, { n: 2 }])
+    expect(await rejection(shift.enqueue(limited, { n: 3 }))).toBeInstanceOf(QueueFullError)
+    expect(await shift.queues.change("limited", { rate: null, depthCap: null, retainDone: null })).toEqual({
+      name: "limited",
+      paused: true,
+      maxWorkers: 10,
+      perKey: { concurrency: 1, order: "none" }
+    })
+    expect(await rejection(shift.queues.change("limited", { rate: { jobs: 1, per: "soon" as never } }))).toMatchObject({
+      code: "INVALID_OPTION",
+      option: "rate.per"
+    })
+    const misspelled = shift.queues.change("limited", { perkey: { concurrency: 1 } } as never)
+    expect((await rejection(misspelled)).message).toMatch(/^perkey is not a setting of a queue: use .*perKey/)
+  })
+
+  it("gives the result of a stored id the type of its job", async () => {
+    const { id } = await shift.enqueue(sendReceipt, ada)
+    const stored: string = id
+    await using other = await connect(database.url(), { log: false })
+    const sent = sendReceipt.handle(async () => ({ sent: 1, at: "2030-01-01T00:00:00Z" as never }))
+    await using _ = await worker(shift, { handlers: [sent] })
+    // The other shift has not enqueued the job, so only the argument names the validator.
+    const { at } = await other.result(sendReceipt, stored, { timeout: "30s" })
+    expect(at).toEqual(new Date("2030-01-01T00:00:00Z"))
+    expect(await rejection(other.result({} as never, stored))).toMatchObject({ code: "INVALID_OPTION", option: "job" })
+  })
+
   it("cancels, requeues and ends jobs by the handler's outcome", async () => {
     const picky = job("picky", { payload: z.object({ ok: z.boolean() }), queue: "picky" })
     const handler = picky.handle(({ ok }) => (ok ? "fine" : Outcome.dead("not today")))

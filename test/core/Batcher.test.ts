@@ -129,7 +129,7 @@ describe("Batcher", () => {
       const { batcher, batches, open } = yield* held()
       const heard: Array<string> = []
       const hand = (item: string) =>
-        batcher.hand(item, (exit) => heard.push(`${item} ${Exit.getOrElse(exit, () => "no")}`))
+        batcher.submitWithCallback(item, (exit) => heard.push(`${item} ${Exit.getOrElse(exit, () => "no")}`))
       hand("a")
       yield* quiet
       const withdraw = hand("b")

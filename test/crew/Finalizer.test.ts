@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Logger, Ref, Scope, TestClock } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Logger, LogLevel, Ref, Scope, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Finalizer } from "../../src/crew/worker/Finalizer.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
@@ -65,6 +65,28 @@ describe("the finalizer", () => {
       expect(yield* Ref.get(written)).toBe(1)
       yield* Scope.close(scope, Exit.void)
     }).pipe(Effect.provide(VirtualClock.layer))
+  )
+
+  it.scoped("is behind while a thousand results wait, and reports room when it has caught up", () =>
+    Effect.gen(function* () {
+      const finalizer = yield* Finalizer
+      const { away, written } = yield* Away
+      const ids = yield* makeGenerator
+      const found: Array<boolean> = []
+      yield* finalizer.onRoom(() => void found.push(finalizer.isBehind()))
+      const lease = ids.lease(1)
+      for (let job = 0; job < 2_500; job += 1)
+        finalizer.offer({ id: ids.job(1), lease, end: End.Done({ result: undefined }) })
+      yield* TestClock.adjust("1 second")
+      // Two batches of 500 are being retried.
+      expect(finalizer.isBehind()).toBe(true)
+      expect(found.at(-1)).toBe(true)
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("5 seconds")
+      expect(yield* Ref.get(written)).toBe(2_500)
+      expect(finalizer.isBehind()).toBe(false)
+      expect(found.at(-1)).toBe(false)
+    }).pipe(Effect.provide(layer), Effect.provide(VirtualClock.layer), Logger.withMinimumLogLevel(LogLevel.None))
   )
 
   it.effect("does not keep a process from exiting when the database stays unavailable", () =>

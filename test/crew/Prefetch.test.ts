@@ -43,7 +43,7 @@ describe("the prefetch size", () => {
     prefetch.claimed(1_000)
     take(prefetch, 5_000)
     prefetch.starved(1_000)
-    expect(prefetch.wanted(shelfWith(8))).toBe(2_000)
+    expect(prefetch.wanted(shelfWith(8))).toBe(1_000)
   })
 
   it("halves while no jobs arrive", () => {

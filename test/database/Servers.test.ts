@@ -4,6 +4,7 @@ import type pg from "pg"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { address, DatabaseUrl, fault, serversOf } from "../../src/database/DatabaseUrl.js"
+import { Outage } from "../../src/database/Outage.js"
 import * as Startup from "../../src/database/Startup.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -63,13 +64,45 @@ describe("connections to a server that the address no longer resolves to", () =>
   it("are noticed by the first one that reaches another server", async () => {
     const others: Array<string> = []
     const config = Effect.runSync(Effect.provide(DatabaseConfig, DatabaseConfig.layer))
-    const startup = Startup.make(Redacted.make("postgres://one/app"), config, (server) => void others.push(server))
+    const startup = Startup.make(
+      Redacted.make("postgres://one/app"),
+      config,
+      (server, restarted) => void others.push(`${server}${restarted ? ", restarted" : ""}`)
+    )
     const leadingTo = (server: string) =>
-      ({ query: async () => ({ rows: [{ server, read_only: false }] }) }) as unknown as pg.Client
+      ({
+        query: async () => ({ rows: [{ server, address: server.replace(/ \w+$/, ""), read_only: false }] })
+      }) as unknown as pg.Client
     expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
     expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
     expect(others).toEqual([])
     await startup.check(leadingTo("10.0.0.2 5432 tuesday"))
-    expect(others).toEqual(["10.0.0.2 5432 tuesday"])
+    await startup.check(leadingTo("10.0.0.2 5432 wednesday"))
+    expect(others).toEqual(["10.0.0.2 5432 tuesday", "10.0.0.2 5432 wednesday, restarted"])
+  })
+})
+
+describe("the log of an outage", () => {
+  it("has its begin and its end, once a connection was open and no server of the URL is left", () => {
+    const lines: Array<string> = []
+    let now = 0
+    const outage = new Outage(
+      { address: "one,two/app", servers: 2, log: (level, text) => void lines.push(`${level} ${text}`) },
+      () => now
+    )
+    const refused = new Error("connect ECONNREFUSED")
+    for (let attempt = 0; attempt < 5; attempt += 1) outage.failed(refused)
+    outage.opened()
+    outage.failed(refused)
+    outage.opened()
+    expect(lines).toEqual([])
+    for (let attempt = 0; attempt < 5; attempt += 1) outage.failed(refused)
+    now = 12_345
+    outage.opened()
+    outage.opened()
+    expect(lines).toEqual([
+      "error database at one,two/app unavailable, retrying: connect ECONNREFUSED",
+      "info database at one,two/app available again after 12s"
+    ])
   })
 })

@@ -6,7 +6,7 @@ import { Tokens } from "../../src/access/Tokens.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { Database } from "../../src/database/Database.js"
 import { Migrations } from "../../src/database/Migrations.js"
-import { leastStrong } from "../../src/http/access/Attempts.js"
+import { minStrongLength } from "../../src/http/access/Attempts.js"
 import { Readiness } from "../../src/http/Readiness.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
@@ -46,11 +46,11 @@ describe("wrong tokens", () => {
     Effect.gen(function* () {
       const { ask } = yield* TestServer
       yield* exhausted()
-      const token = "x".repeat(leastStrong)
+      const token = "x".repeat(minStrongLength)
       expect(yield* ask("GET", jobs, { token })).toMatchObject({ status: 200 })
       expect(yield* ask("POST", "/api/v1/session", { json: { token } })).toMatchObject({ status: 200 })
       expect(yield* guess(31)).toMatchObject({ status: 429 })
-    }).pipe(Effect.provide(layer({ adminToken: Option.some(Redacted.make("x".repeat(leastStrong))) })))
+    }).pipe(Effect.provide(layer({ adminToken: Option.some(Redacted.make("x".repeat(minStrongLength))) })))
   )
 
   it.scopedLive("behind a trusted proxy count only for the client that sent them", () =>

@@ -4,7 +4,7 @@ import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import * as Problem from "../../src/http/Problem.js"
 
 const statusOf = (sqlState: string) =>
-  Effect.map(Problem.answer(new DatabaseFault({ detail: "no equivalent", sqlState })), ({ status }) => status).pipe(
+  Effect.map(Problem.toResponse(new DatabaseFault({ detail: "no equivalent", sqlState })), ({ status }) => status).pipe(
     Logger.withMinimumLogLevel(LogLevel.None)
   )
 

@@ -82,12 +82,12 @@ export const overviewLaws = (law: Law): void => {
     })
   )
 
-  law("glimpses include only existing jobs", (line) =>
+  law("listed include only existing jobs", (line) =>
     Effect.gen(function* () {
       const id = yield* line.put()
-      const glimpses = yield* line.overview.glimpses([id, yield* line.newId, id])
-      expect(glimpses).toMatchObject([{ id, state: "pending", error: undefined }])
-      expect(yield* line.overview.glimpses([])).toEqual([])
+      const listed = yield* line.overview.listed([id, yield* line.newId, id])
+      expect(listed).toMatchObject([{ id, state: "pending", error: undefined }])
+      expect(yield* line.overview.listed([])).toEqual([])
     })
   )
 }

@@ -1,6 +1,6 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Effect, Layer } from "effect"
-import { type AttemptEnd, type Became, End } from "../../src/queue/AttemptEnd.js"
+import { type AttemptEnd, End, type NextStatus } from "../../src/queue/AttemptEnd.js"
 import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
@@ -60,8 +60,8 @@ const laws = (law: Law) => {
 
   law("an end is notified of its job's new state, and not when the job had moved on", (line) =>
     Effect.gen(function* () {
-      const heard: Array<Became> = []
-      const written = (became: Became) => void heard.push(became)
+      const heard: Array<NextStatus> = []
+      const written = (became: NextStatus) => void heard.push(became)
       const finalize = (end: AttemptEnd) => line.queue.finalize([end])
       const done = yield* line.run()
       yield* finalize({ ...done, end: ends.done, written })
@@ -81,8 +81,8 @@ const laws = (law: Law) => {
 
   law("a retry returns what the first attempt wrote, even if its answer was lost", (line) =>
     Effect.gen(function* () {
-      const heard: Array<Became> = []
-      const written = (became: Became) => void heard.push(became)
+      const heard: Array<NextStatus> = []
+      const written = (became: NextStatus) => void heard.push(became)
       const jobs = [yield* line.run(), yield* line.run(), yield* line.run(), yield* line.run()]
       const fates = [ends.done, ends.again((yield* line.now) + 60_000), ends.dead, End.Done({ result: "7" })]
       const whole = jobs.map(({ id, lease }, index) => ({ id, lease, end: fates[index] ?? ends.done, written }))

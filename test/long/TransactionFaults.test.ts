@@ -192,7 +192,7 @@ describe("a job that lost its connection", () => {
   const at = { now: 0, chance: 1 }
 
   it("is retried with growing delays, and counts as failed after repeated losses", () => {
-    const ends = Array.from({ length: 7 }, () => DatabaseFailure.giveBack(job, error, true, at))
+    const ends = Array.from({ length: 7 }, () => DatabaseFailure.returnToQueue(job, error, true, at))
     expect(ends.map((end) => end?._tag === "Again" && end.runAt)).toEqual([
       1_000,
       2_000,
@@ -205,7 +205,7 @@ describe("a job that lost its connection", () => {
   })
 
   it("is not blamed while no handler has started", () => {
-    const ends = Array.from({ length: 50 }, () => DatabaseFailure.giveBack({ ...job }, error, false, at))
+    const ends = Array.from({ length: 50 }, () => DatabaseFailure.returnToQueue({ ...job }, error, false, at))
     expect(ends.every((end) => end?._tag === "Again" && !end.counted)).toBe(true)
   })
 })

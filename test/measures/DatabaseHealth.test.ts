@@ -7,7 +7,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = Layer.provideMerge(DatabaseHealthPg.layer, TestDatabase.layer)
 
-const look = Effect.flatMap(DatabaseHealth, (health) => health.look)
+const look = Effect.flatMap(DatabaseHealth, (health) => health.check)
 
 describe("the database health sample", () => {
   it.scopedLive("reports the size of the database and of the job table", () =>

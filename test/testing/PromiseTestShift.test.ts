@@ -36,6 +36,32 @@ describe("testShift", () => {
     await expect(shift.result(id)).rejects.toThrow("after 3 attempts: no luck 3. Fix the cause, then requeue it.")
   })
 
+  it("gives handlers the virtual time", async () => {
+    const told = remind.handle((_, { now }) => now().toISOString())
+    await using shift = await testShift({ handlers: [told], startAt: "2030-01-01T00:00:00Z" })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h30m5s" })
+    await shift.drain()
+    expect(await shift.result(id)).toBe("2030-01-01T01:30:05.000Z")
+  })
+
+  it("runs the jobs of one key one at a time", async () => {
+    let running = 0
+    let most = 0
+    const held = remind.handle(async ({ who }) => {
+      running += 1
+      most = Math.max(most, running)
+      await new Promise((done) => setImmediate(done))
+      running -= 1
+      return who
+    })
+    await using shift = await testShift({ handlers: [held] })
+    await shift.queues.change("default", { perKey: { concurrency: 1, order: "strict" } })
+    for (const who of ["Ada", "Bob", "Cid"]) await shift.enqueue(remind, { who }, { key: "customer-1" })
+    await shift.drain()
+    expect(most).toBe(1)
+    expect((await shift.jobs()).map(({ state }) => state)).toEqual(["done", "done", "done"])
+  })
+
   it("varies the delays of retries with jitter", async () => {
     const at: Array<number> = []
     const spread = job("spread", { payload: z.object({}), retry: { maxAttempts: 2, backoff: "1h", jitter: 0.5 } })

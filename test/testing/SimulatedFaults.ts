@@ -11,6 +11,8 @@ export const everyFault = [
     "its reply is lost",
     "misses notification: work in",
     "disconnect all processes",
+    ", then its process is killed",
+    ", then its process is disconnected",
     "step the database's clock by",
     "misreads the database's clock",
     "has a slow clock",

@@ -74,6 +74,42 @@ describe("a simulation", () => {
   )
 })
 
+describe("a request through a pod", () => {
+  it.live(
+    "dies with its pod, before it is applied or after, and the client sends a file again",
+    () =>
+      Effect.gen(function* () {
+        const upload = { at: 3_000, _tag: "Upload", nth: 1, pod: "pod-1" } as const
+        const steps = [
+          { at: 10, _tag: "Enqueue", nth: 1 } as const,
+          { at: 2_000, _tag: "Cancel", nth: 1, pod: "pod-1" } as const,
+          upload
+        ]
+        const ofPod = { nth: 1, kind: "killed" } as const
+        const faults = [
+          { ...ofPod, who: "pod-1.1", call: "Storage.put" },
+          { ...ofPod, who: "pod-1.2", call: "Storage.get" },
+          { ...ofPod, who: "pod-1.3", call: "Storage.markFetched" },
+          { ...ofPod, who: "pod-1.4", call: "Storage.ack", kind: "disconnected" as const }
+        ]
+        const when = new Set<string>()
+        for (let seed = 1; seed <= 4; seed += 1) {
+          const report = yield* Simulation.run({ seed, jobs: 2, pods: 1, plan: { pods: 1, steps, faults } })
+          expect(report.violations, Simulation.describe(report)).toEqual([])
+          const told = report.trace.map(({ what, who }) => `${who} ${what}`).join("\n")
+          expect(told).toContain("plan cancel #1 through pod-1")
+          expect(told).toMatch(/pod-1\.1 Storage\.put is \w+, then its process is killed/)
+          expect(told).toContain("file 1 is stored")
+          for (const [, how = ""] of told.matchAll(/ is (\w+), then its process/g)) when.add(how)
+          const put = report.coverage.operations.find(({ operation }) => operation === "Storage.put")
+          expect(put?.hits.killed).toBe(1)
+        }
+        expect(when).toEqual(new Set(["sent", "applied"]))
+      }),
+    patient
+  )
+})
+
 describe("a bug in the database", () => {
   // The test command runs three of them, to show that the checker finds bugs.
   const tried = Object.entries(mistakes).slice(0, isLong ? undefined : 3)

@@ -5,7 +5,7 @@ import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
 import { type PodSample, PodSamples } from "../../measures/PodSamples.js"
 import { type BucketCount, type Grain, grains, minuteOf, RunningCounts, startOf } from "../../telemetry/BucketCount.js"
 import { Histogram } from "../../telemetry/Histogram.js"
-import { type DemoProfile, isIncident, profiles, tideOf } from "./DemoProfile.js"
+import { type DemoProfile, isIncident, profiles, trafficFactor } from "./DemoProfile.js"
 
 // Generated metrics of the past week, so that no chart starts empty. They are written through the same service that
 // pods use, in the name of a pod that no longer exists.
@@ -55,7 +55,7 @@ const bucketsOf = (profile: DemoProfile, now: number, chances: () => number): Re
   for (let at = startOf(60, now - reach[60]); at < now; at += minute) {
     const share = Math.min(1, (now - at) / minute)
     const chance = chances()
-    const count = Math.round(profile.perMinute * tideOf(at, chance) * share)
+    const count = Math.round(profile.perMinute * trafficFactor(at, chance) * share)
     const kept = open.filter(({ grain }) => at >= startOf(grain, now - reach[grain]))
     const counts = kept.map((bucket) => bucket.counts)
     addMinute(counts, profile, { count, chance, trouble: isIncident(now - at) })

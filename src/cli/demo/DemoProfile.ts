@@ -115,7 +115,7 @@ export const profiles: ReadonlyArray<DemoProfile> = [
 ]
 
 /** Traffic factor by time of day with some noise: low at night, double in the afternoon. */
-export const tideOf = (millis: number, chance: number): number => {
+export const trafficFactor = (millis: number, chance: number): number => {
   const hour = (millis / 3_600_000) % 24
   return (0.75 + 0.55 * Math.sin(((hour - 8) / 24) * 2 * Math.PI)) * (0.85 + 0.3 * chance)
 }

@@ -33,10 +33,10 @@ export type Services =
   | ClusterConfig
   | MetricsConfig
 
-/** One check. `look` may fail: the runner reports its error as a finding. */
+/** One check. `run` may fail: the runner reports its error as a finding. */
 export interface Check {
   readonly name: string
-  readonly look: Effect.Effect<ReadonlyArray<Omit<Finding, "check">>, unknown, Services>
+  readonly run: Effect.Effect<ReadonlyArray<Omit<Finding, "check">>, unknown, Services>
 }
 
 export const ok = (found: string) => ({ status: "ok", found }) as const

@@ -28,7 +28,7 @@ const deaths = (totals: ReadonlyArray<KindTotals>) => totals.reduce((sum, { dead
 /** Checks whether more jobs died than usual, from the pods' metrics. */
 const deadJobs: Check = {
   name: "deaths",
-  look: Effect.gen(function* () {
+  run: Effect.gen(function* () {
     const buckets = yield* MinuteBuckets
     const now = yield* Clock.currentTimeMillis
     const recent = yield* buckets.totals({ from: now - hour, to: now + 1 })
@@ -53,7 +53,7 @@ const mostQueues = 20
 /** Reports queues with due jobs that no live pod serves. */
 const queues: Check = {
   name: "queues",
-  look: Effect.gen(function* () {
+  run: Effect.gen(function* () {
     const { lease } = yield* ClusterConfig
     const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
     const names = yield* unservedAmong(live)
@@ -118,7 +118,7 @@ const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
 /** Checks that all pods use the PostgreSQL server that this address leads to. */
 const servers: Check = {
   name: "servers",
-  look: Effect.gen(function* () {
+  run: Effect.gen(function* () {
     const { sql } = yield* Database
     const { urls } = serversOf(Redacted.value(yield* DatabaseUrl))
     const config = yield* DatabaseConfig
@@ -147,7 +147,7 @@ const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number)
 /** Reports workspaces whose files are not fetched or expire unfetched. */
 const uploads: Check = {
   name: "uploads",
-  look: Effect.gen(function* () {
+  run: Effect.gen(function* () {
     const storage = yield* Storage
     const { acked, expired, fetched, waiting } = yield* storage.counts
     const stuck = yield* storage.stuck(stuckAfter)
@@ -214,8 +214,8 @@ const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
 /** Reports what blocks vacuum. Dead rows that are not removed slow down every claim. */
 const vacuum: Check = {
   name: "vacuum",
-  look: Effect.gen(function* () {
-    const health = yield* Effect.flatMap(DatabaseHealth, ({ look }) => look)
+  run: Effect.gen(function* () {
+    const health = yield* Effect.flatMap(DatabaseHealth, ({ check }) => check)
     const limit = Duration.toSeconds((yield* MetricsConfig).oldTransaction)
     const found = [...health.blockers.flatMap((blocker) => ofBlocker(blocker, limit)), ...ofTuples(health)]
     if (found.length > 0) return found

@@ -39,7 +39,7 @@ const ofExposure = Effect.gen(function* () {
 )
 
 /** Checks whether the service would start with these settings. */
-export const look = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
+export const run = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
   Settings.validate.pipe(
     Effect.zipRight(ofExposure),
     Effect.catchAll((error) => Effect.succeed(ofBadKeys(error))),

@@ -29,8 +29,8 @@ const sentence = (cause: Cause.Cause<unknown>): string => {
 }
 
 /** Reports an error or a timeout of a check as a failed finding. */
-const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>, E, R>) =>
-  look.pipe(
+const attempt = <E, R>(check: string, run: Effect.Effect<ReadonlyArray<Finding>, E, R>) =>
+  run.pipe(
     Effect.timeout("30 seconds"),
     Effect.catchAllCause((cause) => {
       const found = fail(
@@ -44,10 +44,10 @@ const attempt = <E, R>(check: string, look: Effect.Effect<ReadonlyArray<Finding>
 /** Returns whether any finding has status `fail`. */
 export const hasFailed = (findings: ReadonlyArray<Finding>) => findings.some(({ status }) => status === "fail")
 
-const runCheck = ({ look, name }: Check) =>
+const runCheck = ({ run, name }: Check) =>
   attempt(
     name,
-    Effect.map(look, (found) => found.map((each): Finding => ({ check: name, ...each })))
+    Effect.map(run, (found) => found.map((each): Finding => ({ check: name, ...each })))
   )
 
 const ports: Layer.Layer<

@@ -59,7 +59,7 @@ const ofReadiness = ({ body, status }: Answer) => {
 }
 
 /** Checks a running process over HTTP, for use as a container health check. */
-export const look = (url: URL): Effect.Effect<ReadonlyArray<Finding>> => {
+export const run = (url: URL): Effect.Effect<ReadonlyArray<Finding>> => {
   const base = new URL(url.href.endsWith("/") ? url : `${url.href}/`)
   const unreachable = (reason: string) =>
     Effect.succeed(fail(`${base.origin} is not reachable (${reason}).`, "Start the process, or fix --url."))

@@ -5,7 +5,7 @@ import type { Report } from "../../testing/simulation/Report.js"
 // A range of seeds, run in this process or in a worker.
 
 /** Options that apply to all seeds of a command. */
-export interface Wanted {
+export interface SeedOptions {
   readonly pods?: number | undefined
   readonly jobs?: number | undefined
 }
@@ -30,7 +30,7 @@ export const simulation = Effect.promise(() => import("../../testing/simulation/
 /** Runs a batch. `onRun` is called with every report. */
 export const run = (
   { count, from }: SeedBatch,
-  wanted: Wanted,
+  wanted: SeedOptions,
   onRun: (report: Report) => Effect.Effect<void> = () => Effect.void
 ): Effect.Effect<BatchResult> =>
   Effect.gen(function* () {

@@ -10,7 +10,7 @@ import * as SeedWorkers from "./SeedWorkers.js"
 const perBatch = 20
 
 export interface Search extends SeedBatch.SeedBatch {
-  readonly wanted: SeedBatch.Wanted
+  readonly wanted: SeedBatch.SeedOptions
   /** Number of child processes; with 1, the seeds run in this process. */
   readonly workers: number
   /** Whether to run all seeds even if one violates an invariant. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process"
 import { Effect, Schema, type Scope } from "effect"
-import { type BatchResult, run, type SeedBatch, type Wanted } from "./SeedBatch.js"
+import { type BatchResult, run, type SeedBatch, type SeedOptions } from "./SeedBatch.js"
 
 // Runs batches of seeds in child processes, one per core. A child runs this same command and receives its batches from
 // the parent over IPC instead of from options.
@@ -10,7 +10,7 @@ const execArgv = ["--max-semi-space-size=64", "--min-semi-space-size=32"]
 
 interface Request {
   readonly batch: SeedBatch
-  readonly wanted: Wanted
+  readonly wanted: SeedOptions
 }
 
 export class WorkerEnded extends Schema.TaggedError<WorkerEnded>()("WorkerEnded", {
@@ -50,7 +50,7 @@ export const serve: Effect.Effect<void> = Effect.gen(function* () {
 })
 
 export interface Worker {
-  readonly run: (batch: SeedBatch, wanted: Wanted) => Effect.Effect<BatchResult, WorkerEnded>
+  readonly run: (batch: SeedBatch, wanted: SeedOptions) => Effect.Effect<BatchResult, WorkerEnded>
 }
 
 const sendBatch = (child: ChildProcess, request: Request): Effect.Effect<BatchResult, WorkerEnded> =>

@@ -8,7 +8,7 @@ import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
-import { simulation, type Wanted } from "./SeedBatch.js"
+import { type SeedOptions, simulation } from "./SeedBatch.js"
 import { type Found, search } from "./SeedSearch.js"
 import * as SeedWorkers from "./SeedWorkers.js"
 
@@ -54,7 +54,7 @@ const withinIf = (name: string, value: Option.Option<number>, most: number) =>
 
 const flag = (name: string, value: number | undefined) => (value === undefined ? "" : ` --${name} ${value}`)
 
-const replayOf = (seed: number, { jobs, pods }: Wanted) =>
+const replayOf = (seed: number, { jobs, pods }: SeedOptions) =>
   `nightshift simulate --seed ${seed}${flag("pods", pods)}${flag("jobs", jobs)} --trace`
 
 const jsonOf = (report: Report, withTrace: boolean) => ({
@@ -67,7 +67,7 @@ const jsonOf = (report: Report, withTrace: boolean) => ({
 })
 
 /** Runs a violating seed again and shrinks its plan. */
-const shrunk = (seed: number, wanted: Wanted) =>
+const shrunk = (seed: number, wanted: SeedOptions) =>
   Effect.gen(function* () {
     const { run, shrink } = yield* simulation
     yield* ProgressBar.write(`seed ${seed} violates an invariant; shrinking its fault plan`)
@@ -94,7 +94,7 @@ const succeeded = (from: number, found: Found, seconds: number): ReadonlyArray<s
   ...(found.ran === 1 ? [] : [`${counted(found.ran)} seeds in ${seconds.toFixed(1)} s`, ...covered(found)])
 ]
 
-const failed = (report: Report, wanted: Wanted, found: Found, line: string): ReadonlyArray<string> => [
+const failed = (report: Report, wanted: SeedOptions, found: Found, line: string): ReadonlyArray<string> => [
   ReportText.ofViolations(report),
   "",
   ...(found.violating.length > 1 ? [`seeds that violate an invariant: ${found.violating.join(", ")}`] : []),
@@ -134,7 +134,7 @@ export const command = Command.make(
         onSome: Effect.succeed,
         onNone: () => Random.nextIntBetween(1, 1_000_000_000)
       })
-      const wanted: Wanted = {
+      const wanted: SeedOptions = {
         pods: Option.getOrUndefined(options.pods),
         jobs: Option.getOrUndefined(options.jobs)
       }

@@ -36,8 +36,10 @@ export interface StartOptions
 /** A started execution, or the existing one with this key. */
 export interface StartedExecution<Result> {
   readonly id: JobId<Result>
-  /** The execution's id: the workflow's name, a slash and the key. */
+  /** The execution's id: the workflow's name, a slash and the key. The command line and the API take it. */
   readonly execution: string
+  /** What names the execution among those of its workflow, for `signal`, `result` and the other methods. */
+  readonly key: string
   readonly outcome: "started" | "existing"
 }
 
@@ -72,7 +74,7 @@ export interface WorkflowAdmin {
     payload: In,
     execution: string,
     options: Omit<StartOptions, "shift" | "key">
-  ): Promise<StartedExecution<Result>>
+  ): Promise<Omit<StartedExecution<Result>, "key">>
   signal(execution: string, name: string, value: unknown): Promise<"completed" | "repeated">
   cancel(execution: string, options: { readonly now?: boolean }): Promise<CancelReport>
   retry(execution: string): Promise<void>
@@ -107,8 +109,10 @@ export const executionsOf = <In, Result>(
 ): Omit<Executions<In, Result>, "name"> => {
   const idOf = (key: string) => `${name}/${key}`
   return {
-    start: async (payload, { key, shift, ...options } = {}) =>
-      shiftOf(shift).workflows.start(target, payload, idOf(key ?? keyOf?.(payload) ?? randomUUID()), options),
+    start: async (payload, { key: given, shift, ...options } = {}) => {
+      const key = given ?? keyOf?.(payload) ?? randomUUID()
+      return { ...(await shiftOf(shift).workflows.start(target, payload, idOf(key), options)), key }
+    },
     signal: async (key, signal, value, { shift } = {}) =>
       shiftOf(shift).workflows.signal(idOf(key), signal, value === undefined ? null : value),
     cancel: async (key, { shift, ...options } = {}) => {

@@ -60,7 +60,7 @@ export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewC
  * Stops cancelled jobs before the next heartbeat, until the Scope closes. The signal is only a hint, so the database is
  * checked before a job is stopped.
  */
-export const hearCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
+export const listenForCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
   function* () {
     const supervisors = yield* Supervisors
     const signals = yield* Signals

@@ -39,7 +39,7 @@ export const make: Effect.Effect<
     if (counts.length === 0) return Effect.succeed({})
     revision += 1
     return buckets.record(boot.id, revision, counts).pipe(
-      Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.giveBack(counts)) : Effect.void)),
+      Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.returnToQueue(counts)) : Effect.void)),
       Effect.as({})
     )
   })

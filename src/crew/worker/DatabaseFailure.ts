@@ -68,7 +68,7 @@ const losses = new Map<JobId, number>()
  * Returns the job to the queue without using up an attempt. Returns undefined if the job has lost its connection too
  * often.
  */
-export const giveBack = (
+export const returnToQueue = (
   job: ClaimedJob,
   error: DatabaseUnavailable,
   begun: boolean,

@@ -24,7 +24,7 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
   let nextLook = Number.POSITIVE_INFINITY
   const latch = makeLatch()
 
-  const look = Effect.gen(function* () {
+  const check = Effect.gen(function* () {
     const now = yield* steadyNow
     nextLook = Number.POSITIVE_INFINITY
     for (const [slot, onLate] of watched) {
@@ -42,7 +42,7 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
     name: "deadlines",
     schedule: onEvent(nextDeadline),
     runAtStart: true,
-    run: look
+    run: check
   })
   yield* Effect.forkScoped(repeatLoop(loop))
 

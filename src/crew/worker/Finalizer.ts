@@ -15,6 +15,9 @@ const stale = MetricSpec.counter(
 /** How long shutdown keeps retrying to write results to an unavailable database. */
 const lastTries = Duration.seconds(5)
 
+/** Number of waiting results at which a pod stops claiming: enough for the next statement of each lane. */
+const mostWaiting = 1_000
+
 /** Whether the database will always reject these values. */
 const isRefused = (error: DatabaseError) => isDataError(error) || error instanceof DatabaseConflict
 
@@ -45,6 +48,10 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
     /** Adds a result without waiting. Returns false when the buffer is full; the caller must then use `submit`. */
     readonly offer: (end: AttemptEnd) => boolean
     readonly submit: (end: AttemptEnd) => Effect.Effect<void>
+    /** Whether too many results wait to be written for the pod to claim more jobs. */
+    readonly isBehind: () => boolean
+    /** Calls `listener` whenever `isBehind` may have become false, until the Scope closes. */
+    readonly onRoom: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
     /** Completes when all added results are written. */
     readonly drained: Effect.Effect<void>
   }
@@ -65,6 +72,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   const clock = yield* Effect.clock
   let giveUpAt = Number.POSITIVE_INFINITY
   const unwritten: Array<AttemptEnd> = []
+  const listeners = new Set<() => void>()
 
   const mayRetry = (error: DatabaseError) =>
     error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
@@ -115,6 +123,9 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
     // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
     lanes: 2,
     capacity: 10_000,
+    onRoom: () => {
+      for (const listener of listeners) listener()
+    },
     isolate: (error) => !isLost(error),
     alone,
     flush
@@ -128,6 +139,12 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   )
 
   return {
+    isBehind: () => batcher.size() >= mostWaiting,
+    onRoom: (listener) =>
+      Effect.acquireRelease(
+        Effect.sync(() => void listeners.add(listener)),
+        () => Effect.sync(() => void listeners.delete(listener))
+      ),
     offer: batcher.offer,
     submit: (end) =>
       Effect.catchAll(batcher.submit(end), (error) =>

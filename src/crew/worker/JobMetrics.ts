@@ -1,24 +1,18 @@
 import type { Tracer } from "effect"
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { DeadReason } from "../../core/StoredJob.js"
-import type { AttemptEnd, Became, End } from "../../queue/AttemptEnd.js"
+import type { AttemptEnd, End, NextStatus } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"
 import type { Tally } from "../../telemetry/Tally.js"
 import type { ExecutionEnd } from "../../telemetry/WorkflowTally.js"
 import * as ProcessSpan from "./ProcessSpan.js"
 
-/** Start and end of a run. */
-interface Span {
-  readonly began: number
-  readonly over: number
-}
-
 /** The end of an attempt that is written. */
 export interface WrittenEnd {
   readonly job: ClaimedJob
   readonly end: End
-  readonly became: Became
+  readonly became: NextStatus
   /** Why the job is dead. */
   readonly reason: DeadReason | undefined
   /** How long the attempt ran, in milliseconds. Absent if it did not start. */
@@ -28,14 +22,21 @@ export interface WrittenEnd {
 /** Called when the end of a workflow execution is written. */
 type OnExecution = (job: ClaimedJob, end: ExecutionEnd, now: number) => void
 
-const executionEnd = (became: Became, reason: DeadReason | undefined): ExecutionEnd => {
+const executionEnd = (became: NextStatus, reason: DeadReason | undefined): ExecutionEnd => {
   if (became === "done") return "completed"
   return reason === "cancelled" ? "cancelled" : "failed"
 }
 
+/** What all attempts of a queue share. */
+interface Listeners {
+  readonly onExecution: OnExecution
+  readonly onEnd: ((end: WrittenEnd) => void) | undefined
+}
+
 /**
  * The result of an attempt, which is counted only when it is written: the lease may have been lost, and a job to be
- * retried may have been cancelled in the meantime. A class for speed, because one object is created per job.
+ * retried may have been cancelled in the meantime. A class for speed, because one object is created per job. It does not
+ * keep the job, whose payload may be large, unless a listener needs it: thousands of results can wait to be written.
  */
 class CountedEnd implements AttemptEnd {
   readonly id: JobId
@@ -43,15 +44,18 @@ class CountedEnd implements AttemptEnd {
   readonly queue: string
   readonly key: string | undefined
   readonly linked: boolean | undefined
+  private readonly job: ClaimedJob | undefined
   private counted = false
 
   constructor(
-    private readonly job: ClaimedJob,
+    job: ClaimedJob,
     readonly end: End,
-    private readonly span: Span | undefined,
+    /** How long the attempt ran, in milliseconds. Absent if it did not start. */
+    private readonly took: number | undefined,
+    /** Time from when the job was due until the attempt ended, in milliseconds. */
+    private readonly sinceDue: number,
     private readonly tally: KindTally,
-    private readonly onExecution: OnExecution,
-    private readonly onEnd: ((end: WrittenEnd) => void) | undefined,
+    private readonly listeners: Listeners,
     readonly unanswered?: ReadonlyArray<AttemptEnd>
   ) {
     this.id = job.id
@@ -59,25 +63,24 @@ class CountedEnd implements AttemptEnd {
     this.queue = job.queue
     this.key = job.key
     this.linked = job.linked
+    this.job = listeners.onEnd !== undefined || job.execution !== undefined ? job : undefined
   }
 
-  written(became: Became, now: number, reason?: DeadReason): void {
+  written(became: NextStatus, now: number, reason?: DeadReason): void {
     if (this.counted) return
     this.counted = true
-    const { end, span, tally } = this
+    const { end, job, took, tally } = this
     // Waiting is neither a result nor a retry.
     if (end._tag === "Suspended") return
-    if (span !== undefined) tally.ran(span.over - span.began, span.over - this.job.runAt, now)
+    if (took !== undefined) tally.ran(took, this.sinceDue, now)
     const why = reason ?? (end._tag === "Dead" ? end.reason : "cancelled")
     if (became === "done") tally.completed(now)
     else if (became === "dead") tally.died(1, why, now)
-    else if (span !== undefined) tally.retried(now)
-    if (this.job.execution !== undefined && became !== "pending")
-      this.onExecution(this.job, executionEnd(became, why), now)
-    if (this.onEnd !== undefined) {
-      const took = span === undefined ? undefined : span.over - span.began
-      this.onEnd({ job: this.job, end, became, reason: became === "dead" ? why : undefined, took })
-    }
+    else if (took !== undefined) tally.retried(now)
+    if (job === undefined) return
+    if (job.execution !== undefined && became !== "pending")
+      this.listeners.onExecution(job, executionEnd(became, why), now)
+    this.listeners.onEnd?.({ job, end, became, reason: became === "dead" ? why : undefined, took })
   }
 }
 
@@ -94,6 +97,8 @@ export const make = (
     tally.workflows.ended(job.kind, end)
     if (tracer !== undefined) ProcessSpan.ofExecution(tracer, job, end, now)
   }
+
+  const listeners: Listeners = { onExecution, onEnd }
 
   const of = (kind: string): KindTally => {
     const known = kinds.get(kind)
@@ -112,11 +117,11 @@ export const make = (
       began: number,
       over: number,
       unanswered?: ReadonlyArray<AttemptEnd>
-    ): AttemptEnd => new CountedEnd(job, end, { began, over }, of(job.kind), onExecution, onEnd, unanswered),
+    ): AttemptEnd => new CountedEnd(job, end, over - began, over - job.runAt, of(job.kind), listeners, unanswered),
 
     /** The result of a job that was claimed and never started. */
     unstarted: (job: ClaimedJob, end: End): AttemptEnd =>
-      new CountedEnd(job, end, undefined, of(job.kind), onExecution, onEnd)
+      new CountedEnd(job, end, undefined, 0, of(job.kind), listeners)
   }
 }
 

@@ -15,7 +15,7 @@ import type { ClaimedJob } from "../../queue/Queue.js"
 /** Why a run was interrupted. */
 export type StopReason = "timeout" | "cancelled" | "lost" | "shutdown"
 
-interface Circumstances {
+interface ValidationContext {
   readonly now: number
   /** Random number from 0 to 1, for jitter. */
   readonly chance: number
@@ -32,7 +32,7 @@ const throttlePause = Duration.seconds(60)
 
 const again = (
   after: Duration.Duration,
-  { now }: Circumstances,
+  { now }: ValidationContext,
   rest: { counted: boolean; error?: string; remember?: string }
 ) =>
   End.Again({
@@ -59,7 +59,7 @@ const failed = (
   job: ClaimedJob,
   kind: JobKind<never>,
   error: string,
-  at: Circumstances,
+  at: ValidationContext,
   after?: Duration.Duration
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
@@ -68,7 +68,7 @@ const failed = (
   return unstorable(whose, wait, error) ?? again(wait, at, { counted: true, error, remember: "failed" })
 }
 
-const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: Circumstances): End => {
+const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: ValidationContext): End => {
   switch (outcome._tag) {
     case "Done":
       return done(outcome.result)
@@ -92,7 +92,7 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
  * If the queue or the key pauses, the job keeps its due time, so that it can run as soon as the pause ends, even if it
  * ends early.
  */
-const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: Circumstances): End => {
+const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: ValidationContext): End => {
   if (scope === "job" || (scope === "key" && job.key === undefined)) {
     return again(after ?? throttlePause, at, { counted: false, remember: Outcome.throttledWords(by) })
   }
@@ -101,9 +101,12 @@ const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at:
   return End.Again({ runAt: job.runAt, counted: false, error: undefined, remember, cools })
 }
 
+/** Most jobs end like this, so they share one object. */
+const doneWithoutResult = End.Done({ result: undefined })
+
 /** A result that cannot be stored is a bug in the handler that a retry would repeat, so the job is dead. */
 const done = (result: unknown): End => {
-  if (result === undefined) return End.Done({ result: undefined })
+  if (result === undefined) return doneWithoutResult
   const text = jsonText(result, limits.resultBytes)
   if (text._tag === "Right") return End.Done({ result: text.right })
   return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })
@@ -122,7 +125,7 @@ export const ofExit = (
   job: ClaimedJob,
   kind: JobKind<never>,
   exit: Exit.Exit<unknown, unknown>,
-  at: Circumstances
+  at: ValidationContext
 ): End => {
   if (Exit.isSuccess(exit)) {
     if (Outcome.isOutcome(exit.value)) return ofOutcome(job, kind, exit.value, at)
@@ -144,7 +147,7 @@ export const ofStop = (
   job: ClaimedJob,
   kind: JobKind<never> | undefined,
   reason: StopReason,
-  at: Circumstances
+  at: ValidationContext
 ): End | undefined => {
   switch (reason) {
     case "lost":
@@ -172,7 +175,7 @@ export const ofUnstarted = (job: ClaimedJob): End =>
  * This pod has no handler for the kind, or the payload is from newer code. Other pods get a day from the first attempt
  * to run it.
  */
-export const ofUnknown = (why: string, { now }: Circumstances): End =>
+export const ofUnknown = (why: string, { now }: ValidationContext): End =>
   End.Again({
     runAt: now + Duration.toMillis(longestElsewhere),
     counted: false,

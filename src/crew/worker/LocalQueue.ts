@@ -7,9 +7,14 @@ import type { ClaimedJob } from "../../queue/Queue.js"
  * or in a slot.
  */
 export class LocalQueue {
-  private jobs: Array<ClaimedJob> = []
+  /** Undefined where a job was taken. */
+  private jobs: Array<ClaimedJob | undefined> = []
   private next = 0
-  private readonly idle = new Set<() => void>()
+  /**
+   * Not a Set: V8 links each table that a Set replaces to the next one, so a dead table that has reached old space keeps
+   * the callbacks of all later ones in memory until the next full garbage collection.
+   */
+  private readonly idle: Array<() => void> = []
   private reserved = 0
 
   /** `onPut` is called when jobs are added. */
@@ -22,7 +27,7 @@ export class LocalQueue {
 
   /** Number of slots that wait for a job and have none reserved. */
   get idleSlots(): number {
-    return Math.max(0, this.idle.size - this.reserved)
+    return Math.max(0, this.idle.length - this.reserved)
   }
 
   /** Reserves idle slots for jobs that arrive by direct handoff, without a claim. */
@@ -36,19 +41,22 @@ export class LocalQueue {
   }
 
   get waiting(): ReadonlyArray<ClaimedJob> {
-    return this.jobs.slice(this.next)
+    return this.jobs.slice(this.next) as Array<ClaimedJob>
   }
 
   put(jobs: ReadonlyArray<ClaimedJob>): void {
     this.jobs = this.size === 0 ? [...jobs] : [...this.waiting, ...jobs]
     this.next = 0
     if (jobs.length > 0) this.onPut()
-    for (const wake of [...this.idle].slice(0, jobs.length)) wake()
+    for (const wake of this.idle.splice(0, jobs.length)) wake()
   }
 
   take(): ClaimedJob | undefined {
     const job = this.jobs[this.next]
-    if (job !== undefined) this.next += 1
+    if (job === undefined) return undefined
+    // Otherwise the array would keep all jobs of a claim in memory until the next claim.
+    this.jobs[this.next] = undefined
+    this.next += 1
     return job
   }
 
@@ -63,18 +71,18 @@ export class LocalQueue {
   }
 
   wakeAll(): void {
-    for (const wake of [...this.idle]) wake()
+    for (const wake of this.idle.splice(0)) wake()
   }
 
   /** Completes when there may be a job. `onIdle` is called when a slot starts waiting. */
   readonly somethingToDo = (onIdle: () => void): Effect.Effect<void> =>
     Effect.async<void>((resume) => {
-      const wake = () => {
-        this.idle.delete(wake)
-        resume(Effect.void)
-      }
-      this.idle.add(wake)
+      const wake = () => resume(Effect.void)
+      this.idle.push(wake)
       onIdle()
-      return Effect.sync(() => void this.idle.delete(wake))
+      return Effect.sync(() => {
+        const index = this.idle.indexOf(wake)
+        if (index >= 0) this.idle.splice(index, 1)
+      })
     })
 }

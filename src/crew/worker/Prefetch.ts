@@ -5,7 +5,7 @@ import type { LocalQueue } from "./LocalQueue.js"
 // holds about as many jobs as the slots took in the last `aheadMillis`.
 
 const aheadMillis = 100
-const mostAhead = 2_000
+const mostAhead = 1_000
 
 export interface Prefetch {
   /** Number of jobs to claim now; 0 while the local queue is full enough. */

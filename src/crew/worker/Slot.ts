@@ -190,7 +190,7 @@ const runTransactional = <R>(
     if (failure instanceof LeaseLost) return Effect.void
     const otherwise = failure instanceof EndedOtherwise ? failure.end : ended
     const back = DatabaseFailure.isOurs(failure)
-      ? DatabaseFailure.giveBack(job, failure, begun, at(context))
+      ? DatabaseFailure.returnToQueue(job, failure, begun, at(context))
       : undefined
     const isUnanswered = failure instanceof DatabaseUnavailable && !failure.nothingWritten
     return conclude(

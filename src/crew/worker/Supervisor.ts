@@ -83,6 +83,7 @@ export const start = <R>(
     const config = yield* CrewConfig
     const deadlines = yield* Deadlines
     const queues = yield* Queues
+    const finalizer = yield* Finalizer
     // A separate generator: Effect's random service costs a step of the fiber per job.
     const jitter = new Utils.PCGRandom(yield* Random.nextInt)
     const clock = yield* Effect.clock
@@ -91,12 +92,14 @@ export const start = <R>(
     let stoppingSince: number | undefined
     let ahead = Prefetch.make(config.slots)
     const prefetch: Prefetch.Prefetch = {
-      wanted: () => (stoppingSince !== undefined || wanted === 0 ? 0 : ahead.wanted(localQueue)),
+      wanted: () =>
+        stoppingSince !== undefined || wanted === 0 || finalizer.isBehind() ? 0 : ahead.wanted(localQueue),
       taken: () => ahead.taken(),
       starved: (now) => ahead.starved(now),
       claimed: (now) => ahead.claimed(now)
     }
     const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort })
+    yield* finalizer.onRoom(claimer.checkRoom)
     const begun = new Set<string>()
     const tracer = yield* Tracing
 
@@ -106,7 +109,7 @@ export const start = <R>(
       registry,
       queue: yield* Queue,
       transactions: yield* Transactions,
-      finalizer: yield* Finalizer,
+      finalizer,
       metrics: JobMetrics.make(yield* Tally, name, tracer, config.onEnd),
       failures: new FailureLog(),
       tracer,

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
-import { useNews, type Warning } from "./Live"
+import { useLiveUpdates, type Warning } from "./Live"
 import { podName } from "./PodNames"
 import { runningPath } from "./pages/Pods"
 import { span } from "./parts/Time"
@@ -136,7 +136,7 @@ const mostRetries = 100
 
 /** Lists problems; the first lines are always shown. */
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
-  const { offline, pods, warnings } = useNews()
+  const { offline, pods, warnings } = useLiveUpdates()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
   const groups = useResource<{ groups: ReadonlyArray<Group> }>("jobs/groups", { every: slowPoll })
   const uploads = useResource<UploadsOverview>("uploads", { every: slowPoll })

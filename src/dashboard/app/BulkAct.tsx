@@ -3,8 +3,8 @@ import * as Api from "./Api"
 import { type Act, doneWords, phrase } from "./JobActs"
 import { Dialog } from "./parts/Dialog"
 import { Failure } from "./parts/Failure"
-import { say } from "./parts/Toasts"
-import { sayUndoableOperation, undoText } from "./Undo"
+import { showToast } from "./parts/Toasts"
+import { showUndoOperation, undoText } from "./Undo"
 import { countText, type Job, type Total } from "./Views"
 
 // Confirms a bulk action with the number of jobs and a sample. The action runs on the server; this dialog polls its
@@ -91,8 +91,8 @@ export const BulkAct = (props: {
       const skipped = skippedOf(now)
       const done = `${now.done.toLocaleString()} ${now.done === 1 ? "job" : "jobs"} ${doneWords[act]}`
       const text = skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`
-      if (now.undoable && now.done > 0) sayUndoableOperation(text, operationId, props.onDone)
-      else say(text)
+      if (now.undoable && now.done > 0) showUndoOperation(text, operationId, props.onDone)
+      else showToast(text)
       props.onDone()
     }
     const timer = setInterval(() => void look().catch((error: Error) => setFailure(error.message)), 500)

@@ -4,7 +4,7 @@ import { PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import type { Job } from "./Views"
 
 /** Dialog that edits a waiting job's payload, priority and due time. */
@@ -27,7 +27,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
       },
       payload === shown ? {} : { payload }
     )
-    say(`${job.kind} saved`)
+    showToast(`${job.kind} saved`)
     onSaved()
   }
 

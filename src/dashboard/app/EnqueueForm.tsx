@@ -5,7 +5,7 @@ import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import { useResource } from "./Resource"
 import { go, to } from "./Route"
 import type { Pod } from "./Views"
@@ -39,7 +39,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
     JSON.parse(fields.payload)
     const body = { kind: fields.kind, ...optionsOf(fields), ...(force ? { force } : {}) }
     const { id, outcome } = await Api.post<{ id: string; outcome: string }>("jobs", body, { payload: fields.payload })
-    say(outcome === "deduplicated" ? "A job with this dedupe key already exists" : `${fields.kind} enqueued`)
+    showToast(outcome === "deduplicated" ? "A job with this dedupe key already exists" : `${fields.kind} enqueued`)
     onClose()
     go(to(`jobs/${id}`))
   }

@@ -4,7 +4,7 @@ import * as Api from "./Api"
 import { executionAddress } from "./ExecutionStatus"
 import { Dialog } from "./parts/Dialog"
 import { SaveForm } from "./parts/SaveForm"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import { go } from "./Route"
 import type { Execution } from "./Views"
 import { isFinished } from "./Waterfall"
@@ -29,7 +29,7 @@ const Ask = (props: {
 }) => {
   const { onClose, onDone } = props.of
   const save = async () => {
-    say(await props.act())
+    showToast(await props.act())
     onClose()
     onDone()
   }

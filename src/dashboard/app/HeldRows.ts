@@ -18,7 +18,7 @@ interface Held {
 export interface HeldRows {
   readonly rows: ReadonlyArray<Row>
   /** Number of new jobs that are held back. */
-  readonly news: number
+  readonly unseen: number
   /** Shows the current list. */
   readonly adopt: () => void
 }
@@ -65,7 +65,7 @@ export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined, h
   const shown = new Set(held.current.rows.map(({ job }) => job.id))
   return {
     rows: held.current.rows,
-    news: (fresh ?? []).filter(({ id }) => !shown.has(id)).length,
+    unseen: (fresh ?? []).filter(({ id }) => !shown.has(id)).length,
     adopt: () => {
       if (fresh !== undefined) held.current = { of, rows: asIs(fresh) }
       setAsked((n) => n + 1)

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks"
 import * as JobFilter from "./JobFilter"
-import { useNews } from "./Live"
+import { useLiveUpdates } from "./Live"
 import { AddInput } from "./parts/AddInput"
 import { DraftInput } from "./parts/DraftInput"
 import { InstantInput } from "./parts/InstantInput"
@@ -150,7 +150,7 @@ export const JobFilters = (props: {
   readonly kinds: ReadonlyArray<string>
 }) => {
   const { filter, kinds, preset, route } = props
-  const { queues = [] } = useNews()
+  const { queues = [] } = useLiveUpdates()
   const [open, setOpen] = useState(false)
   const change = (query: Query) => refine(route, { ...query, cursor: undefined })
   const given: Given = { filter, preset, change }

@@ -9,7 +9,7 @@ import type { Pod } from "./Views"
 
 export type Link = "live" | "paused" | "connecting"
 
-export interface QueueNews {
+export interface QueueUpdate {
   readonly name: string
   readonly counts: Readonly<Record<string, number>>
   readonly oldestDueAgeSeconds: number | null
@@ -22,7 +22,7 @@ export interface Warning {
   readonly subject?: string
 }
 
-export interface News {
+export interface LiveUpdates {
   readonly link: Link
   /** Whether the service is unreachable, so that all shown data is stale and no action can run. */
   readonly offline: boolean
@@ -30,14 +30,14 @@ export interface News {
   readonly respondedAt: number
   /** Incremented once for the events of a poll, so that dependent resources reload. */
   readonly pulse: number
-  readonly queues: ReadonlyArray<QueueNews> | undefined
+  readonly queues: ReadonlyArray<QueueUpdate> | undefined
   /** The live pods; undefined until the first event. */
   readonly pods: ReadonlyArray<Pod> | undefined
   /** Current warnings; undefined until the first event. */
   readonly warnings: ReadonlyArray<Warning> | undefined
 }
 
-let news: News = {
+let updates: LiveUpdates = {
   link: "connecting",
   offline: false,
   respondedAt: Date.now(),
@@ -55,8 +55,8 @@ const reconnectDelay = 3_000
 const grace = 2_000
 let graceTimer: number | undefined
 
-const update = (change: Partial<News>) => {
-  news = { ...news, ...change }
+const update = (change: Partial<LiveUpdates>) => {
+  updates = { ...updates, ...change }
   for (const listener of listeners) listener()
 }
 
@@ -68,26 +68,26 @@ const reached = () => {
 
 const broken = () => {
   update({ link: "connecting" })
-  graceTimer ??= window.setTimeout(() => news.link === "connecting" && update({ offline: true }), grace)
+  graceTimer ??= window.setTimeout(() => updates.link === "connecting" && update({ offline: true }), grace)
 }
 
 // A failed request detects an outage before the silent stream does. While the stream is paused, only requests do.
 whenReached((isReached) => {
   if (isReached) {
-    if (news.offline && news.link === "paused") update({ offline: false, respondedAt: Date.now() })
+    if (updates.offline && updates.link === "paused") update({ offline: false, respondedAt: Date.now() })
     return
   }
-  if (news.link === "live") {
+  if (updates.link === "live") {
     connect()
     broken()
   }
-  if (!news.offline) update({ offline: true })
+  if (!updates.offline) update({ offline: true })
 })
 
 interface EventData {
   /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
-  readonly queues?: ReadonlyArray<QueueNews>
-  readonly changed?: ReadonlyArray<QueueNews>
+  readonly queues?: ReadonlyArray<QueueUpdate>
+  readonly changed?: ReadonlyArray<QueueUpdate>
   readonly pods?: ReadonlyArray<Pod>
   readonly warnings?: ReadonlyArray<Warning>
 }
@@ -116,7 +116,7 @@ const requestReload = () => {
   isReloadPlanned = true
   setTimeout(() => {
     isReloadPlanned = false
-    update({ pulse: news.pulse + 1 })
+    update({ pulse: updates.pulse + 1 })
   }, reloadDelay)
 }
 document.addEventListener("visibilitychange", () => missedPulse && requestReload())
@@ -129,14 +129,14 @@ const receive = (event: MessageEvent<string>) => {
     link: "live",
     offline: false,
     respondedAt: Date.now(),
-    ...(queues === undefined ? {} : { queues: merged(news.queues ?? [], queues) }),
+    ...(queues === undefined ? {} : { queues: merged(updates.queues ?? [], queues) }),
     ...(pods === undefined ? {} : { pods }),
     ...(warnings === undefined ? {} : { warnings })
   })
   requestReload()
 }
 
-const merged = (known: ReadonlyArray<QueueNews>, fresh: ReadonlyArray<QueueNews>) => {
+const merged = (known: ReadonlyArray<QueueUpdate>, fresh: ReadonlyArray<QueueUpdate>) => {
   const byName = new Map(known.map((queue) => [queue.name, queue]))
   for (const queue of fresh) byName.set(queue.name, queue)
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -186,10 +186,10 @@ export const pause = (still: boolean): void => {
   } else connect()
 }
 
-export const useNews = (): News => {
-  const [current, setCurrent] = useState(news)
+export const useLiveUpdates = (): LiveUpdates => {
+  const [current, setCurrent] = useState(updates)
   useEffect(() => {
-    const listen = () => setCurrent(news)
+    const listen = () => setCurrent(updates)
     listeners.add(listen)
     listen()
     return () => void listeners.delete(listen)

@@ -1,6 +1,6 @@
 import * as Api from "./Api"
 import { useGuard } from "./parts/Guard"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
 /** Changes a queue, with a toast that offers to undo it. */
@@ -9,13 +9,13 @@ export const useQueueChange = (queue: Queue, onChange: () => void) => {
   const send = (body: unknown, said: string, undo?: Readonly<Record<string, unknown>>): Promise<void> =>
     Api.patch(`queues/${encodeURIComponent(queue.name)}`, body).then(
       () => {
-        say(
+        showToast(
           said,
           undo === undefined ? undefined : { name: "Undo", run: () => void send(undo, `${queue.name} restored`) }
         )
         onChange()
       },
-      (error: Error) => say(error.message)
+      (error: Error) => showToast(error.message)
     )
   return { guard, send }
 }

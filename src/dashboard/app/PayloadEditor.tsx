@@ -53,9 +53,9 @@ const useSchema = (kind: string): FoundSchema => {
   const path = isKnown ? `kinds/${encodeURIComponent(kind)}` : undefined
   const found = useResource<Kind>(path)
   if (found.path === path && found.data !== undefined) return { schema: found.data.schema }
-  const refused = known.data === undefined ? known.refused : path === undefined ? undefined : found.refused
+  const error = known.data === undefined ? known.error : path === undefined ? undefined : found.error
   if (kind === "") return { schema: undefined }
-  if (refused !== undefined) return { schema: undefined, missing: `The schema could not be loaded: ${refused.message}` }
+  if (error !== undefined) return { schema: undefined, missing: `The schema could not be loaded: ${error.message}` }
   if (known.data === undefined || path !== undefined) return { schema: undefined, missing: "Loading the schema…" }
   return { schema: undefined, missing: `${kind} is not registered; the payload is not checked.` }
 }

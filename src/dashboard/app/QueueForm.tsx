@@ -2,7 +2,7 @@ import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { SaveForm } from "./parts/SaveForm"
 import { span } from "./parts/Time"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
 // An empty field is sent as null, which resets the setting to its default.
@@ -75,7 +75,7 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
   const [backoffEnabled, setBackoffEnabled] = useState(queue.backoff.enabled)
   const save = async () => {
     await Api.patch(`queues/${encodeURIComponent(queue.name)}`, bodyOf(fields, backoffEnabled))
-    say(`Settings saved`)
+    showToast(`Settings saved`)
     onSaved()
   }
   const numberField = ([field, label, hint]: Label) => (

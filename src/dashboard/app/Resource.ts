@@ -6,7 +6,7 @@ export interface Resource<A> {
   readonly data: A | undefined
   /** The path that the data belongs to, which may be the previous one while a new path loads. */
   readonly path: string | undefined
-  readonly refused: ApiError | undefined
+  readonly error: ApiError | undefined
   /** When the data was loaded, in epoch milliseconds. */
   readonly at: number
   readonly reload: () => void
@@ -25,14 +25,14 @@ const isVisible = () => document.visibilityState === "visible"
 
 const isTransient = ({ status }: ApiError) => status === 0 || status >= 500
 
-const refusedOf = (error: unknown) =>
+const apiErrorOf = (error: unknown) =>
   error instanceof ApiError ? error : new ApiError(0, "Broken", String(error), undefined)
 
 /**
  * Sends the requests of one resource, one at a time. `load` replaces a running request. `refresh` never does: events may
  * arrive faster than responses, and a page that aborts its request at every event would never show anything.
  */
-const makeLoader = <A>(onData: (path: string, data: A) => void, onRefused: (refused: ApiError) => void) => {
+const makeLoader = <A>(onData: (path: string, data: A) => void, onError: (error: ApiError) => void) => {
   let path: string | undefined
   let running: AbortController | undefined
   let timer: number | undefined
@@ -76,9 +76,9 @@ const makeLoader = <A>(onData: (path: string, data: A) => void, onRefused: (refu
       (data) => finish(() => onData(asked, data)),
       (error: unknown) =>
         finish(() => {
-          const refused = refusedOf(error)
-          onRefused(refused)
-          if (isTransient(refused)) refreshIn(retryAfter)
+          const failure = apiErrorOf(error)
+          onError(failure)
+          if (isTransient(failure)) refreshIn(retryAfter)
         })
     )
   }
@@ -102,14 +102,14 @@ export const useResource = <A>(
   options: { every?: number; pulse?: unknown } = {}
 ): Resource<A> => {
   const [answer, setAnswer] = useState<{ path: string; data: A; at: number }>()
-  const [refused, setRefused] = useState<ApiError>()
+  const [error, setError] = useState<ApiError>()
   const [turn, setTurn] = useState(0)
   const { every, pulse } = options
   const [loader] = useState(() =>
     makeLoader<A>((path, data) => {
       setAnswer({ path, data, at: Date.now() })
-      setRefused(undefined)
-    }, setRefused)
+      setError(undefined)
+    }, setError)
   )
 
   useEffect(() => {
@@ -127,15 +127,15 @@ export const useResource = <A>(
   useEffect(() => {
     if (every === undefined) return
     // A hidden tab does not poll, and catches up when it is shown.
-    const look = () => isVisible() && loader.isOlderThan(every) && loader.refresh()
+    const refreshIfStale = () => isVisible() && loader.isOlderThan(every) && loader.refresh()
     const timer = setInterval(() => isVisible() && loader.refresh(), every)
-    document.addEventListener("visibilitychange", look)
+    document.addEventListener("visibilitychange", refreshIfStale)
     return () => {
       clearInterval(timer)
-      document.removeEventListener("visibilitychange", look)
+      document.removeEventListener("visibilitychange", refreshIfStale)
     }
   }, [every])
 
   const reload = useCallback(() => setTurn((n) => n + 1), [])
-  return { data: answer?.data, path: answer?.path, refused, at: answer?.at ?? 0, reload }
+  return { data: answer?.data, path: answer?.path, error, at: answer?.at ?? 0, reload }
 }

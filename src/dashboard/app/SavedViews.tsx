@@ -3,7 +3,7 @@ import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
 import { Dialog } from "./parts/Dialog"
 import { SaveForm } from "./parts/SaveForm"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import { useResource } from "./Resource"
 import { useMayAct } from "./Session"
 import type { SavedView } from "./Views"
@@ -48,7 +48,7 @@ const ViewActs = (props: {
   const { filter, open, page, views } = props
   const [asked, setAsked] = useState<"save" | "rename">()
   const done = (text: string) => {
-    say(text)
+    showToast(text)
     setAsked(undefined)
     props.onChange()
   }
@@ -68,12 +68,12 @@ const ViewActs = (props: {
     try {
       await Api.remove(`views/${id}`)
       props.onChange()
-      say(`View ${name} deleted`, {
+      showToast(`View ${name} deleted`, {
         name: "Undo",
-        run: () => void again().catch((error: Error) => say(error.message))
+        run: () => void again().catch((error: Error) => showToast(error.message))
       })
     } catch (error) {
-      say((error as Error).message)
+      showToast((error as Error).message)
     }
   }
   return (

@@ -4,7 +4,7 @@ import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
 import { inZone } from "./parts/Time"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 import { useResource } from "./Resource"
 import type { Schedule } from "./Views"
 
@@ -33,11 +33,11 @@ const Reading = ({ cron, timezone }: { readonly cron: string; readonly timezone:
     const timer = setTimeout(() => setAsked({ cron, timezone }), 250)
     return () => clearTimeout(timer)
   }, [cron, timezone])
-  const { data, refused } = useResource<Read>(`expressions${Api.query({ ...asked, count: 3 })}`)
+  const { data, error } = useResource<Read>(`expressions${Api.query({ ...asked, count: 3 })}`)
   return (
     <div class="reading" role="status">
-      {refused === undefined ? null : refused.message}
-      {data === undefined || refused !== undefined ? null : data.wrong === null ? (
+      {error === undefined ? null : error.message}
+      {data === undefined || error !== undefined ? null : data.wrong === null ? (
         <>
           <strong>{data.words}</strong>
           <span class="quiet small">{data.next.map((at) => inZone(at, data.timezone)).join(" · ")}</span>
@@ -73,7 +73,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
     const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed), ...(force ? { force } : {}) }
     if (schedule === undefined) await Api.post("schedules", { name, ...body }, typed)
     else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body, typed)
-    say(schedule === undefined ? `${name} created` : `${name} saved`)
+    showToast(schedule === undefined ? `${name} created` : `${name} saved`)
     onSaved()
   }
 

@@ -1,4 +1,4 @@
-import { useNews } from "./Live"
+import { useLiveUpdates } from "./Live"
 import { Shown } from "./parts/Notice"
 import { StateBadge } from "./parts/StateBadge"
 import { Age, inZone } from "./parts/Time"
@@ -66,7 +66,7 @@ const Run = ({ run, timezone }: { readonly run: ScheduleRun; readonly timezone: 
 
 /** The last runs of a schedule. */
 export const History = ({ name }: { readonly name: string }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const history = useResource<ScheduleHistory>(pathOf(name, "history"), { pulse })
   return (
     <section aria-label={`History of ${name}`}>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import { KeyHelp, useKeys } from "./Keys"
-import { pause, useNews } from "./Live"
+import { pause, useLiveUpdates } from "./Live"
 import { Mark } from "./parts/Mark"
 import { Age } from "./parts/Time"
 import { Toasts } from "./parts/Toasts"
@@ -50,7 +50,7 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
 const nextTheme = { auto: "light", light: "dark", dark: "auto" } as const
 
 const LiveButton = () => {
-  const { link } = useNews()
+  const { link } = useLiveUpdates()
   const words = { live: "Live", paused: "Paused", connecting: "Connecting…" }
   return (
     <button
@@ -80,7 +80,7 @@ const ThemeButton = () => {
 
 /** The banner of a disconnected page. */
 const Disconnected = () => {
-  const { respondedAt } = useNews()
+  const { respondedAt } = useLiveUpdates()
   return (
     <div class="failure" role="alert">
       <strong>Disconnected.</strong> The service does not respond. Everything below was loaded{" "}
@@ -91,7 +91,7 @@ const Disconnected = () => {
 
 /** Shows warnings in the tab's title. */
 const useTitle = () => {
-  const { offline, queues = [], warnings = [] } = useNews()
+  const { offline, queues = [], warnings = [] } = useLiveUpdates()
   const dead = queues.reduce((sum, { counts }) => sum + (counts.dead ?? 0), 0)
   const parts = [
     ...(offline ? ["disconnected"] : []),
@@ -116,7 +116,7 @@ export const Shell = ({
 }) => {
   const [open, setOpen] = useState(false)
   const help = useKeys()
-  const { offline } = useNews()
+  const { offline } = useLiveUpdates()
   useTitle()
   const here = route.path[0] ?? "overview"
   useEffect(() => setOpen(false), [route])

@@ -1,5 +1,5 @@
 import * as Api from "./Api"
-import { say } from "./parts/Toasts"
+import { showToast } from "./parts/Toasts"
 
 // Undo restores the previous state on the server. It is refused if a job has changed since.
 
@@ -15,7 +15,7 @@ interface Undone {
 const jobsText = (count: number) => `${count.toLocaleString()} ${count === 1 ? "job" : "jobs"}`
 
 /** Offers to undo an action on one job. `undo` is null if nothing can be restored. */
-export const sayUndoable = (
+export const showUndo = (
   text: string,
   job: { readonly id: string; readonly kind: string },
   undo: string | null,
@@ -24,12 +24,12 @@ export const sayUndoable = (
   const run = () =>
     Api.post(`jobs/${job.id}/undo`, { undo }).then(
       () => {
-        say(`${job.kind} restored`)
+        showToast(`${job.kind} restored`)
         onRestored()
       },
-      (error: Error) => say(error.message)
+      (error: Error) => showToast(error.message)
     )
-  say(text, undo === null ? undefined : { name: "Undo", run: () => void run() })
+  showToast(text, undo === null ? undefined : { name: "Undo", run: () => void run() })
 }
 
 const whenDone = async (operation: string): Promise<Undone> => {
@@ -41,13 +41,13 @@ const whenDone = async (operation: string): Promise<Undone> => {
 }
 
 /** Offers to undo a bulk operation. */
-export const sayUndoableOperation = (text: string, operation: string, onRestored: () => void): void => {
+export const showUndoOperation = (text: string, operation: string, onRestored: () => void): void => {
   const run = async () => {
     const begun = await Api.post<{ operation: string }>(`operations/${operation}/undo`)
     const { done, skipped } = await whenDone(begun.operation)
     const changed = skipped.changed ?? 0
-    say(`${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`)
+    showToast(`${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`)
     onRestored()
   }
-  say(text, { name: "Undo", run: () => void run().catch((error: Error) => say(error.message)) })
+  showToast(text, { name: "Undo", run: () => void run().catch((error: Error) => showToast(error.message)) })
 }

@@ -26,7 +26,7 @@ export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("Bots
 }
 
 /** The caller's part of the context in which the file is validated. */
-export type Circumstances = Pick<FileContext, "database" | "kinds">
+export type ValidationContext = Pick<FileContext, "database" | "kinds">
 
 const usualFile = "bots.yaml"
 
@@ -97,7 +97,7 @@ const noteSharedVariables = (names: ReadonlyArray<string>, problems: FileProblem
 export const declarationsIn = (
   file: string,
   text: string,
-  circumstances: Circumstances & Pick<FileContext, "authSecret">
+  circumstances: ValidationContext & Pick<FileContext, "authSecret">
 ): Effect.Effect<Declarations, BotsFileInvalid | ConfigError.ConfigError> =>
   Effect.gen(function* () {
     // The parser is large, and most processes have no file to parse.
@@ -123,7 +123,7 @@ export const fileOf = ({ file }: typeof GatewayConfig.Service): string => Option
 
 /** Loads the file named by NIGHTSHIFT_BOTS, or `bots.yaml` if it exists, with the secrets from the environment. */
 export const load = Effect.fn("BotsFile.load")(function* (
-  circumstances: Circumstances
+  circumstances: ValidationContext
 ): Effect.fn.Return<Declarations, BotsFileInvalid | ConfigError.ConfigError, GatewayConfig> {
   const config = yield* GatewayConfig
   const file = fileOf(config)

@@ -17,7 +17,7 @@ export interface Request {
   readonly lookup?: LookupFunction | undefined
 }
 
-export interface Answer {
+export interface Response {
   readonly status: number
   readonly headers: Http.IncomingHttpHeaders
   readonly body: Buffer
@@ -43,7 +43,7 @@ export const tooLong = "ANSWER_TOO_LONG"
 const readAnswer = (
   response: Http.IncomingMessage,
   mostBytes: number,
-  done: (result: Effect.Effect<Answer, ExchangeFailed>) => void
+  done: (result: Effect.Effect<Response, ExchangeFailed>) => void
 ) => {
   const chunks: Array<Buffer> = []
   let bytes = 0
@@ -61,7 +61,7 @@ const readAnswer = (
   })
 }
 
-const once = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
+const once = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
   Effect.async((resume) => {
     const { agent, body, headers, lookup, mostBytes, url } = request
     let sent = false
@@ -74,7 +74,7 @@ const once = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
       ...(lookup === undefined ? {} : { lookup })
     }
     const outgoing = (url.protocol === "https:" ? Https : Http).request(url, options)
-    const done = (result: Effect.Effect<Answer, ExchangeFailed>) => {
+    const done = (result: Effect.Effect<Response, ExchangeFailed>) => {
       if (finished) return
       finished = true
       resume(result)
@@ -110,5 +110,5 @@ const isStale = ({ code, reused }: ExchangeFailed) => reused === true && (code =
  * Posts and waits for the complete response. Retries once on a new connection if a kept-alive one was stale.
  * Interruption closes the connection.
  */
-export const post = (request: Request): Effect.Effect<Answer, ExchangeFailed> =>
+export const post = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
   Effect.catchIf(once(request), isStale, () => once({ ...request, agent: undefined }))

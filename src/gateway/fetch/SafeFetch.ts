@@ -38,7 +38,7 @@ const refusalOf = (url: URL, allowance: Allowance): AddressRefused | undefined =
 const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
   const port = portOf(url)
   return (host, options, callback) => {
-    const answer = (addresses: ReadonlyArray<LookupAddress>) => {
+    const checkAddresses = (addresses: ReadonlyArray<LookupAddress>) => {
       const refused = allowance.allowsHost(host, port)
         ? undefined
         : addresses.find(({ address }) => !allowance.allowsAddress(address, port))
@@ -49,7 +49,7 @@ const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
       else callback(null, first.address, first.family)
     }
     resolve(host, { ...options, all: true }, (error, addresses) =>
-      error === null ? answer(addresses) : callback(error, "", 0)
+      error === null ? checkAddresses(addresses) : callback(error, "", 0)
     )
   }
 }
@@ -74,7 +74,7 @@ export class SafeFetch extends Context.Tag("nightshift/gateway/SafeFetch")<
   SafeFetch,
   {
     /** Posts JSON. Every hop may connect only to public addresses and those listed in HTTP_HANDLER_ALLOW. */
-    readonly post: (request: SafeRequest) => Effect.Effect<HttpExchange.Answer, Failure>
+    readonly post: (request: SafeRequest) => Effect.Effect<HttpExchange.Response, Failure>
   }
 >() {
   static readonly layer: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.suspend(() => make)
@@ -116,11 +116,11 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
     }
 
     /** Returns the redirect target, or why the redirect is not followed. */
-    const nextOf = (answer: HttpExchange.Answer, url: URL, left: number) => {
-      const refuse = (reason: string) => new UpstreamRedirected({ host: url.host, status: answer.status, reason })
-      const { location = "" } = answer.headers
+    const nextOf = (response: HttpExchange.Response, url: URL, left: number) => {
+      const refuse = (reason: string) => new UpstreamRedirected({ host: url.host, status: response.status, reason })
+      const { location = "" } = response.headers
       if (left === 0) return refuse("the limit on redirects is reached; raise http.redirects to follow more")
-      if (answer.status !== 307 && answer.status !== 308)
+      if (response.status !== 307 && response.status !== 308)
         return refuse("only 307 and 308 are followed, because they keep the request body")
       const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
       if (next === undefined || !/^https?:$/.test(next.protocol))
@@ -130,10 +130,10 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
       return next
     }
 
-    const follow = (url: URL, json: string, left: number): Effect.Effect<HttpExchange.Answer, Failure> =>
-      Effect.flatMap(hop(url, json), (answer) => {
-        if (answer.status < 300 || answer.status > 399) return Effect.succeed(answer)
-        const next = nextOf(answer, url, left)
+    const follow = (url: URL, json: string, left: number): Effect.Effect<HttpExchange.Response, Failure> =>
+      Effect.flatMap(hop(url, json), (response) => {
+        if (response.status < 300 || response.status > 399) return Effect.succeed(response)
+        const next = nextOf(response, url, left)
         return next instanceof URL ? follow(next, json, left - 1) : Effect.fail(next)
       })
 

@@ -119,7 +119,7 @@ const within = (value: unknown, key: string): unknown => (Predicate.hasProperty(
 
 const resultOf = (
   method: string,
-  { body, status }: HttpExchange.Answer
+  { body, status }: HttpExchange.Response
 ): Effect.Effect<unknown, TelegramError | ChatMoved> => {
   const answer = parse(body)
   if (within(answer, "ok") === true) return Effect.succeed(within(answer, "result"))

@@ -78,7 +78,7 @@ export const userOf = (update: Update): number | undefined => {
 }
 
 /** The chat to reply to: the update's chat, or the user's private chat. */
-export const addresseeOf = (update: Update): number | undefined => chatOf(update) ?? userOf(update)
+export const replyChatOf = (update: Update): number | undefined => chatOf(update) ?? userOf(update)
 
 /** The text or caption of the message. */
 export const textOf = (update: Update): string | undefined => {

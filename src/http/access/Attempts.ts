@@ -16,7 +16,7 @@ const guesses = { burst: 20, perSecond: 20 / 60 }
 const lookups = { burst: 60, perSecond: 5 }
 
 /** A correct token of this length cannot have been guessed, so it is accepted even while its address is throttled. */
-export const leastStrong = 24
+export const minStrongLength = 24
 
 /** How long an unknown secret is remembered. Short, because a lagging replica may not have a new secret yet. */
 const unknownMillis = Duration.toMillis("10 seconds")
@@ -30,7 +30,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
   {
     /**
      * Counts a presented token. Fails if its address has presented too many wrong ones, even if this one is right,
-     * unless it is right and at least `leastStrong` characters long.
+     * unless it is right and at least `minStrongLength` characters long.
      */
     readonly token: (request: Request, given: string, isRight: boolean) => Effect.Effect<void, TooManyRequests>
 
@@ -57,7 +57,7 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
 
       return {
         token: (request, given, isRight) => {
-          if (isRight && given.length >= leastStrong) return Effect.void
+          if (isRight && given.length >= minStrongLength) return Effect.void
           const key = keyOf(request)
           return isRight ? wrongTokens.check(key) : wrongTokens.take(key)
         },

@@ -34,7 +34,7 @@ export const layer: Layer.Layer<
       Effect.gen(function* () {
         const page = yield* audit.list(filter, { limit, cursor })
         return { entries: yield* Effect.forEach(page.entries, shown), next: page.next ?? null }
-      }).pipe(Problem.answered)
+      }).pipe(Problem.catchErrors)
     )
   })
 )

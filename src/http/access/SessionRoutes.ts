@@ -51,7 +51,7 @@ export const layer: Layer.Layer<
       })
 
     return handlers
-      .handleRaw("login", ({ request }) => Problem.answered(login(request)))
+      .handleRaw("login", ({ request }) => Problem.catchErrors(login(request)))
       .handle("session", () =>
         Effect.map(Caller, ({ role, until }) => ({ role, until: until === undefined ? null : Instant.format(until) }))
       )
@@ -63,7 +63,7 @@ export const layer: Layer.Layer<
             yield* live.endSession(secret)
           }
           return HttpServerResponse.empty({ status: 204 }).pipe(Credentials.clearSessionCookie(request))
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

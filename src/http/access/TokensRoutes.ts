@@ -65,13 +65,13 @@ export const layer: Layer.Layer<
             )
           )
           return { id, token: Redacted.value(secret) }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("list", ({ path }) =>
         Effect.gen(function* () {
           const found = yield* tokens.list(yield* workspaceOf(path.workspace))
           return { tokens: found.map(viewOf) }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("revoke", ({ path }) =>
         Effect.gen(function* () {
@@ -84,7 +84,7 @@ export const layer: Layer.Layer<
             .revoke(workspace, id)
             .pipe(audited("token.revoke", id, (token) => ({ before: tokenSummary(token) })))
           return viewOf(revoked)
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

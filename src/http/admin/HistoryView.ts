@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import { State } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { type JobGlimpse, JobOverview } from "../../queue/search/JobOverview.js"
+import { JobOverview, type ListedJob } from "../../queue/search/JobOverview.js"
 import type { ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { TickOutcome } from "../../schedule/TickOutcome.js"
@@ -38,7 +38,7 @@ const nameOf = TickOutcome.$match({
 })
 
 const runOf =
-  (jobs: ReadonlyMap<string, JobGlimpse>) =>
+  (jobs: ReadonlyMap<string, ListedJob>) =>
   (outcome: TickOutcome): RunView => {
     const job = "job" in outcome ? outcome.job : undefined
     return {
@@ -61,7 +61,7 @@ export const read = (
     const { timezone } = yield* schedules.get(name)
     const history = yield* schedules.history(name)
     const ids = history.flatMap((outcome) => ("job" in outcome ? [outcome.job] : []))
-    const found = ids.length === 0 ? [] : yield* overview.glimpses(ids)
-    const jobs = new Map(found.map((glimpse): [string, JobGlimpse] => [glimpse.id, glimpse]))
+    const found = ids.length === 0 ? [] : yield* overview.listed(ids)
+    const jobs = new Map(found.map((job): [string, ListedJob] => [job.id, job]))
     return { name, timezone, runs: history.map(runOf(jobs)) }
   })

@@ -14,7 +14,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "kinds">, ne
   (handlers) =>
     Effect.map(Kinds, (kinds) =>
       handlers
-        .handle("list", () => Effect.map(kinds.all, (all) => ({ kinds: all.map(viewOf) })).pipe(Problem.answered))
+        .handle("list", () => Effect.map(kinds.all, (all) => ({ kinds: all.map(viewOf) })).pipe(Problem.catchErrors))
         .handle("get", ({ path }) =>
           kinds.find(path.name).pipe(
             Effect.map((kind) => ({
@@ -22,7 +22,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "kinds">, ne
               schema: kind.schema === undefined ? null : (JSON.parse(kind.schema) as unknown)
             })),
             Effect.catchTag("UnknownKind", ({ kind }) => new KindNotFound({ kind })),
-            Problem.answered
+            Problem.catchErrors
           )
         )
     )

@@ -47,7 +47,7 @@ export const layer: Layer.Layer<
       )
 
     return handlers
-      .handle("list", () => Problem.answered(Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) }))))
+      .handle("list", () => Problem.catchErrors(Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) }))))
       .handleRaw("tune", ({ path, request }) =>
         Effect.gen(function* () {
           const patch = yield* Body.decoded(request, TuneRequest, mostBodyBytes)
@@ -58,13 +58,13 @@ export const layer: Layer.Layer<
             }))
           )
           return viewOf(after)
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
           const { seconds = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, mostBodyBytes)
           return viewOf(yield* drain(path.scope, seconds))
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

@@ -86,14 +86,14 @@ export const layer: Layer.Layer<
     const throughput = yield* ThroughputCache
     const pods = yield* PodSamples
     const health = yield* DatabaseHealth
-    const cachedHealth = yield* Effect.cachedWithTTL(health.look, healthCacheTtl)
+    const cachedHealth = yield* Effect.cachedWithTTL(health.check, healthCacheTtl)
     return handlers
       .handle("series", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
           const range = yield* rangeOf(query)
           const points = yield* buckets.series({ ...range, kind, queue })
           return { ...covered(range), points: points.map(pointOf) }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("durations", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
@@ -106,21 +106,21 @@ export const layer: Layer.Layer<
             processing: latency(found.summary()),
             bins
           }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("queues", () =>
         Effect.map(throughput.read, ({ at, queues, ...range }) => ({
           ...covered(range),
           measuredAt: Instant.format(at),
           queues
-        })).pipe(Problem.answered)
+        })).pipe(Problem.catchErrors)
       )
       .handle("pods", ({ urlParams }) =>
         Effect.gen(function* () {
           const range = yield* rangeOf(urlParams)
           const found = yield* pods.series(range)
           return { ...covered(range), pods: found.map(({ pod, points }) => ({ pod, points: points.map(podPointOf) })) }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("database", ({ urlParams }) =>
         Effect.gen(function* () {
@@ -133,7 +133,7 @@ export const layer: Layer.Layer<
             statements: latency(yield* pods.statements(range)),
             points: points.map(factsOf)
           }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

@@ -26,7 +26,7 @@ export const layer: Layer.Layer<
         const unservedQueues = yield* unservedAmong(live)
         const now = yield* Clock.currentTimeMillis
         return { pods: live.map((pod) => podView(pod, leader, now)), unservedQueues }
-      }).pipe(Problem.answered)
+      }).pipe(Problem.catchErrors)
     )
   })
 )

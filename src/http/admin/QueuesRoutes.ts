@@ -38,7 +38,7 @@ export const layer: Layer.Layer<
     })
 
     return handlers
-      .handle("list", () => Problem.answered(list))
+      .handle("list", () => Problem.catchErrors(list))
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
           const patch = yield* Body.decoded(request, QueuePatchRequest, mostBodyBytes)
@@ -50,7 +50,7 @@ export const layer: Layer.Layer<
           )
           const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
           return QueueView.of(path.name, counted, after, (yield* throughput.sums)?.of(path.name))
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

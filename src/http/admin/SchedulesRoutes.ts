@@ -64,7 +64,7 @@ export const layer: Layer.Layer<
               schedules: yield* Effect.forEach(page, views.schedule),
               next: found.length > limit ? (page.at(-1)?.name ?? null) : null
             }
-          }).pipe(Problem.answered)
+          }).pipe(Problem.catchErrors)
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
@@ -79,9 +79,9 @@ export const layer: Layer.Layer<
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
             return yield* views.schedule(made)
-          }).pipe(Problem.answeredForOne)
+          }).pipe(Problem.catchErrorsOfOneJob)
         )
-        .handle("get", ({ path }) => Problem.answered(Effect.flatMap(schedules.get(path.name), views.schedule)))
+        .handle("get", ({ path }) => Problem.catchErrors(Effect.flatMap(schedules.get(path.name), views.schedule)))
         .handleRaw("edit", ({ path, request }) =>
           Effect.gen(function* () {
             const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
@@ -93,13 +93,13 @@ export const layer: Layer.Layer<
               }))
             )
             return yield* views.schedule(after)
-          }).pipe(Problem.answeredForOne)
+          }).pipe(Problem.catchErrorsOfOneJob)
         )
         .handle("remove", ({ path }) =>
           schedules.remove(path.name).pipe(
             audited("schedule.delete", path.name, (before) => ({ before: ScheduleView.summaryOf(before) })),
             Effect.flatMap(views.schedule),
-            Problem.answered
+            Problem.catchErrors
           )
         )
         .handle("trigger", ({ path }) =>
@@ -107,7 +107,7 @@ export const layer: Layer.Layer<
             audited("schedule.trigger", path.name, (after) => ({ after: ScheduleView.triggeredSummary(after) })),
             Effect.flatMap(views.schedule),
             Effect.provide(context),
-            Problem.answered
+            Problem.catchErrors
           )
         )
         .handle("next", ({ path, urlParams: { count = previewLimits.default } }) =>
@@ -117,7 +117,7 @@ export const layer: Layer.Layer<
             const next = expression.preview(yield* Clock.currentTimeMillis, count)
             const { name, timezone, words } = ScheduleView.of(schedule)
             return { name, timezone, words, next: next.map(Instant.format) }
-          }).pipe(Problem.answered)
+          }).pipe(Problem.catchErrors)
         )
         // An invalid expression is a normal response: the editor calls this route while the user types.
         .handle("read", ({ urlParams: { count = previewLimits.default, cron = "", timezone = defaults.timezone } }) =>
@@ -133,7 +133,7 @@ export const layer: Layer.Layer<
             })
           )
         )
-        .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.answered))
+        .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.catchErrors))
     )
   })
 )

@@ -82,10 +82,10 @@ export const layer: Layer.Layer<
         }))
       )
       .handle("deliveries", ({ path: { slug }, request }) =>
-        declared(bots.bot(slug), request.url, log.ofBot).pipe(Effect.map(logOf), Problem.answered)
+        declared(bots.bot(slug), request.url, log.ofBot).pipe(Effect.map(logOf), Problem.catchErrors)
       )
       .handle("sourceDeliveries", ({ path: { name }, request }) =>
-        declared(bots.source(name), request.url, log.ofSource).pipe(Effect.map(logOf), Problem.answered)
+        declared(bots.source(name), request.url, log.ofSource).pipe(Effect.map(logOf), Problem.catchErrors)
       )
   })
 ).pipe(Layer.provide(DeliveryLog.layer))

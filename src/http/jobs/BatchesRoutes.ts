@@ -90,16 +90,16 @@ export const layer: Layer.Layer<
             { batch: viewOf(stored.batch), jobs: outcomes(stored.jobs) },
             { status: 201 }
           )
-        }).pipe(Effect.provideService(Kinds, kinds), Problem.answered)
+        }).pipe(Effect.provideService(Kinds, kinds), Problem.catchErrors)
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         batches.list({ limit: Math.min(limit, 100), cursor }).pipe(
           Effect.map((page) => ({ batches: page.batches.map(viewOf), next: page.next ?? null })),
-          Problem.answered
+          Problem.catchErrors
         )
       )
       .handle("get", ({ path }) =>
-        idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(viewOf), Problem.answered)
+        idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(viewOf), Problem.catchErrors)
       )
       .handleRaw("add", ({ path, request }) =>
         Effect.gen(function* () {
@@ -107,7 +107,7 @@ export const layer: Layer.Layer<
           const { force, jobs } = yield* Body.decoded(request, AddJobsRequest, mostBodyBytes)
           const answers = yield* batches.add(id, yield* resolve(jobs, force))
           return HttpServerResponse.unsafeJson({ jobs: outcomes(answers) }, { status: 201 })
-        }).pipe(Effect.provideService(Kinds, kinds), Problem.answered)
+        }).pipe(Effect.provideService(Kinds, kinds), Problem.catchErrors)
       )
   })
 )

@@ -92,7 +92,7 @@ export const layer: Layer.Layer<
             undoable: isUndoable(action, matched)
           }
         }
-        const fit = (yield* overview.glimpses(target.ids)).filter(({ state }) => isFor(action, state))
+        const fit = (yield* overview.listed(target.ids)).filter(({ state }) => isFor(action, state))
         const sample = yield* Effect.forEach(fit.slice(0, sampleSize), ({ id }) => Effect.option(search.get(id)))
         return {
           matched: { count: fit.length, exact: true },
@@ -129,27 +129,27 @@ export const layer: Layer.Layer<
           const target = yield* targetOf(given)
           if (given.dryRun === true) return yield* preview(given.action, target)
           return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         Effect.gen(function* () {
           const page = yield* operations.list({ limit, cursor })
           return { operations: yield* Effect.forEach(page.operations, shown), next: page.next ?? null }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("get", ({ path }) =>
         operations.get(path.id).pipe(
           // Once the operation has ended, the client usually reloads its lists, so drop cached ones.
           Effect.tap(({ finishedAt }) => (finishedAt === undefined ? Effect.void : lists.forget)),
           Effect.flatMap(shown),
-          Problem.answered
+          Problem.catchErrors
         )
       )
       .handle("cancel", ({ path }) =>
         operations.cancel(path.id).pipe(
           audited("operation.cancel", path.id, ({ done, status }) => ({ after: { done, status } })),
           Effect.flatMap(shown),
-          Problem.answered
+          Problem.catchErrors
         )
       )
       .handle("undo", ({ path }) =>
@@ -161,7 +161,7 @@ export const layer: Layer.Layer<
             ({ total, undoes }) => ({ after: { undoes, total } })
           ),
           Effect.map(({ id }) => ({ operation: id })),
-          Problem.answered
+          Problem.catchErrors
         )
       )
   })

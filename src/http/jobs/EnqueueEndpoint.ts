@@ -64,12 +64,12 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
     const body = yield* Body.json(request, mostBodyBytes)
     const decoded = yield* EnqueueRequest.decode(body)
     const stored = storeRequest(decoded, key, body)
-    if (!decoded.single) return yield* Problem.answered(stored)
+    if (!decoded.single) return yield* Problem.catchErrors(stored)
     const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
       only === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(only)
     )
-    return yield* Problem.answeredForOne(one)
-  }).pipe(Problem.answered)
+    return yield* Problem.catchErrorsOfOneJob(one)
+  }).pipe(Problem.catchErrors)
 
 /** Stores the jobs of a request. With an Idempotency-Key, repeated requests store them once. */
 export const make = Effect.map(

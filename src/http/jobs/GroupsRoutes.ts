@@ -28,7 +28,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, n
       handlers.handle("dead", ({ urlParams: { queue } }) =>
         lists.deadGroups(queue).pipe(
           Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled })),
-          Problem.answered
+          Problem.catchErrors
         )
       )
     )

@@ -82,7 +82,7 @@ export const layer: Layer.Layer<
           )
         ),
         Effect.flatMap(([, after]) => views.job(after)),
-        Problem.answeredForOne
+        Problem.catchErrorsOfOneJob
       )
 
     /** Runs an action that can be undone. A job that was running or did not change has nothing to undo. */
@@ -143,17 +143,17 @@ export const layer: Layer.Layer<
             total: page.total,
             sortedAmong: page.sortedAmong ?? null
           }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("get", ({ path }) =>
-        JobPath.read(path.id).pipe(Effect.flatMap(search.get), Effect.flatMap(views.job), Problem.answered)
+        JobPath.read(path.id).pipe(Effect.flatMap(search.get), Effect.flatMap(views.job), Problem.catchErrors)
       )
       .handle("why", ({ path }) =>
         JobPath.read(path.id).pipe(
           Effect.flatMap(explain),
           Effect.map(WhyView.of),
           Effect.provide(clusterOverview),
-          Problem.answered
+          Problem.catchErrors
         )
       )
       .handle("waits", ({ path }) =>
@@ -169,22 +169,22 @@ export const layer: Layer.Layer<
               until: moment(until)
             }))
           }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("edit", ({ path, request }) =>
-        Problem.answered(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
+        Problem.catchErrors(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
       )
       .handle("cancel", ({ path }) =>
-        Problem.answeredForOne(actUndoably("cancel", path.id, (actions, id) => actions.cancel(id)))
+        Problem.catchErrorsOfOneJob(actUndoably("cancel", path.id, (actions, id) => actions.cancel(id)))
       )
       .handle("requeue", ({ path }) =>
-        Problem.answeredForOne(actUndoably("requeue", path.id, (actions, id) => actions.requeue(id)))
+        Problem.catchErrorsOfOneJob(actUndoably("requeue", path.id, (actions, id) => actions.requeue(id)))
       )
       .handle("runNow", ({ path }) =>
-        Problem.answeredForOne(actUndoably("run-now", path.id, (actions, id) => actions.runNow(id)))
+        Problem.catchErrorsOfOneJob(actUndoably("run-now", path.id, (actions, id) => actions.runNow(id)))
       )
       .handle("remove", ({ path }) =>
-        Problem.answered(actUndoably("delete", path.id, (actions, id) => actions.remove(id)))
+        Problem.catchErrors(actUndoably("delete", path.id, (actions, id) => actions.remove(id)))
       )
       .handleRaw("undo", ({ path, request }) =>
         Effect.gen(function* () {
@@ -195,7 +195,7 @@ export const layer: Layer.Layer<
             Effect.zipLeft(lists.forget)
           )
           return yield* views.job(job)
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

@@ -64,7 +64,7 @@ export const layer: Layer.Layer<
       .handle("list", () =>
         Effect.gen(function* () {
           return { views: yield* Effect.forEach(yield* saved.list, shown) }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
@@ -77,7 +77,7 @@ export const layer: Layer.Layer<
             )
           )
           return HttpServerResponse.unsafeJson(yield* shown(made), { status: 201 })
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
@@ -93,7 +93,7 @@ export const layer: Layer.Layer<
               )
             )
           return yield* shown(after)
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("delete", ({ path }) =>
         Effect.gen(function* () {
@@ -105,7 +105,7 @@ export const layer: Layer.Layer<
             )
           )
           return yield* shown(removed)
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

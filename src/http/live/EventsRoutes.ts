@@ -27,7 +27,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, n
           : Caller.pipe(
               Effect.flatMap(({ session }) => live.follow(session, { jobs: jobs !== "none" })),
               Effect.map((events) => HttpServerResponse.raw(events, { headers })),
-              Problem.answered
+              Problem.catchErrors
             )
       )
     )

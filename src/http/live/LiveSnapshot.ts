@@ -1,6 +1,6 @@
 import { Clock, Duration, Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import { type JobGlimpse, JobOverview } from "../../queue/search/JobOverview.js"
+import { JobOverview, type ListedJob } from "../../queue/search/JobOverview.js"
 import { Queues } from "../../queue/settings/QueueSettings.js"
 import type { PodView } from "../admin/PodsContract.js"
 import * as QueueView from "../admin/QueueView.js"
@@ -22,7 +22,7 @@ const overlap = 1_000
 /** How far back the first poll reads, in milliseconds. */
 const firstLookback = Duration.toMillis("30 seconds")
 
-export interface Picture {
+export interface Snapshot {
   readonly queues: ReadonlyArray<QueueView.QueueView>
   /** When the jobs were counted. */
   readonly countedAt: string | null
@@ -37,15 +37,15 @@ export interface Picture {
 /** Changes since the last poll, by event name. */
 export type Change = Readonly<Partial<Record<"queues" | "pods" | "jobs" | "warnings", object>>>
 
-const empty: Picture = { queues: [], countedAt: null, pods: [], jobs: [], sampled: false, warnings: [] }
+const empty: Snapshot = { queues: [], countedAt: null, pods: [], jobs: [], sampled: false, warnings: [] }
 
 const databaseUnavailable: Warning = {
   code: "database",
   message: "The database is not responding; the data shown may be stale."
 }
 
-const glimpseView = ({ deadReason, error, runAt, updatedAt, ...glimpse }: JobGlimpse) => ({
-  ...glimpse,
+const listedView = ({ deadReason, error, runAt, updatedAt, ...job }: ListedJob) => ({
+  ...job,
   runAt: Instant.format(runAt),
   updatedAt: Instant.format(updatedAt),
   deadReason: deadReason ?? null,
@@ -57,7 +57,7 @@ const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 /** Ignores the heartbeat age when comparing pods. */
 const withoutHeartbeatAge = (pods: ReadonlyArray<PodView>) => pods.map((pod) => ({ ...pod, heartbeatAgeSeconds: 0 }))
 
-const changeOf = (before: Picture, after: Picture, changedJobs: ReadonlyArray<object>): Change => {
+const changeOf = (before: Snapshot, after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
   const known = new Map(before.queues.map((queue) => [queue.name, queue]))
   const names = new Set(after.queues.map(({ name }) => name))
   const changed = after.queues.filter((queue) => !same(known.get(queue.name), queue))
@@ -80,21 +80,21 @@ const makeChangedJobs = (overview: typeof JobOverview.Service) => {
     const { jobs, sampled } = yield* overview.changed((since ?? now - firstLookback) - overlap, mostJobs)
     const seen = new Set(jobs.map(({ id }) => id))
     const others = watched.filter((id) => !seen.has(id))
-    const all = others.length === 0 ? jobs : [...jobs, ...(yield* overview.glimpses(others))]
+    const all = others.length === 0 ? jobs : [...jobs, ...(yield* overview.listed(others))]
     const changedJobs = all.filter(({ id, updatedAt }) => reported.get(id) !== updatedAt)
     since = now
     reported = new Map(all.map(({ id, updatedAt }) => [id, updatedAt]))
     const running = all.filter(({ state }) => state === "running").map(({ id }) => id)
     watched = running.slice(0, mostWatched)
     return {
-      changedJobs: changedJobs.slice(0, mostJobs).map(glimpseView),
+      changedJobs: changedJobs.slice(0, mostJobs).map(listedView),
       sampled: sampled || changedJobs.length > mostJobs
     }
   })
 }
 
 export interface LiveSnapshot {
-  readonly current: () => Picture
+  readonly current: () => Snapshot
   /** Refreshes the state and returns the changes. Never fails. */
   readonly poll: Effect.Effect<Change>
 }
@@ -107,7 +107,7 @@ export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | Job
     const readChangedJobs = makeChangedJobs(yield* JobOverview)
     let picture = empty
 
-    const replace = (after: Picture, changedJobs: ReadonlyArray<object>): Change => {
+    const replace = (after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
       const before = picture
       picture = after
       return changeOf(before, after, changedJobs)

@@ -43,7 +43,7 @@ export class UploadsApp extends Context.Tag("nightshift/http/UploadsApp")<
   static readonly layerWithoutDatabase: Layer.Layer<UploadsApp, never, ServerConfig> = Layer.effect(
     UploadsApp,
     Effect.map(ServerConfig, (config) => ({
-      app: Effect.catchAll(Effect.zipRight(Auth.checkHost(config), new DatabaseOff()), Problem.answer),
+      app: Effect.catchAll(Effect.zipRight(Auth.checkHost(config), new DatabaseOff()), Problem.toResponse),
       timeout: Duration.zero
     }))
   )
@@ -111,10 +111,10 @@ const withDatabase = Layer.effect(
     const attempts = yield* Attempts
     const router = yield* routes
     const served = Auth.checkHost(config).pipe(
-      Effect.zipRight(Effect.catchTag(router, "RouteNotFound", (error) => Problem.answerCause(Cause.fail(error)))),
+      Effect.zipRight(Effect.catchTag(router, "RouteNotFound", (error) => Problem.causeToResponse(Cause.fail(error)))),
       Effect.provideService(Tokens, tokens),
       Effect.provideService(Attempts, attempts)
     )
-    return { app: Effect.catchAll(served, Problem.answer), timeout: timeout }
+    return { app: Effect.catchAll(served, Problem.toResponse), timeout: timeout }
   })
 ).pipe(Layer.provide(Attempts.layer))

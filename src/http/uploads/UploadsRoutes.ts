@@ -22,14 +22,14 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, 
               counts,
               stuck: stuck.map(({ oldest, ...workspace }) => ({ ...workspace, waitingSeconds: (now - oldest) / 1000 }))
             }
-          }).pipe(Problem.answered)
+          }).pipe(Problem.catchErrors)
         )
         .handle("files", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
           Effect.gen(function* () {
             const { next, uploads } = yield* storage.browse(filter, { limit, cursor })
             const now = yield* Clock.currentTimeMillis
             return { files: uploads.map((upload) => forOperators(upload, now)), next: next ?? null }
-          }).pipe(Problem.answered)
+          }).pipe(Problem.catchErrors)
         )
     )
 )

@@ -69,15 +69,15 @@ export const layer: Layer.Layer<
           const page = yield* workflows.list(filter, { limit: Math.min(limit, mostListed), before: cursor })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
           return { executions, next: page.next ?? null }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {
           const started = yield* start(yield* Body.decoded(request, StartRequest, mostBodyBytes))
           return HttpServerResponse.unsafeJson(started, { status: 201 })
-        }).pipe(Effect.provide(context), Problem.answeredForOne)
+        }).pipe(Effect.provide(context), Problem.catchErrorsOfOneJob)
       )
-      .handle("get", ({ path }) => Problem.answered(shown(path.id)))
+      .handle("get", ({ path }) => Problem.catchErrors(shown(path.id)))
       .handleRaw("signal", ({ path, request }) =>
         Effect.gen(function* () {
           const { name, value } = yield* Body.decoded(request, SignalRequest, mostBodyBytes)
@@ -86,7 +86,7 @@ export const layer: Layer.Layer<
             .signal({ execution, name, value: value ?? null })
             .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
           return { outcome }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("cancel", ({ path, request }) =>
         Effect.gen(function* () {
@@ -97,7 +97,7 @@ export const layer: Layer.Layer<
             withReason(reason)
           )
           return { execution, cancelled }
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handle("retry", ({ path }) =>
         Effect.gen(function* () {
@@ -106,7 +106,7 @@ export const layer: Layer.Layer<
             .retry(execution)
             .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
           return yield* shown(execution)
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
       .handleRaw("fork", ({ path, request }) =>
         Effect.gen(function* () {
@@ -117,7 +117,7 @@ export const layer: Layer.Layer<
             withReason(reason)
           )
           return HttpServerResponse.unsafeJson(forked, { status: 201 })
-        }).pipe(Problem.answered)
+        }).pipe(Problem.catchErrors)
       )
   })
 )

@@ -66,19 +66,19 @@ export const make = (
           now
         )
       }),
-    onEnded: (ends, inTransaction) =>
-      Effect.gen(function* () {
-        const free = new Set<string>()
-        const done = new Set<string>()
-        for (const { end, key, queue } of ends) {
-          if (queue === undefined) continue
-          if (end._tag === "Done") done.add(queue)
-          if (key !== undefined && claims.freed(queue, key)) free.add(queue)
-        }
-        // Keys are free only after the commit; the caller wakes workers then.
-        if (inTransaction) return
-        yield* Effect.forEach(free, wakeups.wake, { discard: true })
-        if (done.size > 0) yield* calm([...done], yield* Clock.currentTimeMillis)
-      })
+    // Not `Effect.gen`, which would keep the ends in memory until the next full garbage collection (see FinalizePg).
+    onEnded: Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) {
+      const free = new Set<string>()
+      const done = new Set<string>()
+      for (const { end, key, queue } of ends) {
+        if (queue === undefined) continue
+        if (end._tag === "Done") done.add(queue)
+        if (key !== undefined && claims.freed(queue, key)) free.add(queue)
+      }
+      // Keys are free only after the commit; the caller wakes workers then.
+      if (inTransaction) return
+      yield* Effect.forEach(free, wakeups.wake, { discard: true })
+      if (done.size > 0) yield* calm([...done], yield* Clock.currentTimeMillis)
+    })
   }
 }

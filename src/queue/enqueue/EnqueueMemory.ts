@@ -65,7 +65,7 @@ const holderAgainst = (table: Table, job: AdmittedJob, now: number): JobRow | un
 }
 
 /** The jobs of a request that will be stored; existing ones do not count toward the depth cap. */
-export const newcomers = (table: Table, jobs: ReadonlyArray<NewJob>, now: number): ReadonlyArray<NewJob> => {
+export const jobsToStore = (table: Table, jobs: ReadonlyArray<NewJob>, now: number): ReadonlyArray<NewJob> => {
   const keys = new Set<string>()
   return jobs.filter(({ dedupe, id }) => {
     if (id !== undefined && table.get(id) !== undefined) return false

@@ -124,7 +124,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       )
 
     /** Of jobs that exceed the depth cap, returns those that would be stored; existing ones need no room. */
-    const newcomers = (jobs: StampedJobs, now: number) =>
+    const jobsToStore = (jobs: StampedJobs, now: number) =>
       Effect.map(
         standing(
           jobs.filter(({ dedupeKey, ownId }) => ownId || dedupeKey !== null),
@@ -147,7 +147,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
     const passNew = (jobs: StampedJobs, now: number): Effect.Effect<void, QueueFull | DatabaseError> =>
       Effect.catchTag(pass(jobs), "QueueFull", (full) =>
         jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null)
-          ? Effect.flatMap(newcomers(jobs, now), (fresh) => {
+          ? Effect.flatMap(jobsToStore(jobs, now), (fresh) => {
               if (fresh.length === jobs.length) return full
               return fresh.length === 0 ? Effect.void : pass(fresh)
             })
@@ -174,17 +174,17 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       capacity: 20_000,
       isolate: isolates,
       alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, patience.alone)),
-      flush: (requests) =>
-        Effect.gen(function* () {
-          const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
-          if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
-          let place = 0
-          return requests.map((request) => {
-            const own = answers.slice(place, place + request.length)
-            place += request.length
-            return Exit.succeed(own)
-          })
+      // Not `Effect.gen`, which would keep the requests in memory until the next full garbage collection (see FinalizePg).
+      flush: Effect.fnUntraced(function* (requests: ReadonlyArray<StampedJobs>) {
+        const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
+        if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
+        let place = 0
+        return requests.map((request) => {
+          const own = answers.slice(place, place + request.length)
+          place += request.length
+          return Exit.succeed(own)
         })
+      })
     })
 
     // `admit` created these objects for this call, so they are completed in place instead of copied.
@@ -276,7 +276,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
           const admitted = admit(job, 0)
           if (Either.isLeft(admitted)) return answerSafely(answer, Exit.fail(admitted.left))
           const request = [stampOne(admitted.right, clock.unsafeCurrentTimeMillis())]
-          batcher.hand(request, (exit) => answerSafely(answer, onlyResult(exit)))
+          batcher.submitWithCallback(request, (exit) => answerSafely(answer, onlyResult(exit)))
         }
       })
 

@@ -157,11 +157,11 @@ export const make = (
     )
 
   /** If several new jobs replace the same holder, the last one wins. */
-  const replace = (newcomers: ReadonlyMap<JobId, StampedJob>, now: number) => {
-    const jobs = [...newcomers.values()]
+  const replace = (jobsToStore: ReadonlyMap<JobId, StampedJob>, now: number) => {
+    const jobs = [...jobsToStore.values()]
     return mapErrors(
       sql.unsafe(statements.replace, [
-        SqlArrays.ofPlain([...newcomers.keys()]),
+        SqlArrays.ofPlain([...jobsToStore.keys()]),
         SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
         SqlArrays.ofPlain(jobs.map(({ version }) => version)),
         SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),

@@ -2,7 +2,7 @@ import { withoutTrace } from "../../core/ErrorText.js"
 import type { JobId } from "../../core/Ids.js"
 import type { DeadReason } from "../../core/StoredJob.js"
 import { errorShape } from "./ErrorShape.js"
-import { type DeadGroup, type DeadGroups, glimpseCharacters, groupLimits } from "./JobOverview.js"
+import { type DeadGroup, type DeadGroups, errorCharacters, groupLimits } from "./JobOverview.js"
 
 export interface DeadJob {
   readonly id: JobId
@@ -23,7 +23,7 @@ const joined = (group: DeadGroup | undefined, job: DeadJob, shape: string): Dead
         lastAt: job.finishedAt,
         sample: {
           id: job.id,
-          error: job.error === undefined ? undefined : withoutTrace(job.error).slice(0, glimpseCharacters)
+          error: job.error === undefined ? undefined : withoutTrace(job.error).slice(0, errorCharacters)
         }
       }
     : {

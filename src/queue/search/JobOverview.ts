@@ -5,7 +5,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { SearchTooSlow } from "./JobSearch.js"
 
 /** Summary of a job for lists, without its payload. Times are epoch milliseconds. */
-export interface JobGlimpse {
+export interface ListedJob {
   readonly id: JobId
   readonly queue: string
   readonly kind: string
@@ -20,7 +20,7 @@ export interface JobGlimpse {
   readonly error: string | undefined
 }
 
-export const glimpseCharacters = 200
+export const errorCharacters = 200
 
 /** Dead jobs of one kind with the same cause. */
 export interface DeadGroup {
@@ -59,11 +59,11 @@ export class JobOverview extends Context.Tag("nightshift/queue/JobOverview")<
       since: number,
       limit: number
     ) => Effect.Effect<
-      { readonly jobs: ReadonlyArray<JobGlimpse>; readonly sampled: boolean },
+      { readonly jobs: ReadonlyArray<ListedJob>; readonly sampled: boolean },
       SearchTooSlow | DatabaseError
     >
 
     /** Summaries of the jobs that exist. */
-    readonly glimpses: (ids: ReadonlyArray<JobId>) => Effect.Effect<ReadonlyArray<JobGlimpse>, DatabaseError>
+    readonly listed: (ids: ReadonlyArray<JobId>) => Effect.Effect<ReadonlyArray<ListedJob>, DatabaseError>
   }
 >() {}

@@ -4,9 +4,9 @@ import { stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { group } from "./DeadGrouping.js"
-import { glimpseCharacters, type JobGlimpse, JobOverview } from "./JobOverview.js"
+import { errorCharacters, JobOverview, type ListedJob } from "./JobOverview.js"
 
-const glimpseOf = (row: JobRow, now: number): JobGlimpse => ({
+const listedOf = (row: JobRow, now: number): ListedJob => ({
   id: row.id,
   queue: row.queue,
   kind: row.kind,
@@ -17,10 +17,10 @@ const glimpseOf = (row: JobRow, now: number): JobGlimpse => ({
   runAt: row.runAt,
   updatedAt: row.updatedAt,
   deadReason: row.deadReason,
-  error: row.lastError === undefined ? undefined : withoutTrace(row.lastError).slice(0, glimpseCharacters)
+  error: row.lastError === undefined ? undefined : withoutTrace(row.lastError).slice(0, errorCharacters)
 })
 
-const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
+const newestFirst = (a: ListedJob, b: ListedJob) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
 
 const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
   deadGroups: (queue) =>
@@ -38,13 +38,13 @@ const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
     ),
   changed: (since, limit) =>
     table.step((now) => {
-      const jobs = [...table.rows()].filter(({ updatedAt }) => updatedAt >= since).map((row) => glimpseOf(row, now))
+      const jobs = [...table.rows()].filter(({ updatedAt }) => updatedAt >= since).map((row) => listedOf(row, now))
       return { jobs: jobs.sort(newestFirst).slice(0, limit), sampled: jobs.length >= limit }
     }),
-  glimpses: (ids) =>
+  listed: (ids) =>
     table.step((now) => {
       const found = [...new Set(ids)].flatMap((id) => table.get(id) ?? [])
-      return found.map((row) => glimpseOf(row, now)).sort(newestFirst)
+      return found.map((row) => listedOf(row, now)).sort(newestFirst)
     })
 })
 

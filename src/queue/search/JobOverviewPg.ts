@@ -7,9 +7,9 @@ import { mapErrors } from "../../database/DatabaseError.js"
 import { fragments } from "../../database/SqlInstant.js"
 import { BoundedQuery } from "./BoundedQuery.js"
 import { group } from "./DeadGrouping.js"
-import { glimpseCharacters, groupLimits, type JobGlimpse, JobOverview } from "./JobOverview.js"
+import { errorCharacters, groupLimits, JobOverview, type ListedJob } from "./JobOverview.js"
 
-interface GlimpseRow {
+interface ListedRow {
   readonly id: JobId
   readonly queue: string
   readonly kind: string
@@ -23,7 +23,7 @@ interface GlimpseRow {
   readonly error: string | null
 }
 
-const toGlimpse = (row: GlimpseRow, now: number): JobGlimpse => {
+const toListed = (row: ListedRow, now: number): ListedJob => {
   const error = row.error ?? undefined
   return {
     id: row.id,
@@ -39,14 +39,14 @@ const toGlimpse = (row: GlimpseRow, now: number): JobGlimpse => {
     runAt: row.run_at,
     updatedAt: row.updated_at,
     deadReason: row.dead_reason ?? undefined,
-    error: error === undefined ? undefined : withoutTrace(error).slice(0, glimpseCharacters)
+    error: error === undefined ? undefined : withoutTrace(error).slice(0, errorCharacters)
   }
 }
 
 /** Longest text that begins a stack trace: read this much more, to recognize it at the end. */
 const traceMark = "\nCaused by: ".length
 
-const newestFirst = (a: JobGlimpse, b: JobGlimpse) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
+const newestFirst = (a: ListedJob, b: ListedJob) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1)
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
@@ -57,13 +57,13 @@ const make = Effect.gen(function* () {
   const columns = sql`j.id, j.queue, j.kind, j.status, j.attempt, j.max_attempts, j.priority, j.dead_reason,
     ${millis("j.run_at")} as run_at,
     ${millis("j.updated_at")} as updated_at,
-    left(j.last_error, ${sql.literal(String(glimpseCharacters + traceMark))}) as error`
+    left(j.last_error, ${sql.literal(String(errorCharacters + traceMark))}) as error`
 
   /** No index covers the last change. The indexes of new ids, finish times and leases together cover recent changes. */
   const changed: typeof JobOverview.Service.changed = (since, limit) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* bounded(sql<GlimpseRow & { readonly crowded: boolean }>`
+      const rows = yield* bounded(sql<ListedRow & { readonly crowded: boolean }>`
         with stored as (
           select id from ${jobs} where id >= ${floorOf(since)} order by id desc limit ${limit}
         ), ended as (
@@ -77,7 +77,7 @@ const make = Effect.gen(function* () {
           or (select count(*) from begun) >= ${limit}) as crowded
         from ${jobs} j where j.id in (select id from stored union select id from ended union select id from begun)`)
       return {
-        jobs: rows.map((row) => toGlimpse(row, now)).sort(newestFirst),
+        jobs: rows.map((row) => toListed(row, now)).sort(newestFirst),
         sampled: rows.some(({ crowded }) => crowded)
       }
     })
@@ -106,16 +106,16 @@ const make = Effect.gen(function* () {
       )
     })
 
-  const glimpses: typeof JobOverview.Service.glimpses = (ids) =>
+  const listed: typeof JobOverview.Service.listed = (ids) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* mapErrors(
-        sql<GlimpseRow>`select ${columns} from ${jobs} j where j.id = any(${[...ids]}::uuid[])`
+        sql<ListedRow>`select ${columns} from ${jobs} j where j.id = any(${[...ids]}::uuid[])`
       )
-      return rows.map((row) => toGlimpse(row, now)).sort(newestFirst)
+      return rows.map((row) => toListed(row, now)).sort(newestFirst)
     })
 
-  return JobOverview.of({ changed, deadGroups, glimpses })
+  return JobOverview.of({ changed, deadGroups, listed })
 })
 
 export const layer: Layer.Layer<JobOverview, never, Database | BoundedQuery> = Layer.effect(JobOverview, make)

@@ -33,11 +33,11 @@ export const fresh = (name: string): QueueRow => ({
 })
 
 /** After a calm period this long, in milliseconds, the count of cool-downs resets. */
-export const calmAfter = Duration.toMillis("120 seconds")
+export const coolDownResetAfter = Duration.toMillis("120 seconds")
 
 /** Number of successive cool-downs without a delay from the upstream, after the reset. */
 export const attemptsAt = ({ calmSince, throttleAttempts }: QueueRow, now: number): number =>
-  calmSince !== undefined && now - calmSince >= calmAfter ? 0 : throttleAttempts
+  calmSince !== undefined && now - calmSince >= coolDownResetAfter ? 0 : throttleAttempts
 
 /** Converts a row to the public settings. Expired cool-downs are omitted. */
 export const toSettings = (row: QueueRow, now: number): QueueSettings => {

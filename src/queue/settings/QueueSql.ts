@@ -1,6 +1,6 @@
 import { Duration } from "effect"
 import { instant, millis, span } from "../../database/SqlInstant.js"
-import { calmAfter, type QueueRow } from "./QueueRow.js"
+import { coolDownResetAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
 
 // Converts rows of the queue table to and from SQL. Times and durations are passed as milliseconds.
@@ -73,7 +73,7 @@ const pause = (now: string) => `case when not q.backoff_enabled then 60 else lea
       extract(epoch from q.backoff_base) * power(2, least(${attempts(now)}, 30))) end`
 
 const attempts = (now: string) =>
-  `(case when q.calm_since <= ${instant(now)} - interval '${calmAfter} milliseconds' then 0 else q.throttle_attempts end)`
+  `(case when q.calm_since <= ${instant(now)} - interval '${coolDownResetAfter} milliseconds' then 0 else q.throttle_attempts end)`
 
 const isCooling = (now: string) => `coalesce(q.throttled_until > ${instant(now)}, false)`
 

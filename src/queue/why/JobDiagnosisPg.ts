@@ -12,7 +12,7 @@ import { BoundedQuery } from "../search/BoundedQuery.js"
 import { fresh, type QueueRow } from "../settings/QueueRow.js"
 import { type QueueColumns, columns as queueColumns, toRow } from "../settings/QueueSql.js"
 import { diagnosisOf, JobDiagnosis, mostAhead, type OpenWait } from "./JobDiagnosis.js"
-import { type BegunJob, holdOf } from "./KeyHold.js"
+import { holdOf, type StartedJob } from "./KeyHold.js"
 
 type Row = StoredJobRow & Omit<QueueColumns, "name"> & { readonly name: string | null }
 
@@ -91,7 +91,7 @@ const make = Effect.gen(function* () {
       const rows = yield* mapErrors(
         sql.unsafe<{ id: JobId; running: boolean; run_at: number }>(statements.begun, [queue, key])
       )
-      const begun = rows.map((row): BegunJob => ({ id: row.id, running: row.running, runAt: row.run_at }))
+      const begun = rows.map((row): StartedJob => ({ id: row.id, running: row.running, runAt: row.run_at }))
       const [first] =
         perKey.order === "none"
           ? []

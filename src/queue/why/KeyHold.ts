@@ -10,7 +10,7 @@ export interface KeyHold {
 }
 
 /** A job of the key that has started and is not finished. */
-export interface BegunJob {
+export interface StartedJob {
   readonly id: JobId
   readonly running: boolean
   readonly runAt: number
@@ -20,13 +20,13 @@ export interface KeyFacts {
   readonly id: JobId
   readonly perKey: NonNullable<QueueSettings["perKey"]>
   /** By id. */
-  readonly begun: ReadonlyArray<BegunJob>
+  readonly begun: ReadonlyArray<StartedJob>
   /** The key's first due job that has not started. */
   readonly first: JobId | undefined
   readonly now: number
 }
 
-const behind = ({ id, runAt }: BegunJob, now: number): KeyHold => ({
+const behind = ({ id, runAt }: StartedJob, now: number): KeyHold => ({
   by: id,
   cause: "order",
   until: runAt > now ? runAt : undefined

@@ -12,7 +12,8 @@ export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("
   execution: Schema.String
 }) {
   override get message(): string {
-    return `There is no workflow execution "${this.execution}". It was never started or its retention expired, or the id is wrong.`
+    const hint = this.execution.includes("/") ? "" : " An id consists of the workflow's name, a slash and the key."
+    return `There is no workflow execution "${this.execution}". It was never started or its retention expired, or the id is wrong.${hint}`
   }
 }
 

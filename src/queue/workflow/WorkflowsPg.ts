@@ -322,7 +322,7 @@ const make = Effect.gen(function* () {
     record,
     recordSoon: (run, step, answer) => {
       const text = admitted(step.kind, step.name, step.exit)
-      if (Either.isRight(text)) recorder.hand({ ...step, run, text: text.right }, answer)
+      if (Either.isRight(text)) recorder.submitWithCallback({ ...step, run, text: text.right }, answer)
       else answer(Exit.fail(text.left))
     },
     signal,

@@ -1,32 +1,35 @@
 // Counts which operations were hit by which faults. Summed over seeds, it shows the combinations that never occurred.
 
 /**
- * `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost. `slow`: it is applied
- * seconds later. `dropped`: a notification was dropped.
+ * A fault of one operation. `refused`: the operation was not applied. `lost`: it was applied, but its reply was lost.
+ * `slow`: it is applied seconds later. `dropped`: a notification was dropped. `disconnected`: its process loses the
+ * connection before the operation is applied or before the reply. `killed`: its process is killed at one of these times.
+ * Steps of the plan can also disconnect or kill the process while an operation is in flight.
  */
-export type FaultKind = "refused" | "lost" | "slow" | "dropped"
+export type FaultKind = "refused" | "lost" | "slow" | "dropped" | "disconnected" | "killed"
 
-/**
- * How an operation can be hit: by an injected fault, because its process was disconnected, or because its process was
- * killed while the operation was in flight.
- */
-export type Hit = FaultKind | "disconnected" | "killed"
+/** How an operation can be hit. */
+export type Hit = FaultKind
 
 /** Faults that can hit a database operation. */
-export const hitsOfCalls: ReadonlyArray<Hit> = ["refused", "lost", "slow", "disconnected", "killed"]
+export const hitsOfCalls: ReadonlyArray<FaultKind> = ["refused", "lost", "slow", "disconnected", "killed"]
 /** Faults of a statement inside a transaction. It is never slow, because it takes no virtual time. */
-const hitsInside: ReadonlyArray<Hit> = ["refused", "lost"]
-const hitsOfHints: ReadonlyArray<Hit> = ["dropped"]
+const hitsInside: ReadonlyArray<FaultKind> = ["refused", "lost"]
+const hitsOfHints: ReadonlyArray<FaultKind> = ["dropped"]
 
 type Way = "call" | "inside" | "hint"
-const hitsOf: Readonly<Record<Way, ReadonlyArray<Hit>>> = { call: hitsOfCalls, inside: hitsInside, hint: hitsOfHints }
+const hitsOf: Readonly<Record<Way, ReadonlyArray<FaultKind>>> = {
+  call: hitsOfCalls,
+  inside: hitsInside,
+  hint: hitsOfHints
+}
 
 /** One operation: how it was made, how often, and how often each fault hit it. */
 export interface OperationCoverage {
   readonly operation: string
   readonly way: Way
   readonly count: number
-  readonly hits: Readonly<Partial<Record<Hit, number>>>
+  readonly hits: Readonly<Partial<Record<FaultKind, number>>>
 }
 
 /** Coverage of one or more runs. `steps` counts the steps of the plans: killed pods, clock steps, operators' actions. */
@@ -41,11 +44,11 @@ export const none: Coverage = { operations: [], steps: {} }
 export class CoverageCounter {
   private readonly counted = new Map<
     string,
-    { operation: string; way: Way; count: number; hits: Partial<Record<Hit, number>> }
+    { operation: string; way: Way; count: number; hits: Partial<Record<FaultKind, number>> }
   >()
 
   /** Counts an operation without a fault, or with one. */
-  add(way: Way, operation: string, count: number, hit?: Hit): void {
+  add(way: Way, operation: string, count: number, hit?: FaultKind): void {
     const key = `${way} ${operation}`
     const entry = this.counted.get(key) ?? { operation, way, count: 0, hits: {} }
     this.counted.set(key, entry)
@@ -67,7 +70,8 @@ export const sum = (all: ReadonlyArray<Coverage>): Coverage => {
       const key = `${each.way} ${each.operation}`
       const known = counter.get(key)
       const hits = { ...known?.hits }
-      for (const [hit, count] of Object.entries(each.hits)) hits[hit as Hit] = (hits[hit as Hit] ?? 0) + count
+      for (const [hit, count] of Object.entries(each.hits))
+        hits[hit as FaultKind] = (hits[hit as FaultKind] ?? 0) + count
       counter.set(key, { ...each, count: (known?.count ?? 0) + each.count, hits })
     }
     for (const [step, count] of Object.entries(more)) steps[step] = (steps[step] ?? 0) + count
@@ -87,7 +91,7 @@ export const untouched = ({ operations }: Coverage): ReadonlyArray<string> =>
 
 const named = (operation: string, way: Way) => (way === "inside" ? `${operation} (in a transaction)` : operation)
 
-const columns: ReadonlyArray<Hit> = [...hitsOfCalls, "dropped"]
+const columns: ReadonlyArray<FaultKind> = [...hitsOfCalls, "dropped"]
 
 /** A table of operations by fault; `-` where the fault cannot occur. */
 export const table = ({ operations, steps }: Coverage): string => {

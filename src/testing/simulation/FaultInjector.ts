@@ -3,6 +3,7 @@ import * as Undo from "../../core/Undo.js"
 import type { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { Actor } from "./Actor.js"
+import type { FaultKind } from "./Coverage.js"
 import { type Faults, refusal } from "./Faults.js"
 import type { HistoryChecker } from "./HistoryChecker.js"
 import type { SimulationScheduler } from "./SimulationScheduler.js"
@@ -18,6 +19,16 @@ export interface WireOptions {
   readonly scheduler: SimulationScheduler
   readonly faults: Faults
   readonly checker: HistoryChecker
+  /** Kills the process. Absent for the client, which is never killed. */
+  readonly kill?: (why: string) => void
+}
+
+/** Describes a fault for the trace. */
+const described = (kind: FaultKind, hitsReply: boolean): string => {
+  const when = hitsReply ? "is applied" : "is sent"
+  if (kind === "killed") return `${when}, then its process is killed`
+  if (kind === "disconnected") return `${when}, then its process is disconnected`
+  return `is ${kind === "lost" ? "applied, but its reply is lost" : kind}`
 }
 
 /** The database connection of one process. */
@@ -115,12 +126,12 @@ export class FaultInjector {
 
   private send<A, E, R>(name: string, act: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
     return Effect.suspend(() => {
-      const { faults, checker, scheduler } = this.options
-      const { kind, nth } = faults.strike(this.who, name, "call")
+      const { faults, checker, kill, scheduler } = this.options
+      const { kind, nth } = faults.strike(this.who, name, "call", kill !== undefined)
       checker.requestSent(this.who, name)
       const named = `${this.who} ${name} ${nth}`
-      if (kind !== undefined)
-        checker.trace.note(this.who, `${name} is ${kind === "lost" ? "applied, but its reply is lost" : kind}`)
+      const hitsReply = (kind === "killed" || kind === "disconnected") && faults.strikesReply(named)
+      if (kind !== undefined) checker.trace.note(this.who, `${name} ${described(kind, hitsReply)}`)
       const before =
         faults.delay(`${named} before`) + (kind === "slow" ? faults.slowness(named, scheduler.clock.now) : 0)
       const after = faults.delay(`${named} after`)
@@ -129,10 +140,21 @@ export class FaultInjector {
         faults.coverage.add("call", name, 0, "disconnected")
         return true
       }
-      const request = (): Effect.Effect<A, E | DatabaseUnavailable, R> =>
-        kind === "refused" || isDisconnected() ? refusal(true) : act
+      // The fiber of a killed process never continues.
+      const killed = Effect.async<never>(() => kill?.("is killed"))
+      const disconnect = () => {
+        faults.disconnect(this.who)
+        scheduler.clock.after("database", faults.disconnectMillis(named), () => faults.reconnect(this.who))
+      }
+      const request = (): Effect.Effect<A, E | DatabaseUnavailable, R> => {
+        if (kind === "killed" && !hitsReply) return killed
+        if (kind === "disconnected" && !hitsReply) disconnect()
+        return kind === "refused" || isDisconnected() ? refusal(true) : act
+      }
       const lost = () => checker.answerLost(this.who, name)
       const reply = (value: A): Effect.Effect<A, DatabaseUnavailable> => {
+        if (kind === "killed") return killed
+        if (kind === "disconnected") disconnect()
         if (kind !== "lost" && !isDisconnected()) return Effect.succeed(value)
         lost()
         return refusal(false)

@@ -19,9 +19,24 @@ export interface FaultRates {
   readonly lost: number
   readonly slow: number
   readonly dropped: number
+  /**
+   * Probability for the first operation of its name in a run. It decreases with the square of the operation's index, so
+   * that a rare operation is hit about as often as a frequent one.
+   */
+  readonly disconnected: number
+  /** The same for kills. Counts only operations of pods, because the client is never killed. */
+  readonly killed: number
 }
 
-export const noFaults: FaultRates = { refused: 0, lost: 0, slow: 0, dropped: 0 }
+export const noFaults: FaultRates = { refused: 0, lost: 0, slow: 0, dropped: 0, disconnected: 0, killed: 0 }
+
+type Way = "call" | "inside" | "hint"
+
+const countedUp = (counts: Map<string, number>, name: string): number => {
+  const count = (counts.get(name) ?? 0) + 1
+  counts.set(name, count)
+  return count
+}
 
 const nameOf = ({ call, nth, who }: Omit<Fault, "kind">) => `${who} ${call} ${nth}`
 
@@ -31,6 +46,9 @@ export const refusal = (nothingWritten: boolean) =>
 /** Decides which operations fail, and records the injected faults. */
 export class Faults {
   private readonly counts = new Map<string, number>()
+  /** Number of operations by name: of all processes, and of pods. */
+  private readonly total = new Map<string, number>()
+  private readonly totalOfPods = new Map<string, number>()
   private readonly planned: ReadonlyMap<string, FaultKind> | undefined
   private readonly disconnected = new Map<string, number>()
   private readonly struck: Array<Fault> = []
@@ -83,19 +101,17 @@ export class Faults {
     )
   }
 
-  /** Counts an operation and returns its index and fault. */
-  strike(
-    who: string,
-    call: string,
-    way: "call" | "inside" | "hint"
-  ): { readonly nth: number; readonly kind?: FaultKind } {
-    const counted = `${who} ${call}`
-    const nth = (this.counts.get(counted) ?? 0) + 1
-    this.counts.set(counted, nth)
+  /** Counts an operation and returns its index and fault. A process that is not `mortal` is never killed. */
+  strike(who: string, call: string, way: Way, mortal = false): { readonly nth: number; readonly kind?: FaultKind } {
+    const nth = countedUp(this.counts, `${who} ${call}`)
     if (this.over) return { nth }
     const named = { who, call, nth }
-    const kind = this.planned === undefined ? this.draw(nameOf(named), way) : this.planned.get(nameOf(named))
-    this.coverage.add(way, call, 1, kind)
+    const kind =
+      this.planned === undefined
+        ? (this.drawTargeted(nameOf(named), call, way, mortal) ?? this.draw(nameOf(named), way))
+        : this.planned.get(nameOf(named))
+    // A disconnect counts when the operation meets it.
+    this.coverage.add(way, call, 1, kind === "disconnected" ? undefined : kind)
     if (kind === undefined) return { nth }
     this.struck.push({ ...named, kind })
     return { nth, kind }
@@ -114,7 +130,27 @@ export class Faults {
     return Math.max(0, Math.min(drawnSlowness, this.endAt - now))
   }
 
-  private draw(name: string, way: "call" | "inside" | "hint"): FaultKind | undefined {
+  /** Whether a fault strikes when the operation is applied, and only its reply is missing. */
+  strikesReply(name: string): boolean {
+    return drawn(this.seed, `reply ${name}`) < 0.5
+  }
+
+  /** Milliseconds for which an operation's fault disconnects its process. */
+  disconnectMillis(name: string): number {
+    return 200 + Math.floor(drawn(this.seed, `disconnected ${name}`) * 4_000)
+  }
+
+  /** Draws a kill or a disconnect in this operation. */
+  private drawTargeted(name: string, call: string, way: Way, mortal: boolean): FaultKind | undefined {
+    const { disconnected, killed } = this.rates
+    if (way !== "call") return undefined
+    const nth = countedUp(this.total, call)
+    const nthOfPods = mortal ? countedUp(this.totalOfPods, call) : 0
+    if (mortal && drawn(this.seed, `kill ${name}`) < killed / nthOfPods ** 2) return "killed"
+    return drawn(this.seed, `disconnect ${name}`) < disconnected / nth ** 2 ? "disconnected" : undefined
+  }
+
+  private draw(name: string, way: Way): FaultKind | undefined {
     const chance = drawn(this.seed, name)
     const { lost, refused, slow, dropped } = this.rates
     if (way === "hint") return chance < dropped ? "dropped" : undefined

@@ -1,4 +1,4 @@
-import { allProcesses, type Fault, type FaultRates } from "./Faults.js"
+import { allProcesses, type Fault, type FaultRates, noFaults } from "./Faults.js"
 import { Dice, digest } from "./Seed.js"
 
 // The fault plan: operations and faults with their times. It is generated from the seed as plain data, so that it can
@@ -14,12 +14,28 @@ export type Step = { readonly at: number } & (
       readonly pod?: string | undefined
     }
   | { readonly _tag: "Deliver" /** A webhook that is resent until a pod accepts it. */; readonly nth: number }
-  | { readonly _tag: "Upload" /** A file that its workspace fetches and acknowledges. */; readonly nth: number }
-  | { readonly _tag: "Cancel" | "Requeue" | "RunNow"; readonly nth: number }
+  | {
+      readonly _tag: "Upload" /** A file that its workspace fetches and acknowledges. */
+      readonly nth: number
+      /** The pod that gets the first request; later requests go to the next pods. Without one, as in Enqueue. */
+      readonly pod?: string | undefined
+    }
+  | {
+      readonly _tag: "Cancel" | "Requeue" | "RunNow"
+      readonly nth: number
+      /** The pod whose HTTP server gets the request, which the operator does not send again. Without one, as in Enqueue. */
+      readonly pod?: string | undefined
+    }
   | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
   | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
   | { readonly _tag: "Disconnect" /** One pod, or `allProcesses`. */; readonly pod: string; readonly millis: number }
-  | { readonly _tag: "PauseQueue"; readonly queue: string; readonly millis: number }
+  | {
+      readonly _tag: "PauseQueue"
+      readonly queue: string
+      readonly millis: number
+      /** The pod that gets the request to pause. The client resumes the queue. */
+      readonly pod?: string | undefined
+    }
   | {
       readonly _tag: "SkewClock" /** A wrong reading of the database's clock. */
       readonly pod: string
@@ -60,7 +76,7 @@ export interface PlanOptions {
 }
 
 /** Milliseconds during which faults are injected. */
-export const troubled = 20_000
+export const faultPeriod = 20_000
 
 /** Size of a seed's cluster: small ones are the most common in production, and more of them fit into a minute. */
 export const size = (seed: number): { readonly pods: number; readonly jobs: number } => {
@@ -74,7 +90,14 @@ export const podNames = (pods: number): ReadonlyArray<string> =>
 
 const drawRates = (dice: Dice): FaultRates => {
   const share = dice.pick(0, 0.01, 0.03, 0.08)
-  return { refused: share, lost: share, slow: share / 4, dropped: dice.pick(0, 0.1, 0.5, 1) }
+  return { ...noFaults, refused: share, lost: share, slow: share / 4, dropped: dice.pick(0, 0.1, 0.5, 1) }
+}
+
+/** Kills and disconnects in the middle of an operation, in some seeds. Uses its own random generator. */
+const drawTargeted = ({ faultPlan, seed }: PlanOptions): Pick<FaultRates, "disconnected" | "killed"> => {
+  const dice = new Dice(digest("targeted", seed))
+  const [disconnected, killed] = [dice.pick(0, 0, 0.03), dice.pick(0, 0, 0.03)]
+  return { disconnected, killed: faultPlan.pods === false ? 0 : killed }
 }
 
 const drawFault = (dice: Dice, { jobs, faultPlan, pods, queues }: PlanOptions, at: number): Step | undefined => {
@@ -129,7 +152,21 @@ const throughEntryPoints = (
   )
   const sent = (_tag: "Deliver" | "Upload", count: number) =>
     Array.from({ length: count }, (_, index): Step => ({ at: dice.whole(0, span), _tag, nth: index + 1 }))
-  return [...steps, ...sent("Deliver", dice.pick(0, 1, 1, 2)), ...sent("Upload", dice.pick(0, 0, 1, 2))]
+  const deliveries = sent("Deliver", dice.pick(0, 1, 1, 2))
+  const uploads = sent("Upload", dice.pick(0, 0, 1, 2)).map((step) =>
+    dice.chance(0.6) ? { ...step, pod: podName(dice.whole(1, pods)) } : step
+  )
+  return [...steps, ...deliveries, ...uploads]
+}
+
+/** Sends some of the operators' requests through a pod. Uses its own random generator too. */
+const throughPods = ({ pods, seed, viaEntryPoints }: PlanOptions, steps: ReadonlyArray<Step>): ReadonlyArray<Step> => {
+  const dice = new Dice(digest("operators", seed))
+  return steps.map((step) => {
+    const pod = dice.chance(0.5) ? podName(dice.whole(1, pods)) : undefined
+    const isRequest = ["Cancel", "Requeue", "RunNow", "PauseQueue"].includes(step._tag)
+    return viaEntryPoints && isRequest && pod !== undefined ? { ...step, pod } : step
+  })
 }
 
 const byTime = (a: Step, b: Step) => a.at - b.at
@@ -146,17 +183,20 @@ export const draw = (options: PlanOptions): Plan => {
   )
   const count = dice.whole(0, 14)
   // Place faults while there are jobs to run.
-  const last = Math.min(troubled - 2_000, span + 6_000)
+  const last = Math.min(faultPeriod - 2_000, span + 6_000)
   const faultPlan = Array.from({ length: count }, () => drawFault(dice, options, dice.whole(100, last)))
   return {
     pods: options.pods,
     slowClocks: options.faultPlan.clock !== false,
     steps: [
       ...throughEntryPoints(options, arrivals, span),
-      ...faultPlan.filter((step) => step !== undefined),
+      ...throughPods(
+        options,
+        faultPlan.filter((step) => step !== undefined)
+      ),
       ...drawClockSteps(options, last)
     ].sort(byTime),
-    faults: options.faultPlan.database === false ? [] : rates
+    faults: options.faultPlan.database === false ? [] : { ...rates, ...drawTargeted(options) }
   }
 }
 
@@ -170,25 +210,26 @@ export const stepCounts = ({ steps }: Plan): Readonly<Record<string, number>> =>
   return counts
 }
 
+const through = (pod: string | undefined) => (pod === undefined ? "" : ` through ${pod}`)
 const forSeconds = (millis: number) => `for ${(millis / 1000).toFixed(1)} s`
 
 /** Describes a step for the trace. */
 export const described = (step: Step): string => {
   switch (step._tag) {
     case "Enqueue":
-      return `enqueue #${step.nth}${step.pod === undefined ? "" : ` through ${step.pod}`}`
+      return `enqueue #${step.nth}${through(step.pod)}`
     case "Deliver":
       return `deliver webhook ${step.nth}`
     case "Upload":
-      return `upload file ${step.nth}`
+      return `upload file ${step.nth}${through(step.pod)}`
     case "SkewClock":
       return `${step.pod} misreads the database's clock by ${step.millis / 1000} s`
     case "Cancel":
-      return `cancel #${step.nth}`
+      return `cancel #${step.nth}${through(step.pod)}`
     case "Requeue":
-      return `requeue #${step.nth}`
+      return `requeue #${step.nth}${through(step.pod)}`
     case "RunNow":
-      return `run #${step.nth} now`
+      return `run #${step.nth} now${through(step.pod)}`
     case "Kill":
       return `kill ${step.pod}`
     case "Stop":
@@ -200,6 +241,6 @@ export const described = (step: Step): string => {
     case "StepClock":
       return `step the database's clock by ${step.millis / 1000} s`
     case "PauseQueue":
-      return `pause queue "${step.queue}" ${forSeconds(step.millis)}`
+      return `pause queue "${step.queue}" ${forSeconds(step.millis)}${through(step.pod)}`
   }
 }

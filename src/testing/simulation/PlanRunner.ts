@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, Fiber, Option, Schedule } from "effect"
+import { Cause, Clock, Context, Effect, Exit, Fiber, Option, Schedule } from "effect"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
@@ -14,14 +14,14 @@ import type { Ports } from "./Tables.js"
 import * as Workload from "./Workload.js"
 
 /** Creates a job when its enqueue step runs. */
-export type Supply = Effect.Effect<NewJob, InvalidJob>
+export type JobSource = Effect.Effect<NewJob, InvalidJob>
 
 export interface PlanRunnerOptions<R> {
   readonly site: Site<R>
   /** The services as clients and operators see them, with faults. */
   readonly ports: Context.Context<Ports>
   readonly pods: ReadonlyMap<string, SimulatedPod<R>>
-  readonly jobs: ReadonlyArray<Supply>
+  readonly jobs: ReadonlyArray<JobSource>
 }
 
 /** Retries until the database is reachable. */
@@ -81,7 +81,7 @@ export class PlanRunner<R> {
       case "Deliver":
         return this.deliver(step.nth)
       case "Upload":
-        return this.upload(step.nth)
+        return this.upload(step.nth, step.pod)
       case "SkewClock":
         return Effect.sync(() => {
           checker.history.clockSteps += 1
@@ -90,7 +90,7 @@ export class PlanRunner<R> {
       case "Cancel":
       case "Requeue":
       case "RunNow":
-        return this.operate(step._tag, step.nth)
+        return this.operate(step._tag, step.nth, step.pod)
       case "Kill":
         return Effect.sync(() => pods.get(step.pod)?.kill("is killed"))
       case "Stop":
@@ -113,7 +113,7 @@ export class PlanRunner<R> {
           site.scheduler.server.step(step.millis)
         })
       case "PauseQueue":
-        return this.pause(step.queue, step.millis)
+        return this.pause(step.queue, step.millis, step.pod)
     }
   }
 
@@ -184,37 +184,75 @@ export class PlanRunner<R> {
   }
 
   /** Stores a file, fetches it and acknowledges it. Every second file is left in the inbox. */
-  private upload(nth: number): Effect.Effect<void> {
-    const { ports, site } = this.options
-    const { history, trace } = site.checker
-    const storage = Context.get(ports, Storage)
+  private upload(nth: number, pod: string | undefined): Effect.Effect<void> {
+    const { history, trace } = this.options.site.checker
     const file = { filename: `${nth}.txt`, mimetype: "text/plain", content: new Uint8Array([nth]) }
+    const send = <A, E extends { readonly _tag: string }>(
+      request: (storage: typeof Storage.Service) => Effect.Effect<A, E>
+    ) => this.untilAnswered(pod, Storage, request)
     return Effect.gen(function* () {
-      const id = yield* untilReachable(storage.put(Workload.workspace, file))
+      const id = yield* send((storage) => storage.put(Workload.workspace, file))
       history.uploads.set(id, "stored")
       trace.note("client", `file ${nth} is stored`)
       yield* Effect.sleep("1 second")
-      yield* untilReachable(storage.get(Workload.workspace, id))
-      yield* untilReachable(storage.markFetched(Workload.workspace, id))
+      yield* send((storage) => storage.get(Workload.workspace, id))
+      yield* send((storage) => storage.markFetched(Workload.workspace, id))
       if (nth % 2 === 0) return
       history.uploads.set(id, "acked")
       // If only the reply was lost, the sweeper may have deleted the acknowledged file since.
-      yield* Effect.catchTag(untilReachable(storage.ack(Workload.workspace, id)), "UploadNotFound", () => Effect.void)
+      yield* send((storage) =>
+        Effect.catchTag(storage.ack(Workload.workspace, id), "UploadNotFound", () => Effect.void)
+      )
       trace.note("client", `file ${nth} is acknowledged`)
     }).pipe(Effect.orDie)
   }
 
-  private operate(act: "Cancel" | "Requeue" | "RunNow", nth: number): Effect.Effect<void> {
-    const jobAdmin = Context.get(this.options.ports, JobAdmin)
+  private operate(act: "Cancel" | "Requeue" | "RunNow", nth: number, pod: string | undefined): Effect.Effect<void> {
     const id = this.named.get(nth)
     if (id === undefined) return Effect.void
-    const acts = { Cancel: jobAdmin.cancel, Requeue: jobAdmin.requeue, RunNow: jobAdmin.runNow }
-    return Effect.ignore(acts[act](id))
+    return this.once(pod, JobAdmin, (jobAdmin) => {
+      const acts = { Cancel: jobAdmin.cancel, Requeue: jobAdmin.requeue, RunNow: jobAdmin.runNow }
+      return acts[act](id)
+    })
   }
 
-  private pause(queue: string, millis: number): Effect.Effect<void> {
+  /** Sends one request through a pod, or on the client's own connection, and ignores the answer. */
+  private once<I extends Ports, S, A, E>(
+    name: string | undefined,
+    tag: Context.Tag<I, S>,
+    request: (service: S) => Effect.Effect<A, E>
+  ): Effect.Effect<void> {
+    const { pods, ports } = this.options
+    const pod = name === undefined ? undefined : pods.get(name)
+    return pod === undefined
+      ? Effect.ignore(request(Context.get(ports, tag)))
+      : Effect.asVoid(pod.request(Effect.flatMap(tag, request)))
+  }
+
+  /** Sends a request to one pod after another until one answers, or on the client's own connection. */
+  private untilAnswered<I extends Ports, S, A, E extends { readonly _tag: string }>(
+    first: string | undefined,
+    tag: Context.Tag<I, S>,
+    request: (service: S) => Effect.Effect<A, E>
+  ): Effect.Effect<A, E> {
+    const { pods, ports } = this.options
+    const all = [...pods.values()]
+    const start = all.findIndex(({ name }) => name === first)
+    if (start < 0) return untilReachable(request(Context.get(ports, tag)))
+    return Effect.gen(function* () {
+      for (let turn = start; ; turn += 1) {
+        const answer = yield* all[turn % all.length]?.request(Effect.flatMap(tag, request)) ?? Effect.succeedNone
+        const error = Option.flatMap(answer, Exit.causeOption).pipe(Option.flatMap(Cause.failureOption))
+        if (Option.isSome(answer) && Exit.isSuccess(answer.value)) return answer.value.value
+        if (Option.isSome(error) && error.value._tag !== "DatabaseUnavailable") return yield* Effect.fail(error.value)
+        yield* Effect.sleep("900 millis")
+      }
+    })
+  }
+
+  private pause(queue: string, millis: number, pod: string | undefined): Effect.Effect<void> {
     const queues = Context.get(this.options.ports, Queues)
-    return Effect.ignore(queues.change(queue, { paused: true })).pipe(
+    return this.once(pod, Queues, (queues) => queues.change(queue, { paused: true })).pipe(
       Effect.zipRight(Effect.sleep(millis)),
       Effect.zipRight(Effect.ignore(untilReachable(queues.change(queue, { paused: false }))))
     )

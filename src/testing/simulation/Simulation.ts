@@ -7,7 +7,7 @@ import type { Invariant } from "./Invariant.js"
 import * as Invariants from "./Invariants.js"
 import * as WorkloadInvariants from "./invariants/WorkloadInvariants.js"
 import * as Plan from "./Plan.js"
-import type { Supply } from "./PlanRunner.js"
+import type { JobSource } from "./PlanRunner.js"
 import * as RegressionLine from "./RegressionLine.js"
 import { ofViolations, type Report } from "./Report.js"
 import * as Shrinker from "./Shrinker.js"
@@ -30,7 +30,7 @@ export interface SimulationOptions<R> {
    * Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [4 to 14, from
    * the seed]
    */
-  readonly jobs?: number | ReadonlyArray<Supply> | undefined
+  readonly jobs?: number | ReadonlyArray<JobSource> | undefined
   /** Whether some jobs of the built-in workload are workflow executions. [true] */
   readonly workflows?: boolean
   /** Number of pods. [1 to 3, from the seed] */
@@ -71,7 +71,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
     jobs:
       typeof options.jobs === "object"
         ? options.jobs
-        : (options.workflows === false ? Workload.jobs : Workload.jobsAndStories)(
+        : (options.workflows === false ? Workload.jobs : Workload.jobsAndExecutions)(
             seed,
             options.jobs ?? Plan.size(seed).jobs
           ),
@@ -88,7 +88,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
         granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() })
       }).map((handler) =>
         // Executions run the replay of async workflows, which awaits promises.
-        WatchedHandler.of(handler, { actor, checker, mayWait: handler.kind.name === WorkflowWorkload.storyKind })
+        WatchedHandler.of(handler, { actor, checker, mayWait: handler.kind.name === WorkflowWorkload.executionKind })
       )
   }
 }

@@ -17,8 +17,8 @@ import { type Fault, Faults, noFaults } from "./Faults.js"
 import type { Ending } from "./History.js"
 import { HistoryChecker, type Violation } from "./HistoryChecker.js"
 import type { Invariant } from "./Invariant.js"
-import { type Plan, podNames, stepCounts, troubled } from "./Plan.js"
-import { PlanRunner, type Supply } from "./PlanRunner.js"
+import { faultPeriod, type Plan, podNames, stepCounts } from "./Plan.js"
+import { type JobSource, PlanRunner } from "./PlanRunner.js"
 import { SimulatedPod, type Site, slowClock } from "./SimulatedPod.js"
 import { SimulationScheduler } from "./SimulationScheduler.js"
 import * as Tables from "./Tables.js"
@@ -31,7 +31,7 @@ export interface RunSpec<R> {
   readonly plan: Plan
   readonly crew: Omit<CrewOptions<R>, "handlers">
   readonly handlersFor: (controls: HandlerControls<R>) => ReadonlyArray<Handler<R>>
-  readonly jobs: ReadonlyArray<Supply>
+  readonly jobs: ReadonlyArray<JobSource>
   readonly queues: Readonly<Record<string, QueueSettingsPatch>>
   readonly invariants: ReadonlyArray<Invariant>
   /** Maximum time to drain after the last fault, in milliseconds. */
@@ -82,8 +82,8 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
     const trace = new Trace(now)
     const checker = new HistoryChecker(trace, () => scheduler.clock.now, spec.invariants)
     const faults = isPlanned(plan.faults)
-      ? new Faults(seed, noFaults, plan.faults, startAt + troubled)
-      : new Faults(seed, plan.faults, undefined, startAt + troubled)
+      ? new Faults(seed, noFaults, plan.faults, startAt + faultPeriod)
+      : new Faults(seed, plan.faults, undefined, startAt + faultPeriod)
     const client = scheduler.actor("client")
     let calm = false
 
@@ -113,7 +113,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       yield* planRunner.setUp(spec.queues)
       yield* Effect.forEach(pods.values(), (pod) => Effect.fork(pod.kept))
       const allDone = yield* planRunner.begin(plan)
-      yield* Effect.sleep(troubled)
+      yield* Effect.sleep(faultPeriod)
       trace.note("plan", "faults end")
       calm = true
       const calmPeriod = { from: scheduler.clock.now, until: Number.POSITIVE_INFINITY }

@@ -15,17 +15,17 @@ import { Dice, digest } from "./Seed.js"
 // can be undone, sleeps, starts two children and waits for them, runs a second step and ends. What is recorded is compared
 // with the answers that the processes got.
 
-export const storyKind = "story"
+export const executionKind = "story"
 
 /** Makes the job of an execution. */
-export const storyOf = (job: NewJob, n: number): NewJob => ({
+export const executionJobOf = (job: NewJob, n: number): NewJob => ({
   ...job,
   link: "execution",
-  dedupe: { key: `${storyKind}/${n}`, scope: "retained" }
+  dedupe: { key: `${executionKind}/${n}`, scope: "retained" }
 })
 
 /** Which jobs of a seed are executions: none in some seeds, most of them in others. */
-export const isStory = (seed: number, count: number): ReadonlyArray<boolean> => {
+export const areExecutions = (seed: number, count: number): ReadonlyArray<boolean> => {
   const dice = new Dice(digest("stories", seed))
   const share = dice.pick(0, 0.15, 0.3, 0.8)
   return Array.from({ length: count }, () => dice.chance(share))
@@ -58,13 +58,16 @@ const code =
     await step.run("second", () => lease, retries)
   }
 
+/** Made once: its kind's schema is compiled when it is made. */
+const declared = workflow(executionKind, settings, async () => undefined)
+
 /** The handler of executions. `misbehave` fails in every way a handler can. */
 export const handler = (
   misbehave: (job: JobContext, n: number) => Effect.Effect<unknown, string>
 ): Handler.Handler<WorkflowServices> => {
   const made = (context: JobContext, trouble: Parameters<typeof code>[1]) =>
-    workflow(storyKind, settings, code(context, trouble))
-  const { kind, transactional } = workflow(storyKind, settings, async () => undefined)
+    workflow(executionKind, settings, code(context, trouble))
+  const { kind, transactional } = declared
   return {
     kind,
     transactional,
@@ -81,7 +84,7 @@ export const handler = (
   }
 }
 
-const ofStories = (rows: Iterable<JobRow>) => [...rows].filter(({ kind }) => kind === storyKind)
+const ofStories = (rows: Iterable<JobRow>) => [...rows].filter(({ kind }) => kind === executionKind)
 
 /** A step that was recorded again although it was already in the journal. */
 const recordedOnce: Invariant = {
@@ -112,7 +115,7 @@ const childrenEnded: Invariant = {
   name: "children",
   promise: "an execution that waits for children is done only after all of them have ended",
   onChange: ({ after, before }, history) => {
-    if (after?.kind !== storyKind || after.status !== "done" || before?.status === "done") return undefined
+    if (after?.kind !== executionKind || after.status !== "done" || before?.status === "done") return undefined
     return [...history.recorded.keys()].some((key) => key.startsWith(`${after.id} second `))
       ? undefined
       : `${history.nameOf(after.id)} is done, but its last step is not recorded`
@@ -129,7 +132,7 @@ const undoneWhenOver: Invariant = {
   name: "compensation",
   promise: "steps are undone only if the execution fails or is cancelled",
   onChange: ({ after, before }, history) => {
-    if (after?.kind !== storyKind || after.status !== "done" || before?.status === "done") return undefined
+    if (after?.kind !== executionKind || after.status !== "done" || before?.status === "done") return undefined
     return [...history.recorded.keys()].some((key) => key.startsWith(`${after.id} undo:`))
       ? `${history.nameOf(after.id)} is done, but one of its steps was undone`
       : undefined
@@ -141,7 +144,7 @@ const neverChanged: Invariant = {
   name: "replay",
   promise: "code that has not changed follows its journal",
   onChange: ({ after }, history) =>
-    after?.kind === storyKind && after.lastError?.startsWith("The code has changed") === true
+    after?.kind === executionKind && after.lastError?.startsWith("The code has changed") === true
       ? `${history.nameOf(after.id)}: ${after.lastError}`
       : undefined
 }

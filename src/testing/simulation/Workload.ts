@@ -45,7 +45,7 @@ const Child = Job.make("child", { ...shared, queue: "plain" })
 const Webhook = Job.make("webhook", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
 /** A workflow execution, and the children that it waits for. */
-const Story = Job.make(WorkflowWorkload.storyKind, { ...shared, queue: "plain" })
+const Execution = Job.make(WorkflowWorkload.executionKind, { ...shared, queue: "plain" })
 const Leaf = Job.make("leaf", { ...shared, queue: "plain" })
 
 /** A webhook source whose deliveries become jobs. */
@@ -71,21 +71,22 @@ export const upstream = RateLimit.make("upstream", { capacity: 3, rate: 1, ahead
 
 export const schedule = Schedule.make("ticking", { job: Tick, payload: { n: 0 }, cron: "*/7 * * * * *", missed: "one" })
 
-type Supply = Effect.Effect<NewJob, InvalidJob>
+type JobSource = Effect.Effect<NewJob, InvalidJob>
 
 /** Returns `count` random jobs for a seed, some of them workflow executions. */
-export const jobsAndStories = (seed: number, count: number): ReadonlyArray<Supply> => {
-  const stories = WorkflowWorkload.isStory(seed, count)
-  const story = (n: number): Supply => Effect.map(Story.job({ n }), (job) => WorkflowWorkload.storyOf(job, n))
-  return jobs(seed, count).map((supply, index) => (stories[index] === true ? story(index + 1) : supply))
+export const jobsAndExecutions = (seed: number, count: number): ReadonlyArray<JobSource> => {
+  const executions = WorkflowWorkload.areExecutions(seed, count)
+  const execution = (n: number): JobSource =>
+    Effect.map(Execution.job({ n }), (job) => WorkflowWorkload.executionJobOf(job, n))
+  return jobs(seed, count).map((source, index) => (executions[index] === true ? execution(index + 1) : source))
 }
 
 /** Returns `count` random jobs for a seed. */
-export const jobs = (seed: number, count: number): ReadonlyArray<Supply> => {
+export const jobs = (seed: number, count: number): ReadonlyArray<JobSource> => {
   const dice = new Dice(digest("jobs", seed))
   // Favour one kind in most runs: limits and ordering only matter when many jobs of a kind compete.
   const favourite = dice.pick(undefined, Plain, Light, Line, Metered, Token, Parent)
-  return Array.from({ length: count }, (_, index): Supply => {
+  return Array.from({ length: count }, (_, index): JobSource => {
     const payload = { n: index + 1 }
     const mixed = dice.pick(Plain, Light, Line, Metered, Token, Parent)
     const kind = favourite !== undefined && dice.chance(0.7) ? favourite : mixed

@@ -1,4 +1,4 @@
-import { addresseeOf, type Update, userOf } from "../../gateway/telegram/TelegramUpdate.js"
+import { replyChatOf, type Update, userOf } from "../../gateway/telegram/TelegramUpdate.js"
 
 // Telegram's delivery rules for webhooks, as pure functions on seconds.
 
@@ -38,7 +38,7 @@ export const lifetimeOf = (update: Update): number => {
  */
 export const lineOf = (update: Update): string => {
   if (update.callback_query !== undefined) return `user ${userOf(update)}`
-  return `chat ${addresseeOf(update) ?? "none"}`
+  return `chat ${replyChatOf(update) ?? "none"}`
 }
 
 /** Returns a number from 0 to 1 that depends only on the seed and the words. */

@@ -44,8 +44,8 @@ const callIn = (token: string, body: string): BotCall | undefined => {
   }
 }
 
-const retryAfterOf = (answer: HttpExchange.Answer): number | undefined => {
-  const header = answer.headers["retry-after"]
+const retryAfterOf = (response: HttpExchange.Response): number | undefined => {
+  const header = response.headers["retry-after"]
   return header !== undefined && /^\d+$/.test(header) ? Number(header) : undefined
 }
 
@@ -93,16 +93,16 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
             options.onTry({ token: bot.token, update: update.update_id, url, status: undefined, body: code })
             return { acknowledged: false, retryAfter: undefined }
           },
-          onSuccess: (answer): Try => {
-            const body = answer.body.toString("utf8")
-            const acknowledged = !lost && answer.status >= 200 && answer.status < 300
-            const status = lost ? undefined : answer.status
+          onSuccess: (response): Try => {
+            const body = response.body.toString("utf8")
+            const acknowledged = !lost && response.status >= 200 && response.status < 300
+            const status = lost ? undefined : response.status
             options.onTry({ token: bot.token, update: update.update_id, url, status, body })
             const call = acknowledged ? callIn(bot.token, body) : undefined
             if (call !== undefined) options.onCall(call)
             if (!acknowledged)
-              bot.lastError = lost ? "Connection closed" : `Wrong response from the webhook: ${answer.status}`
-            return { acknowledged, retryAfter: lost ? undefined : retryAfterOf(answer) }
+              bot.lastError = lost ? "Connection closed" : `Wrong response from the webhook: ${response.status}`
+            return { acknowledged, retryAfter: lost ? undefined : retryAfterOf(response) }
           }
         })
       )

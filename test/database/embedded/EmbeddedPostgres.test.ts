@@ -118,7 +118,10 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       assert.match(yield* refusalOf(at("file/below")), /a file is in the way\. Move the file away/)
       assert.match(yield* refusalOf(at("others")), /it contains other files \(thesis.tex\)\. Choose an empty or a new/)
       assert.strictEqual(modeOf(at("others")), "755")
-      assert.match(yield* refusalOf(at("old")), /contains data of PostgreSQL 9.6, but this release runs PostgreSQL 18\. /)
+      assert.match(
+        yield* refusalOf(at("old")),
+        /contains data of PostgreSQL 9.6, but this release runs PostgreSQL 18\. /
+      )
       assert.match(yield* refusalOf(at("broken")), /is not a PostgreSQL database\. Move it away/)
       assert.match(yield* refusalOf(at("lost")), /its password file is missing\. Restore the file/)
       if (process.platform === "linux") {

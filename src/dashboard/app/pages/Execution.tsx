@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { ExecutionActions, Fork } from "../ExecutionActions"
 import { ExecutionLink, StatusBadge, Waits } from "../ExecutionStatus"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
 import { Moment } from "../parts/Time"
@@ -77,7 +77,7 @@ const NoExecution = ({ id }: { readonly id: string }) => (
 )
 
 export const Execution = ({ id }: { readonly id: string }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const mayAct = useMayAct()
   const [forking, setForking] = useState<string>()
   const [isOver, setOver] = useState(false)
@@ -87,7 +87,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
   })
   const status = execution.data?.status
   useEffect(() => setOver(status !== undefined && isFinished({ status })), [status])
-  if (execution.refused?.status === 404) return <NoExecution id={id} />
+  if (execution.error?.status === 404) return <NoExecution id={id} />
   return (
     <Shown of={execution}>
       {(data) => (

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks"
 import { EditJob } from "../EditJob"
 import { ExecutionOf } from "../ExecutionStatus"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { PodLink } from "../PodLink"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
@@ -117,12 +117,12 @@ const NoJob = ({ id }: { readonly id: string }) => (
 )
 
 export const Job = ({ id }: { readonly id: string }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const path = `jobs/${encodeURIComponent(id)}`
   const job = useResource<JobView>(path, { pulse, every: 5_000 })
   const mayAct = useMayAct()
   const [editing, setEditing] = useState(false)
-  if (job.refused?.status === 404) return <NoJob id={id} />
+  if (job.error?.status === 404) return <NoJob id={id} />
   return (
     <Shown of={job}>
       {(data) => (

@@ -3,9 +3,9 @@ import * as Api from "../Api"
 import { type Act, actNames, doneWords, isFor, notFor } from "../JobActs"
 import { Dialog } from "../parts/Dialog"
 import { useGuard } from "../parts/Guard"
-import { say } from "../parts/Toasts"
+import { showToast } from "../parts/Toasts"
 import { go, to } from "../Route"
-import { sayUndoable, undoText } from "../Undo"
+import { showUndo, undoText } from "../Undo"
 import type { ActedJob, Job } from "../Views"
 
 // Every button keeps its place in every state, so that a click never hits a different action.
@@ -46,13 +46,13 @@ const ConfirmDelete = (props: { readonly job: Job; readonly onClose: () => void;
 export const JobActions = ({ job, onChange, onEdit }: Given) => {
   const [deleting, setDeleting] = useState(false)
   const guard = useGuard(job.state)
-  const failed = (error: Error) => say(error.message)
+  const failed = (error: Error) => showToast(error.message)
 
   const act = (name: "cancel" | "requeue" | "run-now") => {
     const done = name === "cancel" && job.state === "running" ? "asked to stop" : doneWords[name]
     return Api.post<ActedJob>(`jobs/${job.id}/${name}`).then((acted) => {
       onChange()
-      sayUndoable(`${job.kind} ${done}`, job, acted.undo, onChange)
+      showUndo(`${job.kind} ${done}`, job, acted.undo, onChange)
     }, failed)
   }
   const copy = async () => {
@@ -60,13 +60,13 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
     const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", {
       jobs: [{ kind, payload, priority, queue }]
     })
-    say(`${kind} enqueued again`)
+    showToast(`${kind} enqueued again`)
     if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
   }
   const drop = () =>
     Api.remove<ActedJob>(`jobs/${job.id}`).then((deleted) => {
       go(to("jobs"))
-      sayUndoable(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
+      showUndo(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
     }, failed)
 
   const button = (name: Act, kind: string, run: () => unknown) => (

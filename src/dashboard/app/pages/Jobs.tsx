@@ -9,11 +9,11 @@ import * as JobFilter from "../JobFilter"
 import { JobFilters } from "../JobFilters"
 import { JobTable } from "../JobTable"
 import { onRowKey } from "../Keys"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { type Order, readOrder, turned } from "../parts/SortHeader"
-import { say } from "../parts/Toasts"
+import { showToast } from "../parts/Toasts"
 import { slowPoll, useResource } from "../Resource"
 import { go, type Route, refine, to } from "../Route"
 import { SavedViews } from "../SavedViews"
@@ -89,7 +89,7 @@ const emptyText = (filter: JobFilter.JobFilter, preset: JobFilter.JobFilter): st
 export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.JobFilter }) => {
   const { preset = nothing, route, title } = props
   const mayAct = useMayAct()
-  const { offline, pulse } = useNews()
+  const { offline, pulse } = useLiveUpdates()
   const filter = JobFilter.read(route, preset)
   const name = route.path[0] ?? "jobs"
   const own = usualOrders[name] ?? newestFirst
@@ -116,8 +116,8 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   paths.current.all.add(path)
   const fresh = page.path !== undefined && paths.current.all.has(page.path) ? page.data : undefined
   // While another filter loads, the previous rows are shown greyed out; after an error they are not.
-  const stale = fresh === undefined && page.refused === undefined ? page.data : undefined
-  const { adopt, news, rows } = useHeldRows(list, fresh?.jobs, fresh?.next !== null)
+  const stale = fresh === undefined && page.error === undefined ? page.data : undefined
+  const { adopt, unseen, rows } = useHeldRows(list, fresh?.jobs, fresh?.next !== null)
   const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
   useEffect(() => {
     setChosen(new Map())
@@ -149,7 +149,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     try {
       setAsked({ act, target: chosen.size > 0 ? { ids: [...chosen.keys()] } : { filter: JobFilter.target(filter) } })
     } catch (error) {
-      say(`The payload filter is not valid JSON: ${(error as Error).message}`)
+      showToast(`The payload filter is not valid JSON: ${(error as Error).message}`)
     }
   }
 
@@ -165,7 +165,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
         if (act === "open") go(to(`jobs/${row.id}`))
         if ((act === "requeue" || act === "cancel") && mayAct && !offline) {
           const meant = chosen.size > 0 ? chosen : new Map([[row.id, row.state]])
-          if (![...meant.values()].some((state) => isFor(act, state))) return say(notFor(act))
+          if (![...meant.values()].some((state) => isFor(act, state))) return showToast(notFor(act))
           setAsked({ act, target: { ids: [...meant.keys()] } })
         }
       }),
@@ -210,8 +210,8 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
         {(data) => (
           <div class={fresh === undefined ? "card gone" : "card"}>
             {/* Always present, so that its text does not shift the list. */}
-            <div class="news" role="status">
-              {news === 0 ? (
+            <div class="unseen" role="status">
+              {unseen === 0 ? (
                 <span class="quiet small">
                   {data.sortedAmong === null
                     ? "Up to date"
@@ -219,7 +219,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
                 </span>
               ) : (
                 <button type="button" class="link small" onClick={adopt}>
-                  {news === data.jobs.length && data.next !== null ? `${news}+` : news} new
+                  {unseen === data.jobs.length && data.next !== null ? `${unseen}+` : unseen} new
                 </button>
               )}
               <ColumnChoice {...table} />

@@ -4,7 +4,7 @@ import { EnqueueForm } from "../EnqueueForm"
 import { Histogram } from "../Histogram"
 import { JobCharts, useSeries } from "../JobCharts"
 import { asRows, JobTable } from "../JobTable"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { PodLink } from "../PodLink"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
@@ -88,7 +88,7 @@ const Some = (props: {
   readonly live?: boolean
   readonly empty: string
 }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: 8 })}`, {
     ...(props.live === false ? {} : { pulse }),
     every: slowPoll

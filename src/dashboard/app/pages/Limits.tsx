@@ -2,7 +2,7 @@ import * as Api from "../Api"
 import { DraftInput } from "../parts/DraftInput"
 import { Empty, Shown } from "../parts/Notice"
 import { Age } from "../parts/Time"
-import { say } from "../parts/Toasts"
+import { showToast } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { useMayAct } from "../Session"
 import type { Limit } from "../Views"
@@ -16,10 +16,10 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
   const act = (sent: Promise<unknown>, said: string) =>
     sent.then(
       () => {
-        say(said)
+        showToast(said)
         onChange()
       },
-      (error: Error) => say(error.message)
+      (error: Error) => showToast(error.message)
     )
   const number = (field: "capacity" | "rate") =>
     mayAct ? (

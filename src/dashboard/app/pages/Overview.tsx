@@ -1,6 +1,6 @@
 import { Attention } from "../Attention"
 import { JobCharts, useSeries } from "../JobCharts"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { span } from "../parts/Time"
@@ -82,7 +82,7 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
 )
 
 export const Overview = () => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const range = useAddressRange()
   const series = useSeries(range)
   const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })

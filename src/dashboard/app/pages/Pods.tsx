@@ -1,5 +1,5 @@
 import * as Api from "../Api"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { PodLink } from "../PodLink"
 import { podName, rememberPods } from "../PodNames"
 import { Empty, Shown } from "../parts/Notice"
@@ -190,7 +190,7 @@ export const runningPath = (pod?: string): string =>
 
 /** All pods, or one. */
 export const Pods = ({ id }: { readonly id?: string | undefined }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const pods = useResource<{ pods: ReadonlyArray<Pod>; unservedQueues: ReadonlyArray<string> }>("pods", {
     pulse,
     every: 2_000

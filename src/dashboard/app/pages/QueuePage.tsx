@@ -1,7 +1,7 @@
 import * as Api from "../Api"
 import { JobCharts, useSeries } from "../JobCharts"
 import { asRows, JobTable } from "../JobTable"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { QueueCard } from "../QueueCard"
@@ -12,7 +12,7 @@ import type { QueueList } from "./Queues"
 
 /** One queue: its settings, charts and newest jobs. */
 export const QueuePage = ({ name }: { readonly name: string }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const range = useAddressRange()
   const measured = useSeries(range, { queue: name })
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })

@@ -1,4 +1,4 @@
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { PauseButton } from "../PauseButton"
 import { Empty, Shown } from "../parts/Notice"
 import { type Order, readOrder, SortHeader, turned } from "../parts/SortHeader"
@@ -102,7 +102,7 @@ const headings: ReadonlyArray<readonly [by: string, label: string]> = [
 
 /** All queues in a table that sorts by any of its numbers. */
 export const Queues = ({ route }: { readonly route: Route }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const mayAct = useMayAct()
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
   // One request for all queues, not reloaded on every event: the last hour changes slowly.

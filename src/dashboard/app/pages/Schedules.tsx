@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { Card, Fold } from "../parts/Card"
 import { Empty, Shown } from "../parts/Notice"
 import { Age } from "../parts/Time"
-import { say } from "../parts/Toasts"
+import { showToast } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { ScheduleForm } from "../ScheduleForm"
@@ -29,17 +29,20 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
   }
   const path = `schedules/${encodeURIComponent(schedule.name)}`
   const done = (said: string) => () => {
-    say(said)
+    showToast(said)
     onChange()
   }
-  const refused = (error: Error) => say(error.message)
+  const showError = (error: Error) => showToast(error.message)
   const remove = () => {
     const { cron, enabled, kind, missed, name, overlap, payload, queue, timezone } = schedule
     const back = { name, kind, payload, cron, timezone, overlap, missed, enabled, queue, force: true }
     Api.remove(path).then(() => {
       onChange()
-      say(`${name} deleted`, { name: "Undo", run: () => void Api.post("schedules", back).then(onChange, refused) })
-    }, refused)
+      showToast(`${name} deleted`, {
+        name: "Undo",
+        run: () => void Api.post("schedules", back).then(onChange, showError)
+      })
+    }, showError)
   }
   return (
     <Card
@@ -63,7 +66,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
             <>
               <button
                 type="button"
-                onClick={() => void Api.post(`${path}/trigger`).then(done(`${schedule.name} triggered`), refused)}
+                onClick={() => void Api.post(`${path}/trigger`).then(done(`${schedule.name} triggered`), showError)}
               >
                 Trigger
               </button>
@@ -72,7 +75,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
                 onClick={() =>
                   void Api.patch(path, { enabled: !schedule.enabled }).then(
                     done(schedule.enabled ? `${schedule.name} disabled` : `${schedule.name} enabled`),
-                    refused
+                    showError
                   )
                 }
               >
@@ -125,7 +128,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
 }
 
 export const Schedules = () => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const mayAct = useMayAct()
   const [making, setMaking] = useState(false)
   const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { pulse, every: 5_000 })

@@ -1,6 +1,6 @@
 import * as Api from "../Api"
 import { ExecutionLink, StatusBadge, statuses, Waits } from "../ExecutionStatus"
-import { useNews } from "../Live"
+import { useLiveUpdates } from "../Live"
 import { DraftInput } from "../parts/DraftInput"
 import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
@@ -58,7 +58,7 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
 )
 
 export const Workflows = ({ route }: { readonly route: Route }) => {
-  const { pulse } = useNews()
+  const { pulse } = useLiveUpdates()
   const filter = Object.fromEntries(["workflow", "status", "prefix"].map((name) => [name, route.query.get(name)]))
   const page = useResource<{ executions: ReadonlyArray<ExecutionSummary>; next: string | null }>(
     `workflows${Api.query({ ...filter, cursor: route.query.get("cursor") })}`,

@@ -10,12 +10,12 @@ export const Empty = ({ children }: { readonly children: ComponentChildren }) =>
  * unreachable, only the page shows that, once.
  */
 export function Shown<A>({ of, children }: { of: Resource<A>; children: (data: A) => ComponentChildren }) {
-  const refused = of.refused?.status === 0 ? undefined : of.refused
-  const waiting = of.refused === undefined ? "Loading…" : "Waiting for the service…"
+  const error = of.error?.status === 0 ? undefined : of.error
+  const waiting = of.error === undefined ? "Loading…" : "Waiting for the service…"
   return (
     <>
-      <Failure text={refused?.message} />
-      {of.data === undefined ? refused === undefined ? <Empty>{waiting}</Empty> : null : children(of.data)}
+      <Failure text={error?.message} />
+      {of.data === undefined ? error === undefined ? <Empty>{waiting}</Empty> : null : children(of.data)}
     </>
   )
 }

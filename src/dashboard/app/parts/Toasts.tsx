@@ -10,7 +10,7 @@ let show: (toast: Toast) => void = () => {}
 let count = 0
 
 /** Shows a toast, optionally with an undo button. */
-export const say = (text: string, act?: Toast["act"]): void => {
+export const showToast = (text: string, act?: Toast["act"]): void => {
   count += 1
   show({ id: count, text, act })
 }

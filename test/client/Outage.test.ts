@@ -1,0 +1,70 @@
+import { createServer, type Socket } from "node:net"
+import { Effect, Exit, Redacted, Scope } from "effect"
+import { describe, expect, it, vi } from "vitest"
+import { z } from "zod"
+import { connect, job, worker } from "../../src/client/index.js"
+import * as LosingProxy from "../support/LosingProxy.js"
+import { useDatabase } from "./ClientDatabase.js"
+
+const database = useDatabase()
+
+const forward = (client: Socket, server: Socket) => {
+  client.pipe(server)
+  server.pipe(client)
+  client.on("close", () => server.destroy())
+}
+
+/** The database through a proxy, at a fixed address once `port` is known. */
+const openProxy = async (port = 0) => {
+  const scope = await Effect.runPromise(Scope.make())
+  const url = await Effect.runPromise(
+    Scope.extend(LosingProxy.listen(Redacted.make(database.url()), forward, { host: "127.0.0.1", port }), scope)
+  )
+  return { url: Redacted.value(url), close: () => Effect.runPromise(Scope.close(scope, Exit.void)) }
+}
+
+/** Closes every connection at once, and counts them. */
+const openRefusing = async (port: number) => {
+  let attempts = 0
+  const server = createServer((socket) => {
+    attempts += 1
+    socket.destroy()
+  })
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve))
+  return {
+    attempts: () => attempts,
+    close: () => new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+}
+
+describe("a worker whose database is unavailable", () => {
+  it("logs one line for the outage and one when the database is back", async () => {
+    const lines: Array<string> = []
+    const log = {
+      debug: () => {},
+      info: (text: string) => void lines.push(`info ${text}`),
+      warn: (text: string) => void lines.push(`warn ${text}`),
+      error: (text: string) => void lines.push(`error ${text}`)
+    }
+    const proxy = await openProxy()
+    const port = Number(new URL(proxy.url).port)
+    await using shift = await connect(proxy.url, { log })
+    await using _running = await worker(shift, {
+      handlers: [job("outage", { payload: z.object({}) }).handle(() => {})]
+    })
+    lines.length = 0
+    await proxy.close()
+    const refusing = await openRefusing(port)
+    await vi.waitFor(() => expect(refusing.attempts()).toBeGreaterThan(12), { timeout: 20_000 })
+    await refusing.close()
+    const again = await openProxy(port)
+    await vi.waitFor(() => expect(lines.join()).toContain("available again"), { timeout: 20_000 })
+    // The leadership may end or begin in between.
+    expect(lines.filter((line) => !line.includes("leading"))).toEqual([
+      expect.stringMatching(/^error database at 127\.0\.0\.1:\d+\/\S+ unavailable, retrying: \S/),
+      expect.stringMatching(/^info database at 127\.0\.0\.1:\d+\/\S+ available again after \d+s$/)
+    ])
+    await shift.close()
+    await again.close()
+  })
+})
