@@ -14,12 +14,8 @@ import { type Decoded, issuesText } from "./StandardSchema.js"
 export interface Handler extends Core.Handler<Queue | RateLimits> {}
 
 /** The job as passed to a handler. */
-export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "log" | "progress" | "run"> {
+export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
   readonly id: string
-  /** Stores a JSON value that describes the job's progress, shown in Mission Control, the API and `shift.job(id)`. */
-  readonly progress: (value: unknown) => Promise<void>
-  /** Writes log lines that carry the job's id, kind, queue and attempt. They are not stored with the job. */
-  readonly log: Core.HandlerLog
   /** Stores another job. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
 }
