@@ -99,7 +99,7 @@ export interface PromiseJobContext extends Omit<JobContext, "progress" | "execut
   readonly signal: AbortSignal
   /** Stores how far the job is, for its page and for `shift.job`. */
   readonly progress: (value: unknown) => Promise<void>
-  /** The current time. In a test it is the virtual clock's, which `new Date()` does not know. */
+  /** The current time, which is virtual in tests; the time of JavaScript's `Date` never is. */
   readonly now: () => Date
   readonly log: HandlerLog
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
