@@ -1,4 +1,5 @@
 import { Console, Effect, Layer, Option, Redacted } from "effect"
+import * as DurationText from "../core/DurationText.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { CrewConfig, noQueues } from "../crew/CrewConfig.js"
 import * as Package from "../database/Package.js"
@@ -89,12 +90,14 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     }
     const database = choice._tag !== "None"
     const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
-    const served = database ? queuesOf((yield* CrewConfig).queues, loaded, declared) : []
+    const { grace, queues } = yield* CrewConfig
+    const served = database ? queuesOf(queues, loaded, declared) : []
     if (choice._tag === "None") {
       yield* Effect.logWarning("no database: queues, workers and uploads are off; set DATABASE_URL or add --embedded")
     }
     const configured = yield* ServerConfig
     const lifecycle = yield* Lifecycle
+    const inTime = served.length === 0 ? "" : `; running jobs have up to ${DurationText.format(grace)} to finish`
     yield* Effect.gen(function* () {
       const { url } = yield* Server.Server
       const { adminToken, viewerToken } = yield* ServerConfig
@@ -103,7 +106,7 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
       yield* Console.log(greeting(url, choice, tokenLines(url, choice, made, hasToken), declared, served))
       yield* lifecycle.collapsed
     }).pipe(
-      Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo("shutting down"))),
+      Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo(`shutting down${inTime}`))),
       Effect.provide(
         choice._tag === "None"
           ? ServiceLayer.alone(declared)

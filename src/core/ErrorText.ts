@@ -86,7 +86,7 @@ export const placeOf = (error: unknown): string => {
   }
 }
 
-/** A text of a message and a trace, which may be empty. */
+/** Joins a message and a trace, which may be empty. */
 export const joined = (message: string, trace: string): string => (trace === "" ? message : `${message}\n${trace}`)
 
 /** The text of a failure that the handler threw, or failed with. */

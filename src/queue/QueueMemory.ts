@@ -219,7 +219,7 @@ const enqueuing = (
       })
     )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
-  // There is no database in which a caller could hold a transaction: the jobs are stored at once.
+  // Without a database the caller has no transaction, so the jobs are stored immediately.
   return { enqueue, submitter: submitterOf(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
 }
 

@@ -117,7 +117,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
         [{ action: "cancel", ids: ["seven"] }, /must be a job id/],
         [{ action: "cancel", ids: Array.from({ length: 10_001 }, () => nobody) }, /1 to 10000 entries, got 10001/],
         [{ action: "delete", filter: {} }, /must not be empty/],
-        [{ action: "requeue", filter: { state: "pending" } }, /must not be pending: requeue is for/],
+        [{ action: "requeue", filter: { state: "pending" } }, /must not be pending: requeue needs/],
         [{ action: "cancel", filter: { state: ["dead"] } }, /must not be dead/],
         [{ action: "cancel", filter: { sate: "dead" } }, /sate is not a known field/],
         [{ action: "cancel", filter: { queue: [] } }, /a string or a list of strings/],

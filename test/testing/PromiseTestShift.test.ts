@@ -78,7 +78,7 @@ describe("testShift", () => {
     expect(new Set(at).size).toBeGreaterThan(10)
     expect(at.every((hours) => hours >= 0.5 && hours <= 1.5)).toBe(true)
     const bad = () => job("bad", { payload: z.object({}), retry: { jitter: 2 } })
-    expect(bad).toThrow('retry of "bad": jitter must be a number from 0 to 1, or a boolean, not 2.')
+    expect(bad).toThrow('retry of "bad": jitter must be a number from 0 to 1, or a boolean, got 2.')
   })
 
   it("keeps where an error was thrown, and its causes, apart from the message", async () => {

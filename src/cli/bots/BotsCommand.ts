@@ -31,7 +31,7 @@ export const find = (slug: string) =>
     )
     const file = BotsFile.fileOf(yield* GatewayConfig)
     return yield* new UsageError({
-      message: `${file} declares no bot ${JSON.stringify(slug)}${near === undefined ? "" : `; did you mean ${near}?`}`
+      message: `${file} declares no bot ${JSON.stringify(slug)}${near === undefined ? ". Check the name, or add the bot to the file." : `; did you mean ${near}?`}`
     })
   })
 

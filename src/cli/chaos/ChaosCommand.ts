@@ -148,7 +148,7 @@ const print = (report: ChaosRun.ChaosReport, json: boolean) =>
             report.faults.map(({ did, fault }) => [fault, did])
           ),
           "",
-          `${report.acknowledged} jobs acknowledged (run ${report.run}); ${report.violations.length} promises broken.`
+          `${report.acknowledged} jobs acknowledged (run ${report.run}); ${report.violations.length} violations.`
         ].join("\n")
   )
 

@@ -19,7 +19,10 @@ export interface Bearer {
 const readWorkspace = Schema.decodeUnknownOption(Workspace)
 
 const refused = () =>
-  new Unauthorized({ message: "Send a token of this workspace as `Authorization: Bearer <token>`." })
+  new Unauthorized({
+    message:
+      "Send a valid token of this workspace as `Authorization: Bearer <token>`. `nightshift uploads tokens create` makes one."
+  })
 
 /**
  * Authenticates a request with a token of the workspace in its path. A malformed workspace name fails like a wrong

@@ -39,7 +39,7 @@ export const NewBatchRequest = Schema.Struct({
   force
 }).annotations({
   identifier: "NewBatchRequest",
-  message: () => "must be an object with jobs",
+  message: () => "must be an object with the field jobs",
   ...WireText.strict
 })
 export type NewBatchRequest = typeof NewBatchRequest.Type
@@ -47,7 +47,7 @@ export type NewBatchRequest = typeof NewBatchRequest.Type
 /** Body of `POST /api/v1/batches/{id}/jobs`. */
 export const AddJobsRequest = Schema.Struct({ jobs, force }).annotations({
   identifier: "AddJobsRequest",
-  message: () => "must be an object with jobs",
+  message: () => "must be an object with the field jobs",
   ...WireText.strict
 })
 
