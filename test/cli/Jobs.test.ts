@@ -8,7 +8,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
-const missingJob = `nightshift: There is no job ${nobody}. It was deleted or its retention expired, or the id is wrong.\n`
+const missingJob = `nightshift: There is no job ${nobody}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.\n`
 
 /** The command line on its own database. */
 const workplace = Effect.gen(function* () {

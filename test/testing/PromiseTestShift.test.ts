@@ -36,6 +36,27 @@ describe("testShift", () => {
     await expect(shift.result(id)).rejects.toThrow("after 3 attempts: no luck 3. Fix the cause, then requeue it.")
   })
 
+  it("says in the error of a timeout that the handler waited in real time", async () => {
+    let release = () => {}
+    const waiting = remind.handle((_, { attempt }) =>
+      attempt > 1 ? "reminded" : new Promise<string>((resolve) => (release = () => resolve("too late")))
+    )
+    await using shift = await testShift({ handlers: [waiting] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" })
+    await shift.advance("16m")
+    expect((await shift.job(id)).lastError).toBe(
+      "timed out after 15m: in a test the clock waits at most 100 ms of real time for a run of a handler, and this run took longer"
+    )
+    release()
+  })
+
+  it("says of a cancelled job how to run it again", async () => {
+    await using shift = await testShift({ handlers: [reminded] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
+    await shift.cancel(id)
+    await expect(shift.result(id)).rejects.toThrow(`Job ${id} was cancelled. Requeue it to run it again.`)
+  })
+
   it("varies the delays of retries with jitter", async () => {
     const at: Array<number> = []
     const spread = job("spread", { payload: z.object({}), retry: { maxAttempts: 2, backoff: "1h", jitter: 0.5 } })
@@ -52,7 +73,7 @@ describe("testShift", () => {
     expect(new Set(at).size).toBeGreaterThan(10)
     expect(at.every((hours) => hours >= 0.5 && hours <= 1.5)).toBe(true)
     const bad = () => job("bad", { payload: z.object({}), retry: { jitter: 2 } })
-    expect(bad).toThrow('retry of "bad": jitter must be a number from 0 to 1, or a boolean, not 2.')
+    expect(bad).toThrow('retry of "bad": jitter must be a number from 0 to 1, or a boolean, got 2.')
   })
 
   it("keeps where an error was thrown, and its causes, apart from the message", async () => {
