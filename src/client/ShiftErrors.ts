@@ -369,6 +369,8 @@ export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   const message = error instanceof Error && error.message !== "" ? error.message : String(error)
   const make = Predicate.hasProperty(error, "_tag") ? classes[String(error._tag)] : undefined
   if (make !== undefined) return make(error as unknown as Fields, message)
-  // Other tagged errors prevent the start of a process; anything else is a bug.
-  return Predicate.hasProperty(error, "_tag") ? new StartError(message) : new ShiftError("UNEXPECTED", message, error)
+  // Other tagged errors prevent the start of a process; anything else is a bug, or a mistake in a test.
+  return Predicate.hasProperty(error, "_tag") && !Cause.isRuntimeException(error)
+    ? new StartError(message)
+    : new ShiftError("UNEXPECTED", message, error)
 }

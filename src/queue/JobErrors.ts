@@ -61,7 +61,7 @@ export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { qu
 }
 
 /** How a caller skips the check of kind and payload. */
-export const forceAdvice = 'store the job anyway with "force": true (--force on the command line)'
+export const forceAdvice = 'store the job anyway with "force": true'
 
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {

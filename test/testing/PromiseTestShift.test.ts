@@ -112,6 +112,7 @@ describe("testShift", () => {
     const { id } = await shift.enqueue(b, {})
     const missing = 'no handler for "b" in testShift({ handlers })'
     await expect(shift.drain()).rejects.toThrow(missing)
+    await expect(shift.drain()).rejects.toMatchObject({ name: "InvalidOptionError", option: "handlers" })
     await expect(shift.result(id)).rejects.toThrow(missing)
     await expect(shift.result(id, { timeout: "1h" })).rejects.toThrow(missing)
     const later = await shift.enqueue(b, {}, { delay: "1d" })
