@@ -281,7 +281,7 @@ describe("nightshift jobs", () => {
       const refused = yield* run("jobs", "requeue", "--state", "running")
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: --state must not be running: requeue needs jobs that are done, dead or cancelled\.\n$/
+        /^nightshift: --state must be one of done, dead, cancelled, got "running"\. See `nightshift jobs requeue --help`\.\n$/
       )
     })
   )
