@@ -83,6 +83,18 @@ const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "definition") &&
   Either.isEither(value.definition)
 
+/** How a module makes a handler. */
+const makers = "what job.handle(…) returned, or Handler.make with Effect"
+
+const handlersMissing = (exported: unknown) => {
+  const found = Predicate.hasProperty(exported, "handlers")
+    ? "its `handlers` is not an array"
+    : Predicate.hasProperty(exported, "handler")
+      ? "it exports `handler`, not `handlers`"
+      : "it has no export named `handlers`"
+  return `${found}. Export an array of handlers, export const handlers = […], each of them ${makers}`
+}
+
 const typescriptExtensions = [".ts", ".mts", ".tsx"]
 
 /** Registers the TypeScript loader and source maps for all later imports in this process. */
@@ -121,11 +133,11 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const exported =
       Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded
     if (!Predicate.hasProperty(exported, "handlers") || !Array.isArray(exported.handlers)) {
-      return yield* refuse("it must export `handlers`, an array of handlers made by Handler.make")
+      return yield* refuse(handlersMissing(exported))
     }
     const handlers: ReadonlyArray<unknown> = exported.handlers
     const odd = handlers.findIndex((handler) => !isHandler(handler))
-    if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` was not made by Handler.make`)
+    if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` is not a handler: pass ${makers}`)
     const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
     const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
     if (!isRoutes(routes))

@@ -1,6 +1,7 @@
 import { Cause, ConfigError, Predicate, Schema } from "effect"
 import * as Setting from "../core/Setting.js"
 import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
+import { forceAdvice } from "../queue/JobErrors.js"
 
 /** The command line is invalid. */
 export class UsageError extends Schema.TaggedError<UsageError>()("UsageError", { message: Schema.String }) {}
@@ -43,5 +44,5 @@ export const describe = (cause: Cause.Cause<unknown>): Failure => {
   if (error instanceof UsageError || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }
   if (error instanceof SomeFailed) return { lines: error.reasons, code: ExitCode.failed }
   const message = Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
-  return { lines: [message], code: ExitCode.failed }
+  return { lines: [message.replace(forceAdvice, "add --force")], code: ExitCode.failed }
 }

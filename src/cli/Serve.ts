@@ -98,12 +98,14 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     const configured = yield* ServerConfig
     const lifecycle = yield* Lifecycle
     const inTime = served.length === 0 ? "" : `; running jobs have up to ${DurationText.format(grace)} to finish`
+    let isStarted = false
     yield* Effect.gen(function* () {
       const { url } = yield* Server.Server
       const { adminToken, viewerToken } = yield* ServerConfig
       const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
       yield* Console.log(greeting(url, choice, tokenLines(url, choice, made, hasToken), declared, served))
+      isStarted = true
       yield* lifecycle.collapsed
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo(`shutting down${inTime}`))),
@@ -111,7 +113,8 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
         choice._tag === "None"
           ? ServiceLayer.alone(declared)
           : ServiceLayer.onServer(serverOf(choice), loaded, declared, served)
-      )
+      ),
+      Effect.onExit(() => (isStarted ? Effect.logInfo("stopped") : Effect.void))
     )
   }).pipe(
     Effect.provide(

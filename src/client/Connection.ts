@@ -8,7 +8,7 @@ import type { Handler } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import { isQueueName } from "../queue/enqueue/NewJob.js"
 import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
-import type { DeclaredRoutes } from "../queue/settings/Routes.js"
+import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import * as Engine from "./Engine.js"
 import { checkHandlers } from "./PromiseHandler.js"
@@ -148,6 +148,22 @@ const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => 
   throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
 }
 
+/** Warns about handlers whose jobs go to queues that the worker does not serve: a misspelled queue runs nothing. */
+const warnOfUnserved = (handlers: WorkerOptions["handlers"], served: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const routes = yield* Routes
+    const routed = yield* routes.current
+    const unserved = handlers.flatMap(({ kind }) => {
+      const queue = (kind.routed ? routed(kind.name) : undefined) ?? kind.queue
+      return served.includes(queue) ? [] : [`${kind.name} (queue "${queue}")`]
+    })
+    if (unserved.length === 0) return
+    yield* Effect.logWarning(
+      `this worker serves ${served.join(", ")}, which are not the queues of these jobs: ${unserved.join(", ")}. ` +
+        "Add their queues to `queues`, unless another worker serves them."
+    )
+  })
+
 /** Whether an operator created the queue by pausing it before its first worker: a later pause has a higher revision. */
 const isPausedOnly = ({ paused, revision }: QueueSettings) => paused && revision === 1
 
@@ -183,6 +199,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     await close()
     throw error
   })
+  await run(Effect.ignore(warnOfUnserved(options.handlers, queues)))
   let closed: Promise<void> | undefined
   const end = () => (closed ??= close().finally(() => used.stops.delete(end)))
   let stopped: Promise<void> | undefined

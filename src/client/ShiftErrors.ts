@@ -80,7 +80,7 @@ export class QueueFullError extends ShiftError {
   }
 }
 
-/** There is no job with this id, or it was deleted after its retention. */
+/** There is no job with this id: it was deleted, or its transaction was rolled back or is not committed yet. */
 export class JobNotFoundError extends ShiftError {
   override readonly name = "JobNotFoundError"
   constructor(
@@ -126,11 +126,12 @@ export class JobDeadError extends ShiftError {
     readonly lastError: string | undefined,
     /** Where the last error was thrown, and its causes. */
     readonly lastErrorStack: string | undefined,
-    remedy = "Fix the cause, then requeue it."
+    remedy = reason === "cancelled" ? "Requeue it to run it again." : "Fix the cause, then requeue it."
   ) {
     const tried = attempts === 0 ? "" : ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`
     const because = lastError === undefined ? "" : `: ${lastError.split("\n", 1)[0]?.replace(/\.+$/, "")}`
-    super("JOB_DEAD", `Job ${id} is dead (${reason})${tried}${because}. ${remedy}`)
+    const what = reason === "cancelled" ? "was cancelled" : `is dead (${reason})`
+    super("JOB_DEAD", `Job ${id} ${what}${tried}${because}. ${remedy}`)
   }
 }
 
@@ -368,6 +369,8 @@ export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   const message = error instanceof Error && error.message !== "" ? error.message : String(error)
   const make = Predicate.hasProperty(error, "_tag") ? classes[String(error._tag)] : undefined
   if (make !== undefined) return make(error as unknown as Fields, message)
-  // Other tagged errors prevent the start of a process; anything else is a bug.
-  return Predicate.hasProperty(error, "_tag") ? new StartError(message) : new ShiftError("UNEXPECTED", message, error)
+  // Other tagged errors prevent the start of a process; anything else is a bug, or a mistake in a test.
+  return Predicate.hasProperty(error, "_tag") && !Cause.isRuntimeException(error)
+    ? new StartError(message)
+    : new ShiftError("UNEXPECTED", message, error)
 }

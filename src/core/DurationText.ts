@@ -17,7 +17,7 @@ export type DurationInput =
   | `${number}s${number}ms`
   | Duration.DurationInput
 
-export const expected = "a duration like 90s, 30m, 168h or 1h30m"
+export const expected = "a duration like 90s, 30m, 1h30m or 7d"
 
 /** Parses a duration like `168h`, `30m`, `90s`, `1h30m` or `-5s` into milliseconds. Returns none for any other text. */
 export const parseMillis = (text: string): Option.Option<number> => {

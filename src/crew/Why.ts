@@ -69,10 +69,16 @@ const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob)
     `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`
 }
 
+/** The first line of the last error, as a sentence. */
+const errorText = ({ lastError }: StoredJob): string => {
+  const line = lastError?.split("\n", 1)[0]?.replace(/\.+$/, "")
+  return line === undefined || line === "" ? "" : ` Last error: ${line}.`
+}
+
 const ofDead = (job: StoredJob): Why =>
   job.deadReason === undefined || job.deadReason === "cancelled"
     ? why("cancelled", "It was cancelled. Requeue it if it should run after all.")
-    : why("dead", deaths[job.deadReason](job))
+    : why("dead", `${deaths[job.deadReason](job)}${errorText(job)}`)
 
 const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   const pod = pods.find(({ id }) => id === job.pod)

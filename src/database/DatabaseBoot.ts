@@ -3,6 +3,9 @@ import { Clock, Duration, Effect, FiberRef, Schedule, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 
+/** Where a database URL comes from. */
+const urlSources = "DATABASE_URL, or the argument of connect()"
+
 /** No server answered at the database's address within the configured time. */
 export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
   address: Schema.String,
@@ -10,7 +13,7 @@ export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>
   detail: Schema.String
 }) {
   override get message(): string {
-    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct DATABASE_URL, or run nightshift serve --embedded, which needs no server.`
+    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct the URL (${urlSources}), or run nightshift serve --embedded, which needs no server.`
   }
 }
 
@@ -20,7 +23,7 @@ export class DatabaseRejected extends Schema.TaggedError<DatabaseRejected>()("Da
   detail: Schema.String
 }) {
   override get message(): string {
-    return `PostgreSQL at ${this.address} refused the connection: ${this.detail}. Correct DATABASE_URL.`
+    return `PostgreSQL at ${this.address} refused the connection: ${this.detail}. Correct the URL (${urlSources}).`
   }
 }
 

@@ -72,9 +72,10 @@ export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>
   nothingWritten: Schema.Boolean
 }) {
   override get message(): string {
-    return isContention(this)
-      ? `The transaction was rolled back because of a conflict with a concurrent one: ${this.detail}. Try again.`
-      : `The database is not available: ${this.detail}`
+    if (isContention(this))
+      return `The transaction was rolled back because of a conflict with a concurrent one: ${this.detail}. Try again.`
+    const advice = this.connectionLost ? ". Check that PostgreSQL is running and reachable, then try again." : ""
+    return `The database is not available: ${this.detail}${advice}`
   }
 
   /** Whether there was no connection or it was lost: the pool logs one line for the outage. */

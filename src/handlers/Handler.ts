@@ -22,6 +22,8 @@ export interface Handler<out R, out Result = unknown> {
   readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
   /** Acquires resources shared by all jobs of the pod: opened before the first job, closed after the last. */
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
+  /** Explains why a run of this job timed out, for tests on a virtual clock. It is added to the error. */
+  readonly timeoutHint?: (job: JobId) => string | undefined
 }
 
 type AnyEffect = Effect.Effect<unknown, unknown, unknown>

@@ -1,12 +1,14 @@
 import { Schema } from "effect"
-import { JobId } from "../core/Ids.js"
+import { isId, JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 import { joinOr } from "../core/JoinWords.js"
 import { State } from "../core/StoredJob.js"
 
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
   override get message(): string {
-    return `There is no job ${this.id}. It was deleted or its retention expired, or the id is wrong.`
+    return isId(this.id)
+      ? `There is no job ${this.id}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.`
+      : `There is no job ${JSON.stringify(this.id)}: a job id must be a UUID.`
   }
 }
 
@@ -59,7 +61,7 @@ export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { qu
 }
 
 /** How a caller skips the check of kind and payload. */
-export const forceAdvice = 'store the job anyway with "force": true (--force on the command line)'
+export const forceAdvice = 'store the job anyway with "force": true'
 
 export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
   override get message(): string {

@@ -1,10 +1,12 @@
 import { Clock, Effect, FiberRef } from "effect"
+import type { JobId } from "../core/Ids.js"
 import type { Handler } from "../handlers/Handler.js"
 
 // A handler that awaits a promise, a socket or a real timer needs real time, so the virtual clock must not advance
 // meanwhile. A run counts as waiting for real time while none of its fibers sleeps on the virtual clock.
 
 export interface HandlerRun {
+  readonly job: JobId
   /** Number of its fibers that sleep on the virtual clock. */
   sleeping: number
   /** Real time given so far, in milliseconds. */
@@ -19,11 +21,15 @@ export const currentRun: FiberRef.FiberRef<HandlerRun | undefined> = FiberRef.un
 /** Maximum real time per run, in milliseconds. A run may wait for an event that occurs only when virtual time advances. */
 const mostGiven = 100
 
+const timeoutHint = `in a test the clock waits at most ${mostGiven} ms of real time for a run of a handler, and this run took longer`
+
 const realMillisecond = Effect.withClock(Effect.sleep("1 millis"), Clock.make())
 
 /** Tracks the handler runs of a test. */
 export class HandlerRuns {
   private readonly running = new Set<HandlerRun>()
+  /** Jobs whose last run used up its real time. */
+  private readonly overdue = new Set<JobId>()
 
   /** Wraps a handler so that its runs are tracked. */
   readonly watch = <R>(handler: Handler<R>): Handler<R> => {
@@ -31,14 +37,16 @@ export class HandlerRuns {
       (run: Handler<R>["run"]): Handler<R>["run"] =>
       (payload, job) =>
         Effect.suspend(() => {
-          const known: HandlerRun = { sleeping: 0, given: 0 }
+          const known: HandlerRun = { job: job.id, sleeping: 0, given: 0 }
           this.running.add(known)
+          this.overdue.delete(job.id)
           const ended = Effect.sync(() => void this.running.delete(known))
           return Effect.ensuring(Effect.locally(run(payload, job), currentRun, known), ended)
         })
     return {
       ...handler,
       run: watched(handler.run),
+      timeoutHint: (job) => (this.overdue.has(job) ? timeoutHint : undefined),
       ...(handler.open === undefined ? {} : { open: Effect.map(handler.open, watched) })
     }
   }
@@ -49,7 +57,10 @@ export class HandlerRuns {
    */
   readonly giveRealTime: Effect.Effect<boolean> = Effect.suspend(() => {
     const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < mostGiven)
-    for (const run of waiting) run.given += 1
+    for (const run of waiting) {
+      run.given += 1
+      if (run.given === mostGiven) this.overdue.add(run.job)
+    }
     return waiting.length === 0 ? Effect.succeed(false) : Effect.as(realMillisecond, true)
   })
 }

@@ -1,4 +1,5 @@
 import { Clock, Context, DateTime, Duration, Effect, Exit, Fiber, Layer, Logger, LogLevel, Option, Scope } from "effect"
+import { InvalidOptionError } from "../client/ShiftErrors.js"
 import * as ClusterMemory from "../cluster/ClusterMemory.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
@@ -313,7 +314,8 @@ const layerOn = <R>(
         const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
         if (jobs.length === 0) return undefined
         const missing = jobs.map(missingFor).find((text) => text !== undefined)
-        if (missing !== undefined) return yield* Effect.dieMessage(`TestShift cannot drain: ${missing}`)
+        if (missing !== undefined)
+          return yield* Effect.die(new InvalidOptionError("handlers", `TestShift cannot drain: ${missing}.`))
         const now = yield* Clock.currentTimeMillis
         const names = new Set(jobs.map((job) => job.queue))
         const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))

@@ -74,3 +74,25 @@ describe("the layer of an app", () => {
     })
   )
 })
+
+describe("an app without handlers", () => {
+  const messageOf = (source: string) =>
+    Effect.gen(function* () {
+      const file = join(yield* Nightshift.folder, "app.mjs")
+      writeFileSync(file, source)
+      return (yield* Effect.flip(App.load(file))).message.replace(/^.*app\.mjs: /, "")
+    })
+  const makers = "what job.handle(…) returned, or Handler.make with Effect."
+  const advice = `Export an array of handlers, export const handlers = […], each of them ${makers}`
+
+  it.scoped("is refused with what its exports lack, for promises and for Effect", () =>
+    Effect.gen(function* () {
+      expect(yield* messageOf("export const jobs = []")).toBe(`it has no export named \`handlers\`. ${advice}`)
+      expect(yield* messageOf("export const handler = {}")).toBe(`it exports \`handler\`, not \`handlers\`. ${advice}`)
+      expect(yield* messageOf("export const handlers = {}")).toBe(`its \`handlers\` is not an array. ${advice}`)
+      expect(yield* messageOf("export const handlers = [7]")).toBe(
+        `element 0 of its \`handlers\` is not a handler: pass ${makers}`
+      )
+    })
+  )
+})

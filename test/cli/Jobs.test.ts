@@ -8,7 +8,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
-const missingJob = `nightshift: There is no job ${nobody}. It was deleted or its retention expired, or the id is wrong.\n`
+const missingJob = `nightshift: There is no job ${nobody}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.\n`
 
 /** The command line on its own database. */
 const workplace = Effect.gen(function* () {
@@ -131,6 +131,28 @@ describe("nightshift jobs", () => {
       expect(JSON.parse(rest.stdout)).toMatchObject({ jobs: [{ id: ids[2], kind: "one" }], next: null })
       const none = yield* run("jobs", "list", "--state", "dead", "--queue", "default", "--kind", "one", "--json")
       expect(JSON.parse(none.stdout)).toEqual({ jobs: [], next: null })
+    })
+  )
+
+  it.scopedLive("shows the first line of the last error of failed jobs in lists and explanations", () =>
+    Effect.gen(function* () {
+      const { env, run } = yield* workplace
+      const id = idOf(yield* run("enqueue", "one", "--force"))
+      const client = new pg.Client({ connectionString: env.DATABASE_URL })
+      yield* Effect.promise(async () => {
+        await client.connect()
+        await client.query(
+          `update nightshift.job set status = 'dead', dead_reason = 'rejected', finished_at = now(),
+             last_error = E'no such card\\n    at charge (card.ts:7:3)' where id = $1`,
+          [id]
+        )
+        await client.end()
+      })
+      const [heading, , row] = (yield* run("jobs", "list", "--state", "dead")).stdout.split("\n")
+      expect(heading).toMatch(/ DUE +LAST ERROR$/)
+      expect(row).toMatch(/ no such card$/)
+      expect((yield* run("jobs", "why", id)).stdout).toContain("Last error: no such card.")
+      expect((yield* run("jobs", "requeue", "--state", "dead")).stdout).toBe("requeued 1 job\n")
     })
   )
 
@@ -259,7 +281,7 @@ describe("nightshift jobs", () => {
       const refused = yield* run("jobs", "requeue", "--state", "running")
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: --state must not be running: requeue needs jobs that are done, dead or cancelled\.\n$/
+        /^nightshift: --state must be one of done, dead, cancelled, got "running"\. See `nightshift jobs requeue --help`\.\n$/
       )
     })
   )

@@ -90,4 +90,40 @@ describe("a mistake in a call is reported by it", () => {
       )
     }
   })
+
+  it("a worker does not serve the queues of its handlers", async () => {
+    const warnings: Array<string> = []
+    const log = { debug: () => {}, info: () => {}, warn: (text: string) => void warnings.push(text), error: () => {} }
+    await using shift = await connect(database.url(), { log })
+    const letter = job("letter", { payload: z.object({}), queue: "mail" }).handle(() => {})
+    const routed = job("gh.push", { payload: z.object({}) }).handle(() => {})
+    await using _served = await worker(shift, {
+      handlers: [handler, letter, routed],
+      queues: ["default", "mail", "github"],
+      routes: { "gh.": "github" }
+    })
+    expect(warnings).toEqual([])
+    await using _misspelled = await worker(shift, { handlers: [handler, letter, routed], queues: ["mial", "github"] })
+    expect(warnings).toEqual([
+      'this worker serves mial, github, which are not the queues of these jobs: add (queue "default"), letter (queue "mail"). ' +
+        "Add their queues to `queues`, unless another worker serves them."
+    ])
+  })
+
+  it("a job does not exist, and the error says why that may be", async () => {
+    await using shift = await connect(database.url(), { log: false })
+    expect(await refused(() => shift.job("nope"))).toBe('There is no job "nope": a job id must be a UUID.')
+    const id = "00000000-0000-7000-8000-000000000000"
+    expect(await refused(() => shift.result(id))).toContain(
+      "the transaction that enqueued it was rolled back or is not committed yet"
+    )
+  })
+
+  it("the database does not accept the connection", async () => {
+    const url = new URL(database.url())
+    url.pathname = "/missing"
+    expect(await refused(() => connect(url.href, { log: false }))).toMatch(
+      /refused the connection: .*missing.* Correct the URL \(DATABASE_URL, or the argument of connect\(\)\)\.$/
+    )
+  })
 })

@@ -36,7 +36,7 @@ describe("Setting", () => {
     Effect.gen(function* () {
       const error = yield* Effect.flip(read({ WAIT: "soon", SIZE: "500", MOOD: "wild", LOUD: "perhaps" }))
       expect(Setting.problems(error)).toEqual([
-        'WAIT: expected a duration like 90s, 30m, 168h or 1h30m, got "soon"',
+        'WAIT: expected a duration like 90s, 30m, 1h30m or 7d, got "soon"',
         'SIZE: expected a whole number from 1 to 100, got "500"',
         'MOOD: expected one of calm, brisk, got "wild"',
         'LOUD: expected true or false, got "perhaps"'

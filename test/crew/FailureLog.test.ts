@@ -19,7 +19,7 @@ const sending = Handler.make(Kind, ({ to }) =>
 )
 
 /** Every log line of jobs, with its level and the job's kind and attempt. */
-const linesOf = <A>(program: Effect.Effect<A, unknown, TestShift | Queue>) =>
+const linesOf = <A>(program: Effect.Effect<A, unknown, TestShift | Queue>, handler: Handler.Handler<never> = sending) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
     const logger = Logger.make(({ annotations, logLevel, message }) => {
@@ -31,7 +31,7 @@ const linesOf = <A>(program: Effect.Effect<A, unknown, TestShift | Queue>) =>
         lines.push(`${logLevel.label} ${job.kind} ${job.attempt}: ${[message].flat().join(" ")}`)
     })
     yield* program.pipe(
-      Effect.provide(TestShift.layer({ handlers: [sending], queues: ["default"], logLevel: LogLevel.Info })),
+      Effect.provide(TestShift.layer({ handlers: [handler], queues: ["default"], logLevel: LogLevel.Info })),
       Effect.provide(Logger.replace(Logger.defaultLogger, logger))
     )
     return lines
@@ -55,6 +55,25 @@ describe("the log", () => {
         "ERROR mail 2: a job is dead (exhausted): Unreachable: bob",
         "WARN mail 1: a job failed (attempt 1 of 2, retry in 10s), and 2 more since the last line: Unreachable: kim"
       ])
+    })
+  )
+
+  it.effect("has delays of less than a second in milliseconds", () =>
+    Effect.gen(function* () {
+      const quick = Job.make("quick", {
+        payload: Schema.Struct({}),
+        maxAttempts: 2,
+        backoff: Backoff.fixed("200 millis")
+      })
+      const lines = yield* linesOf(
+        Effect.gen(function* () {
+          const shift = yield* TestShift
+          yield* quick.enqueue({})
+          yield* shift.settle
+        }),
+        Handler.make(quick, () => Effect.fail(new Unreachable({ message: "bob" })))
+      )
+      expect(lines).toEqual(["WARN quick 1: a job failed (attempt 1 of 2, retry in 200ms): Unreachable: bob"])
     })
   )
 

@@ -292,6 +292,12 @@ const rows: ReadonlyArray<Row> = [
   ["out of attempts", { job: dead("exhausted") }, "dead", /All its 5 attempts failed/],
   ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],
   ["rejected", { job: dead("rejected") }, "dead", /rejected it permanently/],
+  [
+    "with an error",
+    { job: { ...dead("exhausted"), lastError: "fetch failed.\n    at send (mail.ts:7:3)" } },
+    "dead",
+    /then requeue it\. Last error: fetch failed\.$/
+  ],
   ["undecodable", { job: dead("undecodable") }, "dead", /decode its payload/],
   ["of a kind that stayed unknown", { job: dead("unknown_kind") }, "dead", /for a day/],
   ["that kills pods", { job: dead("poison") }, "dead", /died 5 times/],

@@ -141,7 +141,11 @@ describe("a run that takes too long", () => {
       yield* shift.advance("59 seconds")
       expect(yield* shift.job(id)).toMatchObject({ state: "running" })
       yield* shift.advance("1 second")
-      expect(yield* shift.job(id)).toMatchObject({ state: "retrying", attempt: 1, lastError: "timed out after 1m" })
+      expect(yield* shift.job(id)).toMatchObject({
+        state: "retrying",
+        attempt: 1,
+        lastError: expect.stringContaining("timed out after 1m")
+      })
       expect(yield* Ref.get(cleaned)).toBe(1)
     }).pipe(
       Effect.provide(
@@ -164,7 +168,10 @@ describe("a run that takes too long", () => {
       yield* shift.advance("1 minute")
       expect(yield* shift.job(stubborn)).toMatchObject({ state: "running" })
       yield* shift.advance("5 seconds")
-      expect(yield* shift.job(stubborn)).toMatchObject({ state: "retrying", lastError: "timed out after 1m" })
+      expect(yield* shift.job(stubborn)).toMatchObject({
+        state: "retrying",
+        lastError: expect.stringContaining("timed out after 1m")
+      })
       const next = yield* Flaky.enqueue({}, { queue: "default" })
       yield* shift.settle
       expect(yield* shift.job(next)).toMatchObject({ attempt: 1 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { sortOf } from "../../src/database/DatabaseError.js"
+import { DatabaseUnavailable, sortOf } from "../../src/database/DatabaseError.js"
 
 describe("SqlState", () => {
   it("classifies transient errors as retryable", () => {
@@ -22,5 +22,22 @@ describe("SqlState", () => {
     for (const code of ["42601", "42P01", "42501", "28P01", "28000", "3D000", "22P02", "XX000"]) {
       expect([code, sortOf({ code })]).toEqual([code, "fatal"])
     }
+  })
+})
+
+describe("a database that is not available", () => {
+  const messageOf = (detail: string, sqlState?: string) =>
+    new DatabaseUnavailable({ detail, nothingWritten: true, ...(sqlState === undefined ? {} : { sqlState }) }).message
+
+  it("says what to check, if there is no connection", () => {
+    for (const code of [undefined, "08006", "57P01", "57P03"])
+      expect(messageOf("connect ECONNREFUSED", code)).toBe(
+        "The database is not available: connect ECONNREFUSED. Check that PostgreSQL is running and reachable, then try again."
+      )
+  })
+
+  it("does not suggest that PostgreSQL is down when it answered, or when the pool is used up", () => {
+    expect(messageOf("no space left on device", "53100")).toBe("The database is not available: no space left on device")
+    expect(messageOf("timeout exceeded when trying to connect")).not.toContain("running")
   })
 })

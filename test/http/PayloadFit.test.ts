@@ -26,7 +26,7 @@ const misfit = {
       tag: "InvalidJob",
       field: "payload.sleep_ms",
       message: expect.stringMatching(
-        /^payload\.sleep_ms does not match the schema of the kind "noop_echo": .*\. Fix it, or store the job anyway with "force": true \(--force on the command line\)\.$/
+        /^payload\.sleep_ms does not match the schema of the kind "noop_echo": .*\. Fix it, or store the job anyway with "force": true\.$/
       )
     }
   }
@@ -74,9 +74,11 @@ describe.each(backends)("on %s, a payload that does not match its kind", (_, lay
         json: { error: { tag: "InvalidJob", field: "jobs[0].payload.sleep_ms" } }
       })
       expect(refused.text).toMatch(/^[^:]*:[^:]*:[^:]*:"payload.sleep_ms does not match the schema of the kind/)
-      expect(refused.text).toContain('Expected \\"integer\\"')
+      expect(refused.text).toContain("expected integer, got string. Fix it")
       expect(yield* post({ kind: "noop_echo", payload: [] })).toMatchObject({ status: 400 })
-      expect(yield* post({ kind: "shout", payload: {} })).toMatchObject({ status: 400 })
+      const shout = yield* post({ kind: "shout", payload: {} })
+      expect(shout).toMatchObject({ status: 400 })
+      expect(shout.text).toContain('the field \\"text\\" is missing')
       expect(yield* stored).toBe(0)
       expect(yield* post(good)).toMatchObject({ status: 201 })
       expect(yield* post({ ...bad, force: true })).toMatchObject({ status: 201 })

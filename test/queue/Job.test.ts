@@ -38,7 +38,7 @@ it.effect("stores many with a dedupe key and a key of each", () =>
 it.effect("refuses an invalid duration, with the field", () =>
   Effect.gen(function* () {
     const delay = yield* Effect.flip(Mail.enqueue({ to: "Ada" }, { delay: "soon" as never }))
-    expect(delay.message).toBe('delay must be a duration like 90s, 30m, 168h or 1h30m, or milliseconds, got "soon".')
+    expect(delay.message).toBe('delay must be a duration like 90s, 30m, 1h30m or 7d, or milliseconds, got "soon".')
     const dedupe = { key: "ada", scope: "retained", window: "later" as never } as const
     expect((yield* Effect.flip(Mail.enqueue({ to: "Ada" }, { dedupe }))).message).toMatch(/^dedupe\.window must be /)
   }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))

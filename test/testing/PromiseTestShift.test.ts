@@ -62,6 +62,27 @@ describe("testShift", () => {
     expect((await shift.jobs()).map(({ state }) => state)).toEqual(["done", "done", "done"])
   })
 
+  it("says in the error of a timeout that the handler waited in real time", async () => {
+    let release = () => {}
+    const waiting = remind.handle((_, { attempt }) =>
+      attempt > 1 ? "reminded" : new Promise<string>((resolve) => (release = () => resolve("too late")))
+    )
+    await using shift = await testShift({ handlers: [waiting] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" })
+    await shift.advance("16m")
+    expect((await shift.job(id)).lastError).toBe(
+      "timed out after 15m: in a test the clock waits at most 100 ms of real time for a run of a handler, and this run took longer"
+    )
+    release()
+  })
+
+  it("says of a cancelled job how to run it again", async () => {
+    await using shift = await testShift({ handlers: [reminded] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
+    await shift.cancel(id)
+    await expect(shift.result(id)).rejects.toThrow(`Job ${id} was cancelled. Requeue it to run it again.`)
+  })
+
   it("varies the delays of retries with jitter", async () => {
     const at: Array<number> = []
     const spread = job("spread", { payload: z.object({}), retry: { maxAttempts: 2, backoff: "1h", jitter: 0.5 } })
@@ -117,6 +138,7 @@ describe("testShift", () => {
     const { id } = await shift.enqueue(b, {})
     const missing = 'no handler for "b" in testShift({ handlers })'
     await expect(shift.drain()).rejects.toThrow(missing)
+    await expect(shift.drain()).rejects.toMatchObject({ name: "InvalidOptionError", option: "handlers" })
     await expect(shift.result(id)).rejects.toThrow(missing)
     await expect(shift.result(id, { timeout: "1h" })).rejects.toThrow(missing)
     const later = await shift.enqueue(b, {}, { delay: "1d" })

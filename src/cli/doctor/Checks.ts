@@ -35,7 +35,7 @@ const deadJobs: Check = {
     const before = yield* buckets.totals({ from: now - 25 * hour, to: now - hour })
     const died = deaths(recent)
     const usual = deaths(before) / 24
-    const summary = `${died} jobs died in the last hour (${Math.round(usual)} per hour in the day before)`
+    const summary = `${died} ${died === 1 ? "job" : "jobs"} died in the last hour (${Math.round(usual)} per hour in the day before)`
     if (died < few || died <= usual * growth) return [ok(`${summary}.`)]
     const worst = recent.filter(({ dead }) => dead > 0).slice(0, 3)
     const names = worst.map(({ dead, kind, queue }) => `${kind} in ${queue} (${dead})`).join(", ")

@@ -5,6 +5,7 @@ import { Console, type Duration, Effect, Option, Predicate, Schema } from "effec
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope } from "../../core/StoredJob.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
+import { forceAdvice } from "../../queue/JobErrors.js"
 import { type Enqueued, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as CommonOptions from "../CommonOptions.js"
@@ -130,7 +131,7 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   }).pipe(
     Effect.catchTag("InvalidJob", ({ field, reason }) => {
       const what = field === "kind" ? "The kind" : optionOf(field)
-      return new UsageError({ message: `${what} ${reason}.` })
+      return new UsageError({ message: `${what} ${reason.replace(forceAdvice, "add --force")}.` })
     }),
     Effect.catchTag("KindRefused", ({ kind }) => {
       const message = `No pod has registered the kind "${kind}". Start a pod with a handler for it, or add --force.`

@@ -9,6 +9,7 @@ import * as Audited from "../../http/access/Audited.js"
 import * as JobSummary from "../../http/jobs/JobSummary.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
+import { allowedStates } from "../../queue/admin/OperationScope.js"
 import type { Action } from "../../queue/admin/Operations.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobErrors.js"
 import { isEmpty } from "../../queue/search/JobFilter.js"
@@ -79,7 +80,7 @@ const performEach = ({ act, action, report }: JobAct, ids: ReadonlyArray<JobId>,
   })
 
 const command = <const Name extends string>(name: Name, job: JobAct) =>
-  Command.make(name, options, (given) =>
+  Command.make(name, { ...options, state: JobFilterOptions.stateOf(allowedStates(job.action)) }, (given) =>
     Effect.gen(function* () {
       const { dryRun, ids, json, reason } = given
       const filter = JobFilterOptions.filterOf(given)

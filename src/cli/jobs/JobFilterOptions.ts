@@ -43,14 +43,18 @@ const json = (name: string, about: string) =>
 
 const readBatch = Schema.decode(BatchId)
 
+/** The option for states, with those that a command accepts. */
+export const stateOf = (states: ReadonlyArray<State>): Options.Options<Array<State>> =>
+  Options.choice("state", states).pipe(
+    Options.withDescription("Only jobs in this state. Can be repeated."),
+    Options.repeated
+  )
+
 /** Options that select jobs. */
 export const options = {
   queue: several("queue", "Only jobs of this queue."),
   kind: several("kind", "Only jobs of this kind."),
-  state: Options.choice("state", State.literals).pipe(
-    Options.withDescription("Only jobs in this state. Can be repeated."),
-    Options.repeated
-  ),
+  state: stateOf(State.literals),
   deadReason: Options.choice("dead-reason", DeadReason.literals).pipe(
     Options.withDescription("Only dead jobs with this reason. Can be repeated."),
     Options.repeated

@@ -23,9 +23,24 @@ const jobRow = (now: number) => (job: StoredJob) => [
   job.status === "pending" ? age(job.runAt, now) : "-"
 ]
 
-/** Renders jobs as a table, one line per job. */
-export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): string =>
-  table(["ID", "STATE", "KIND", "QUEUE", "ATTEMPT", "CREATED", "DUE"], jobs.map(jobRow(now)))
+const longestError = 80
+
+/** The first line of the last error, shortened. */
+const errorOf = ({ lastError }: StoredJob): string => {
+  if (lastError === undefined) return "-"
+  const line = printable(lastError.split("\n", 1)[0] ?? "")
+  return line.length > longestError ? `${line.slice(0, longestError - 1)}…` : line
+}
+
+/** Renders jobs as a table, one line per job. If one of them has failed, the last column has the last error. */
+export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): string => {
+  const hasErrors = jobs.some(({ lastError }) => lastError !== undefined)
+  const rows = jobs.map((job) => [...jobRow(now)(job), ...(hasErrors ? [errorOf(job)] : [])])
+  return table(
+    ["ID", "STATE", "KIND", "QUEUE", "ATTEMPT", "CREATED", "DUE", ...(hasErrors ? ["LAST ERROR"] : [])],
+    rows
+  )
+}
 
 const sampleSize = 10
 const countedUpTo = 100_000
@@ -106,7 +121,11 @@ export const perform = (given: {
       )
     )
     const ended = yield* runToEnd(begun.id)
-    yield* Console.log(json ? JSON.stringify(view(ended), null, 2) : `${pastTense[action]} ${ended.done} jobs`)
+    yield* Console.log(
+      json
+        ? JSON.stringify(view(ended), null, 2)
+        : `${pastTense[action]} ${ended.done} ${ended.done === 1 ? "job" : "jobs"}`
+    )
     const reasons = [
       ...Object.entries(ended.skipped).map(([why, count]) => `${count} skipped: ${why.replaceAll("_", " ")}.`),
       ...(ended.failed > 0 ? [`${ended.failed} failed.`] : []),

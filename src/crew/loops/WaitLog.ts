@@ -61,6 +61,6 @@ export const make: Effect.Effect<() => Step, never, Pods | JobSearch | Queues | 
         known = after
         return { waits: changes.length }
       })
-      return { name: "waits", timeout: "10 seconds", run: record }
+      return { name: "waits", timeout: "10 seconds", run: record, quiet: true }
     }
   })

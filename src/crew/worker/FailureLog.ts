@@ -15,8 +15,11 @@ interface Logged {
   omitted: number
 }
 
-const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: number) =>
-  `attempt ${attempt} of ${maxAttempts}, retry in ${DurationText.format(Duration.millis(Math.max(0, Math.ceil((runAt - now) / 1000) * 1000)))}`
+const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: number) => {
+  const unit = runAt - now < 1000 ? 1 : 1000
+  const delay = Math.max(0, Math.ceil((runAt - now) / unit) * unit)
+  return `attempt ${attempt} of ${maxAttempts}, retry in ${DurationText.format(delay)}`
+}
 
 /** Logs failed attempts and deaths of jobs, so that a failing handler shows up in the log. */
 export class FailureLog {

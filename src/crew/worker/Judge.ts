@@ -147,7 +147,8 @@ export const ofStop = (
   job: ClaimedJob,
   kind: JobKind<never> | undefined,
   reason: StopReason,
-  at: ValidationContext
+  at: ValidationContext,
+  timeoutHint?: string
 ): End | undefined => {
   switch (reason) {
     case "lost":
@@ -161,7 +162,7 @@ export const ofStop = (
       return again(Duration.zero, at, { counted: false, remember: "interrupted by shutdown" })
     case "timeout": {
       if (kind === undefined) return again(Duration.zero, at, { counted: false })
-      const error = `timed out after ${Duration.format(kind.timeout)}`
+      const error = `timed out after ${Duration.format(kind.timeout)}${timeoutHint === undefined ? "" : `: ${timeoutHint}`}`
       return failed(job, kind, error, at)
     }
   }

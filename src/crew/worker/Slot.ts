@@ -6,6 +6,7 @@ import { limits } from "../../core/StoredJob.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
 import { AfterCommit } from "../../database/Transaction.js"
+import type { Handler } from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
@@ -33,6 +34,7 @@ export interface Run {
   readonly began: number
   /** On the monotonic clock, so that a clock adjustment cannot time out a run. */
   readonly deadline: number
+  readonly timeoutHint: Handler<unknown>["timeoutHint"]
 }
 
 /** Runs one job at a time. */
@@ -118,7 +120,7 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
   const { handler } = entry
   const began = context.clock.unsafeCurrentTimeMillis()
   const deadline = steadyMillis(context.clock) + timeoutMillis(handler.kind)
-  const run: Run = { job, kind: handler.kind, began, deadline }
+  const run: Run = { job, kind: handler.kind, began, deadline, timeoutHint: handler.timeoutHint }
   slot.run = run
   context.metrics.began(job, began)
   context.onBegin(slot)

@@ -30,6 +30,8 @@ const scopes: Readonly<
   }
 }
 
+export const allowedStates = (action: Action): ReadonlyArray<State> => scopes[action].allowed
+
 export const isFor = (action: Action, state: State): boolean => scopes[action].allowed.includes(state)
 
 /** Adds the action's default states to the filter. Rejects an empty filter, which would match every job. */

@@ -46,6 +46,14 @@ const lenient = (node: unknown): unknown => {
   )
 }
 
+/** Rewords a message of the validator, which calls a value an instance. */
+const plainly = (error: string): string =>
+  error
+    .replace(/\.$/, "")
+    .replace(/^Instance type "(.*)" is invalid\. Expected "(.*)"$/s, "expected $2, got $1")
+    .replace(/^Instance does not have required property "(.*)"$/s, 'the field "$1" is missing')
+    .replace(/^Instance /, "the value ")
+
 const compile = (text: string): PayloadCheck => {
   const schema = lenient(JSON.parse(text)) as Schema
   const validator = new Validator(schema, "7")
@@ -61,7 +69,7 @@ const compile = (text: string): PayloadCheck => {
     const path = (fault?.instanceLocation ?? "#").split("/").slice(1)
     return {
       field: fieldAt(path.map((step) => decodeURI(step).replaceAll("~1", "/").replaceAll("~0", "~"))),
-      reason: (fault?.error ?? "does not match the schema").replace(/\.$/, "")
+      reason: plainly(fault?.error ?? "the payload does not match")
     }
   }
 }
