@@ -128,6 +128,15 @@ export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | u
 
 /** A validator as the payload schema of a kind. The stored payload is the input of the validator. */
 export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Schema<Decoded, unknown> => {
+  const known = payloadSchemas.get(schema) ?? makePayloadSchema(schema)
+  payloadSchemas.set(schema, known)
+  return known
+}
+
+/** Several kinds may share a schema, which is compiled once. */
+const payloadSchemas = new WeakMap<StandardSchema<never, unknown>, Schema.Schema<Decoded, unknown>>()
+
+const makePayloadSchema = (schema: StandardSchema<never, unknown>): Schema.Schema<Decoded, unknown> => {
   const jsonSchema = jsonSchemaOf(schema)
   const stored = jsonSchema === undefined ? undescribed : Schema.Unknown.annotations({ jsonSchema })
   const checking = Schema.transformOrFail(stored, Schema.Unknown as unknown as Schema.Schema<Decoded>, {

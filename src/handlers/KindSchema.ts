@@ -1,4 +1,4 @@
-import { Either, JSONSchema, ParseResult, Schema } from "effect"
+import { Either, JSONSchema, ParseResult, Schema, type SchemaAST } from "effect"
 import type { PayloadCheck } from "../queue/enqueue/PayloadCheck.js"
 import { fieldAt } from "../queue/enqueue/PayloadCheck.js"
 import type { JobKind } from "../queue/Job.js"
@@ -6,11 +6,19 @@ import type { JobKind } from "../queue/Job.js"
 /** Larger schemas are not published: they are unreadable for people and slow down every enqueue. */
 const mostCharacters = 64 * 1024
 
+const published = new WeakMap<SchemaAST.AST, { readonly text: string | undefined }>()
+
 /** Returns the JSON Schema of a kind's payload, or undefined if it has none. */
-export const jsonSchemaOf = (kind: JobKind<never>): string | undefined => {
+export const jsonSchemaOf = ({ payload: { ast } }: JobKind<never>): string | undefined => {
+  const known = published.get(ast) ?? { text: publish(ast) }
+  published.set(ast, known)
+  return known.text
+}
+
+const publish = (ast: SchemaAST.AST): string | undefined => {
   try {
     const definitions: Record<string, JSONSchema.JsonSchema7> = {}
-    const schema = JSONSchema.fromAST(kind.payload.ast, {
+    const schema = JSONSchema.fromAST(ast, {
       definitions,
       // Decoding ignores unknown fields.
       additionalPropertiesStrategy: "allow"

@@ -186,7 +186,17 @@ export class SimulatedPod<R> {
   })
 
   private life(boot: Boot): Effect.Effect<void, never, R> {
-    const { logLevel, checker } = this.site
+    return Effect.flatMap(this.services(boot), (services) => Effect.provide(this.lifeWith(boot), services)).pipe(
+      Logger.withMinimumLogLevel(this.site.logLevel)
+    ) as Effect.Effect<void, never, R>
+  }
+
+  /**
+   * Starts and stops the crew in the same context. Otherwise each finalizer would compute the difference between two
+   * contexts of fifty services, which took as long as the rest of the stop.
+   */
+  private lifeWith(boot: Boot) {
+    const { checker } = this.site
     return Effect.gen(this, function* () {
       const scope = yield* Scope.make()
       const built = yield* Effect.exit(Scope.extend(this.crew(boot), scope))
@@ -204,38 +214,42 @@ export class SimulatedPod<R> {
         isAnnounced: this.site.faults.areOver && !boot.isStoppedInTrouble
       })
       Deferred.unsafeDone(boot.down, Effect.void)
-    }).pipe(Logger.withMinimumLogLevel(logLevel))
+    })
+  }
+
+  /** The services of the process. */
+  private services({ wire }: Boot) {
+    const { buckets, tables } = this.site
+    return Effect.map(makeGenerator, (ids) => {
+      const ports = Tables.over(wire, tables, buckets)
+      const handoff = Context.get(ports, DirectHandoff)
+      const queue = ProcessQueue.make(wire, tables, Context.get(ports, Queue), ids, handoff)
+      return Context.mergeAll(ports, PodSettings.context, Context.make(Metrics, Metrics.make())).pipe(
+        Context.add(Queue, queue)
+      )
+    })
   }
 
   /** Builds with plain effects where it can: a simulation starts several pods, and each layer costs as much as a tick. */
   private crew(boot: Boot) {
-    const { actor, wire } = boot
-    const { buckets, crew, handlersFor, tables } = this.site
-    return Effect.gen(this, function* () {
-      const ports = Tables.over(wire, tables, buckets)
-      const handoff = Context.get(ports, DirectHandoff)
-      const queue = ProcessQueue.make(wire, tables, Context.get(ports, Queue), yield* makeGenerator, handoff)
-      const around = Context.mergeAll(ports, PodSettings.context, Context.make(Metrics, Metrics.make())).pipe(
-        Context.add(Queue, queue)
+    const { actor } = boot
+    const { crew, handlersFor } = this.site
+    const started = Effect.gen(this, function* () {
+      const tally = yield* Effect.provideServiceEffect(MetricsFlush.make, Pod.Boot, Pod.Boot.make)
+      const built = yield* Effect.provideService(
+        Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
+        Tally,
+        tally
       )
-      const started = Effect.gen(this, function* () {
-        const tally = yield* Effect.provideServiceEffect(MetricsFlush.make, Pod.Boot, Pod.Boot.make)
-        const built = yield* Effect.provideService(
-          Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
-          Tally,
-          tally
-        )
-        const runtime = yield* Effect.runtime<Served>()
-        boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
-        return Context.get(built, Crew.Crew)
-      })
-      return yield* Effect.provide(started, Context.add(around, WebhookIntake, yield* intake(around)))
-    }) as Effect.Effect<typeof Crew.Crew.Service, unknown, R | Scope.Scope>
+      const runtime = yield* Effect.runtime<Served>()
+      boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
+      return Context.get(built, Crew.Crew)
+    })
+    return Effect.provideServiceEffect(started, WebhookIntake, intake)
   }
 }
 
 /** The webhook intake of a process. Only bots use sign-ins, and the simulation has none. */
-const intake = (around: Context.Context<Tables.Ports>) =>
-  Effect.map(Layer.build(WebhookIntake.layer), Context.get(WebhookIntake)).pipe(
-    Effect.provide(Context.merge(around, PodSettings.gateway))
-  )
+const intake = Effect.map(Layer.build(WebhookIntake.layer), Context.get(WebhookIntake)).pipe(
+  Effect.provide(PodSettings.gateway)
+)

@@ -86,6 +86,22 @@ export class SimulationScheduler {
     }
   })
 
+  /** Picks one of the processes that are ready. */
+  private readyActor(): Actor | undefined {
+    const { actors } = this
+    let only: Actor | undefined
+    let count = 0
+    for (let index = 0; index < actors.length; index += 1) {
+      const actor = actors[index]
+      if (actor === undefined || !actor.isReady) continue
+      only ??= actor
+      count += 1
+    }
+    if (count < 2) return only
+    let left = this.dice.whole(0, count - 1)
+    return actors.find((actor) => actor.isReady && left-- === 0)
+  }
+
   /**
    * Runs turns until the fiber exits or `isEnough` returns true (none). Returns a text if the run deadlocks or loops.
    */
@@ -101,12 +117,12 @@ export class SimulationScheduler {
         const exit = fiber.unsafePoll()
         if (exit !== null) return Option.some(Option.some(exit))
         if (isEnough()) return Option.some(Option.none())
-        const ready = this.actors.filter((actor) => actor.isReady)
-        if (ready.length > 0) {
+        const ready = this.readyActor()
+        if (ready !== undefined) {
           inInstant += 1
           this.turnsTaken += 1
           yields = 0
-          ready[ready.length === 1 ? 0 : this.dice.whole(0, ready.length - 1)]?.turn()
+          ready.turn()
           if (inInstant > mostTurnsPerInstant || this.turnsTaken > mostTurns) {
             return Option.some(Option.some("endless loop: a process never waits, so the simulation does not end"))
           }

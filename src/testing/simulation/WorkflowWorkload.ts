@@ -58,13 +58,16 @@ const code =
     await step.run("second", () => lease, retries)
   }
 
+/** Made once: its kind's schema is compiled when it is made. */
+const story = workflow(storyKind, settings, async () => undefined)
+
 /** The handler of executions. `misbehave` fails in every way a handler can. */
 export const handler = (
   misbehave: (job: JobContext, n: number) => Effect.Effect<unknown, string>
 ): Handler.Handler<WorkflowServices> => {
   const made = (context: JobContext, trouble: Parameters<typeof code>[1]) =>
     workflow(storyKind, settings, code(context, trouble))
-  const { kind, transactional } = workflow(storyKind, settings, async () => undefined)
+  const { kind, transactional } = story
   return {
     kind,
     transactional,
