@@ -1,6 +1,7 @@
 import { type Clock, Duration, Effect, Exit, Fiber, Option } from "effect"
 
-// Timers without the fibers of `Effect.sleep` and `Effect.timeout`. A pod starts several of them per second.
+// Timers that start fewer fibers than `Effect.timeout`: none for the timer itself on a clock of tests and simulations, one
+// on the machine's clock. A pod starts several of them per second.
 
 /** A method of clocks that can call back after a duration without a fiber, such as those of tests and simulations. */
 export const callAfterKey: unique symbol = Symbol.for("nightshift/core/Timer/callAfter")

@@ -110,6 +110,17 @@ describe("a request through a pod", () => {
   )
 })
 
+describe("a pause that a frozen pod applies late", () => {
+  it.live(
+    "does not keep the cluster from draining",
+    () =>
+      Simulation.regression(
+        '{"seed":1,"jobs":3,"pods":2,"steps":[{"at":3500,"_tag":"Freeze","pod":"pod-1","millis":14000},{"at":4000,"_tag":"PauseQueue","queue":"plain","millis":6000,"pod":"pod-1"},{"at":16000,"_tag":"Enqueue","nth":1},{"at":16000,"_tag":"Enqueue","nth":2},{"at":16000,"_tag":"Enqueue","nth":3}],"faults":[]}'
+      ),
+    patient
+  )
+})
+
 describe("a bug in the database", () => {
   // The test command runs three of them, to show that the checker finds bugs.
   const tried = Object.entries(mistakes).slice(0, isLong ? undefined : 3)

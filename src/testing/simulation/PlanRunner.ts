@@ -31,6 +31,9 @@ const untilReachable = <A, E extends { readonly _tag: string }, R>(effect: Effec
     schedule: Schedule.spaced("900 millis")
   })
 
+/** Time in which pods that were frozen apply the requests that they got before. */
+const lateRequests = "1 second"
+
 /** Runs a plan: enqueues jobs, performs operator actions and injects pod faults. */
 export class PlanRunner<R> {
   private readonly named = new Map<number, JobId>()
@@ -69,6 +72,21 @@ export class PlanRunner<R> {
     const disable = (name: string) => untilReachable(schedules.edit(name, { enabled: false }))
     // The schedule does not exist if no pod lived long enough to declare it.
     return Effect.forEach(names, (name) => Effect.ignore(disable(name)), { discard: true })
+  }
+
+  /**
+   * Resumes the queues that were paused through a pod. A frozen pod may apply the request when it continues, long after
+   * the operator has resumed the queue.
+   */
+  endPauses({ steps }: Plan): Effect.Effect<void> {
+    const queues = Context.get(this.options.ports, Queues)
+    const paused = steps.flatMap((step) => (step._tag === "PauseQueue" && step.pod !== undefined ? [step.queue] : []))
+    if (paused.length === 0) return Effect.void
+    const resume = (queue: string) => untilReachable(queues.change(queue, { paused: false }))
+    return Effect.zipRight(
+      Effect.sleep(lateRequests),
+      Effect.forEach(new Set(paused), (queue) => Effect.ignore(resume(queue)), { discard: true })
+    )
   }
 
   private carryOut(step: Step, newId: (now: number) => JobId): Effect.Effect<void> {

@@ -120,6 +120,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       faults.end()
       for (const pod of pods.values()) pod.thaw()
       yield* allDone
+      yield* planRunner.endPauses(plan)
       yield* planRunner.endSchedules((spec.crew.schedules ?? []).map(({ name }) => name))
       checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.patience)
