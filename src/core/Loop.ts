@@ -1,6 +1,5 @@
-import { Cause, Clock, Duration, Effect, Option, Predicate, type Schedule } from "effect"
+import { Cause, Clock, Duration, Effect, Predicate, type Schedule } from "effect"
 import * as DurationText from "./DurationText.js"
-import { timeoutOption } from "./Timer.js"
 
 /** One part of a pass. Its failure does not keep the other steps from running. */
 export interface Step {
@@ -75,11 +74,10 @@ const logFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
 const withinTimeout = ({ run, timeout }: Step) =>
   timeout === undefined
     ? run
-    : Effect.flatMap(timeoutOption(run, timeout), (report) =>
-        Option.isSome(report)
-          ? Effect.succeed(report.value)
-          : Effect.fail(new Error(`took longer than ${DurationText.format(timeout)}`))
-      )
+    : Effect.timeoutFail(run, {
+        duration: timeout,
+        onTimeout: () => new Error(`took longer than ${DurationText.format(timeout)}`)
+      })
 
 const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
   withinTimeout(step).pipe(

@@ -1,6 +1,5 @@
-import { Duration, Effect, Schedule } from "effect"
+import { Duration, Effect, type Fiber, Schedule } from "effect"
 import type { PassOutcome } from "./Loop.js"
-import { callAfter } from "./Timer.js"
 
 // Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
 // change how long a pause is and what ends it.
@@ -77,34 +76,24 @@ export const makeLatch = (): Latch => {
       wake = undefined
     })
   })
-  /** Completes when the latch is opened or the alarm rings. */
-  const openedBefore = (duration: Duration.DurationInput) =>
-    Effect.suspend(() => {
-      let rung = false
-      let ring = () => {
-        rung = true
+  const openedBefore = (alarm: Fiber.RuntimeFiber<void>) =>
+    Effect.async<void>((resume) => {
+      const opening = () => {
+        wake = undefined
+        pending = false
+        alarm.unsafeInterruptAsFork(alarm.id())
+        resume(Effect.void)
       }
-      return Effect.flatMap(
-        callAfter(duration, () => ring()),
-        (cancel) =>
-          Effect.async<void>((resume) => {
-            const opening = () => {
-              pending = false
-              cancel()
-              ring()
-            }
-            ring = () => {
-              if (wake === opening) wake = undefined
-              resume(Effect.void)
-            }
-            if (rung) return ring()
-            wake = opening
-            return Effect.sync(() => {
-              wake = undefined
-              cancel()
-            })
-          })
-      )
+      wake = opening
+      if (pending) return opening()
+      alarm.addObserver(() => {
+        if (wake === opening) wake = undefined
+        resume(Effect.void)
+      })
+      return Effect.sync(() => {
+        wake = undefined
+        alarm.unsafeInterruptAsFork(alarm.id())
+      })
     })
   return {
     open: () => {
@@ -112,7 +101,10 @@ export const makeLatch = (): Latch => {
       wake?.()
     },
     opened,
-    // Most pauses of a pod pass through here. A race would start two fibers and await both.
-    openedWithin: (duration) => Effect.suspend(() => (pending ? opened : openedBefore(duration)))
+    // Most pauses of a pod pass through here. One fiber for the alarm, where a race would start two and await both.
+    openedWithin: (duration) =>
+      Effect.suspend(() =>
+        pending ? opened : Effect.flatMap(Effect.forkDaemon(Effect.sleep(duration)), (alarm) => openedBefore(alarm))
+      )
   }
 }

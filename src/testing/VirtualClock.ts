@@ -1,5 +1,4 @@
 import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, type TestClock } from "effect"
-import { type CallbackClock, callAfterKey } from "../core/Timer.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
@@ -19,7 +18,7 @@ export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
 )
 
 /** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work as on Effect's own. */
-export class VirtualClock implements TestClock.TestClock, CallbackClock {
+export class VirtualClock implements TestClock.TestClock {
   readonly [Clock.ClockTypeId]: Clock.ClockTypeId = Clock.ClockTypeId
   private readonly steps: SteppingClock
   /** Runs before a move and at every instant in between. */
@@ -56,9 +55,6 @@ export class VirtualClock implements TestClock.TestClock, CallbackClock {
       })
     )
   }
-
-  readonly [callAfterKey] = (millis: number, call: () => void): (() => void) =>
-    Number.isFinite(millis) ? this.steps.after(owner, millis, call) : () => {}
 
   readonly adjust = (duration: Duration.DurationInput): Effect.Effect<void> =>
     Effect.suspend(() => this.setTime(this.steps.now + Duration.toMillis(duration)))

@@ -4,7 +4,6 @@ import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
 import { type Loop, repeatLoop, type Step, single } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
-import { timeoutOption } from "../../core/Timer.js"
 import { Signals } from "../../database/Signals.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -80,8 +79,7 @@ const make = Effect.gen(function* () {
   const campaign = Effect.gen(function* () {
     const sentAt = yield* steadyNow
     isUncertain = true
-    const answer = yield* timeoutOption(leadership.campaign(pod.id, lease), every)
-    const term = yield* Effect.orElseFail(answer, () => new Error(`no answer within ${Duration.format(every)}`))
+    const term = yield* leadership.campaign(pod.id, lease).pipe(Effect.timeout(every))
     isUncertain = false
     leadsUntil = sentAt + Duration.toMillis(lease)
     yield* set(term)

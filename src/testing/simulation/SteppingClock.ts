@@ -1,5 +1,4 @@
 import { Clock, Duration, Effect } from "effect"
-import { type CallbackClock, callAfterKey } from "../../core/Timer.js"
 import { drawn } from "./Seed.js"
 
 // Virtual time that jumps from one sleeper to the next. It moves only when `step` is called.
@@ -122,7 +121,7 @@ export class SteppingClock {
    * Returns the Clock of one process. Its monotonic time starts at an arbitrary origin per process; with a `pace` below
    * 1 it runs slow, and sleeps take longer.
    */
-  clockOf(owner: string, now: () => number, pace = 1): CallbackClock {
+  clockOf(owner: string, now: () => number, pace = 1): Clock.Clock {
     const origin = Math.floor(drawn(0, `boot ${owner}`) * 1_000_000_000)
     const nanos = () => BigInt(Math.floor((this.millis - origin) * pace)) * 1_000_000n
     return {
@@ -131,7 +130,6 @@ export class SteppingClock {
       unsafeCurrentTimeNanos: nanos,
       currentTimeMillis: Effect.sync(now),
       currentTimeNanos: Effect.sync(nanos),
-      [callAfterKey]: (millis, call) => (Number.isFinite(millis) ? this.after(owner, millis / pace, call) : () => {}),
       sleep: (duration) =>
         Effect.async<void>((resume) => {
           const millis = Duration.toMillis(duration)
