@@ -95,7 +95,9 @@ describe("Migrations", () => {
         "0002_shade.sql": "-- Oldest code: 0.1.0\ncreate tabel x;"
       })
       const failure = yield* Effect.flip(migrations.migrate)
-      expect(failure.message).toBe('Migration 0002_shade failed and was rolled back: syntax error at or near "tabel". Fix the cause, then migrate again.')
+      expect(failure.message).toBe(
+        'Migration 0002_shade failed and was rolled back: syntax error at or near "tabel". Fix the cause, then migrate again.'
+      )
       expect(yield* tables).toEqual(["migration"])
     }).pipe(onEmpty)
   )
