@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto"
-import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises"
+import { open, readdir, readFile, rename, rm, stat } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { Effect, Option, Schema, type Scope } from "effect"
 import { UploadId } from "../../core/Ids.js"
+import { makeWithParents } from "../../database/embedded/DataDirectory.js"
 import * as DirectoryLock from "../../database/embedded/DirectoryLock.js"
 import { type DirectoryHeld, errorCode } from "../../database/embedded/EmbeddedPostgresError.js"
 import * as Filename from "../../uploads/Filename.js"
@@ -120,9 +121,7 @@ export const take = (folder: string): Effect.Effect<PullFolder, FolderUnusable |
       await sync(workFolder)
     }
 
-    // In two steps: a recursive mkdir of Node never ends where a folder's parent exists but cannot have folders, as in /proc.
-    yield* here(() => mkdir(root, { recursive: true }))
-    yield* here(() => mkdir(workFolder, { recursive: true }))
+    yield* here(() => makeWithParents(workFolder, 0o755))
     yield* DirectoryLock.acquire(workFolder).pipe(
       Effect.catchTag("DirectoryUnusable", ({ reason }) => new FolderUnusable({ folder: root, reason }))
     )

@@ -64,7 +64,7 @@ const statOf = (path: string): Effect.Effect<Option.Option<Stats>> => Effect.opt
  * Only the last directory is private. Does not use mkdir's `recursive`, which hangs where no directory can be created
  * (/proc).
  */
-const makeWithParents = async (path: string, mode = 0o700): Promise<void> => {
+export const makeWithParents = async (path: string, mode = 0o700): Promise<void> => {
   const make = () => mkdir(path, mode)
   await make()
     .catch(async (error) => {
