@@ -248,7 +248,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
       const refused = yield* admin("POST", `/api/v1/jobs/${id}/requeue`)
       expect(refused).toMatchObject({
         status: 409,
-        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is pending: requeue is for jobs/) } }
+        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is pending: requeue needs a job/) } }
       })
       yield* run("mail", End.Done({ result: "7" }))
       expect(yield* admin("POST", `/api/v1/jobs/${id}/run-now`)).toMatchObject({ status: 409 })
