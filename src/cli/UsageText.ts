@@ -75,7 +75,9 @@ const unexpected = (word: string, given: ReadonlyArray<Given>) => {
     : `The option ${word} needs a value.`
 }
 
-const wrongChoice = ({ options }: Accepted, given: ReadonlyArray<Given>, listed: string) => {
+const wrongChoice = ({ options }: Accepted, given: ReadonlyArray<Given>, text: string) => {
+  // If several options are wrong, the first is described.
+  const [listed = ""] = text.split(/\s+Expected one of the following cases: /)
   const choices = listed.split(", ")
   const wrong = given.find(
     ({ name, value = "" }) => options.get(name)?.includes(choices.join(" | ")) === true && !choices.includes(value)

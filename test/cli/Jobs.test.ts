@@ -342,7 +342,11 @@ describe("an invalid jobs command line", () => {
     [["jobs", "requeue", nobody, "--dry-run"], /--dry-run requires a filter/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
     [["jobs", "list", "--containing", "{"], /--containing must be valid JSON/],
-    [["jobs", "cancel", "--state", "dead", "--dead-reason", "boredom"], /--dead-reason must be one of exhausted, /],
+    [["jobs", "requeue", "--state", "dead", "--dead-reason", "boredom"], /--dead-reason must be one of exhausted, /],
+    [
+      ["jobs", "cancel", "--state", "dead", "--dead-reason", "boredom"],
+      /--state must be one of scheduled, retrying, pending, running, got "dead"\. See/
+    ],
     [["jobs", "list", "--limit", "0"], /--limit must be between 1 and 1000, got 0/],
     [["jobs", "list", "--state", "asleep"], /--state must be one of scheduled, [^\n]+, got "asleep"/]
   ] as const)("is refused with exit code 2 before any connection to a database: %j", ([args, says]) =>
