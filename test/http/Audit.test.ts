@@ -175,7 +175,7 @@ describe.each(backends)("on %s, PATCH /api/v1/jobs/{id}", (_, layer) => {
       yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
       expect(yield* edit({ priority: 1 })).toMatchObject({
         status: 409,
-        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is cancelled: edit is for jobs/) } }
+        json: { error: { tag: "JobNotInState", message: expect.stringMatching(/is cancelled: edit needs a job/) } }
       })
     }).pipe(Effect.provide(layer()))
   )
