@@ -134,28 +134,6 @@ describe("nightshift jobs", () => {
     })
   )
 
-  it.scopedLive("shows the first line of the last error of failed jobs in lists and explanations", () =>
-    Effect.gen(function* () {
-      const { env, run } = yield* workplace
-      const id = idOf(yield* run("enqueue", "one", "--force"))
-      const client = new pg.Client({ connectionString: env.DATABASE_URL })
-      yield* Effect.promise(async () => {
-        await client.connect()
-        await client.query(
-          `update nightshift.job set status = 'dead', dead_reason = 'rejected', finished_at = now(),
-             last_error = E'no such card\\n    at charge (card.ts:7:3)' where id = $1`,
-          [id]
-        )
-        await client.end()
-      })
-      const [heading, , row] = (yield* run("jobs", "list", "--state", "dead")).stdout.split("\n")
-      expect(heading).toMatch(/ DUE +LAST ERROR$/)
-      expect(row).toMatch(/ no such card$/)
-      expect((yield* run("jobs", "why", id)).stdout).toContain("Last error: no such card.")
-      expect((yield* run("jobs", "requeue", "--state", "dead")).stdout).toBe("requeued 1 job\n")
-    })
-  )
-
   it.scopedLive(
     "cancels and requeues several jobs; a failure prints one line, sets the exit code and does not stop the rest",
     () =>
