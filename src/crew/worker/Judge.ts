@@ -15,7 +15,8 @@ import type { ClaimedJob } from "../../queue/Queue.js"
 /** Why a run was interrupted. */
 export type StopReason = "timeout" | "cancelled" | "lost" | "shutdown"
 
-interface ValidationContext {
+/** What the end of an attempt depends on besides the job and its handler. */
+interface EndContext {
   readonly now: number
   /** Random number from 0 to 1, for jitter. */
   readonly chance: number
@@ -32,7 +33,7 @@ const throttlePause = Duration.seconds(60)
 
 const again = (
   after: Duration.Duration,
-  { now }: ValidationContext,
+  { now }: EndContext,
   rest: { counted: boolean; error?: string; remember?: string }
 ) =>
   End.Again({
@@ -59,7 +60,7 @@ const failed = (
   job: ClaimedJob,
   kind: JobKind<never>,
   error: string,
-  at: ValidationContext,
+  at: EndContext,
   after?: Duration.Duration
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
@@ -68,7 +69,7 @@ const failed = (
   return unstorable(whose, wait, error) ?? again(wait, at, { counted: true, error, remember: "failed" })
 }
 
-const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: ValidationContext): End => {
+const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: EndContext): End => {
   switch (outcome._tag) {
     case "Done":
       return done(outcome.result)
@@ -92,7 +93,7 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
  * If the queue or the key pauses, the job keeps its due time, so that it can run as soon as the pause ends, even if it
  * ends early.
  */
-const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: ValidationContext): End => {
+const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: EndContext): End => {
   if (scope === "job" || (scope === "key" && job.key === undefined)) {
     return again(after ?? throttlePause, at, { counted: false, remember: Outcome.throttledWords(by) })
   }
@@ -125,7 +126,7 @@ export const ofExit = (
   job: ClaimedJob,
   kind: JobKind<never>,
   exit: Exit.Exit<unknown, unknown>,
-  at: ValidationContext
+  at: EndContext
 ): End => {
   if (Exit.isSuccess(exit)) {
     if (Outcome.isOutcome(exit.value)) return ofOutcome(job, kind, exit.value, at)
@@ -147,7 +148,7 @@ export const ofStop = (
   job: ClaimedJob,
   kind: JobKind<never> | undefined,
   reason: StopReason,
-  at: ValidationContext,
+  at: EndContext,
   timeoutHint?: string
 ): End | undefined => {
   switch (reason) {
@@ -176,7 +177,7 @@ export const ofUnstarted = (job: ClaimedJob): End =>
  * This pod has no handler for the kind, or the payload is from newer code. Other pods get a day from the first attempt
  * to run it.
  */
-export const ofUnknown = (why: string, { now }: ValidationContext): End =>
+export const ofUnknown = (why: string, { now }: EndContext): End =>
   End.Again({
     runAt: now + Duration.toMillis(longestElsewhere),
     counted: false,

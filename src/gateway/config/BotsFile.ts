@@ -97,7 +97,7 @@ const noteSharedVariables = (names: ReadonlyArray<string>, problems: FileProblem
 export const declarationsIn = (
   file: string,
   text: string,
-  circumstances: ValidationContext & Pick<FileContext, "authSecret">
+  context: ValidationContext & Pick<FileContext, "authSecret">
 ): Effect.Effect<Declarations, BotsFileInvalid | ConfigError.ConfigError> =>
   Effect.gen(function* () {
     // The parser is large, and most processes have no file to parse.
@@ -110,7 +110,7 @@ export const declarationsIn = (
     const sources = namedIn(whole, "sources")
     const names = variableNames(bots, sources)
     noteSharedVariables(names, problems)
-    const facts = { ...circumstances, variables: yield* lookUp(names) }
+    const facts = { ...context, variables: yield* lookUp(names) }
     const declared = {
       bots: bots.map(([slug, value]) => BotFields.read(slug, value, problems, facts)),
       sources: sources.map(([name, value]) => SourceFields.read(name, value, problems, facts))
@@ -123,13 +123,13 @@ export const fileOf = ({ file }: typeof GatewayConfig.Service): string => Option
 
 /** Loads the file named by NIGHTSHIFT_BOTS, or `bots.yaml` if it exists, with the secrets from the environment. */
 export const load = Effect.fn("BotsFile.load")(function* (
-  circumstances: ValidationContext
+  context: ValidationContext
 ): Effect.fn.Return<Declarations, BotsFileInvalid | ConfigError.ConfigError, GatewayConfig> {
   const config = yield* GatewayConfig
   const file = fileOf(config)
   const text = yield* readText(file)
   if (Option.isSome(text)) {
-    return yield* declarationsIn(file, text.value, { ...circumstances, authSecret: Option.isSome(config.authSecret) })
+    return yield* declarationsIn(file, text.value, { ...context, authSecret: Option.isSome(config.authSecret) })
   }
   if (Option.isNone(config.file)) return none
   return yield* new BotsFileInvalid({ file, problems: ["the file named by NIGHTSHIFT_BOTS does not exist"] })
