@@ -45,7 +45,7 @@ export interface QueueAdmin {
   resume(name: string): Promise<QueueView>
   /** Sets the maximum number of jobs of the queue that run at a time in the whole cluster. */
   scale(name: string, maxWorkers: number): Promise<QueueView>
-  /** Changes settings, all or none. Once this resolves, no job starts by the old ones. */
+  /** Changes settings, all or none. Once this resolves, no job starts by the old ones. Creates a queue that is new. */
   change(name: string, change: QueueChange): Promise<QueueView>
 }
 
@@ -109,10 +109,17 @@ const patchOf = (change: QueueChange): QueueSettingsPatch => {
 const changed = (name: string, patch: QueueSettingsPatch) =>
   Effect.flatMap(Queues, (queues) => Effect.map(queues.change(name, patch), ({ after }) => viewOf(after)))
 
+/** Only a pause creates a queue: the new one is paused until it has its settings. */
+const created = (name: string, patch: QueueSettingsPatch) =>
+  Effect.zipRight(changed(name, { ...patch, paused: true }), changed(name, { paused: patch.paused ?? false }))
+
 export const make = ({ run }: Engine<Ports>): QueueAdmin => ({
   list: () => run(Effect.flatMap(Queues, (queues) => Effect.map(queues.all, (all) => all.map(viewOf)))),
   pause: (name) => run(changed(name, { paused: true })),
   resume: (name) => run(changed(name, { paused: false, throttledUntil: null })),
   scale: (name, maxWorkers) => run(changed(name, { maxWorkers })),
-  change: async (name, change) => run(changed(name, patchOf(change)))
+  change: async (name, change) => {
+    const patch = patchOf(change)
+    return run(Effect.catchTag(changed(name, patch), "QueueNotFound", () => created(name, patch)))
+  }
 })

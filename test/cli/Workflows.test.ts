@@ -43,6 +43,10 @@ describe("nightshift workflows", () => {
       expect((yield* run("workflows", "signal", "order/A-99", "go")).stdout).toBe(
         "kept go: order/A-99 does not exist yet and receives the signal when it starts\n"
       )
+      expect(yield* run("workflows", "signal", "A-1", "go")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("the workflow's name, a slash and the key")
+      })
     })
   )
 })

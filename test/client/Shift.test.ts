@@ -151,11 +151,13 @@ describe("a shift", () => {
   it("changes the limits of a queue", async () => {
     const limited = job("limited", { payload: z.object({ n: z.number() }), queue: "limited" })
     const change = { perKey: { concurrency: 1 }, rate: { jobs: 5, per: "1m" }, depthCap: 2, retainDone: "1h" } as const
-    expect(await rejection(shift.queues.change("limited", change))).toMatchObject({ code: "QUEUE_NOT_FOUND" })
-    await shift.queues.pause("limited")
+    expect(await rejection(shift.queues.change("limited", { ...change, depthCap: -1 }))).toMatchObject({
+      code: "INVALID_OPTION"
+    })
+    expect((await shift.queues.list()).map(({ name }) => name)).not.toContain("limited")
     expect(await shift.queues.change("limited", change)).toEqual({
       name: "limited",
-      paused: true,
+      paused: false,
       maxWorkers: 10,
       perKey: { concurrency: 1, order: "none" },
       rate: { jobs: 5, per: 60_000 },
@@ -166,7 +168,7 @@ describe("a shift", () => {
     expect(await rejection(shift.enqueue(limited, { n: 3 }))).toBeInstanceOf(QueueFullError)
     expect(await shift.queues.change("limited", { rate: null, depthCap: null, retainDone: null })).toEqual({
       name: "limited",
-      paused: true,
+      paused: false,
       maxWorkers: 10,
       perKey: { concurrency: 1, order: "none" }
     })

@@ -116,6 +116,23 @@ describe("signals", () => {
     expect(await order.result("late")).toBe("approved by grace")
   })
 
+  it("are sent by the key or by the job's id, and not by the id of the execution", async () => {
+    await using shift = await testShift({ handlers: [order] })
+    const { execution, id, key } = await order.start({ id: "A" })
+    expect({ execution, key }).toEqual({ execution: "order/A", key: "A" })
+    await expect(order.signal(execution, "approval", { by: "eve" })).rejects.toThrow(
+      '"order/A" is the id of an execution. Pass its key: "A".'
+    )
+    await order.signal(id, "approval", { by: "ada" })
+    await shift.settle()
+    expect(await order.result(id)).toBe("approved by ada")
+    // A key may look like an id.
+    const uuid = "01890a5d-ac96-774b-bcce-b302099a8057"
+    await order.signal(uuid, "approval", { by: "grace" })
+    await order.start({ id: uuid })
+    expect(await order.result(uuid)).toBe("approved by grace")
+  })
+
   it("time out, and a signal after that changes nothing", async () => {
     await using shift = await testShift({ handlers: [order] })
     await order.start({ id: "A" })

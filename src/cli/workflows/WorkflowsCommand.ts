@@ -229,6 +229,8 @@ export const signal = Command.make(
         const workflows = yield* Workflows
         const audited = yield* Audited.make
         const execution = yield* executionOf(given.id)
+        // Without a slash it is no id of a workflow that could start later.
+        if (!execution.includes("/")) yield* workflows.show(execution)
         const outcome = yield* workflows
           .signal({ execution, name: given.name, value })
           .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name: given.name, outcome } })))

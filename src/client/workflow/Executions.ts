@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto"
 import { GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
+import { isId } from "../../core/Ids.js"
 import type { Execution } from "../../queue/workflow/Execution.js"
 import type { CancelReport } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
-import { InvalidOptionError } from "../ShiftErrors.js"
+import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
 
 // Starts, signals and watches the executions of a workflow. Uses the program's only open shift unless another is passed.
 
@@ -43,6 +44,7 @@ export interface StartedExecution<Result> {
   readonly outcome: "started" | "existing"
 }
 
+/** The executions of a workflow, by key. The id of the execution's job, which `start` returns, works as well. */
 export interface Executions<in In, out Result> {
   readonly name: string
   /** Starts an execution, or returns the existing one with its key. With `tx` it starts when that transaction commits. */
@@ -107,26 +109,51 @@ export const executionsOf = <In, Result>(
   target: Enqueueable<In, Result>,
   keyOf: ((payload: In) => string) | undefined
 ): Omit<Executions<In, Result>, "name"> => {
-  const idOf = (key: string) => `${name}/${key}`
+  const idOf = (key: string) => {
+    if (!key.startsWith(`${name}/`)) return `${name}/${key}`
+    const own = key.slice(name.length + 1)
+    throw new InvalidOptionError("key", `${JSON.stringify(key)} is the id of an execution. Pass its key: "${own}".`)
+  }
+  /** The execution with this key. Also takes the id of its job, which `start` returns and programs store. */
+  const find = async ({ workflows }: ShiftForWorkflows, key: string): Promise<string> => {
+    const execution = idOf(key)
+    if (!isId(key)) return execution
+    const ofJob = await workflows.show(key).catch((error: unknown) => {
+      if (error instanceof ExecutionNotFoundError) return undefined
+      throw error
+    })
+    return ofJob?.execution.startsWith(`${name}/`) === true ? ofJob.execution : execution
+  }
   return {
     start: async (payload, { key: given, shift, ...options } = {}) => {
       const key = given ?? keyOf?.(payload) ?? randomUUID()
       return { ...(await shiftOf(shift).workflows.start(target, payload, idOf(key), options)), key }
     },
-    signal: async (key, signal, value, { shift } = {}) =>
-      shiftOf(shift).workflows.signal(idOf(key), signal, value === undefined ? null : value),
+    signal: async (key, signal, value, { shift } = {}) => {
+      const used = shiftOf(shift)
+      return used.workflows.signal(await find(used, key), signal, value === undefined ? null : value)
+    },
     cancel: async (key, { shift, ...options } = {}) => {
-      const { cancelled } = await shiftOf(shift).workflows.cancel(idOf(key), options)
+      const used = shiftOf(shift)
+      const { cancelled } = await used.workflows.cancel(await find(used, key), options)
       return { cancelled }
     },
-    retry: async (key, { shift } = {}) => shiftOf(shift).workflows.retry(idOf(key)),
-    fork: async (key, step, { as, shift } = {}) =>
-      shiftOf(shift).workflows.fork(idOf(key), step, as === undefined ? undefined : idOf(as)),
+    retry: async (key, { shift } = {}) => {
+      const used = shiftOf(shift)
+      await used.workflows.retry(await find(used, key))
+    },
+    fork: async (key, step, { as, shift } = {}) => {
+      const used = shiftOf(shift)
+      return used.workflows.fork(await find(used, key), step, as === undefined ? undefined : idOf(as))
+    },
     result: async (key, { shift, ...options } = {}) => {
       const used = shiftOf(shift)
-      const { id } = await used.workflows.show(idOf(key))
+      const { id } = await used.workflows.show(await find(used, key))
       return used.result<Result>(id, options)
     },
-    show: async (key, { shift } = {}) => shiftOf(shift).workflows.show(idOf(key))
+    show: async (key, { shift } = {}) => {
+      const used = shiftOf(shift)
+      return used.workflows.show(await find(used, key))
+    }
   }
 }

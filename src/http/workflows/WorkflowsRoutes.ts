@@ -82,6 +82,8 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const { name, value } = yield* Body.decoded(request, SignalRequest, mostBodyBytes)
           const execution = yield* executionOf(path.id)
+          // Without a slash it is no id of a workflow that could start later.
+          if (!execution.includes("/")) yield* workflows.show(execution)
           const outcome = yield* workflows
             .signal({ execution, name, value: value ?? null })
             .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
