@@ -5,6 +5,8 @@ import { createApp, type Database } from "./app.js"
 import { resizeImage } from "./jobs.js"
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
+// Without a listener, a lost connection of the pool ends the process.
+pool.on("error", (error) => console.error("an idle connection was lost:", error.message))
 await pool.query("create table if not exists images (id serial primary key, url text not null)")
 const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
 const shift = await connect(process.env.DATABASE_URL)

@@ -5,6 +5,8 @@ import { type Bank, makeOrder, shipment } from "./order.js"
 // Runs orders until it is stopped. Connects to DATABASE_URL.
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
+// Without a listener, a lost connection of the pool ends the process.
+pool.on("error", (error) => console.error("an idle connection was lost:", error.message))
 await pool.query("create table if not exists booking (id text primary key, payment text not null)")
 await pool.query(
   "create table if not exists payment (key text primary key, cents int not null, refunded boolean default false)"
