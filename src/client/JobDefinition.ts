@@ -214,8 +214,9 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       const definition = Either.try({
         try: () => ({
           ...scheduleDefaults,
-          queue: undefined,
-          maxAttempts: undefined,
+          // No worker may have registered the kind when the schedule first fires.
+          queue: rest.queue,
+          maxAttempts: retry.maxAttempts,
           ...schedule,
           name: scheduleName,
           kind: name,

@@ -1,5 +1,6 @@
 import { Cause, Duration, Predicate } from "effect"
 import { format } from "../core/DurationText.js"
+import { headline } from "../core/ErrorText.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
 import type { WhyView } from "./JobView.js"
 import { type Issue, issuesText } from "./StandardSchema.js"
@@ -129,7 +130,7 @@ export class JobDeadError extends ShiftError {
     remedy = reason === "cancelled" ? "Requeue it to run it again." : "Fix the cause, then requeue it."
   ) {
     const tried = attempts === 0 ? "" : ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`
-    const because = lastError === undefined ? "" : `: ${lastError.split("\n", 1)[0]?.replace(/\.+$/, "")}`
+    const because = lastError === undefined ? "" : `: ${headline(lastError).replace(/\.+$/, "")}`
     const what = reason === "cancelled" ? "was cancelled" : `is dead (${reason})`
     super("JOB_DEAD", `Job ${id} ${what}${tried}${because}. ${remedy}`)
   }

@@ -112,6 +112,18 @@ export const split = (text: string): { readonly message: string; readonly trace:
 /** The text without its trace, for lists. */
 export const withoutTrace = (text: string): string => split(text).message
 
+const brackets = /^[[\]{}(), ]*$/
+
+/** One line for lists and sentences: the first, or all in one if it is only a bracket, as in JSON on several lines. */
+export const headline = (text: string): string => {
+  const [first = ""] = text.split("\n", 1)
+  return brackets.test(first)
+    ? withoutTrace(text)
+        .replace(/[ \n\r\t]+/g, " ")
+        .trim()
+    : first
+}
+
 /** Adds a line to the message. */
 export const withLine = (text: string, line: string): string => {
   const { message, trace = "" } = split(text)

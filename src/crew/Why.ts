@@ -1,5 +1,6 @@
 import { Duration, Effect, Schema } from "effect"
 import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
+import * as ErrorText from "../core/ErrorText.js"
 import type { JobId } from "../core/Ids.js"
 import * as Outcome from "../core/Outcome.js"
 import type { DeadReason, StoredJob } from "../core/StoredJob.js"
@@ -71,7 +72,7 @@ const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob)
 
 /** The first line of the last error, as a sentence. */
 const errorText = ({ lastError }: StoredJob): string => {
-  const line = lastError?.split("\n", 1)[0]?.replace(/\.+$/, "")
+  const line = lastError === undefined ? undefined : ErrorText.headline(lastError).replace(/\.+$/, "")
   return line === undefined || line === "" ? "" : ` Last error: ${line}.`
 }
 
@@ -173,7 +174,7 @@ const ofReturned = (facts: Facts, lastError: string): Why => {
   const without = serving(facts).filter(({ draining, kinds }) => !draining && !kinds.includes(kind))
   const [first] = without
   if (first === undefined) {
-    const cause = (lastError.split("\n")[0] ?? "").replace(/\.$/, "")
+    const cause = ErrorText.headline(lastError).replace(/\.$/, "")
     return why("retrying", `A pod returned it to the queue: ${cause}. Run it now if the cause is fixed.`, runAt)
   }
   const name = first.label ?? shortPod(first.id)

@@ -49,21 +49,41 @@ describe("a worker whose database is unavailable", () => {
     const proxy = await openProxy()
     const port = Number(new URL(proxy.url).port)
     await using shift = await connect(proxy.url, { log })
-    await using _running = await worker(shift, {
-      handlers: [job("outage", { payload: z.object({}) }).handle(() => {})]
+    const outage = job("outage", { payload: z.object({}), retry: { maxAttempts: 1 } })
+    let release = () => {}
+    const released = new Promise<void>((done) => {
+      release = done
     })
+    const isRunning = new Promise<void>((started) => {
+      void worker(shift, {
+        handlers: [
+          outage.handle(async (_, { progress }) => {
+            started()
+            await released
+            await progress("half")
+            return "done"
+          })
+        ]
+      })
+    })
+    const { id } = await shift.enqueue(outage, {})
+    await isRunning
     lines.length = 0
     await proxy.close()
     const refusing = await openRefusing(port)
     await vi.waitFor(() => expect(refusing.attempts()).toBeGreaterThan(12), { timeout: 20_000 })
+    release()
+    await vi.waitFor(() => expect(lines.join()).toContain("could not write the results"), { timeout: 20_000 })
     await refusing.close()
     const again = await openProxy(port)
     await vi.waitFor(() => expect(lines.join()).toContain("available again"), { timeout: 20_000 })
     // The leadership may end or begin in between.
-    expect(lines.filter((line) => !line.includes("leading"))).toEqual([
+    expect(lines.filter((line) => !/leading|results/.test(line))).toEqual([
       expect.stringMatching(/^error database at 127\.0\.0\.1:\d+\/\S+ unavailable, retrying: \S/),
       expect.stringMatching(/^info database at 127\.0\.0\.1:\d+\/\S+ available again after \d+s$/)
     ])
+    // A progress that could not be stored costs no attempt.
+    expect(await shift.result(id, { timeout: "20s" })).toBe("done")
     await shift.close()
     await again.close()
   })

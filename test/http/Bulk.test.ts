@@ -141,20 +141,30 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
   it.scopedLive("groups dead jobs by cause, with a filter that matches exactly these jobs", () =>
     Effect.gen(function* () {
       const { viewer } = yield* TestServer
-      yield* bury("user 17 not found", "user 4 not found", "<script>alert(1)</script>")
+      const invalid = (field: string) =>
+        `[\n  {\n    "path": [\n      "${field}"\n    ]\n  }\n]\n    at send (jobs.ts:7:1)`
+      yield* bury("user 17 not found", "user 4 not found", "user 9 not found", "<script>alert(1)</script>")
+      yield* bury(invalid("email"), invalid("email"), invalid("name"))
       const { json, status, text } = yield* viewer("GET", "/api/v1/jobs/groups?state=dead")
       expect(status).toBe(200)
       expect(json).toMatchObject({
         groups: [
-          { kind: "greet", deadReason: "exhausted", shape: "user # not found", count: 2 },
+          { kind: "greet", deadReason: "exhausted", shape: "user # not found", count: 3 },
+          { shape: '[ { "path": [ "email" ] } ]', count: 2 },
+          { shape: '[ { "path": [ "name" ] } ]', count: 1 },
           { shape: "<script>alert(#)</script>", count: 1 }
         ],
-        looked: 3,
+        looked: 7,
         sampled: false
       })
-      const [{ filter }] = JSON.parse(text).groups
-      const found = yield* bulk({ action: "requeue", filter, dryRun: true })
-      expect(found).toMatchObject({ json: { matched: { count: 2, exact: true } } })
+      const [users, emails] = JSON.parse(text).groups
+      for (const [{ filter }, count] of [
+        [users, 3],
+        [emails, 2]
+      ]) {
+        const found = yield* bulk({ action: "requeue", filter, dryRun: true })
+        expect(found).toMatchObject({ json: { matched: { count, exact: true } } })
+      }
       expect(yield* viewer("GET", "/api/v1/jobs/groups?queue=other")).toMatchObject({ json: { groups: [], looked: 0 } })
       expect(yield* viewer("GET", "/api/v1/jobs/groups?state=done")).toMatchObject({ status: 400 })
     }).pipe(Effect.provide(layer()))

@@ -1,4 +1,5 @@
 import { Clock, Console, Effect, Option, Schedule } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
@@ -28,7 +29,7 @@ const longestError = 80
 /** The first line of the last error, shortened. */
 const errorOf = ({ lastError }: StoredJob): string => {
   if (lastError === undefined) return "-"
-  const line = printable(lastError.split("\n", 1)[0] ?? "")
+  const line = printable(ErrorText.headline(lastError))
   return line.length > longestError ? `${line.slice(0, longestError - 1)}…` : line
 }
 

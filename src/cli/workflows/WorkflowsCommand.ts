@@ -2,6 +2,7 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect, Option, Predicate } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as ExecutionView from "../../http/workflows/ExecutionView.js"
@@ -59,7 +60,7 @@ const rowOf = (now: number) => (execution: ExecutionSummary) => [
   String(execution.version),
   age(execution.createdAt, now),
   execution.waits.length === 0
-    ? printable((execution.lastError ?? "-").split("\n")[0] ?? "-").slice(0, 60)
+    ? printable(ErrorText.headline(execution.lastError ?? "-")).slice(0, 60)
     : execution.waits.map(waitText(now)).join(", ").slice(0, 60)
 ]
 

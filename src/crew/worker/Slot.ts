@@ -1,3 +1,4 @@
+import { TransactionConnection } from "@effect/sql/SqlClient"
 import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } from "effect"
 import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
@@ -278,6 +279,12 @@ class RunningJob<R> implements JobContext {
   progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {
     const text = jsonText(value, limits.resultBytes)
     if (text._tag === "Left") return new InvalidJob({ index: 0, field: "progress", reason: text.left })
-    return Effect.asVoid(this.context.queue.progress(this.job, text.right))
+    const stored = Effect.asVoid(this.context.queue.progress(this.job, text.right))
+    // Progress is for people: outside a transaction the handler goes on while the database is unavailable.
+    return Effect.catchIf(stored, DatabaseFailure.isOurs, (error) =>
+      Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) =>
+        Option.isSome(outer) ? Effect.fail(error) : Effect.logDebug("could not store the progress of a job", error)
+      )
+    )
   }
 }

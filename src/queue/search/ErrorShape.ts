@@ -1,5 +1,8 @@
+import { headline } from "../../core/ErrorText.js"
+
 // Errors with the same cause differ in ids, addresses, counts and times. The shape is the first line without those, so
-// jobs that died of the same cause share it. PostgreSQL and the memory layer must produce identical shapes, so the
+// jobs that died of the same cause share it. A message of JSON on several lines, as validators write it, begins with a
+// bracket alone: then the shape is the whole message on one line. PostgreSQL and the memory layer must produce identical shapes, so the
 // rules are few and valid in both; each applies to the result of the previous one.
 
 const shapeCharacters = 200
@@ -14,12 +17,17 @@ const patterns = rules.map((rule) => new RegExp(rule, "g"))
 
 /** Returns the shape of an error; empty without an error. */
 export const errorShape = (text: string | undefined): string => {
-  const line = [...((text ?? "").split("\n")[0] ?? "")].slice(0, shapeCharacters).join("")
+  const line = [...headline(text ?? "")].slice(0, shapeCharacters).join("")
   return patterns.reduce((shape, pattern) => shape.replace(pattern, "#"), line)
 }
 
-export const errorShapeSql = (column: string): string =>
-  rules.reduce(
+/** As `headline` of ErrorText. */
+export const errorShapeSql = (column: string): string => {
+  const first = `split_part(coalesce(${column}, ''), E'\\n', 1)`
+  const message = `regexp_replace(${column}, '\\n(    at |Caused by: ).*', '')`
+  const whole = `btrim(regexp_replace(${message}, '[ \\n\\r\\t]+', ' ', 'g'))`
+  return rules.reduce(
     (inner, rule) => `regexp_replace(${inner}, '${rule}', '#', 'g')`,
-    `left(split_part(coalesce(${column}, ''), E'\\n', 1), ${shapeCharacters})`
+    `left(case when ${first} ~ '^[][{}(), ]*$' then coalesce(${whole}, '') else ${first} end, ${shapeCharacters})`
   )
+}
