@@ -164,6 +164,14 @@ describe("testShift", () => {
     expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
   })
 
+  it("gives a schedule the queue and attempts of its job, though no worker has registered the kind", async () => {
+    const nightly = job("nightly", { payload: z.object({}), queue: "reports", retry: { maxAttempts: 7 } })
+    const nights = nightly.schedule("nights", { payload: {}, cron: "0 0 * * *" })
+    await using shift = await testShift({ handlers: [reminded], schedules: [nights] })
+    const stored = await shift.job(await shift.schedules.trigger("nights"))
+    expect(stored).toMatchObject({ queue: "reports", maxAttempts: 7 })
+  })
+
   it("fires schedules at their instants", async () => {
     await using shift = await testShift({
       handlers: [reminded],

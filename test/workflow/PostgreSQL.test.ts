@@ -82,7 +82,7 @@ it("no wake-up is lost, whenever a signal arrives: before, while and after the e
   for (let round = 0; round < rounds; round += 20) {
     await Promise.all(Array.from({ length: Math.min(20, rounds - round) }, (_, index) => one(round + index)))
   }
-})
+}, 300_000)
 
 it("a parent of many children wakes once, when the last has ended", async () => {
   const count = scale("CHILDREN", { usual: 60, long: 1000 })
