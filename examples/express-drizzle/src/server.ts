@@ -4,7 +4,6 @@ import pg from "pg"
 import { createApp } from "./app.js"
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
-// Without a listener, a lost connection of the pool ends the process.
 pool.on("error", (error) => console.error("an idle connection was lost:", error.message))
 await pool.query("create table if not exists orders (id serial primary key, email text not null, cents int not null)")
 const shift = await connect(process.env.DATABASE_URL)
