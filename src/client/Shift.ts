@@ -177,10 +177,16 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
       )
     )
 
-  const resultOf = async <Result>(id: string, { signal, timeout }: ResultOptions = {}): Promise<Result> => {
+  const resultOf = async <Result>(
+    id: string,
+    { signal, timeout }: ResultOptions = {},
+    kind: string | undefined = undefined
+  ): Promise<Result> => {
     const patience = millisOf("timeout", timeout)
     const job = await waitFor(id as StoredId, patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
+    if (kind !== undefined && kind !== job.kind)
+      throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
     if (job.status === "dead") {
       const reason = job.deadReason ?? "exhausted"
       const { message, trace } = JobView.errorOf(job.lastError)
@@ -200,7 +206,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     if (typeof first === "string") return resultOf(first, second as ResultOptions | undefined)
     checkJob("result", first)
     known.set(first.kind.name, first)
-    return resultOf(second as string, third)
+    return resultOf(second as string, third, first.kind.name)
   }
 
   const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>

@@ -189,6 +189,10 @@ describe("a shift", () => {
     // The other shift has not enqueued the job, so only the argument names the validator.
     const { at } = await other.result(sendReceipt, stored, { timeout: "30s" })
     expect(at).toEqual(new Date("2030-01-01T00:00:00Z"))
+    const text = job("text", { payload: z.object({}), result: z.string() })
+    expect((await rejection(other.result(text, stored))).message).toBe(
+      `Job ${id} is of the kind "send_receipt", not "text".`
+    )
     expect(await rejection(other.result({} as never, stored))).toMatchObject({ code: "INVALID_OPTION", option: "job" })
   })
 

@@ -140,6 +140,18 @@ describe("payload validators", () => {
   })
 })
 
+describe("the result of a workflow", () => {
+  it("has the type and the value of its validator", async () => {
+    const result = z.object({ at: z.coerce.date() })
+    const dated = workflow("dated", { payload: z.object({}), result }, async () => ({ at: "2030-01-01T00:00:00Z" }))
+    await using tested = await testShift({ handlers: [dated] })
+    await dated.start({}, { shift: tested, key: "1" })
+    const read = await dated.result("1", { shift: tested })
+    expectTypeOf(read).toEqualTypeOf<{ at: Date }>()
+    expect(read).toEqual({ at: new Date("2030-01-01T00:00:00Z") })
+  })
+})
+
 describe("the types of a signal", () => {
   it("are those of its validator", () => {
     const approved = workflow("approved", { payload: z.object({}) }, async (_, step) => {

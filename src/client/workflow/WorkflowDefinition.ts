@@ -21,7 +21,7 @@ export interface WorkflowOptions<In, Out, ROut> {
   /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
   readonly key?: (payload: In) => string
   /** Validates the result when it is read. */
-  readonly result?: StandardSchema<never, ROut>
+  readonly result?: StandardSchema<unknown, ROut>
   /** Raise it with changes that older code cannot run: processes with an older version leave such executions alone. [1] */
   readonly version?: number
   readonly upcasters?: JobOptions<In, Out, never, unknown>["upcasters"]

@@ -49,8 +49,17 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           const held = yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
             events.some(({ job, pid }) => pid === victim.pid && ids.includes(job))
           )
-          yield* victim.signal("SIGSTOP")
           const mine = held.filter(({ job, pid }) => pid === victim.pid && ids.includes(job)).map(({ job }) => job)
+          // The run reports its start before it locks the row.
+          yield* Deployment.until(
+            "its transaction locks the job",
+            deployment.query<{ id: string }>(
+              `select id from "${deployment.schema}".job where id = any($1) for update skip locked`,
+              [mine]
+            ),
+            (rows) => rows.length < mine.length
+          )
+          yield* victim.signal("SIGSTOP")
           const saw = yield* other.logged(/ended \d+ database sessions[^"]+/)
           yield* Deployment.until(
             "its jobs end",
