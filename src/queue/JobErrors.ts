@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { isId, JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
-import { joinOr } from "../core/JoinWords.js"
+import { joinOr } from "../core/Spelling.js"
 import { State } from "../core/StoredJob.js"
 
 export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {

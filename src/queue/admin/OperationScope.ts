@@ -1,5 +1,5 @@
 import { Either, Schema } from "effect"
-import { joinOr } from "../../core/JoinWords.js"
+import { joinOr } from "../../core/Spelling.js"
 import type { State } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
 import type { Action } from "./Operations.js"
