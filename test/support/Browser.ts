@@ -73,6 +73,9 @@ const start = async (found: Chromium, home: string): Promise<Running> => {
   }
 }
 
+/** Rejects if the browser is dead. Closing a context does not notice: it succeeds while the process is still ending. */
+const answers = async ({ client }: Running) => (await client.newBrowserCDPSession()).detach()
+
 /**
  * Runs an act on the browser. If the browser died, the failure says so. The connection of a dying browser
  * closes before its process has ended, so a failed act gives the process a moment to end.
@@ -83,7 +86,7 @@ const act = <A>(running: Running, body: () => Promise<A>): Effect.Effect<A> =>
     if (Exit.isFailure(exit))
       yield* Effect.timeoutOption(
         Effect.promise(() => running.exited),
-        "2 seconds"
+        "10 seconds"
       )
     const how = running.died()
     return yield* how === undefined ? exit : Effect.die(new BrowserDied({ how }))
@@ -128,7 +131,7 @@ export class Browser extends Context.Tag("nightshift/test/support/Browser")<
           const running = yield* current
           const context = yield* Effect.acquireRelease(
             act(running, () => running.client.newContext({ viewport: { width: 1280, height: 800 }, ...options })),
-            (context) => act(running, () => context.close())
+            (context) => act(running, () => context.close().then(() => answers(running)))
           )
           // Shorter than the test timeout, so that the failure names what was awaited.
           context.setDefaultTimeout(15_000)
