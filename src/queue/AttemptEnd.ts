@@ -31,6 +31,20 @@ export interface AttemptEnd {
   readonly written?: (became: NextStatus, now: number, reason?: DeadReason) => void
 }
 
+/**
+ * Splits off the ends of jobs that the list also ends under a newer lease. Their own lease is lost: a job has one lease, and
+ * a process creates leases in ascending order.
+ */
+export const withoutSuperseded = (
+  ends: ReadonlyArray<AttemptEnd>
+): { readonly current: ReadonlyArray<AttemptEnd>; readonly superseded: ReadonlyArray<AttemptEnd> } => {
+  const newest = new Map<JobId, Lease>()
+  for (const { id, lease } of ends) if (lease > (newest.get(id) ?? "")) newest.set(id, lease)
+  if (newest.size === ends.length) return { current: ends, superseded: [] }
+  const isCurrent = ({ id, lease }: AttemptEnd) => newest.get(id) === lease
+  return { current: ends.filter(isCurrent), superseded: ends.filter((end) => !isCurrent(end)) }
+}
+
 /** A pause that an upstream asked for. It applies to all jobs of the queue or of the key. */
 export interface Cooling {
   readonly scope: "queue" | "key"

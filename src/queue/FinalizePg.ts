@@ -6,7 +6,7 @@ import { never } from "../core/Suspension.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
-import { type AttemptEnd, type End, errorText, type NextStatus } from "./AttemptEnd.js"
+import { type AttemptEnd, type End, errorText, type NextStatus, withoutSuperseded } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import * as SqlArrays from "./SqlArrays.js"
@@ -239,10 +239,11 @@ export const make = (
     return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
   })
 
-  return Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>) {
-    const firstTry = firstTries.get(ends)
+  return Effect.fnUntraced(function* (batch: ReadonlyArray<AttemptEnd>) {
+    const firstTry = firstTries.get(batch)
     const now = firstTry ?? (yield* Clock.currentTimeMillis)
-    firstTries.set(ends, now)
+    firstTries.set(batch, now)
+    const { current: ends, superseded } = withoutSuperseded(batch)
     // In a caller's transaction the ends take effect only at commit, which is not observable here.
     const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
     const plain = ends.filter(isPlainDone)
@@ -251,7 +252,8 @@ export const make = (
     const others = rest.filter((end) => end.linked !== true).filter(isEnded)
     const linked = rest.filter((end) => end.linked === true).filter(isEnded)
     const waiting = rest.filter(isSuspended)
-    const movedOn = plain.length === 0 ? [] : yield* finish(plain, now, inTransaction)
+    const movedOn = superseded.map(({ id }) => id)
+    if (plain.length > 0) movedOn.push(...(yield* finish(plain, now, inTransaction)))
     if (others.length > 0) {
       // Pause first: otherwise one of these jobs could be claimed again in between.
       const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
@@ -262,7 +264,7 @@ export const make = (
     if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
     // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
     const lost = new Set(movedOn)
-    leases.forget(inTransaction ? ends : ends.filter(({ id }) => lost.has(id)))
+    leases.forget(inTransaction ? batch : batch.filter(({ id }) => lost.has(id)))
     for (const written of [plain, others, linked, waiting]) leases.ended(written)
     yield* listeners.onEnded(ends, inTransaction)
     return movedOn

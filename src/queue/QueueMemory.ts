@@ -4,7 +4,7 @@ import type { Lease } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
-import type { AttemptEnd } from "./AttemptEnd.js"
+import { type AttemptEnd, withoutSuperseded } from "./AttemptEnd.js"
 import type { JobAdmin } from "./admin/JobAdmin.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
 import type { Operations } from "./admin/Operations.js"
@@ -123,14 +123,14 @@ const finalizeAll = (
   workflows: WorkflowTables,
   ends: ReadonlyArray<AttemptEnd>,
   now: number,
-  firstTries: WeakMap<ReadonlyArray<AttemptEnd>, number>
+  /** Whether an earlier try wrote this end at this time. */
+  wasWritten: (end: AttemptEnd, at: number) => boolean
 ) =>
   ends.flatMap((end) => {
     const row = heldBy(table, end)
     if (row === undefined) {
       const before = table.get(end.id)
-      const tries = [ends, end.unanswered ?? []].map((each) => firstTries.get(each))
-      if (before === undefined || !tries.includes(before.updatedAt) || before.status === "running") return [end.id]
+      if (before === undefined || !wasWritten(end, before.updatedAt) || before.status === "running") return [end.id]
       end.written?.(before.status, now, before.deadReason)
       return []
     }
@@ -239,9 +239,12 @@ const make = (
     table.step((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
-      const movedOn = finalizeAll(table, tables, workflows, ends, firstTry ?? now, firstTries)
+      const { current, superseded } = withoutSuperseded(ends)
+      const wasWritten = (end: AttemptEnd, at: number) =>
+        at === firstTry || (end.unanswered !== undefined && at === firstTries.get(end.unanswered))
+      const movedOn = finalizeAll(table, tables, workflows, current, firstTry ?? now, wasWritten)
       firstTries.set(ends, firstTry ?? now)
-      return movedOn
+      return [...superseded.map(({ id }) => id), ...movedOn]
     }),
   heartbeat: (held) =>
     table.step((now) => {

@@ -204,6 +204,31 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
+  law("of two ends of a job in one batch, only the one with the valid lease is written and counted", (line) =>
+    Effect.gen(function* () {
+      for (const end of [...zombieEnds, ends.done]) {
+        for (const order of ["zombie first", "zombie last"]) {
+          const zombie = yield* line.run()
+          yield* line.crash(zombie)
+          const newer = yield* line.claimOne
+          const heard: Array<string> = []
+          const batch = [
+            { ...zombie, end, written: () => void heard.push("zombie") },
+            { ...newer, end: ends.done, written: (became: string) => void heard.push(became) }
+          ]
+          if (order === "zombie last") batch.reverse()
+          expect(yield* line.queue.finalize(batch)).toEqual([zombie.id])
+          expect(heard).toEqual(["done"])
+          yield* line.advance("1 second")
+          heard.length = 0
+          expect(yield* line.queue.finalize(batch)).toEqual([zombie.id])
+          expect(heard).toEqual(["done"])
+          expect(yield* line.search.get(newer.id)).toMatchObject({ status: "done" })
+        }
+      }
+    })
+  )
+
   law("a zombie's finalize changes nothing after a release and a new claim by the same pod", (line) =>
     Effect.gen(function* () {
       const zombie = yield* line.run()
