@@ -9,6 +9,7 @@ import type { Tally } from "../telemetry/Tally.js"
 import { type AttemptEnd, type End, errorText, type NextStatus, withoutSuperseded } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
+import type { Queue } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
 import * as CountedEnds from "./workflow/CountedEnds.js"
 
@@ -98,7 +99,7 @@ export const make = (
   leases: HeldLeases,
   tally: typeof Tally.Service,
   listeners: FinalizeListeners
-): ((ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>) => {
+): (typeof Queue.Service)["finalize"] => {
   const { direct, sql, transaction } = database
   const counted = CountedEnds.make(database)
 
@@ -239,11 +240,15 @@ export const make = (
     return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
   })
 
-  return Effect.fnUntraced(function* (batch: ReadonlyArray<AttemptEnd>) {
+  return Effect.fnUntraced(function* (batch: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail" = "wait") {
     const firstTry = firstTries.get(batch)
     const now = firstTry ?? (yield* Clock.currentTimeMillis)
     firstTries.set(batch, now)
     const { current: ends, superseded } = withoutSuperseded(batch)
+    if (whenLocked === "fail") {
+      const held = [SqlArrays.ofPlain(ends.map(({ id }) => id)), SqlArrays.ofPlain(ends.map(({ lease }) => lease))]
+      yield* mapErrors(sql.unsafe(statements.lockAtOnce, held))
+    }
     // In a caller's transaction the ends take effect only at commit, which is not observable here.
     const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
     const plain = ends.filter(isPlainDone)

@@ -208,6 +208,12 @@ export const make = (schema: string) => ({
   // A job with a lease is running, so these statements do not test the status: the planner should see one access path,
   // the primary key.
 
+  /** Fails with `lock_not_available` if another transaction has locked one of these jobs. */
+  lockAtOnce: `
+  select from unnest($1::uuid[], $2::uuid[]) as e(id, lease)
+  join ${schema}.job j on j.id = e.id and j.lease = e.lease
+  for no key update of j nowait`,
+
   /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
   with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}

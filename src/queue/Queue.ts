@@ -167,9 +167,13 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
 
     /**
      * Finalizes attempts whose lease is still valid. Returns the jobs whose lease was lost; those are not changed.
-     * After a failure the same array can be passed again: what the first try wrote is not reported as lost.
+     * After a failure the same array can be passed again: what the first try wrote is not reported as lost. A job that
+     * another transaction has locked is waited for until the statement times out, or fails the call at once.
      */
-    readonly finalize: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>
+    readonly finalize: (
+      ends: ReadonlyArray<AttemptEnd>,
+      whenLocked?: "wait" | "fail"
+    ) => Effect.Effect<ReadonlyArray<JobId>, DatabaseError>
 
     /**
      * Renews the heartbeat of a pod's jobs. Returns the jobs that are lost and those whose cancellation was requested.

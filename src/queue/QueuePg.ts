@@ -262,7 +262,7 @@ const make = Effect.gen(function* () {
     enqueueInside: (run, jobs) =>
       Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),
-    finalize: (ends) => retrying(finalize(ends)),
+    finalize: (ends, whenLocked) => retrying(finalize(ends, whenLocked)),
     heartbeat: (held) =>
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
     progress,

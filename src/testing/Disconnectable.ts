@@ -57,7 +57,7 @@ export const make = (
             }
         ),
         claim: (request) => unless([], queue.claim(request)),
-        finalize: (ends) => unless([], queue.finalize(ends)),
+        finalize: (ends, whenLocked) => unless([], queue.finalize(ends, whenLocked)),
         heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
         progress: (job, progress) => unless(true, queue.progress(job, progress)),
         nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),

@@ -53,8 +53,8 @@ export interface Deployment {
   readonly events: () => ReadonlyArray<RunEvent>
   /** Runs `serve` with further settings, for pods that must refuse to start. */
   readonly serveToEnd: (env?: Readonly<Record<string, string>>) => Effect.Effect<Nightshift.Finished>
-  /** Kills pods that have started and do not serve yet. */
-  readonly killStarting: Effect.Effect<void>
+  /** The processes of pods that do not serve yet. */
+  readonly starting: () => ReadonlyArray<Nightshift.Running>
   /** Runs a command line to its end, for example the doctor. */
   readonly command: (...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
   /** Whether a pod ended without writing its last counts. */
@@ -257,9 +257,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       ),
       events: () => eventsOf(ledger),
       serveToEnd: (more) => Nightshift.run(["serve", "--app", app, "--port", "0"], { cwd, env: { ...env, ...more } }),
-      killStarting: Effect.suspend(() =>
-        Effect.forEach(starting, (running) => running.signal("SIGKILL"), { discard: true })
-      ),
+      starting: () => [...starting],
       command: (...args) => Nightshift.run(args, { cwd, env }),
       lostCounts: () => lostCounts,
       warnings: () => warnings

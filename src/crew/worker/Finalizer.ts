@@ -21,9 +21,13 @@ const mostWaiting = 1_000
 /** Whether the database will always reject these values. */
 const isRefused = (error: DatabaseError) => isDataError(error) || error instanceof DatabaseConflict
 
+/** Whether the statement was cancelled because it took too long, usually because another transaction locked a job. */
+const isBlocked = ({ sqlState }: DatabaseError) => sqlState === "57014" || sqlState === "55P03"
+
 /** The result to write instead of one that the database rejects. */
 const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): AttemptEnd => ({
   ...end,
+  written: (became, now, reason) => end.written?.(became, now, reason),
   end: End.Dead({
     reason: "rejected",
     counted: true,
@@ -33,12 +37,13 @@ const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): Atte
 
 const mostNamed = 20
 
+const countOf = (ends: ReadonlyArray<AttemptEnd>) => (ends.length === 1 ? "1 job" : `${ends.length} jobs`)
+
 /** The log message for outcomes that were not written. */
 const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
   const ids = ends.slice(0, mostNamed).map(({ id }) => id)
   const more = ends.length > mostNamed ? ` and ${ends.length - mostNamed} more` : ""
-  const jobs = ends.length === 1 ? "1 job" : `${ends.length} jobs`
-  return `PostgreSQL did not answer before the shutdown: the outcome of ${jobs} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
+  return `PostgreSQL did not answer before the shutdown: the outcome of ${countOf(ends)} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
 }
 
 /** Writes the results of attempts in batches. */
@@ -80,20 +85,34 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   /** The process is shutting down and the database is unavailable. */
   const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
 
-  /** Retries until the database is available again, unless the process stops first. */
-  const write = (ends: ReadonlyArray<AttemptEnd>) =>
-    queue.finalize(ends).pipe(
-      Effect.tapError((error) =>
-        Effect.logWarning(`could not write the results of ${ends.length} jobs yet, retrying`, error)
-      ),
-      Effect.retry({
-        while: mayRetry,
-        schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
-      })
-    )
+  const warningOf = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) =>
+    isBlocked(error)
+      ? `another transaction has locked the row of job ${ends[0]?.id}: its result will be written when that transaction ends`
+      : `the results of ${countOf(ends)} are not written yet, trying again: ${error.message}`
 
-  const flush = (ends: ReadonlyArray<AttemptEnd>) =>
-    write(ends).pipe(
+  /**
+   * Retries until the database is available again, unless the process stops first. A batch that is blocked fails: the
+   * batcher then writes its results one by one, so that only those of locked jobs wait.
+   */
+  const write = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail") =>
+    Effect.suspend(() => {
+      let isLogged = false
+      const isTriedAgain = (error: DatabaseError) => mayRetry(error) && (whenLocked === "fail" || !isBlocked(error))
+      return queue.finalize(ends, whenLocked).pipe(
+        Effect.tapError((error) => {
+          if (isLogged || !isTriedAgain(error)) return Effect.void
+          isLogged = true
+          return Effect.logWarning(warningOf(ends, error))
+        }),
+        Effect.retry({
+          while: isTriedAgain,
+          schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+        })
+      )
+    })
+
+  const flush = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail" = "wait") =>
+    write(ends, whenLocked).pipe(
       Effect.tapError((error) => Effect.sync(() => (isLost(error) ? unwritten.push(...ends) : 0))),
       Effect.map((movedOn) => {
         staleEnds.add(movedOn.length)
@@ -106,11 +125,11 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
    * forever.
    */
   const alone = (end: AttemptEnd) =>
-    flush([end]).pipe(
+    flush([end], "fail").pipe(
       Effect.catchIf(isRefused, (error) =>
         Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
           Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
-          Effect.zipRight(flush([refused(end, error)]))
+          Effect.zipRight(flush([refused(end, error)], "fail"))
         )
       ),
       Effect.asVoid

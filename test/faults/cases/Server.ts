@@ -21,6 +21,7 @@ import {
 } from "../Steps.js"
 import { survive } from "../Survival.js"
 
+const notReachable = /database at \S+ not reachable yet[^"]+/
 const away = /the database (is not responding|does not answer writes)/
 
 /** Stops the server by a signal, waits until an operator sees it, and starts it again. */
@@ -289,10 +290,12 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
         yield* server.signal("SIGINT")
         yield* server.ended
         const booting = yield* Effect.fork(deployment.startPod())
-        yield* Effect.sleep("3 seconds")
+        yield* Deployment.until("a pod waits for the server", Effect.sync(deployment.starting), (pods) =>
+          pods.some((pod) => notReachable.test(pod.printed()))
+        )
         yield* server.start
         const pod = yield* booting
-        return [yield* pod.logged(/database at \S+ not reachable yet[^"]+/)]
+        return [yield* pod.logged(notReachable)]
       })
     )
   }

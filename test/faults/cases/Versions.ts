@@ -149,7 +149,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
               deployment.query<{ pid: number }>("select pid from pg_stat_activity where wait_event_type = 'Lock'"),
               (rows) => rows.length > 0
             )
-            yield* deployment.killStarting
+            yield* Effect.forEach(deployment.starting(), (running) => running.signal("SIGKILL"))
             yield* victim
             yield* Effect.promise(() => other.query("rollback"))
           })
