@@ -1,6 +1,7 @@
 import { Either, Predicate } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
+import { issuesText } from "../core/Issues.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"
@@ -185,7 +186,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       name,
       checked.issues,
       index,
-      `The payload of job "${name}" is invalid: ${StandardSchema.issuesText("payload", checked.issues)}${hint}.`
+      `The payload of job "${name}" is invalid: ${issuesText("payload", checked.issues)}${hint}.`
     )
   }
 

@@ -1,6 +1,7 @@
 import { TransactionConnection } from "@effect/sql/SqlClient"
 import { Effect, Option, Predicate } from "effect"
 import type pg from "pg"
+import { issuesText } from "../core/Issues.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Core from "../handlers/Handler.js"
 import type { RateLimits } from "../limits/RateLimits.js"
@@ -8,7 +9,7 @@ import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import * as Enqueue from "./Enqueue.js"
 import { InvalidOptionError, TransactionError } from "./ShiftErrors.js"
-import { type Decoded, issuesText } from "./StandardSchema.js"
+import type { Decoded } from "./StandardSchema.js"
 
 /** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
 export interface Handler extends Core.Handler<Queue | RateLimits> {}

@@ -1,11 +1,9 @@
 import { Cause, Duration, Predicate } from "effect"
 import { format } from "../core/DurationText.js"
 import { headline } from "../core/ErrorText.js"
+import { type Issue, issuesText } from "../core/Issues.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
 import type { WhyView } from "./JobView.js"
-import { type Issue, issuesText } from "./StandardSchema.js"
-
-export { issuesText as textOf } from "./StandardSchema.js"
 
 // Errors that promises reject with: plain classes, so that programs without Effect never see its values.
 

@@ -1,5 +1,6 @@
 import { createRequire } from "node:module"
 import { JSONSchema, ParseResult, Predicate, Schema } from "effect"
+import { type Issue, issueOf, issuesText, type RawIssue } from "../core/Issues.js"
 
 // The Standard Schema interface, version 1 (standardschema.dev). Its authors recommend copying it.
 
@@ -15,12 +16,7 @@ export interface StandardSchema<Input = unknown, Output = Input> {
 
 type Validation<Output> =
   | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: ReadonlyArray<StandardIssue> }
-
-interface StandardIssue {
-  readonly message: string
-  readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
-}
+  | { readonly issues: ReadonlyArray<RawIssue> }
 
 /** Returns why a value is not a validator, or nothing if it is one. */
 export const faultOf = (value: unknown): string | undefined => {
@@ -36,34 +32,11 @@ export type InputOf<S extends StandardSchema> = NonNullable<S["~standard"]["type
 /** Output type of a validator. */
 export type OutputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"]
 
-/** What is wrong with a value, and where. */
-export interface Issue {
-  readonly path: ReadonlyArray<PropertyKey>
-  readonly message: string
-}
-
-/** Formats a path: `payload.items[2].price`. */
-const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
-  path.reduce<string>((text, step) => (typeof step === "number" ? `${text}[${step}]` : `${text}.${String(step)}`), root)
-
-/** Issues as one sentence without its full stop. */
-export const issuesText = (root: string, issues: ReadonlyArray<Issue>): string =>
-  issues
-    .slice(0, 5)
-    .map(({ message, path }) => `${pathText(root, path)}: ${message.replace(/\.+$/, "")}`)
-    .join("; ")
-
-const plainIssue = ({ message, path = [] }: StandardIssue): Issue => ({
-  // Some validators return subclasses of Array.
-  path: Array.from(path, (step) => (typeof step === "object" ? step.key : step)),
-  message
-})
-
 /** A value that passed, or what is wrong with it. */
 export type Checked<A> = { readonly value: A; readonly issues?: undefined } | { readonly issues: ReadonlyArray<Issue> }
 
 const checkedOf = <A>(result: Validation<A>): Checked<A> =>
-  result.issues === undefined ? result : { issues: Array.from(result.issues, plainIssue) }
+  result.issues === undefined ? result : { issues: Array.from(result.issues, issueOf) }
 
 /** Validates a value. Returns a promise only if the validator is asynchronous. */
 export const check = <A>(

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 export type { DurationInput } from "../core/DurationText.js"
+export type { Issue } from "../core/Issues.js"
 export * as Outcome from "../core/Outcome.js"
 export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/Handler.js"
@@ -59,7 +60,7 @@ export {
   StepFailedError,
   TransactionError
 } from "./ShiftErrors.js"
-export type { Issue, StandardSchema } from "./StandardSchema.js"
+export type { StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
 export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"

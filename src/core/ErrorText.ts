@@ -1,4 +1,5 @@
 import { Cause, Predicate } from "effect"
+import * as Issues from "./Issues.js"
 import { limits } from "./StoredJob.js"
 
 // The stored text of a failure: its message, then its stack trace. A trace consists of the lines of `Error.stack` and of
@@ -18,9 +19,18 @@ const foreign =
 const hasTag = (error: unknown): error is { readonly _tag: string } =>
   Predicate.hasProperty(error, "_tag") && typeof error._tag === "string"
 
+/** The error of a validator. Its own message may be JSON on many lines. */
+const hasIssues = (error: unknown): error is Error & { readonly issues: ReadonlyArray<Issues.RawIssue> } =>
+  error instanceof Error &&
+  Predicate.hasProperty(error, "issues") &&
+  Array.isArray(error.issues) &&
+  error.issues.length > 0 &&
+  error.issues.every((issue) => Predicate.hasProperty(issue, "message") && typeof issue.message === "string")
+
 /** The message of anything that was thrown. */
 export const messageOf = (error: unknown): string => {
   if (typeof error === "string") return error
+  if (hasIssues(error)) return `${error.name}: ${Issues.issuesText("", error.issues.map(Issues.issueOf))}`
   if (Predicate.hasProperty(error, "message") && typeof error.message === "string" && error.message !== "") {
     return hasTag(error) ? `${error._tag}: ${error.message}` : error.message
   }

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Data } from "effect"
+import * as v from "valibot"
+import { z } from "zod"
 import * as ErrorText from "../../src/core/ErrorText.js"
 import { limits } from "../../src/core/StoredJob.js"
 
@@ -31,6 +33,25 @@ describe("the text of a failure", () => {
         "    at Client.query (/app/node_modules/pg/lib/client.js:5:1)"
       ].join("\n")
     )
+  })
+
+  it("of a validator is one line with the paths, not the JSON of its message", () => {
+    const failureOf = (run: () => unknown) => {
+      try {
+        run()
+      } catch (error) {
+        return ErrorText.split(ErrorText.ofFailure(error)).message
+      }
+      return "nothing was thrown"
+    }
+    const order = { id: "7", items: [{ price: "much" }] }
+    const zod = z.object({ id: z.number(), items: z.array(z.object({ price: z.number() })) })
+    expect(failureOf(() => zod.parse(order))).toMatch(/^ZodError: id: .*number.*; items\[0\]\.price: .*number/)
+    expect(failureOf(() => z.string().parse(7))).toMatch(/^ZodError: Invalid input: expected string/)
+    const valibot = v.object({ id: v.number(), items: v.array(v.object({ price: v.number() })) })
+    expect(failureOf(() => v.parse(valibot, order))).toMatch(/^ValiError: id: Invalid type/)
+    const odd = Object.assign(new Error("three issues are open"), { issues: [1, 2, 3] })
+    expect(ErrorText.messageOf(odd)).toBe("three issues are open")
   })
 
   it("has the causes, each once, and the errors of an AggregateError", () => {

@@ -3,10 +3,11 @@ import { Cause, Data, Duration, Effect, Either, Option, Predicate } from "effect
 import type pg from "pg"
 import { type DurationInput, decode } from "../../core/DurationText.js"
 import { withoutTrace } from "../../core/ErrorText.js"
+import { issuesText } from "../../core/Issues.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
 import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
 import * as Enqueue from "../Enqueue.js"
-import { fromCause, InvalidOptionError, ShiftError, TransactionError, textOf } from "../ShiftErrors.js"
+import { fromCause, InvalidOptionError, ShiftError, TransactionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
 import type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./Step.js"
@@ -177,7 +178,9 @@ export const make = (run: WorkflowRun): Step => {
               checked.issues === undefined
                 ? StepExit.ofValue(checked.value)
                 : StepExit.ofError(
-                    new Error(`The value of the signal "${numbered}" is invalid: ${textOf("value", checked.issues)}.`)
+                    new Error(
+                      `The value of the signal "${numbered}" is invalid: ${issuesText("value", checked.issues)}.`
+                    )
                   )
             run.conclude(step, stored, settle, startedAt)
           })

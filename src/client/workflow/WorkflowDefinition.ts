@@ -1,5 +1,6 @@
 import { Effect, GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
+import { issuesText } from "../../core/Issues.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as Core from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
@@ -8,7 +9,6 @@ import { Transactions } from "../../queue/Transactions.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable } from "../Enqueue.js"
 import { type JobOptions, job, type RetryOptions } from "../JobDefinition.js"
-import { textOf } from "../ShiftErrors.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
 import { type Executions, executionsOf } from "./Executions.js"
 import type { ChildCall, Step } from "./Step.js"
@@ -75,7 +75,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       }
       const checked = yield* Effect.promise(async () => decoded)
       if (checked.issues !== undefined) {
-        return Outcome.dead(`the payload is invalid: ${textOf("payload", checked.issues)}`)
+        return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
       }
       const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
       const run = yield* runOf(execution, isFirst)
