@@ -1,13 +1,13 @@
 import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
-import type { JobId as StoredId } from "../core/Ids.js"
+import { isId, type JobId as StoredId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import { explain, type Why } from "../crew/Why.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
-import type { JobNotFound } from "../queue/JobErrors.js"
+import { JobNotFound } from "../queue/JobErrors.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
@@ -128,6 +128,14 @@ const checkJob = (method: string, job: unknown): void => {
   )
 }
 
+const idOf = (method: string, id: unknown): StoredId => {
+  if (typeof id !== "string")
+    throw new InvalidOptionError("id", `The id that ${method} gets must be a string, got ${String(id)}.`)
+  const given = id.toLowerCase()
+  if (!isId(given)) throw fromCause(Cause.fail(new JobNotFound({ id })))
+  return given as StoredId
+}
+
 /** Makes a shift on an engine. */
 export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
@@ -163,10 +171,12 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     return Enqueue.enqueuedOf(enqueued)
   }
 
-  const act = async (make: (admin: typeof JobAdmin.Service) => Effect.Effect<StoredJob, unknown>) =>
-    JobView.of(await run(Effect.flatMap(JobAdmin, make)))
+  const act = async (
+    id: StoredId,
+    of: (admin: typeof JobAdmin.Service) => (id: StoredId) => Effect.Effect<StoredJob, unknown>
+  ) => JobView.of(await run(Effect.flatMap(JobAdmin, (admin) => of(admin)(id))))
 
-  const why = async (id: string) => JobView.whyOf(await explain(id as StoredId))
+  const why = async (id: string) => JobView.whyOf(await explain(idOf("why", id)))
 
   /** Nothing if the database does not answer: the caller waits for another error. */
   const whyIn = (id: string, millis: number): Promise<JobView.WhyView | undefined> =>
@@ -183,7 +193,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     kind: string | undefined = undefined
   ): Promise<Result> => {
     const patience = millisOf("timeout", timeout)
-    const job = await waitFor(id as StoredId, patience, signal)
+    const job = await waitFor(idOf("result", id), patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
     if (kind !== undefined && kind !== job.kind)
       throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
@@ -203,7 +213,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     second?: string | ResultOptions,
     third?: ResultOptions
   ): Promise<Result> => {
-    if (typeof first === "string") return resultOf(first, second as ResultOptions | undefined)
+    if (!Predicate.isObject(first)) return resultOf(first, second as ResultOptions | undefined)
     checkJob("result", first)
     known.set(first.kind.name, first)
     return resultOf(second as string, third, first.kind.name)
@@ -243,10 +253,10 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     enqueueMany: async (job, payloads, { tx, ...options } = {}) =>
       (await storeAll(await newJobs(job, payloads, options), tx)).map((enqueued) => Enqueue.enqueuedOf(enqueued)),
     result,
-    job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(id as StoredId)))),
+    job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(idOf("job", id))))),
     why,
-    cancel: (id) => act((admin) => admin.cancel(id as StoredId)),
-    requeue: (id) => act((admin) => admin.requeue(id as StoredId)),
+    cancel: async (id) => act(idOf("cancel", id), (admin) => admin.cancel),
+    requeue: async (id) => act(idOf("requeue", id), (admin) => admin.requeue),
     queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),

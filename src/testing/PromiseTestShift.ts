@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
 import type { JobView } from "../client/JobView.js"
 import * as View from "../client/JobView.js"
@@ -6,6 +6,7 @@ import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
+import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
@@ -27,12 +28,40 @@ export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
   crash(): Promise<void>
 }
 
+/** Minimum levels of the log of a test. */
+const levels = {
+  debug: LogLevel.Debug,
+  info: LogLevel.Info,
+  warn: LogLevel.Warning,
+  error: LogLevel.Error,
+  none: LogLevel.None
+}
+
+/** Options of `testShift`. */
+export interface PromiseTestShiftOptions extends Omit<TestShiftOptions<TestServices>, "logLevel"> {
+  /** Where warnings of the worker go: an object with the methods of `console`, or nowhere. [console] */
+  readonly log?: Engine.LogSink | false
+  /** Minimum level of the log. [warn] */
+  readonly logLevel?: keyof typeof levels | LogLevel.LogLevel
+}
+
+const levelOf = (level: PromiseTestShiftOptions["logLevel"] = "warn"): LogLevel.LogLevel => {
+  if (typeof level !== "string") return level
+  if (Object.hasOwn(levels, level)) return levels[level]
+  throw new InvalidOptionError("logLevel", `logLevel must be ${joinOr(Object.keys(levels))}, got "${level}".`)
+}
+
 const hasEnded = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** Starts a worker with these handlers on in-memory tables and a virtual clock. */
-export const testShift = async (options: TestShiftOptions<TestServices>): Promise<PromiseTestShift> => {
+export const testShift = async ({
+  log = console,
+  logLevel,
+  ...options
+}: PromiseTestShiftOptions): Promise<PromiseTestShift> => {
   checkHandlers(options.handlers)
-  const engine = await Engine.make<TestServices, never>(TestShift.layer(options))
+  const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
+  const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Layer.orDie(Engine.logging(log))))
   const { clock, run } = engine
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>
     run(Effect.flatMap(TestShift, use))

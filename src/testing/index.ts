@@ -1,4 +1,4 @@
-export { type PromiseTestShift, testShift } from "./PromiseTestShift.js"
+export { type PromiseTestShift, type PromiseTestShiftOptions, testShift } from "./PromiseTestShift.js"
 export { NonDeterministicError } from "./ReplayCheck.js"
 export type { Coverage, FaultKind, Hit, OperationCoverage } from "./simulation/Coverage.js"
 export type { Fault } from "./simulation/Faults.js"

@@ -1,7 +1,15 @@
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { connect, job, ShiftError, worker } from "../../src/client/index.js"
+import {
+  connect,
+  InvalidPayloadError,
+  JobNotFoundError,
+  job,
+  ShiftError,
+  worker,
+  workflow
+} from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 import { useDatabase } from "./ClientDatabase.js"
 
@@ -27,6 +35,32 @@ describe("a mistake in a call is reported by it", () => {
     )
     expect(await refused(() => shift.enqueue("add" as never, {} as never))).toContain('got "add"')
     expect(await refused(() => shift.enqueueMany("add" as never, []))).toContain('got "add"')
+  })
+
+  it("an id is not one of a job", async () => {
+    await using tested = await testShift({ handlers: [handler] })
+    await using stored = await connect(database.url(), { log: false })
+    for (const shift of [tested, stored]) {
+      for (const method of ["job", "why", "cancel", "requeue", "result"] as const) {
+        const call = shift[method] as (id: unknown) => Promise<unknown>
+        expect(await refused(() => call("nope"))).toBe('There is no job "nope": a job id must be a UUID.')
+        expect(await refused(() => call(undefined))).toBe(`The id that ${method} gets must be a string, got undefined.`)
+        await expect(call("0198C0DE-0000-7000-8000-000000000000")).rejects.toBeInstanceOf(JobNotFoundError)
+      }
+    }
+  })
+
+  it("the payload of a workflow with a key is invalid, or its key is", async () => {
+    const greet = workflow("greet", { payload: z.object({ who: z.string() }), key: ({ who }) => who }, async () => {})
+    await using shift = await testShift({ handlers: [greet] })
+    const start = greet.start as (payload: unknown, options?: unknown) => Promise<unknown>
+    for (const payload of [{ who: 1 }, null, {}])
+      await expect(start(payload, { shift })).rejects.toBeInstanceOf(InvalidPayloadError)
+    const fault = 'The key of an execution of "greet" must be a string that is not empty, got '
+    expect(await refused(() => start({ who: "" }, { shift }))).toBe(`${fault}"".`)
+    expect(await refused(() => start({ who: "Ada" }, { shift, key: 7 }))).toBe(`${fault}7.`)
+    expect(await refused(() => greet.show(undefined as never, { shift }))).toBe(`${fault}undefined.`)
+    expect(await shift.jobs()).toEqual([])
   })
 
   it("a payload is circular", async () => {

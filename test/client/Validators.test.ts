@@ -168,7 +168,7 @@ describe("the types of a signal", () => {
     expectTypeOf(approved.start).toBeFunction()
   })
 
-  it("let the step fail if the value is invalid, and keep the first value", async () => {
+  it("let the step fail if the value is invalid, and keep the first value until a retry", async () => {
     const approval = workflow("approval", { payload: z.object({}) }, async (_, step) => {
       const { by } = await step.waitFor("approval", { schema: z.object({ by: z.string() }) })
       return by
@@ -180,8 +180,12 @@ describe("the types of a signal", () => {
     expect(await approval.signal("1", "approval", { by: 7 }, options)).toBe("completed")
     expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("repeated")
     await expect(approval.result("1", options)).rejects.toThrow(
-      /The value of the signal "approval" is invalid: value\.by: /
+      /The value of the signal "approval" is invalid: value\.by: .*\. A retry of the execution waits for this signal again/
     )
+    await approval.retry("1", options)
+    await tested.settle()
+    expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("completed")
+    expect(await approval.result("1", options)).toBe("Ada")
   })
 })
 

@@ -261,6 +261,31 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("a retry waits again for a signal whose value was invalid, and keeps the others", (line) =>
+    Effect.gen(function* () {
+      const execution = `${line.name}/order`
+      const job = yield* begin(line)
+      for (const name of ["approved", "paid"]) yield* line.workflows.signal({ execution, name, value: 1 })
+      yield* line.workflows.record(job, step("paid", { sequence: 1, kind: "signal" }))
+      yield* line.workflows.record(job, step("approved", { sequence: 2, kind: "signal", outcome: "failed" }))
+      yield* end(line, job, ends.dead)
+      yield* line.workflows.retry(execution)
+      const again = yield* line.claimOne
+      const signals = (run: typeof again) =>
+        Effect.map(line.workflows.load(run), ({ waits }) => waits.map(({ exit, name }) => [name, exit]))
+      assert.deepStrictEqual(yield* signals(again), [["paid", 1]])
+      assert.strictEqual(yield* line.workflows.signal({ execution, name: "approved", value: 2 }), "completed")
+      yield* line.workflows.record(again, step("approved", { sequence: 2, attempt: 2, kind: "signal" }))
+      yield* end(line, again, ends.dead)
+      yield* line.jobAdmin.requeue(again.id)
+      const kept = (yield* signals(yield* line.claimOne)).toSorted()
+      assert.deepStrictEqual(kept, [
+        ["approved", 2],
+        ["paid", 1]
+      ])
+    })
+  )
+
   law("a fork copies the payload and the journal before a step", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

@@ -1,7 +1,7 @@
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { JobDeadError, job, Outcome, ResultTimeoutError, TransactionError } from "../../src/client/index.js"
-import { testShift } from "../../src/testing/index.js"
+import { type PromiseTestShiftOptions, testShift } from "../../src/testing/index.js"
 
 const remind = job("remind", {
   payload: z.object({ who: z.string() }),
@@ -19,6 +19,34 @@ describe("testShift", () => {
     await shift.advance("1h")
     expect(await shift.job(id)).toMatchObject({ state: "done", result: "reminded Ada", finishedAt: shift.now() })
     expect(await shift.result(id)).toBe("reminded Ada")
+  })
+
+  it("logs warnings to the console, to another logger or nowhere", async () => {
+    const failing = remind.handle(() => Promise.reject(new Error("no luck")))
+    const printed: Array<string> = []
+    const warn = vi.spyOn(console, "warn").mockImplementation((line) => void printed.push(String(line)))
+    const lines: Array<string> = []
+    const write = (line: string) => void lines.push(line)
+    const sink = { debug: write, info: write, warn: write, error: write }
+    const run = async (options: Omit<PromiseTestShiftOptions, "handlers">) => {
+      await using shift = await testShift({ handlers: [failing], ...options })
+      await shift.enqueue(remind, { who: "Ada" })
+      await shift.settle()
+    }
+    await run({})
+    expect(printed).toEqual([expect.stringMatching(/^a job failed .*no luck/)])
+    await run({ log: false })
+    await run({ logLevel: "none" })
+    await run({ logLevel: "error" })
+    await run({ log: sink })
+    expect(printed).toHaveLength(1)
+    expect(lines).toEqual(printed)
+    await run({ log: sink, logLevel: "info" })
+    expect(lines.length).toBeGreaterThan(2)
+    await expect(run({ logLevel: "loud" as never })).rejects.toThrow(
+      'logLevel must be debug, info, warn, error or none, got "loud".'
+    )
+    warn.mockRestore()
   })
 
   it("retries as the job specifies", async () => {

@@ -184,6 +184,15 @@ describe("a regression", () => {
     patient
   )
 
+  it.live(
+    "of an execution that is woken by the batch with a stale end of it passes",
+    () =>
+      Simulation.regression(
+        '{"seed":333034822,"jobs":12,"pods":3,"slowClocks":true,"steps":[{"at":0,"_tag":"Enqueue","nth":5},{"at":0,"_tag":"Deliver","nth":1},{"at":1,"_tag":"Enqueue","nth":4,"pod":"pod-3"},{"at":6,"_tag":"Enqueue","nth":2},{"at":6,"_tag":"Enqueue","nth":6},{"at":7,"_tag":"Enqueue","nth":11,"pod":"pod-2"},{"at":8,"_tag":"Enqueue","nth":1,"pod":"pod-3"},{"at":8,"_tag":"Enqueue","nth":12},{"at":9,"_tag":"Enqueue","nth":7},{"at":1461,"_tag":"StepClock","millis":-60000},{"at":5377,"_tag":"Kill","pod":"pod-3"},{"at":5496,"_tag":"Disconnect","pod":"pod-1","millis":16386}],"faults":[{"who":"pod-2.1","call":"Queues.declare","nth":1,"kind":"refused"},{"who":"pod-1.1","call":"Signals.publish","nth":2,"kind":"refused"},{"who":"pod-1.1","call":"Queue.claim","nth":6,"kind":"lost"},{"who":"pod-3.1","call":"Queue.claim","nth":7,"kind":"lost"},{"who":"pod-3.1","call":"Kinds.find","nth":1,"kind":"refused"},{"who":"pod-1.1","call":"Queue.nextDue","nth":5,"kind":"lost"},{"who":"pod-1.1","call":"Workflows.record","nth":4,"kind":"refused"},{"who":"pod-1.1","call":"Queue.finalize","nth":5,"kind":"refused"},{"who":"pod-1.1","call":"Queue.claim","nth":12,"kind":"refused"},{"who":"pod-1.1","call":"Queue.nextDue","nth":11,"kind":"refused"},{"who":"pod-1.1","call":"Workflows.record","nth":8,"kind":"lost"}]}'
+      ),
+    patient
+  )
+
   it.effect("refuses a line that is not one", () =>
     Effect.gen(function* () {
       for (const line of ["seed 42", "{}", '{"seed":1,"jobs":1,"pods":"2","steps":[],"faults":[]}'])

@@ -110,6 +110,11 @@ export const executionsOf = <In, Result>(
   keyOf: ((payload: In) => string) | undefined
 ): Omit<Executions<In, Result>, "name"> => {
   const idOf = (key: string) => {
+    if (typeof key !== "string" || key === "")
+      throw new InvalidOptionError(
+        "key",
+        `The key of an execution of "${name}" must be a string that is not empty, got ${JSON.stringify(key)}.`
+      )
     if (!key.startsWith(`${name}/`)) return `${name}/${key}`
     const own = key.slice(name.length + 1)
     throw new InvalidOptionError("key", `${JSON.stringify(key)} is the id of an execution. Pass its key: "${own}".`)
@@ -126,6 +131,8 @@ export const executionsOf = <In, Result>(
   }
   return {
     start: async (payload, { key: given, shift, ...options } = {}) => {
+      // The key may be derived from parts that an invalid payload does not have.
+      if (given === undefined && keyOf !== undefined) await target.encode(payload)
       const key = given ?? keyOf?.(payload) ?? randomUUID()
       return { ...(await shiftOf(shift).workflows.start(target, payload, idOf(key), options)), key }
     },

@@ -179,7 +179,7 @@ export const make = (run: WorkflowRun): Step => {
                 ? StepExit.ofValue(checked.value)
                 : StepExit.ofError(
                     new Error(
-                      `The value of the signal "${numbered}" is invalid: ${issuesText("value", checked.issues)}.`
+                      `The value of the signal "${numbered}" is invalid: ${issuesText("value", checked.issues)}. A retry of the execution waits for this signal again.`
                     )
                   )
             run.conclude(step, stored, settle, startedAt)

@@ -10,7 +10,8 @@ export const isUndone = (schema: string) => `s.outcome = 'done' and exists (
 
 /**
  * Prepares the journal of requeued executions, rows of `chosen`, for another run. Failed and undone steps are reopened: they
- * run again in their place. Undos, attempts without a result, and waits that did not end are deleted.
+ * run again in their place. Undos, attempts without a result, waits that did not end, and signals with an invalid value
+ * are deleted.
  */
 export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
     update ${schema}.workflow_step s set reopened_at = ${now}
@@ -22,9 +23,10 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
         select from ${schema}.workflow_step l
         where l.job_id = s.job_id and l.name = s.name and l.attempt > s.attempt and l.outcome <> 'retrying'))
   ), forgotten_waits as (
-    delete from ${schema}.workflow_deferred
-    where execution = any(array(select dedupe_key from ${chosen} where woken >= 0))
-      and completed_at is null and kind <> 'children'
+    delete from ${schema}.workflow_deferred d using ${chosen} c
+    where c.woken >= 0 and d.execution = c.dedupe_key and (d.completed_at is null and d.kind <> 'children'
+      or d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
+        and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
   )`
 
 /** Changes of a requeued job. */

@@ -163,7 +163,10 @@ const makeTable = (jobs: Jobs) => {
       return stored.some(({ completedAt }) => completedAt !== undefined)
     },
 
-    /** Reopens failed and undone steps. Deletes undos, attempts without a result, and waits that did not end. */
+    /**
+     * Reopens failed and undone steps. Deletes undos, attempts without a result, waits that did not end, and signals with
+     * an invalid value.
+     */
     reopenFailed: (row: JobRow, now: number) => {
       if (!isExecution(row) || row.dedupe === undefined) return
       const all = steps.get(row.id) ?? []
@@ -178,8 +181,14 @@ const makeTable = (jobs: Jobs) => {
           .filter(isKept)
           .map((step) => (step.outcome === "failed" || isUndone(step, all) ? reopenedAt(step, now) : step))
       )
+      const isInvalid = ({ kind, name }: StoredDeferred) =>
+        kind === "signal" &&
+        all.some(
+          (step) =>
+            step.kind === kind && step.name === name && step.outcome === "failed" && step.reopenedAt === undefined
+        )
       const ended = deferredsOf(row.dedupe.key).filter(
-        ({ completedAt, kind }) => completedAt !== undefined || kind === "children"
+        (each) => (each.completedAt !== undefined || each.kind === "children") && !isInvalid(each)
       )
       setDeferreds(row.dedupe.key, ended)
     },

@@ -57,12 +57,11 @@ export interface Ending {
 }
 
 /**
- * Returns the reported end of this run. One finalize call may also contain the end of an earlier run of the same job.
+ * Returns the reported end of this run. A finalize call may also contain the end of an earlier run of the same job, and
+ * may change jobs that do not run: it wakes the executions that wait for a job that ends.
  */
-export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined => {
-  const ends = (call.args[0] as ReadonlyArray<AttemptEnd>).filter((end) => end.id === id)
-  return ends.find(({ lease }) => lease === run?.lease) ?? ends[0]
-}
+export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined =>
+  (call.args[0] as ReadonlyArray<AttemptEnd>).find((end) => end.id === id && end.lease === run?.lease)
 
 const signsOfLife = new Set(["Queue.claim", "Queue.insertClaimed", "Queue.heartbeat"])
 
