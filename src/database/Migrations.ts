@@ -51,13 +51,15 @@ export class MigrationFailed extends Schema.TaggedError<MigrationFailed>()("Migr
   }
 }
 
-/** The server does not allow this role to change the schema. */
+/** The server does not allow this role to read or change the schema. */
 export class MigrationRefused extends Schema.TaggedError<MigrationRefused>()("MigrationRefused", {
+  /** What is not possible. */
+  what: Schema.optionalWith(Schema.String, { default: () => "The schema cannot be created or changed" }),
   detail: Schema.String,
   todo: Schema.String
 }) {
   override get message(): string {
-    return `The schema cannot be created or changed: ${this.detail}. ${this.todo}`
+    return `${this.what}: ${this.detail}. ${this.todo}`
   }
 }
 
@@ -146,12 +148,23 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
       /** Explains how to resolve the rejection. */
       const refusal = (detail: string, sqlState: string | undefined) =>
         Effect.gen(function* () {
+          // The catalogue itself, because to_regclass requires the privilege USAGE.
           const [row] = yield* mapErrors(
-            sql<{ role: string; database: string; there: boolean }>`
+            sql<{ role: string; database: string; there: boolean; hidden: boolean }>`
               select quote_ident(current_user) as role, quote_ident(current_database()) as database,
-                to_regnamespace(${schema}) is not null as there`
+                n.oid is not null as there, c.oid is not null
+                  and not (has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')) as hidden
+              from (select) as one left join pg_catalog.pg_namespace n on n.nspname = ${schema}
+              left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'migration'`
           )
           const role = row?.role ?? "the role"
+          if (row?.hidden === true) {
+            return yield* new MigrationRefused({
+              what: `Role ${role} may not use the tables of Nightshift`,
+              detail,
+              todo: `Let their owner run "grant usage on schema ${schema} to ${role}; grant select, insert, update, delete on all tables in schema ${schema} to ${role}; grant usage on all sequences in schema ${schema} to ${role}".`
+            })
+          }
           const on = row?.there === true ? `schema ${schema}` : `database ${row?.database}`
           const todo =
             sqlState === "42501"
