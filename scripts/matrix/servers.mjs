@@ -28,10 +28,16 @@ export const fromNpm = (name, packages) => {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, "package.json"), '{ "private": true }')
-  execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], {
-    cwd: folder,
-    stdio: "pipe"
-  })
+  try {
+    execFileSync("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", ...packages], {
+      cwd: folder,
+      stdio: "pipe"
+    })
+  } catch (error) {
+    // Not every version exists for every architecture.
+    if (!/ETARGET|E404/.test(String(error.stderr))) throw error
+    throw Object.assign(new Error(`npm has no package ${wanted}`), { isMissing: true })
+  }
   writeFileSync(complete, wanted)
   return folder
 }
