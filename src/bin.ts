@@ -24,8 +24,9 @@ const loadBeside = async (app: string): Promise<void> => {
     process.exitCode = 1
     return
   }
-  // Node 22 and later cache compiled code between starts.
-  if ("enableCompileCache" in module && typeof module.enableCompileCache === "function") module.enableCompileCache()
+  // Node 22 and later cache compiled code between starts, by default in a folder under /tmp that others may prepare.
+  if ("enableCompileCache" in module && typeof module.enableCompileCache === "function")
+    module.enableCompileCache(fileURLToPath(new URL("./compile-cache", import.meta.url)))
   await import(new URL("./main.js", import.meta.url).href)
 }
 
