@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs"
 import * as module from "node:module"
 import { dirname, resolve } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as CodeCache from "./cli/CodeCache.js"
 import { refusal } from "./guard.js"
 
 // The bundled CLI starts three times faster than the separate modules. It contains its own copy of Effect, so a process
@@ -17,17 +19,20 @@ const appOf = (argv: ReadonlyArray<string>): string | undefined => {
 /** Runs the library build of the CLI, unless the user's copy of Effect is incompatible. */
 const loadBeside = async (app: string): Promise<void> => {
   const reason = refusal(dirname(resolve(app)))
-  if (reason === undefined) return import(new URL("./main.js", import.meta.url).href)
-  process.stderr.write(`nightshift: ${reason}\n`)
-  process.exitCode = 1
+  if (reason !== undefined) {
+    process.stderr.write(`nightshift: ${reason}\n`)
+    process.exitCode = 1
+    return
+  }
+  // Node 22 and later cache compiled code between starts, by default in a folder under /tmp that others may prepare.
+  if ("enableCompileCache" in module && typeof module.enableCompileCache === "function")
+    module.enableCompileCache(fileURLToPath(new URL("./compile-cache", import.meta.url)))
+  await import(new URL("./main.js", import.meta.url).href)
 }
-
-// Node 22 and later cache compiled code between starts.
-if ("enableCompileCache" in module && typeof module.enableCompileCache === "function") module.enableCompileCache()
 
 const app = appOf(process.argv)
 if (app !== undefined) await loadBeside(app)
 else if (process.argv.length === 3 && process.argv[2] === "--version") {
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))
   process.stdout.write(`${version}\n\n`)
-} else await import("./main.js")
+} else CodeCache.run(fileURLToPath(new URL("./cli.cjs", import.meta.url)))

@@ -13,6 +13,7 @@ import { ServerConfig } from "../http/ServerConfig.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as App from "./App.js"
+import * as CodeCache from "./CodeCache.js"
 import { DatabaseChoice, type StartedDatabase } from "./DatabaseChoice.js"
 import * as ServiceLayer from "./ServiceLayer.js"
 
@@ -106,6 +107,8 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
       yield* Console.log(greeting(url, choice, tokenLines(url, choice, made, hasToken), declared, served))
       isStarted = true
+      // By then, the first requests and the first rounds of the loops have compiled their code.
+      yield* Effect.fork(Effect.delay(Effect.sync(CodeCache.save), "3 seconds"))
       yield* lifecycle.collapsed
     }).pipe(
       Effect.onExit(() => Effect.zipRight(lifecycle.drain, Effect.logInfo(`shutting down${inTime}`))),

@@ -108,13 +108,7 @@ export const onServer = <E, R>(
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(AccessCleanup.layer),
     Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
-    Layer.provide([
-      Readiness.layer,
-      Gauges.layerDatabase,
-      Gauges.layerJobs,
-      Gauges.layerExecutions,
-      MeasuresLayer.sampling
-    ]),
+    Layer.provide([Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions, MeasuresLayer.sampling]),
     Layer.provide(GatewayLayer.onDatabase(declared, app)),
     Layer.provideMerge(
       Layer.mergeAll(
@@ -129,6 +123,8 @@ export const onServer = <E, R>(
     Layer.provide(UploadsConfig.layer),
     Layer.provide(MeasuresLayer.counting),
     Layer.provide(Tracing.layer(Package.version.text)),
+    // Begins its first check while the layers above are built.
+    Layer.provide(Readiness.layer),
     Layer.provide(DatabaseClock.layer),
     Layer.provide(Listener.layer),
     Layer.provide(migrated),
