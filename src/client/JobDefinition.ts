@@ -9,6 +9,7 @@ import type { Schedule } from "../schedule/Schedule.js"
 import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
 import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Enqueueable } from "./Enqueue.js"
+import { durationOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
 import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
@@ -91,6 +92,26 @@ export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
     : Backoff.fixed(backoff as DurationInput)
 }
 
+/** Throws InvalidOptionError for a duration that cannot be read. */
+const checkDurations = (
+  name: string,
+  { retry, timeout }: Pick<JobOptions<never, unknown, never, unknown>, "retry" | "timeout">
+): void => {
+  const of = ` of "${name}"`
+  if (timeout !== undefined) durationOf("timeout", timeout, of)
+  const backoff = retry?.backoff
+  if (backoff === undefined) return
+  if (typeof backoff === "object" && "base" in backoff) {
+    durationOf("retry.backoff.base", backoff.base, of)
+    durationOf("retry.backoff.max", backoff.max, of)
+  } else if (Array.isArray(backoff)) {
+    const [first, ...more] = backoff
+    for (const [index, delay] of [first, ...more].entries()) durationOf(`retry.backoff[${index}]`, delay, of)
+  } else {
+    durationOf("retry.backoff", backoff as DurationInput, of)
+  }
+}
+
 /** The waits of a kind. Nothing if it says neither: then those of its queue apply. */
 const retryBackoff = (name: string, { backoff, jitter }: RetryOptions): Backoff.Backoff | undefined => {
   if (jitter === undefined) return backoff === undefined ? undefined : backoffOf(backoff)
@@ -165,6 +186,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       "retry",
       `retry.maxAttempts of "${name}" must be a whole number of at least 1, got ${maxAttempts}.`
     )
+  checkDurations(name, options)
   const backoff = retryBackoff(name, retry)
   const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
@@ -174,23 +196,24 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     ...(typeof onDead === "object" ? { onDead } : {})
   })
 
-  const accept = (payload: unknown, stored: unknown, index: number) => (checked: StandardSchema.Checked<unknown>) => {
-    if (checked.issues === undefined) return stored
-    const passes = (again: StandardSchema.Checked<unknown> | Promise<unknown>) =>
-      !(again instanceof Promise) && again.issues === undefined
-    const hint =
-      stored !== payload && passes(StandardSchema.check(schema, payload))
-        ? ". Payloads are stored as JSON, where a Date is a string: accept a string in the validator and convert it"
-        : ""
-    throw new InvalidPayloadError(
-      name,
-      checked.issues,
-      index,
-      `The payload of job "${name}" is invalid: ${issuesText("payload", checked.issues)}${hint}.`
-    )
-  }
+  const accept =
+    (payload: unknown, stored: unknown, index: number | undefined) => (checked: StandardSchema.Checked<unknown>) => {
+      if (checked.issues === undefined) return stored
+      const passes = (again: StandardSchema.Checked<unknown> | Promise<unknown>) =>
+        !(again instanceof Promise) && again.issues === undefined
+      const hint =
+        stored !== payload && passes(StandardSchema.check(schema, payload))
+          ? ". Payloads are stored as JSON, where a Date is a string: accept a string in the validator and convert it"
+          : ""
+      throw new InvalidPayloadError(
+        name,
+        checked.issues,
+        index ?? 0,
+        `${index === undefined ? "The" : `Job ${index}: the`} payload of job "${name}" is invalid: ${issuesText("payload", checked.issues)}${hint}.`
+      )
+    }
 
-  const encode = (payload: In, index = 0): unknown => {
+  const encode = (payload: In, index?: number): unknown => {
     const stored = storedForm(payload)
     const checked = StandardSchema.check(schema, stored)
     const accepted = accept(payload, stored, index)
