@@ -1,6 +1,6 @@
 import type { Duration } from "effect"
 import { type DurationInput, decode, expected } from "../core/DurationText.js"
-import { closest } from "../core/Spelling.js"
+import { suggestion } from "../core/Spelling.js"
 import { shown } from "../core/Storable.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
@@ -11,11 +11,9 @@ export const checkKnown = (given: object, known: ReadonlyArray<string>, what: st
   // Runs for every job: no list is built.
   for (const option in given) {
     if (known.includes(option) || (given as Readonly<Record<string, unknown>>)[option] === undefined) continue
-    const near = closest(option, known)
-    const meant = near === undefined ? "" : ` Did you mean ${prefix}${near}?`
     throw new InvalidOptionError(
       `${prefix}${option}`,
-      `${prefix}${option} is not ${what}: use ${known.join(", ")}.${meant}`
+      `${prefix}${option} is not ${what}: use ${known.join(", ")}.${suggestion(option, known)}`
     )
   }
 }

@@ -60,7 +60,7 @@ describe("a mistake in a call is reported by it", () => {
       'dedupe.scope must be active or retained, got "always".'
     )
     expect(await enqueue({ dedupe: { key: "a", windw: "5m" } })).toBe(
-      "dedupe.windw is not an option of a dedupe key: use key, scope, window, replace. Did you mean dedupe.window?"
+      "dedupe.windw is not an option of a dedupe key: use key, scope, window, replace. Did you mean window?"
     )
     expect(await enqueue({ meta: [] })).toBe("meta must be an object, got an array.")
     expect(await enqueue({ dedup: "a" })).toBe(
