@@ -23,38 +23,38 @@ export type InstantInput = Date | string | number
 export interface DedupeOptions {
   readonly key: string
   /** How long the key is held: until the job ends, or as long as its row exists. [`retained` with a window, else `active`] */
-  readonly scope?: "active" | "retained"
+  readonly scope?: "active" | "retained" | undefined
   /** How long a `retained` key is held after the job was stored. [as long as its row exists] */
-  readonly window?: DurationInput
+  readonly window?: DurationInput | undefined
   /** If the job that holds the key is still pending, replace its payload and start time. [false] */
-  readonly replace?: boolean
+  readonly replace?: boolean | undefined
 }
 
 export interface EnqueueOptions {
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
-  readonly id?: string
-  readonly queue?: string
+  readonly id?: string | undefined
+  readonly queue?: string | undefined
   /** Lower runs first, from -32768 to 32767. [the job's] */
-  readonly priority?: number
-  readonly maxAttempts?: number
+  readonly priority?: number | undefined
+  readonly maxAttempts?: number | undefined
   /** Earliest start time. */
-  readonly runAt?: InstantInput
+  readonly runAt?: InstantInput | undefined
   /** Minimum time before the job starts. */
-  readonly delay?: DurationInput
+  readonly delay?: DurationInput | undefined
   /** Jobs that share a key can be limited or ordered together. */
-  readonly key?: string
+  readonly key?: string | undefined
   /** Stores nothing while another job holds this key. A string is a key that is held until its job ends. */
-  readonly dedupe?: string | DedupeOptions
+  readonly dedupe?: string | DedupeOptions | undefined
   /** Stored with the job and passed to its handler beside the payload. */
-  readonly meta?: Readonly<Record<string, unknown>>
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** Your own transaction. The job exists once it commits. */
-  readonly tx?: Transaction
+  readonly tx?: Transaction | undefined
 }
 
 /** Options of `enqueueMany`. Functions derive a value from each payload. */
 export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
-  readonly key?: string | ((payload: In) => string)
-  readonly dedupe?: (payload: In) => string | DedupeOptions
+  readonly key?: string | ((payload: In) => string) | undefined
+  readonly dedupe?: ((payload: In) => string | DedupeOptions) | undefined
 }
 
 /** A new job, or the job that already holds the dedupe key. */
@@ -99,7 +99,7 @@ const millisOf = (instant: InstantInput | undefined): number | undefined => {
 
 type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
   readonly dedupe?: EnqueueOptions["dedupe"] | ((payload: In) => string | DedupeOptions)
-  readonly key?: string | ((payload: In) => string)
+  readonly key?: string | ((payload: In) => string) | undefined
 }
 
 const known: ReadonlyArray<string> = Object.keys({

@@ -18,39 +18,39 @@ import * as StandardSchema from "./StandardSchema.js"
 export type BackoffInput =
   | DurationInput
   | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
-  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter }
+  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter | undefined }
 
 export interface RetryOptions {
   /** Attempts before a job is dead. [5] */
-  readonly maxAttempts?: number
+  readonly maxAttempts?: number | undefined
   /** Delay after each failed attempt. [30s, 2m, 10m, then 1h] */
-  readonly backoff?: BackoffInput
+  readonly backoff?: BackoffInput | undefined
   /**
    * How much each wait varies at random: a share from 0 to 1 in either direction, or `true` for 0.1. Jobs that failed
    * together are then not retried together. [`true` for waits that double, else none]
    */
-  readonly jitter?: Backoff.Jitter
+  readonly jitter?: Backoff.Jitter | undefined
 }
 
 export interface JobOptions<In, Out, RIn, ROut> {
   /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema.StandardSchema<In, Out>
   /** Types what handlers return. Validates the stored result when `shift.result` reads it; the worker does not run it. */
-  readonly result?: StandardSchema.StandardSchema<RIn, ROut>
+  readonly result?: StandardSchema.StandardSchema<RIn, ROut> | undefined
   /** Queue for jobs of this kind. [the declared routes, then `default`] */
-  readonly queue?: string
+  readonly queue?: string | undefined
   /** How often and after which delays a failed job is tried again. [5 attempts; 30s, 2m, 10m, then 1h] */
-  readonly retry?: RetryOptions
+  readonly retry?: RetryOptions | undefined
   /** Time limit of one attempt. [15m] */
-  readonly timeout?: DurationInput
+  readonly timeout?: DurationInput | undefined
   /** Lower runs first, from -32768 to 32767. [0] */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** Payload version. Raise it with every change that makes the validator reject stored payloads. [1] */
-  readonly version?: number
+  readonly version?: number | undefined
   /** Converts stored payloads to the next version: `1` takes a payload of version 1 and returns one of version 2. */
-  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>>
+  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>> | undefined
   /** A job to run when one of this kind dies: `otherJob.followUp(…)`, or a function of the payload. */
-  readonly onDead?: FollowUp | ((payload: In) => FollowUp)
+  readonly onDead?: FollowUp | ((payload: In) => FollowUp) | undefined
 }
 
 export interface ScheduleOptions<In> {
@@ -59,15 +59,15 @@ export interface ScheduleOptions<In> {
   /** Five fields, six with seconds first, or a macro like `@daily`. */
   readonly cron: string
   /** IANA time zone of the expression. [UTC] */
-  readonly timezone?: string
+  readonly timezone?: string | undefined
   /** `skip`: enqueue no job while the previous one has not ended. [allow] */
-  readonly overlap?: Overlap
+  readonly overlap?: Overlap | undefined
   /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
-  readonly missed?: Missed
-  readonly queue?: string
-  readonly maxAttempts?: number
+  readonly missed?: Missed | undefined
+  readonly queue?: string | undefined
+  readonly maxAttempts?: number | undefined
   /** Whether the schedule fires. An operator can change it. [true] */
-  readonly enabled?: boolean
+  readonly enabled?: boolean | undefined
 }
 
 /** A kind of job. `In` is enqueued, the handler gets `Out` and returns `RIn`, and `shift.result` returns `ROut`. */
@@ -237,11 +237,14 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     schedule: (scheduleName, { payload, ...schedule }) => {
       const definition = Either.try({
         try: () => ({
-          ...scheduleDefaults,
+          cron: schedule.cron,
+          timezone: schedule.timezone ?? scheduleDefaults.timezone,
+          overlap: schedule.overlap ?? scheduleDefaults.overlap,
+          missed: schedule.missed ?? scheduleDefaults.missed,
+          enabled: schedule.enabled ?? scheduleDefaults.enabled,
           // No worker may have registered the kind when the schedule first fires.
-          queue: rest.queue,
-          maxAttempts: retry.maxAttempts,
-          ...schedule,
+          queue: schedule.queue ?? rest.queue,
+          maxAttempts: schedule.maxAttempts ?? retry.maxAttempts,
           name: scheduleName,
           kind: name,
           payload: encodeNow(payload)

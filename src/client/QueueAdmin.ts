@@ -19,20 +19,26 @@ export interface QueueView {
 
 /** Changes to the settings of a queue. An absent field is unchanged; `null` restores the default. */
 export interface QueueChange {
-  readonly paused?: boolean
-  readonly maxWorkers?: number
+  readonly paused?: boolean | undefined
+  readonly maxWorkers?: number | undefined
   /** Maximum number of running jobs with the same `key`, and their order. [order: none] */
-  readonly perKey?: { readonly concurrency: number; readonly order?: KeyOrder } | null
+  readonly perKey?: { readonly concurrency: number; readonly order?: KeyOrder | undefined } | null | undefined
   /** Maximum number of jobs that start in a period, in the whole cluster. */
-  readonly rate?: { readonly jobs: number; readonly per: DurationInput } | null
+  readonly rate?: { readonly jobs: number; readonly per: DurationInput } | null | undefined
   /** Maximum number of waiting jobs. Beyond it, `enqueue` rejects with QueueFullError. */
-  readonly depthCap?: number | null
+  readonly depthCap?: number | null | undefined
   /** How long done jobs are kept. */
-  readonly retainDone?: DurationInput | null
+  readonly retainDone?: DurationInput | null | undefined
   /** How long dead jobs are kept. [forever] */
-  readonly retainDead?: DurationInput | null
+  readonly retainDead?: DurationInput | null | undefined
   /** The waits of cool-downs, and of kinds without a backoff of their own. */
-  readonly backoff?: { readonly enabled?: boolean; readonly base?: DurationInput; readonly max?: DurationInput }
+  readonly backoff?:
+    | {
+        readonly enabled?: boolean | undefined
+        readonly base?: DurationInput | undefined
+        readonly max?: DurationInput | undefined
+      }
+    | undefined
 }
 
 /** The queues of the cluster. Changes apply to all processes. */

@@ -122,6 +122,38 @@ describe("a shift", () => {
     await next.stop()
   })
 
+  it("logs that a worker stops, and how long its running jobs have", async () => {
+    const lines: Array<string> = []
+    const info = (message: string) => void lines.push(message)
+    await using own = await connect(database.url(), {
+      pool: 6,
+      log: { debug: () => {}, info, warn: info, error: info }
+    })
+    const slow = job("slow_stop", { payload: z.object({}), queue: "slow_stop" })
+    let begin = () => {}
+    let finish = () => {}
+    const begun = new Promise<void>((done) => {
+      begin = done
+    })
+    const finished = new Promise<void>((done) => {
+      finish = done
+    })
+    const handler = slow.handle(async () => {
+      begin()
+      await finished
+    })
+    const running = await worker(own, { handlers: [handler], grace: "90s" })
+    await own.enqueue(slow, {})
+    await begun
+    const stopped = running.stop()
+    await expect
+      .poll(() => lines)
+      .toContainEqual(expect.stringMatching(/^pod \S+ stopping; 1 running job has up to 1m30s/))
+    finish()
+    await stopped
+    expect(lines.at(-1)).toMatch(/^pod \S+ stopped$/)
+  })
+
   it("passes no empty object to a console", async () => {
     const written = new PassThrough()
     const own = await connect(database.url(), { pool: 3, log: new Console(written) })
