@@ -2,6 +2,7 @@ import { Either, Predicate } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
 import { issuesText } from "../core/Issues.js"
+import { hasCollection } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"
@@ -148,9 +149,10 @@ const asJson = (value: unknown): unknown => {
 const storedForm = (payload: unknown): unknown => {
   if (isPlain(payload)) return payload
   try {
-    return asJson(payload)
+    const json = asJson(payload)
+    return hasCollection(payload) ? payload : json
   } catch {
-    // A cycle or a BigInt: the queue rejects it with a reason.
+    // A cycle or a BigInt. The queue rejects these, a Map and a Set with a reason.
     return payload
   }
 }

@@ -98,6 +98,21 @@ const hasNoNumber = (value: unknown): boolean => {
   return false
 }
 
+/**
+ * Whether the value contains a Map or a Set, which `JSON.stringify` writes as {}. The value must have no cycles. Uses plain
+ * loops because every payload that contains an empty object is checked here.
+ */
+export const hasCollection = (value: unknown): boolean => {
+  if (typeof value !== "object" || value === null || "toJSON" in value) return false
+  if (value instanceof Map || value instanceof Set) return true
+  if (Array.isArray(value)) {
+    for (const each of value) if (hasCollection(each)) return true
+    return false
+  }
+  for (const key in value) if (hasCollection((value as Readonly<Record<string, unknown>>)[key])) return true
+  return false
+}
+
 const longNumber = /[\d.]{16}|\d[eE][+-]?\d/
 
 /**
@@ -135,6 +150,8 @@ export const jsonText = (value: unknown, mostBytes: number, source?: string): Ei
   if (text.length > 2 * limits.nesting && isDeeperThan(value, limits.nesting))
     return Either.left(`must not be nested more than ${limits.nesting} levels deep`)
   if (text.includes("null") && hasNoNumber(value)) return Either.left("must not contain NaN or Infinity")
+  if (text.includes("{}") && hasCollection(value))
+    return Either.left("must not contain a Map or a Set, which JSON cannot express: use an object or an array")
   return Either.right(text)
 }
 

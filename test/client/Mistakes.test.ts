@@ -36,6 +36,23 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => shift.enqueue(add, { a: 1, rest }))).toMatch(/payload.*(circular|cycle|JSON)/)
   })
 
+  it("a payload or a result contains a Map or a Set", async () => {
+    const values = { map: new Map([["a", 1]]), set: new Set([1]), nested: { list: [{ seen: new Set() }] }, empty: {} }
+    const collect = job("collect", { payload: z.object({ name: z.enum(["map", "set", "nested", "empty"]) }) })
+    await using shift = await testShift({ handlers: [handler, collect.handle(({ name }) => values[name])] })
+    const reason = "must not contain a Map or a Set, which JSON cannot express: use an object or an array"
+    for (const name of ["map", "set", "nested"] as const) {
+      expect(await refused(() => shift.enqueue(add, { a: 1, rest: values[name] }))).toBe(`payload ${reason}.`)
+      const { id } = await shift.enqueue(collect, { name })
+      expect(await refused(() => shift.result(id))).toContain(`its result ${reason}`)
+    }
+    const dated = { at: new Date(0), none: {} }
+    const { id } = await shift.enqueue(add, { a: 1, rest: dated })
+    expect((await shift.job(id)).payload).toEqual({ a: 1, rest: { at: "1970-01-01T00:00:00.000Z", none: {} } })
+    const empty = await shift.enqueue(collect, { name: "empty" })
+    expect(await shift.result(empty.id)).toEqual({})
+  })
+
   it("options contradict each other or are out of range", async () => {
     await using shift = await testShift({ handlers: [handler] })
     const payload = { a: 1, rest: 0 }
