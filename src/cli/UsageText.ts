@@ -3,7 +3,7 @@ import * as CliConfig from "@effect/cli/CliConfig"
 import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import type { ValidationError } from "@effect/cli/ValidationError"
-import { closest } from "../core/Spelling.js"
+import { suggestion } from "../core/Spelling.js"
 import * as Examples from "./Examples.js"
 import * as Help from "./Help.js"
 
@@ -47,14 +47,12 @@ const quoted = JSON.stringify
 const unknownCommand = ({ path, subcommands }: Accepted, words: ReadonlyArray<string>) => {
   const given = words[path.length]
   if (given === undefined) return `Choose a command: ${subcommands.join(", ")}.`
-  const near = closest(given, subcommands)
-  const next = near === undefined ? `Commands: ${subcommands.join(", ")}.` : `Did you mean ${near}?`
-  return `There is no command ${quoted([...path, given].join(" "))}. ${next}`
+  const next = suggestion(given, subcommands) || ` Commands: ${subcommands.join(", ")}.`
+  return `There is no command ${quoted([...path, given].join(" "))}.${next}`
 }
 
 const unknownOption = ({ options }: Accepted, given: string) => {
-  const near = closest(given, options.keys())
-  return `There is no option ${given}.${near === undefined ? "" : ` Did you mean ${near}?`}`
+  return `There is no option ${given}.${suggestion(given, options.keys())}`
 }
 
 interface Given {

@@ -15,11 +15,11 @@ export type AddJob = <In>(
 
 export interface BatchOptions {
   /** Shown in lists. */
-  readonly name?: string
+  readonly name?: string | undefined
   /** Runs once when all jobs have ended: `otherJob.followUp(…)`. Its `meta.batch` has the counts. */
-  readonly followUp?: FollowUp
+  readonly followUp?: FollowUp | undefined
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
-  readonly id?: string
+  readonly id?: string | undefined
 }
 
 /** A batch and the number of its jobs in each state. */

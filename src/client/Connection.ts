@@ -21,13 +21,13 @@ import { type OnEvent, reporting } from "./WorkerEvents.js"
 
 export interface ConnectOptions {
   /** The schema of Nightshift's tables. [DATABASE_SCHEMA, else nightshift] */
-  readonly schema?: string
+  readonly schema?: string | undefined
   /** Maximum number of connections of the shift and its workers. [DATABASE_POOL, else 10] */
-  readonly pool?: number
+  readonly pool?: number | undefined
   /** Maximum number of additional connections for handlers in transactions. [DATABASE_HANDLER_POOL, else 10] */
-  readonly handlerPool?: number
+  readonly handlerPool?: number | undefined
   /** The logger: `console`, an object with the same methods, or `false` for none. [standard error, by LOG_LEVEL] */
-  readonly log?: Engine.LogSink | false
+  readonly log?: Engine.LogSink | false | undefined
 }
 
 interface Open {
@@ -98,20 +98,20 @@ export interface WorkerOptions {
    * The queues to serve: their names, or an object with the number of jobs that run at a time in this process. A queue that
    * is new to the cluster also gets that number as its worker total. [the queues of the handlers' jobs]
    */
-  readonly queues?: ReadonlyArray<string> | Readonly<Record<string, number>>
+  readonly queues?: ReadonlyArray<string> | Readonly<Record<string, number>> | undefined
   /** Recurring jobs: what `job.schedule(…)` returned. */
-  readonly schedules?: ReadonlyArray<Schedule>
+  readonly schedules?: ReadonlyArray<Schedule> | undefined
   /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. */
-  readonly routes?: DeclaredRoutes
+  readonly routes?: DeclaredRoutes | undefined
   /** Rate limits that the handlers use. */
-  readonly limits?: ReadonlyArray<DeclaredLimit>
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
   /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
-  readonly grace?: DurationInput
+  readonly grace?: DurationInput | undefined
   /**
    * Called when a job has completed, failed, died or was cancelled in this worker, after that is stored. It is not awaited,
    * and what it throws is logged: it never affects a job.
    */
-  readonly onEvent?: OnEvent
+  readonly onEvent?: OnEvent | undefined
 }
 
 /** A running worker. */

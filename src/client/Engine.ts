@@ -1,3 +1,4 @@
+import { Console } from "node:console"
 import {
   Cause,
   type Clock,
@@ -57,7 +58,10 @@ const sinkLogger = (sink: LogSink) =>
       ])
     )
     const error = Cause.isEmpty(cause) ? {} : { error: Cause.pretty(cause, { renderErrorCause: true }) }
-    sink[levelOf(logLevel)](textOf(message), { ...fields, ...error })
+    const all = { ...fields, ...error }
+    // A console would print the empty object. Other loggers may rely on the second argument.
+    const rest = sink instanceof Console && Object.keys(all).length === 0 ? [] : [all]
+    sink[levelOf(logLevel)](textOf(message), ...(rest as [typeof all]))
   })
 
 /** Log output: none, the program's own logger, or standard error by LOG_LEVEL and LOG_FORMAT. */

@@ -2,10 +2,12 @@ import { Cause, Effect, type Either, Exit } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
+import { shown } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import * as Kind from "../queue/Job.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
+import { checkKnown } from "./Options.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
@@ -21,38 +23,38 @@ export type InstantInput = Date | string | number
 export interface DedupeOptions {
   readonly key: string
   /** How long the key is held: until the job ends, or as long as its row exists. [`retained` with a window, else `active`] */
-  readonly scope?: "active" | "retained"
+  readonly scope?: "active" | "retained" | undefined
   /** How long a `retained` key is held after the job was stored. [as long as its row exists] */
-  readonly window?: DurationInput
+  readonly window?: DurationInput | undefined
   /** If the job that holds the key is still pending, replace its payload and start time. [false] */
-  readonly replace?: boolean
+  readonly replace?: boolean | undefined
 }
 
 export interface EnqueueOptions {
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
-  readonly id?: string
-  readonly queue?: string
+  readonly id?: string | undefined
+  readonly queue?: string | undefined
   /** Lower runs first, from -32768 to 32767. [the job's] */
-  readonly priority?: number
-  readonly maxAttempts?: number
+  readonly priority?: number | undefined
+  readonly maxAttempts?: number | undefined
   /** Earliest start time. */
-  readonly runAt?: InstantInput
+  readonly runAt?: InstantInput | undefined
   /** Minimum time before the job starts. */
-  readonly delay?: DurationInput
+  readonly delay?: DurationInput | undefined
   /** Jobs that share a key can be limited or ordered together. */
-  readonly key?: string
+  readonly key?: string | undefined
   /** Stores nothing while another job holds this key. A string is a key that is held until its job ends. */
-  readonly dedupe?: string | DedupeOptions
+  readonly dedupe?: string | DedupeOptions | undefined
   /** Stored with the job and passed to its handler beside the payload. */
-  readonly meta?: Readonly<Record<string, unknown>>
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** Your own transaction. The job exists once it commits. */
-  readonly tx?: Transaction
+  readonly tx?: Transaction | undefined
 }
 
 /** Options of `enqueueMany`. Functions derive a value from each payload. */
 export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
-  readonly key?: string | ((payload: In) => string)
-  readonly dedupe?: (payload: In) => string | DedupeOptions
+  readonly key?: string | ((payload: In) => string) | undefined
+  readonly dedupe?: ((payload: In) => string | DedupeOptions) | undefined
 }
 
 /** A new job, or the job that already holds the dedupe key. */
@@ -64,7 +66,10 @@ export interface Enqueued<Result = unknown> {
 /** What can be enqueued. */
 export interface Enqueueable<in In, out Result> {
   readonly kind: Kind.KindDefaults
-  /** Validates a payload and returns it as it is stored. Throws InvalidPayloadError. */
+  /**
+   * Validates a payload and returns it as it is stored. Throws InvalidPayloadError. `index` is the index of the payload
+   * among those of a call with several.
+   */
   encode(payload: In, index?: number): unknown
   /** What to run when a job with this payload dies. */
   deadLetter(payload: In): FollowUp | undefined
@@ -84,17 +89,42 @@ export type EnqueueOne<Options> = <In, Result>(
 
 const millisOf = (instant: InstantInput | undefined): number | undefined => {
   if (instant === undefined || typeof instant === "number") return instant
-  const millis = typeof instant === "string" ? Date.parse(instant) : instant.getTime()
+  const millis = typeof instant === "string" ? Date.parse(instant) : instant instanceof Date ? instant.getTime() : NaN
   if (!Number.isNaN(millis)) return millis
   throw new InvalidOptionError(
     "runAt",
-    `runAt must be a Date, an ISO 8601 string or epoch milliseconds, got ${String(instant)}.`
+    `runAt must be a Date, an ISO 8601 string or epoch milliseconds, got ${instant instanceof Date ? "an invalid Date" : shown(instant)}.`
   )
 }
 
 type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
   readonly dedupe?: EnqueueOptions["dedupe"] | ((payload: In) => string | DedupeOptions)
-  readonly key?: string | ((payload: In) => string)
+  readonly key?: string | ((payload: In) => string) | undefined
+}
+
+const known: ReadonlyArray<string> = Object.keys({
+  id: 0,
+  queue: 0,
+  priority: 0,
+  maxAttempts: 0,
+  runAt: 0,
+  delay: 0,
+  key: 0,
+  dedupe: 0,
+  meta: 0,
+  tx: 0
+} satisfies Record<keyof EnqueueOptions, 0>)
+
+const knownOfDedupe: ReadonlyArray<string> = Object.keys({
+  key: 0,
+  scope: 0,
+  window: 0,
+  replace: 0
+} satisfies Record<keyof DedupeOptions, 0>)
+
+const checkedDedupe = (dedupe: string | DedupeOptions | undefined): string | DedupeOptions | undefined => {
+  if (typeof dedupe === "object") checkKnown(dedupe, knownOfDedupe, "an option of a dedupe key", "dedupe.")
+  return dedupe
 }
 
 /** Makes jobs from payloads. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. */
@@ -104,10 +134,11 @@ export const newJobs = <In>(
   options: AnyOptions<In>,
   now: number
 ): Either.Either<ReadonlyArray<NewJob>, InvalidJob> | Promise<Either.Either<ReadonlyArray<NewJob>, InvalidJob>> => {
+  checkKnown(options, known, "an option of enqueue")
   const { dedupe, id, key, runAt, ...rest } = options
   if (runAt !== undefined && rest.delay !== undefined)
     throw new InvalidOptionError("delay", "Pass delay or runAt, not both.")
-  const stored = payloads.map((payload, index) => job.encode(payload, index))
+  const stored = payloads.map((payload, index) => job.encode(payload, payloads.length === 1 ? undefined : index))
   const make = (encoded: ReadonlyArray<unknown>) =>
     Kind.newJobs(
       job.kind,
@@ -118,7 +149,7 @@ export const newJobs = <In>(
         const payload = payloads[place] as In
         return {
           key: typeof key === "function" ? key(payload) : key,
-          dedupe: typeof dedupe === "function" ? dedupe(payload) : dedupe,
+          dedupe: checkedDedupe(typeof dedupe === "function" ? dedupe(payload) : dedupe),
           onDead: job.deadLetter(payload)
         }
       }

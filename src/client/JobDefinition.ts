@@ -2,6 +2,7 @@ import { Either, Predicate } from "effect"
 import * as Backoff from "../core/Backoff.js"
 import type { DurationInput } from "../core/DurationText.js"
 import { issuesText } from "../core/Issues.js"
+import { hasCollection } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
 import type { Missed, Overlap } from "../schedule/Policies.js"
@@ -9,6 +10,7 @@ import type { Schedule } from "../schedule/Schedule.js"
 import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
 import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Enqueueable } from "./Enqueue.js"
+import { durationOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
 import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
@@ -17,39 +19,39 @@ import * as StandardSchema from "./StandardSchema.js"
 export type BackoffInput =
   | DurationInput
   | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
-  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter }
+  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter | undefined }
 
 export interface RetryOptions {
   /** Attempts before a job is dead. [5] */
-  readonly maxAttempts?: number
+  readonly maxAttempts?: number | undefined
   /** Delay after each failed attempt. [30s, 2m, 10m, then 1h] */
-  readonly backoff?: BackoffInput
+  readonly backoff?: BackoffInput | undefined
   /**
    * How much each wait varies at random: a share from 0 to 1 in either direction, or `true` for 0.1. Jobs that failed
    * together are then not retried together. [`true` for waits that double, else none]
    */
-  readonly jitter?: Backoff.Jitter
+  readonly jitter?: Backoff.Jitter | undefined
 }
 
 export interface JobOptions<In, Out, RIn, ROut> {
   /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema.StandardSchema<In, Out>
   /** Types what handlers return. Validates the stored result when `shift.result` reads it; the worker does not run it. */
-  readonly result?: StandardSchema.StandardSchema<RIn, ROut>
+  readonly result?: StandardSchema.StandardSchema<RIn, ROut> | undefined
   /** Queue for jobs of this kind. [the declared routes, then `default`] */
-  readonly queue?: string
+  readonly queue?: string | undefined
   /** How often and after which delays a failed job is tried again. [5 attempts; 30s, 2m, 10m, then 1h] */
-  readonly retry?: RetryOptions
+  readonly retry?: RetryOptions | undefined
   /** Time limit of one attempt. [15m] */
-  readonly timeout?: DurationInput
+  readonly timeout?: DurationInput | undefined
   /** Lower runs first, from -32768 to 32767. [0] */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** Payload version. Raise it with every change that makes the validator reject stored payloads. [1] */
-  readonly version?: number
+  readonly version?: number | undefined
   /** Converts stored payloads to the next version: `1` takes a payload of version 1 and returns one of version 2. */
-  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>>
+  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>> | undefined
   /** A job to run when one of this kind dies: `otherJob.followUp(…)`, or a function of the payload. */
-  readonly onDead?: FollowUp | ((payload: In) => FollowUp)
+  readonly onDead?: FollowUp | ((payload: In) => FollowUp) | undefined
 }
 
 export interface ScheduleOptions<In> {
@@ -58,15 +60,15 @@ export interface ScheduleOptions<In> {
   /** Five fields, six with seconds first, or a macro like `@daily`. */
   readonly cron: string
   /** IANA time zone of the expression. [UTC] */
-  readonly timezone?: string
+  readonly timezone?: string | undefined
   /** `skip`: enqueue no job while the previous one has not ended. [allow] */
-  readonly overlap?: Overlap
+  readonly overlap?: Overlap | undefined
   /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
-  readonly missed?: Missed
-  readonly queue?: string
-  readonly maxAttempts?: number
+  readonly missed?: Missed | undefined
+  readonly queue?: string | undefined
+  readonly maxAttempts?: number | undefined
   /** Whether the schedule fires. An operator can change it. [true] */
-  readonly enabled?: boolean
+  readonly enabled?: boolean | undefined
 }
 
 /** A kind of job. `In` is enqueued, the handler gets `Out` and returns `RIn`, and `shift.result` returns `ROut`. */
@@ -89,6 +91,26 @@ export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
   return Array.isArray(backoff)
     ? Backoff.stepwise(...(backoff as [DurationInput, ...ReadonlyArray<DurationInput>]))
     : Backoff.fixed(backoff as DurationInput)
+}
+
+/** Throws InvalidOptionError for a duration that cannot be read. */
+const checkDurations = (
+  name: string,
+  { retry, timeout }: Pick<JobOptions<never, unknown, never, unknown>, "retry" | "timeout">
+): void => {
+  const of = ` of "${name}"`
+  if (timeout !== undefined) durationOf("timeout", timeout, of)
+  const backoff = retry?.backoff
+  if (backoff === undefined) return
+  if (typeof backoff === "object" && "base" in backoff) {
+    durationOf("retry.backoff.base", backoff.base, of)
+    durationOf("retry.backoff.max", backoff.max, of)
+  } else if (Array.isArray(backoff)) {
+    const [first, ...more] = backoff
+    for (const [index, delay] of [first, ...more].entries()) durationOf(`retry.backoff[${index}]`, delay, of)
+  } else {
+    durationOf("retry.backoff", backoff as DurationInput, of)
+  }
 }
 
 /** The waits of a kind. Nothing if it says neither: then those of its queue apply. */
@@ -127,9 +149,10 @@ const asJson = (value: unknown): unknown => {
 const storedForm = (payload: unknown): unknown => {
   if (isPlain(payload)) return payload
   try {
-    return asJson(payload)
+    const json = asJson(payload)
+    return hasCollection(payload) ? payload : json
   } catch {
-    // A cycle or a BigInt: the queue rejects it with a reason.
+    // A cycle or a BigInt. The queue rejects these, a Map and a Set with a reason.
     return payload
   }
 }
@@ -165,6 +188,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       "retry",
       `retry.maxAttempts of "${name}" must be a whole number of at least 1, got ${maxAttempts}.`
     )
+  checkDurations(name, options)
   const backoff = retryBackoff(name, retry)
   const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
@@ -174,23 +198,24 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     ...(typeof onDead === "object" ? { onDead } : {})
   })
 
-  const accept = (payload: unknown, stored: unknown, index: number) => (checked: StandardSchema.Checked<unknown>) => {
-    if (checked.issues === undefined) return stored
-    const passes = (again: StandardSchema.Checked<unknown> | Promise<unknown>) =>
-      !(again instanceof Promise) && again.issues === undefined
-    const hint =
-      stored !== payload && passes(StandardSchema.check(schema, payload))
-        ? ". Payloads are stored as JSON, where a Date is a string: accept a string in the validator and convert it"
-        : ""
-    throw new InvalidPayloadError(
-      name,
-      checked.issues,
-      index,
-      `The payload of job "${name}" is invalid: ${issuesText("payload", checked.issues)}${hint}.`
-    )
-  }
+  const accept =
+    (payload: unknown, stored: unknown, index: number | undefined) => (checked: StandardSchema.Checked<unknown>) => {
+      if (checked.issues === undefined) return stored
+      const passes = (again: StandardSchema.Checked<unknown> | Promise<unknown>) =>
+        !(again instanceof Promise) && again.issues === undefined
+      const hint =
+        stored !== payload && passes(StandardSchema.check(schema, payload))
+          ? ". Payloads are stored as JSON, where a Date is a string: accept a string in the validator and convert it"
+          : ""
+      throw new InvalidPayloadError(
+        name,
+        checked.issues,
+        index ?? 0,
+        `${index === undefined ? "The" : `Job ${index}: the`} payload of job "${name}" is invalid: ${issuesText("payload", checked.issues)}${hint}.`
+      )
+    }
 
-  const encode = (payload: In, index = 0): unknown => {
+  const encode = (payload: In, index?: number): unknown => {
     const stored = storedForm(payload)
     const checked = StandardSchema.check(schema, stored)
     const accepted = accept(payload, stored, index)
@@ -214,11 +239,14 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     schedule: (scheduleName, { payload, ...schedule }) => {
       const definition = Either.try({
         try: () => ({
-          ...scheduleDefaults,
+          cron: schedule.cron,
+          timezone: schedule.timezone ?? scheduleDefaults.timezone,
+          overlap: schedule.overlap ?? scheduleDefaults.overlap,
+          missed: schedule.missed ?? scheduleDefaults.missed,
+          enabled: schedule.enabled ?? scheduleDefaults.enabled,
           // No worker may have registered the kind when the schedule first fires.
-          queue: rest.queue,
-          maxAttempts: retry.maxAttempts,
-          ...schedule,
+          queue: schedule.queue ?? rest.queue,
+          maxAttempts: schedule.maxAttempts ?? retry.maxAttempts,
           name: scheduleName,
           kind: name,
           payload: encodeNow(payload)

@@ -1,8 +1,8 @@
 import { Duration, Effect } from "effect"
-import { type DurationInput, decode } from "../core/DurationText.js"
+import type { DurationInput } from "../core/DurationText.js"
 import { type KeyOrder, type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
-import { InvalidOptionError } from "./ShiftErrors.js"
+import { checkKnown, durationOf } from "./Options.js"
 
 /** The current settings of a queue. A limit that is not set is absent; durations are in milliseconds. */
 export interface QueueView {
@@ -19,20 +19,26 @@ export interface QueueView {
 
 /** Changes to the settings of a queue. An absent field is unchanged; `null` restores the default. */
 export interface QueueChange {
-  readonly paused?: boolean
-  readonly maxWorkers?: number
+  readonly paused?: boolean | undefined
+  readonly maxWorkers?: number | undefined
   /** Maximum number of running jobs with the same `key`, and their order. [order: none] */
-  readonly perKey?: { readonly concurrency: number; readonly order?: KeyOrder } | null
+  readonly perKey?: { readonly concurrency: number; readonly order?: KeyOrder | undefined } | null | undefined
   /** Maximum number of jobs that start in a period, in the whole cluster. */
-  readonly rate?: { readonly jobs: number; readonly per: DurationInput } | null
+  readonly rate?: { readonly jobs: number; readonly per: DurationInput } | null | undefined
   /** Maximum number of waiting jobs. Beyond it, `enqueue` rejects with QueueFullError. */
-  readonly depthCap?: number | null
+  readonly depthCap?: number | null | undefined
   /** How long done jobs are kept. */
-  readonly retainDone?: DurationInput | null
+  readonly retainDone?: DurationInput | null | undefined
   /** How long dead jobs are kept. [forever] */
-  readonly retainDead?: DurationInput | null
+  readonly retainDead?: DurationInput | null | undefined
   /** The waits of cool-downs, and of kinds without a backoff of their own. */
-  readonly backoff?: { readonly enabled?: boolean; readonly base?: DurationInput; readonly max?: DurationInput }
+  readonly backoff?:
+    | {
+        readonly enabled?: boolean | undefined
+        readonly base?: DurationInput | undefined
+        readonly max?: DurationInput | undefined
+      }
+    | undefined
 }
 
 /** The queues of the cluster. Changes apply to all processes. */
@@ -60,14 +66,6 @@ const viewOf = ({ depthCap, maxWorkers, name, paused, perKey, rate, retainDead, 
   ...(retainDead === undefined ? {} : { retainDead: Duration.toMillis(retainDead) })
 })
 
-const decoded = (option: string, duration: DurationInput): Duration.Duration => {
-  try {
-    return decode(duration)
-  } catch (error) {
-    throw new InvalidOptionError(option, `${option}: ${error instanceof Error ? error.message : String(error)}`)
-  }
-}
-
 /** Applies a conversion to a value that is set: not undefined, which means unchanged, and not null, the default. */
 const ifSet = <A, B>(value: A | null | undefined, convert: (value: A) => B): B | null | undefined =>
   value === undefined ? undefined : value === null ? null : convert(value)
@@ -84,23 +82,21 @@ const fields: ReadonlyArray<string> = Object.keys({
 } satisfies Record<keyof QueueChange, 0>)
 
 const patchOf = (change: QueueChange): QueueSettingsPatch => {
-  const unknown = Object.keys(change).find((field) => !fields.includes(field))
-  if (unknown !== undefined)
-    throw new InvalidOptionError(unknown, `${unknown} is not a setting of a queue: use ${fields.join(", ")}.`)
+  checkKnown(change, fields, "a setting of a queue")
   const { backoff, perKey, rate, retainDead, retainDone, ...rest } = change
   return {
     ...rest,
     perKey: ifSet(perKey, ({ concurrency, order = "none" }) => ({ concurrency, order })),
-    rate: ifSet(rate, ({ jobs, per }) => ({ jobs, per: decoded("rate.per", per) })),
-    retainDone: ifSet(retainDone, (kept) => decoded("retainDone", kept)),
-    retainDead: ifSet(retainDead, (kept) => decoded("retainDead", kept)),
+    rate: ifSet(rate, ({ jobs, per }) => ({ jobs, per: durationOf("rate.per", per) })),
+    retainDone: ifSet(retainDone, (kept) => durationOf("retainDone", kept)),
+    retainDead: ifSet(retainDead, (kept) => durationOf("retainDead", kept)),
     ...(backoff === undefined
       ? {}
       : {
           backoff: {
             ...(backoff.enabled === undefined ? {} : { enabled: backoff.enabled }),
-            ...(backoff.base === undefined ? {} : { base: decoded("backoff.base", backoff.base) }),
-            ...(backoff.max === undefined ? {} : { max: decoded("backoff.max", backoff.max) })
+            ...(backoff.base === undefined ? {} : { base: durationOf("backoff.base", backoff.base) }),
+            ...(backoff.max === undefined ? {} : { max: durationOf("backoff.max", backoff.max) })
           }
         })
   }

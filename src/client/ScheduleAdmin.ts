@@ -19,6 +19,7 @@ export interface ScheduleView {
   readonly overlap: Overlap
   readonly missed: Missed
   readonly enabled: boolean
+  /** Absent while the schedule is paused. */
   readonly nextFireAt: Date | undefined
   readonly lastFireAt: Date | undefined
   readonly lastError: string | undefined
@@ -55,7 +56,7 @@ const viewOf = (schedule: StoredSchedule): ScheduleView => ({
   overlap: schedule.overlap,
   missed: schedule.missed,
   enabled: schedule.enabled,
-  nextFireAt: dateOf(schedule.nextFireAt),
+  nextFireAt: schedule.enabled ? dateOf(schedule.nextFireAt) : undefined,
   lastFireAt: dateOf(schedule.lastFireAt),
   lastError: schedule.lastError,
   lastJobId: schedule.lastJobId

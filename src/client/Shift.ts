@@ -1,5 +1,4 @@
 import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
-import { type DurationInput, decode } from "../core/DurationText.js"
 import { isId, type JobId as StoredId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
@@ -15,6 +14,7 @@ import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
+import { durationOf } from "./Options.js"
 import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
@@ -41,7 +41,7 @@ export interface Shift {
   job(id: string): Promise<JobView.JobView>
   /** Why the job is not running, or its state. */
   why(id: string): Promise<JobView.WhyView>
-  /** Cancels a job. A pending job is dead immediately; the handler of a running job gets an abort signal. */
+  /** Cancels a job. A pending job is cancelled immediately; the handler of a running job gets an abort signal. */
   cancel(id: string): Promise<JobView.JobView>
   /** Makes a dead, cancelled or done job pending and due now. Resets its attempts and deletes its result and last error. */
   requeue(id: string): Promise<JobView.JobView>
@@ -108,15 +108,6 @@ export const watching = (engine: PgEngine): Watching => ({
 
 /** How long to look for the reason of a timeout, in milliseconds. */
 const explainFor = 2_000
-
-const millisOf = (option: string, duration: DurationInput | undefined): number | undefined => {
-  if (duration === undefined) return undefined
-  try {
-    return Duration.toMillis(decode(duration))
-  } catch (error) {
-    throw new InvalidOptionError(option, `${option}: ${error instanceof Error ? error.message : String(error)}`)
-  }
-}
 
 const checkJob = (method: string, job: unknown): void => {
   const isJob = Predicate.hasProperty(job, "encode") && Predicate.hasProperty(job, "kind")
@@ -192,7 +183,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     { signal, timeout }: ResultOptions = {},
     kind: string | undefined = undefined
   ): Promise<Result> => {
-    const patience = millisOf("timeout", timeout)
+    const patience = timeout === undefined ? undefined : Duration.toMillis(durationOf("timeout", timeout))
     const job = await waitFor(idOf("result", id), patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
     if (kind !== undefined && kind !== job.kind)

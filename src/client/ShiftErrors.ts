@@ -143,7 +143,7 @@ export class ResultTimeoutError extends ShiftError {
     /** What the job waits for. Absent if that could not be read. */
     readonly why: WhyView | undefined
   ) {
-    const until = why?.until === undefined ? "" : ` That ends at ${why.until.toISOString()}.`
+    const until = why?.until === undefined ? "" : ` The wait ends at ${why.until.toISOString()}.`
     const detail =
       why === undefined
         ? "It is still queued or running. Call result() again, or use a longer timeout."
@@ -332,6 +332,8 @@ interface Fields {
   readonly sqlState: string | undefined
 }
 
+const queueAdvice = "Check the name, start a worker that serves it, or create it with queues.change."
+
 /** Error classes by the tag of the internal error. */
 const classes: Readonly<Record<string, (fields: Fields, message: string) => ShiftError>> = {
   InvalidJob: ({ field, index, reason }, message) => new InvalidJobError(field, reason, index, message),
@@ -343,7 +345,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   InvalidStep: ({ step }, message) => new InvalidOptionError(step, message),
   JobNotInState: ({ allowed, id, state }, message) => new JobStateError(id, state, allowed, message),
   DedupeKeyHeld: ({ holder, id }, message) => new DedupeKeyHeldError(id, holder, message),
-  QueueNotFound: ({ name }, message) => new QueueNotFoundError(name, message),
+  QueueNotFound: ({ name }) => new QueueNotFoundError(name, `There is no queue "${name}". ${queueAdvice}`),
   InvalidSetting: ({ field }, message) => new InvalidOptionError(field, message),
   InvalidSchedule: ({ field, name, reason }, message) => new InvalidScheduleError(name, field, reason, message),
   ScheduleNotFound: ({ name }, message) => new ScheduleNotFoundError(name, message),

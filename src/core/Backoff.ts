@@ -49,7 +49,7 @@ export const jittered = (backoff: Backoff, jitter: Jitter): Backoff => {
 export const exponential = (options: {
   readonly base: DurationInput
   readonly max: DurationInput
-  readonly jitter?: Jitter
+  readonly jitter?: Jitter | undefined
 }): Backoff => {
   const share = shareOf(options.jitter ?? true)
   const base = Duration.toMillis(decode(options.base))

@@ -28,17 +28,17 @@ export interface Kind<in out A> {
 export interface KindOptions<A, I> {
   readonly payload: Schema.Schema<A, I>
   /** Queue for jobs of this kind. Can be overridden per job. [the declared routes, then `default`] */
-  readonly queue?: string
+  readonly queue?: string | undefined
   /** Number of attempts before a job is dead. [5] */
-  readonly maxAttempts?: number
+  readonly maxAttempts?: number | undefined
   /** Time limit of one attempt. [15 minutes] */
-  readonly timeout?: DurationInput
-  readonly backoff?: Backoff
+  readonly timeout?: DurationInput | undefined
+  readonly backoff?: Backoff | undefined
   /** Lower values run first. [0] */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** Version of the payload schema. Increase it with every change that breaks decoding of stored payloads. [1] */
-  readonly version?: number
-  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>>
+  readonly version?: number | undefined
+  readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>> | undefined
 }
 
 export const defaults = { queue: "default", maxAttempts: 5, timeout: Duration.minutes(15) }

@@ -36,6 +36,12 @@ export const closest = (word: string, known: Iterable<string>): string | undefin
   return near[0]?.candidate
 }
 
+/** The sentence " Did you mean …?", or the empty text if no known word is similar enough. */
+export const suggestion = (word: string, known: Iterable<string>): string => {
+  const near = closest(word, known)
+  return near === undefined ? "" : ` Did you mean ${near}?`
+}
+
 /** Joins alternatives for a message, as in "done, dead or cancelled". */
 export const joinOr = (words: ReadonlyArray<string>): string =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`

@@ -28,8 +28,17 @@ export const showable = (value: unknown): unknown =>
 // are also safe in URLs, metric labels and file names. Each check returns the reason for the rejection; the caller puts
 // the field's name in front.
 
-/** Whether the text is a valid name for a queue or a schedule. */
-export const isPlainName = (name: string): boolean => /^[A-Za-z0-9_.-]{1,64}$/.test(name)
+/** Formats a value of any type for a message, truncated to 60 characters. */
+export const shown = (value: unknown): string => {
+  if (Array.isArray(value)) return "an array"
+  if (typeof value === "object" && value !== null) return "an object"
+  const text =
+    typeof value === "string" ? JSON.stringify(value) : typeof value === "function" ? "a function" : String(value)
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}
+
+/** Whether the text is a valid name for a queue or a schedule. Programs in JavaScript may pass other values. */
+export const isPlainName = (name: string): boolean => typeof name === "string" && /^[A-Za-z0-9_.-]{1,64}$/.test(name)
 
 export const plainNameRule = "must be 1 to 64 letters, digits, _, . or -"
 
@@ -44,6 +53,7 @@ const unstorableEscape = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/
 
 /** Returns why the text is invalid, or undefined. */
 export const faultOfText = (text: string, most: number): string | undefined => {
+  if (typeof text !== "string") return `must be a string, got ${shown(text)}`
   if (text.length === 0) return "must not be empty"
   if (text.length > most) return `must be at most ${most} characters long`
   return isUnstorable(text) ? "must not contain NUL characters or unpaired surrogates" : undefined
@@ -52,7 +62,7 @@ export const faultOfText = (text: string, most: number): string | undefined => {
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
   Number.isInteger(value) && value >= min && value <= max
     ? undefined
-    : `must be a whole number from ${min} to ${max}, got ${value}`
+    : `must be a whole number from ${min} to ${max}, got ${shown(value)}`
 
 /** Returns why the delay is invalid, or undefined. */
 export const faultOfWait = (wait: Duration.Duration): string | undefined =>
@@ -85,6 +95,21 @@ const hasNoNumber = (value: unknown): boolean => {
   }
   if ("toJSON" in value) return false
   for (const key in value) if (hasNoNumber((value as Readonly<Record<string, unknown>>)[key])) return true
+  return false
+}
+
+/**
+ * Whether the value contains a Map or a Set, which `JSON.stringify` writes as {}. The value must have no cycles. Uses plain
+ * loops because every payload that contains an empty object is checked here.
+ */
+export const hasCollection = (value: unknown): boolean => {
+  if (typeof value !== "object" || value === null || "toJSON" in value) return false
+  if (value instanceof Map || value instanceof Set) return true
+  if (Array.isArray(value)) {
+    for (const each of value) if (hasCollection(each)) return true
+    return false
+  }
+  for (const key in value) if (hasCollection((value as Readonly<Record<string, unknown>>)[key])) return true
   return false
 }
 
@@ -125,6 +150,8 @@ export const jsonText = (value: unknown, mostBytes: number, source?: string): Ei
   if (text.length > 2 * limits.nesting && isDeeperThan(value, limits.nesting))
     return Either.left(`must not be nested more than ${limits.nesting} levels deep`)
   if (text.includes("null") && hasNoNumber(value)) return Either.left("must not contain NaN or Infinity")
+  if (text.includes("{}") && hasCollection(value))
+    return Either.left("must not contain a Map or a Set, which JSON cannot express: use an object or an array")
   return Either.right(text)
 }
 

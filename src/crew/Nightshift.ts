@@ -131,13 +131,13 @@ const otherConfigs = Layer.mergeAll(
 /** Database settings. Absent ones are read from the environment. */
 export interface ClientOptions {
   /** [DATABASE_URL] */
-  readonly databaseUrl?: Redacted.Redacted
+  readonly databaseUrl?: Redacted.Redacted | undefined
   /** Schema of Nightshift's tables. [DATABASE_SCHEMA] */
-  readonly schema?: string
+  readonly schema?: string | undefined
   /** Connections for Nightshift's own statements. [DATABASE_POOL] */
-  readonly pool?: number
+  readonly pool?: number | undefined
   /** Additional connections for handlers. [DATABASE_HANDLER_POOL] */
-  readonly handlerPool?: number
+  readonly handlerPool?: number | undefined
 }
 
 /** Options take precedence over the environment and are validated the same way. */
@@ -180,17 +180,17 @@ export interface CrewOptions<R> {
   /** Queues that this process serves. */
   readonly queues: ReadonlyArray<string>
   /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES takes precedence. */
-  readonly routes?: DeclaredRoutes
+  readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs. They are declared to the whole cluster and fired by its leader. */
-  readonly schedules?: ReadonlyArray<Schedule>
+  readonly schedules?: ReadonlyArray<Schedule> | undefined
   /** Rate limits that the handlers use. */
-  readonly limits?: ReadonlyArray<DeclaredLimit>
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
   /** Maximum number of concurrent jobs in this process, by queue. [NIGHTSHIFT_SLOTS] */
-  readonly slots?: Readonly<Record<string, number>>
+  readonly slots?: Readonly<Record<string, number>> | undefined
   /** How long a stopping process waits for running jobs. [SHUTDOWN_GRACE] */
-  readonly grace?: DurationInput
+  readonly grace?: DurationInput | undefined
   /** Called after the end of an attempt of this process is written. Must not throw. */
-  readonly onEnd?: (end: WrittenEnd) => void
+  readonly onEnd?: ((end: WrittenEnd) => void) | undefined
 }
 
 export interface NightshiftOptions<R> extends CrewOptions<R>, ClientOptions {}
@@ -220,7 +220,7 @@ const configsOf = <R>(options: CrewOptions<R>) =>
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
-  Shutdown.layer.pipe(Layer.provideMerge(crewOn(options)), configsOf(options))
+  Shutdown.logged(Layer.provideMerge(Shutdown.layer, crewOn(options))).pipe(configsOf(options))
 
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(

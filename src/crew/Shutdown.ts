@@ -1,4 +1,5 @@
-import { Effect, Layer, Schedule } from "effect"
+import { Context, Effect, Layer, Schedule } from "effect"
+import * as DurationText from "../core/DurationText.js"
 import { Database } from "../database/Database.js"
 import { Crew } from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
@@ -20,3 +21,25 @@ export const layer: Layer.Layer<never, never, Crew | CrewConfig | Database> = La
     yield* Effect.addFinalizer(() => beginShutdown(Effect.asVoid(Effect.timeoutOption(workEnded, grace))))
   })
 )
+
+/** Logs the stop of a crew that runs in a program. The service logs its own stop. */
+export const logged = <E, R>(crew: Layer.Layer<Crew, E, R>): Layer.Layer<Crew, E, R | CrewConfig> =>
+  Layer.scopedContext(
+    Effect.gen(function* () {
+      let started: string | undefined
+      // Added before the crew is built, so it runs after the crew has stopped.
+      yield* Effect.addFinalizer(() => (started === undefined ? Effect.void : Effect.logInfo(`pod ${started} stopped`)))
+      const { grace } = yield* CrewConfig
+      const built = yield* Layer.build(crew)
+      const { pod, running } = Context.get(built, Crew)
+      started = pod
+      yield* Effect.addFinalizer(() => {
+        const jobs = running().length
+        const have = jobs === 1 ? "1 running job has" : `${jobs} running jobs have`
+        return jobs === 0
+          ? Effect.void
+          : Effect.logInfo(`pod ${pod} stopping; ${have} up to ${DurationText.format(grace)} to finish`)
+      })
+      return built
+    })
+  )

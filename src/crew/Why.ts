@@ -3,6 +3,7 @@ import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
 import * as ErrorText from "../core/ErrorText.js"
 import type { JobId } from "../core/Ids.js"
 import * as Outcome from "../core/Outcome.js"
+import { suggestion } from "../core/Spelling.js"
 import type { DeadReason, StoredJob } from "../core/StoredJob.js"
 import { never } from "../core/Suspension.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -197,6 +198,9 @@ const idleText = (pods: Facts["pods"]): string => {
   return `; ${idle === 1 ? "1 live pod serves" : `${idle} live pods serve`} no queue (--queues none)`
 }
 
+const similarKind = (kind: string, pods: Facts["pods"]): string =>
+  suggestion(kind, new Set(pods.flatMap(({ kinds }) => kinds)))
+
 /** Checks that a live pod serves the queue and has a handler for the kind. */
 const ofNobody = (facts: Facts): Why | undefined => {
   const { kind, queue } = facts.standing.job
@@ -214,7 +218,8 @@ const ofNobody = (facts: Facts): Why | undefined => {
   const advice = elsewhere
     ? "A pod that serves other queues has one: let it serve this queue too."
     : "Deploy a pod that has one."
-  return why("unknown_kind", `No pod that serves queue "${queue}" has a handler for the kind "${kind}". ${advice}`)
+  const missing = `No pod that serves queue "${queue}" has a handler for the kind "${kind}".`
+  return why("unknown_kind", `${missing}${elsewhere ? "" : similarKind(kind, facts.pods)} ${advice}`)
 }
 
 const ofPause = ({ cooling, job, keyCoolingUntil, rated }: Standing): Why | undefined => {

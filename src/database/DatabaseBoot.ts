@@ -48,10 +48,15 @@ export const reach = (
       times: 1,
       while: ({ sqlState }) => sqlState === "08P01"
     })
+    let announced = Number.NEGATIVE_INFINITY
+    const announce = (error: DatabaseError) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        if (now - announced < announceEvery) return Effect.void
+        announced = now
+        return announceRetry(address, error, Duration.toMillis(patience) - (now - begun))
+      })
     const attempt = version.pipe(
-      Effect.tapError((error) =>
-        error._tag === "DatabaseUnavailable" ? announceRetry(address, error, begun, patience) : Effect.void
-      )
+      Effect.tapError((error) => (error._tag === "DatabaseUnavailable" ? announce(error) : Effect.void))
     )
     const found = yield* attempt.pipe(
       Effect.retry({
@@ -72,12 +77,14 @@ export const reach = (
     return yield* new DatabaseRejected({ address, detail })
   })
 
-/** Whether each failed attempt to connect at startup is logged. A short-lived command only reports the last one. */
+/** Shortest time between two log lines about failed attempts, in milliseconds. */
+const announceEvery = 10_000
+
+/** Whether failed attempts to connect at startup are logged. A short-lived command only reports the last one. */
 export const announcesRetries: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(true)
 
-const announceRetry = (address: string, error: DatabaseError, begun: number, patience: Duration.Duration) =>
+const announceRetry = (address: string, error: DatabaseError, left: number) =>
   Effect.gen(function* () {
-    const left = Duration.toMillis(patience) - ((yield* Clock.currentTimeMillis) - begun)
     if (left <= 0 || !(yield* FiberRef.get(announcesRetries))) return
     yield* Effect.logWarning(
       `database at ${address} not reachable yet (${error.detail}), retrying for another ${Math.ceil(left / 1000)}s`

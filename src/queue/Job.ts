@@ -10,25 +10,25 @@ import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
 /** Options of one job. */
 export interface EnqueueOptions {
-  readonly id?: JobId
-  readonly queue?: string
-  readonly priority?: number
-  readonly maxAttempts?: number
+  readonly id?: JobId | undefined
+  readonly queue?: string | undefined
+  readonly priority?: number | undefined
+  readonly maxAttempts?: number | undefined
   /** Earliest start time. */
-  readonly runAt?: DateTime.Utc
+  readonly runAt?: DateTime.Utc | undefined
   /** Delay from now until the earliest start. */
-  readonly delay?: DurationInput
+  readonly delay?: DurationInput | undefined
   /** Jobs with the same key can be limited or ordered together. */
-  readonly key?: string
+  readonly key?: string | undefined
   /** A plain string is a dedupe key that is held while the job is active. */
-  readonly dedupe?: string | Dedupe
-  readonly meta?: Readonly<Record<string, unknown>>
+  readonly dedupe?: string | Dedupe | undefined
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** Options of a bulk enqueue. Functions derive a value from each payload. */
 export interface EnqueueAllOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
-  readonly key?: string | ((payload: A) => string)
-  readonly dedupe?: (payload: A) => string | Dedupe
+  readonly key?: string | ((payload: A) => string) | undefined
+  readonly dedupe?: ((payload: A) => string | Dedupe) | undefined
 }
 
 export type { EnqueueError }

@@ -63,9 +63,13 @@ export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { qu
 /** How a caller skips the check of kind and payload. */
 export const forceAdvice = 'store the job anyway with "force": true'
 
-export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", { kind: Schema.String }) {
+export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", {
+  kind: Schema.String,
+  /** A registered kind of a similar name. */
+  near: Schema.optional(Schema.String)
+}) {
   override get message(): string {
-    return `No pod has ever registered the kind "${this.kind}". Start a pod with a handler for it, or ${forceAdvice}.`
+    return `No pod has ever registered the kind "${this.kind}".${this.near === undefined ? "" : ` Did you mean ${this.near}?`} Start a pod with a handler for it, or ${forceAdvice}.`
   }
 }
 

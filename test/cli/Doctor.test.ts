@@ -62,6 +62,7 @@ describe("nightshift doctor", () => {
         "servers ok",
         "vacuum ok",
         "queues ok",
+        "kinds ok",
         "deaths ok",
         "uploads ok"
       ])
@@ -137,6 +138,10 @@ describe("nightshift doctor", () => {
       })
       yield* sql`insert into nightshift.job (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at)
         values (gen_random_uuid(), 'forlorn', 'k', '{}', 5, to_timestamp(1), to_timestamp(1), to_timestamp(1))`
+      yield* sql`insert into nightshift.job
+        (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at, last_error, unknown_since)
+        values (gen_random_uuid(), 'mail', 'send-recipt', '{}', 5, to_timestamp(1), to_timestamp(1), to_timestamp(1),
+          'this pod has no handler', to_timestamp(1))`
       yield* sql`create index my_own on nightshift.job (kind)`
       yield* die(40)
       const ill = yield* doctor(env, "--json")
@@ -146,6 +151,9 @@ describe("nightshift doctor", () => {
       expect(ill.of("vacuum")[0]).toMatchObject({ status: "warn", fix: expect.stringContaining(`(${pid})`) })
       expect(ill.of("queues")).toMatchObject([
         { status: "warn", found: expect.stringContaining("forlorn"), fix: expect.stringContaining("--queues forlorn") }
+      ])
+      expect(ill.of("kinds")).toMatchObject([
+        { status: "warn", found: expect.stringContaining('"send-recipt" in mail (1).') }
       ])
       expect(ill.of("deaths")).toMatchObject([
         { status: "warn", found: expect.stringContaining("send_receipt in mail (40)") }

@@ -97,7 +97,7 @@ describe("nightshift enqueue", () => {
     Effect.gen(function* () {
       const { run } = yield* workplace
       const refusals: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
-        [["greet"], /^nightshift: No pod has registered the kind "greet"\. [^\n]*--force\.\n$/],
+        [["greet"], /^nightshift: No pod has ever registered the kind "greet"\. [^\n]*--force\.\n$/],
         [["greet", "--force", "--priority", "40000"], /^nightshift: --priority must be a whole number[^\n]+\n$/],
         [["greet", "--force", "--max-attempts", "0"], /^nightshift: --max-attempts must be [^\n]+\n$/],
         [["greet", "--force", "--queue", "a b"], /^nightshift: --queue must be [^\n]+\n$/],

@@ -70,6 +70,23 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => shift.enqueue(add, { a: 1, rest }))).toMatch(/payload.*(circular|cycle|JSON)/)
   })
 
+  it("a payload or a result contains a Map or a Set", async () => {
+    const values = { map: new Map([["a", 1]]), set: new Set([1]), nested: { list: [{ seen: new Set() }] }, empty: {} }
+    const collect = job("collect", { payload: z.object({ name: z.enum(["map", "set", "nested", "empty"]) }) })
+    await using shift = await testShift({ handlers: [handler, collect.handle(({ name }) => values[name])] })
+    const reason = "must not contain a Map or a Set, which JSON cannot express: use an object or an array"
+    for (const name of ["map", "set", "nested"] as const) {
+      expect(await refused(() => shift.enqueue(add, { a: 1, rest: values[name] }))).toBe(`payload ${reason}.`)
+      const { id } = await shift.enqueue(collect, { name })
+      expect(await refused(() => shift.result(id))).toContain(`its result ${reason}`)
+    }
+    const dated = { at: new Date(0), none: {} }
+    const { id } = await shift.enqueue(add, { a: 1, rest: dated })
+    expect((await shift.job(id)).payload).toEqual({ a: 1, rest: { at: "1970-01-01T00:00:00.000Z", none: {} } })
+    const empty = await shift.enqueue(collect, { name: "empty" })
+    expect(await shift.result(empty.id)).toEqual({})
+  })
+
   it("options contradict each other or are out of range", async () => {
     await using shift = await testShift({ handlers: [handler] })
     const payload = { a: 1, rest: 0 }
@@ -80,6 +97,58 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => job("never", { payload: z.object({}), retry: { maxAttempts: 0 } }))).toMatch(
       /maxAttempts/
     )
+  })
+
+  it("an option of a job has the wrong type or does not exist", async () => {
+    await using shift = await testShift({ handlers: [handler] })
+    const enqueue = (options: unknown) => refused(() => shift.enqueue(add, { a: 1, rest: 0 }, options as never))
+    expect(await enqueue({ key: 5 })).toBe("key must be a string, got 5.")
+    expect(await enqueue({ queue: 5 })).toMatch(/^queue must be/)
+    expect(await enqueue({ maxAttempts: "3" })).toBe('maxAttempts must be a whole number from 1 to 1000, got "3".')
+    expect(await enqueue({ dedupe: 5 })).toBe("dedupe must be a key or an object with a key, got 5.")
+    expect(await enqueue({ dedupe: {} })).toBe("dedupe.key must be a string, got undefined.")
+    expect(await enqueue({ dedupe: { key: "a", scope: "always" } })).toBe(
+      'dedupe.scope must be active or retained, got "always".'
+    )
+    expect(await enqueue({ dedupe: { key: "a", windw: "5m" } })).toBe(
+      "dedupe.windw is not an option of a dedupe key: use key, scope, window, replace. Did you mean window?"
+    )
+    expect(await enqueue({ meta: [] })).toBe("meta must be an object, got an array.")
+    expect(await enqueue({ dedup: "a" })).toBe(
+      "dedup is not an option of enqueue: use id, queue, priority, maxAttempts, runAt, delay, key, dedupe, meta, tx. Did you mean dedupe?"
+    )
+    expect(await enqueue({ runAt: "tomorrow" })).toBe(
+      'runAt must be a Date, an ISO 8601 string or epoch milliseconds, got "tomorrow".'
+    )
+    expect(await enqueue({ runAt: new Date("tomorrow") })).toMatch(/got an invalid Date\.$/)
+    expect(await enqueue({ runAt: {} })).toMatch(/got an object\.$/)
+    const many = shift.enqueueMany(add, [{ a: 1, rest: 0 }], { dedupe: () => 5 as never })
+    expect(await refused(() => many)).toBe("dedupe must be a key or an object with a key, got 5.")
+  })
+
+  it("the payload of one job of many is invalid", async () => {
+    await using shift = await testShift({ handlers: [handler] })
+    const good = { a: 1, rest: 0 }
+    const many = (...payloads: ReadonlyArray<unknown>) => refused(() => shift.enqueueMany(add, payloads as never))
+    expect(await many(good, good, { a: "one", rest: 0 })).toMatch(
+      /^Job 2: the payload of job "add" is invalid: payload\.a/
+    )
+    expect(await many({ a: "one", rest: 0 })).toMatch(/^The payload of job "add" is invalid: payload\.a/)
+  })
+
+  it("a duration of a job cannot be read", async () => {
+    const declare = (options: object) => refused(() => job("x", { payload: z.object({}), ...options }))
+    const rule = "must be a duration like 90s, 30m, 1h30m or 7d, or a number of milliseconds"
+    expect(await declare({ timeout: "3 parsecs" })).toBe(`timeout of "x" ${rule}, got "3 parsecs".`)
+    expect(await declare({ retry: { backoff: "soon" } })).toBe(`retry.backoff of "x" ${rule}, got "soon".`)
+    expect(await declare({ retry: { backoff: ["1s", "soon"], jitter: true } })).toBe(
+      `retry.backoff[1] of "x" ${rule}, got "soon".`
+    )
+    expect(await declare({ retry: { backoff: [] } })).toBe(`retry.backoff[0] of "x" ${rule}, got undefined.`)
+    expect(await declare({ retry: { backoff: { base: "1s" } } })).toBe(
+      `retry.backoff.max of "x" ${rule}, got undefined.`
+    )
+    expect(await declare({ retry: { backoff: { base: "soon", max: "1h" } } })).toMatch(/^retry\.backoff\.base of "x"/)
   })
 
   it("a job is declared without a validator", async () => {

@@ -1,4 +1,4 @@
-import { createServer, type Socket } from "node:net"
+import { type AddressInfo, createServer, type Socket } from "node:net"
 import { Effect, Exit, Redacted, Scope } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
@@ -32,10 +32,25 @@ const openRefusing = async (port: number) => {
   })
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve))
   return {
+    port: (server.address() as AddressInfo).port,
     attempts: () => attempts,
     close: () => new Promise<void>((resolve) => server.close(() => resolve()))
   }
 }
+
+describe("a program whose database does not answer", () => {
+  it("logs one line for the attempts of several seconds, and then the error", async () => {
+    const warnings: Array<string> = []
+    const log = { debug: () => {}, info: () => {}, warn: (text: string) => void warnings.push(text), error: () => {} }
+    const refusing = await openRefusing(0)
+    vi.stubEnv("DATABASE_BOOT_PATIENCE", "1s")
+    await expect(connect(`postgres://127.0.0.1:${refusing.port}/none`, { log })).rejects.toThrow(/within 1s/)
+    vi.unstubAllEnvs()
+    expect(refusing.attempts()).toBeGreaterThan(2)
+    expect(warnings).toEqual([expect.stringMatching(/not reachable yet .*, retrying for another 1s$/)])
+    await refusing.close()
+  })
+})
 
 describe("a worker whose database is unavailable", () => {
   it("logs one line for the outage and one when the database is back", async () => {

@@ -1,3 +1,5 @@
+import { Console } from "node:console"
+import { PassThrough } from "node:stream"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { z } from "zod"
 import {
@@ -120,6 +122,49 @@ describe("a shift", () => {
     await next.stop()
   })
 
+  it("logs that a worker stops, and how long its running jobs have", async () => {
+    const lines: Array<string> = []
+    const info = (message: string) => void lines.push(message)
+    await using own = await connect(database.url(), {
+      pool: 6,
+      log: { debug: () => {}, info, warn: info, error: info }
+    })
+    const slow = job("slow_stop", { payload: z.object({}), queue: "slow_stop" })
+    let begin = () => {}
+    let finish = () => {}
+    const begun = new Promise<void>((done) => {
+      begin = done
+    })
+    const finished = new Promise<void>((done) => {
+      finish = done
+    })
+    const handler = slow.handle(async () => {
+      begin()
+      await finished
+    })
+    const running = await worker(own, { handlers: [handler], grace: "90s" })
+    await own.enqueue(slow, {})
+    await begun
+    const stopped = running.stop()
+    await expect
+      .poll(() => lines)
+      .toContainEqual(expect.stringMatching(/^pod \S+ stopping; 1 running job has up to 1m30s/))
+    finish()
+    await stopped
+    expect(lines.at(-1)).toMatch(/^pod \S+ stopped$/)
+  })
+
+  it("passes no empty object to a console", async () => {
+    const written = new PassThrough()
+    const own = await connect(database.url(), { pool: 3, log: new Console(written) })
+    const plain = job("plain_lines", { payload: z.object({}), queue: "plain_lines" })
+    await (await worker(own, { handlers: [plain.handle(() => {})] })).stop()
+    await own.close()
+    const lines = String(written.read()).trim().split("\n")
+    expect(lines).toContainEqual(expect.stringMatching(/^pod \S+ started: serving plain_lines$/))
+    expect(lines.filter((line) => line.endsWith("{}"))).toEqual([])
+  })
+
   it("pauses a queue before its first worker, which keeps it paused and sets its worker total", async () => {
     const later = job("later", { payload: z.object({}), queue: "later" })
     expect(await shift.queues.pause("later")).toEqual({ name: "later", paused: true, maxWorkers: 10 })
@@ -138,7 +183,9 @@ describe("a shift", () => {
     expect(await shift.queues.scale("later", 5)).toEqual({ name: "later", paused: false, maxWorkers: 5 })
     expect(await rejection(shift.queues.scale("nowhere", 5))).toMatchObject({
       code: "QUEUE_NOT_FOUND",
-      queue: "nowhere"
+      queue: "nowhere",
+      message:
+        'There is no queue "nowhere". Check the name, start a worker that serves it, or create it with queues.change.'
     })
     expect(await rejection(shift.queues.scale("later", -1))).toMatchObject({
       code: "INVALID_OPTION",
@@ -177,7 +224,9 @@ describe("a shift", () => {
       option: "rate.per"
     })
     const misspelled = shift.queues.change("limited", { perkey: { concurrency: 1 } } as never)
-    expect((await rejection(misspelled)).message).toMatch(/^perkey is not a setting of a queue: use .*perKey/)
+    expect((await rejection(misspelled)).message).toMatch(
+      /^perkey is not a setting of a queue: use .*\. Did you mean perKey\?$/
+    )
   })
 
   it("gives the result of a stored id the type of its job", async () => {
@@ -322,6 +371,9 @@ describe("a promise rejects for", () => {
     const late = plain(await rejection(shift.result(id, { timeout: 20 })))
     expect(late).toBeInstanceOf(ResultTimeoutError)
     expect(late).toMatchObject({ id, timeout: 20, why: { reason: "not_due", until: expect.any(Date) } })
+    expect(late.message).toMatch(
+      /It is scheduled for later\. Run it now if it should not wait\. The wait ends at \d{4}-\d\d-\d\dT[\d:.]+Z\.$/
+    )
     const unserved = await shift.enqueue(sendReceipt, ada, { queue: "unserved" })
     const waiting = await rejection(shift.result(unserved.id, { timeout: 20 }))
     expect(waiting).toMatchObject({ why: { reason: "no_pod" } })
@@ -365,7 +417,7 @@ describe("schedules of a shift", () => {
     const changed = await shift.schedules.put(digest.schedule("nightly", { payload: { to: "some" }, cron: "@daily" }))
     expect(changed).toMatchObject({ cron: "@daily", payload: { to: "some" } })
     expect((await shift.schedules.list()).map(({ name }) => name)).toEqual(["nightly"])
-    expect(await shift.schedules.pause("nightly")).toMatchObject({ enabled: false })
+    expect(await shift.schedules.pause("nightly")).toMatchObject({ enabled: false, nextFireAt: undefined })
     expect((await shift.schedules.resume("nightly")).nextFireAt).toBeInstanceOf(Date)
     await shift.schedules.remove("nightly")
     expect(await rejection(shift.schedules.get("nightly"))).toMatchObject({

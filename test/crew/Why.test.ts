@@ -155,6 +155,12 @@ const rows: ReadonlyArray<Row> = [
   ],
   ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
   ["whose pods are stopping", { pods: [{ draining: true }] }, "no_pod", /is stopping/],
+  [
+    "of a misspelled kind",
+    { pods: [{ kinds: ["greet-all", "gret"] }] },
+    "unknown_kind",
+    /for the kind "greet"\. Did you mean gret\? Deploy a pod that has one\.$/
+  ],
   ["of an unknown kind", { pods: [{ kinds: [] }] }, "unknown_kind", /no handler|has a handler for the kind "greet"/],
   [
     "of a kind known only to pods of other queues",

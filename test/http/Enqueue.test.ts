@@ -90,6 +90,10 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       const refused = yield* post({ jobs: [job, strange] })
       expect(refused).toMatchObject({ status: 422, json: { error: { tag: "UnknownKind", field: "jobs[1].kind" } } })
       expect(yield* post({ jobs: [strange] })).toMatchObject({ status: 422 })
+      expect(yield* post({ jobs: [{ ...job, kind: "great" }] })).toMatchObject({
+        status: 422,
+        json: { error: { message: expect.stringMatching(/ the kind "great"\. Did you mean greet\? Start a pod/) } }
+      })
       expect(yield* stored).toBe(0)
       expect((yield* post({ jobs: [job, strange], force: true })).status).toBe(201)
       const search = yield* JobSearch

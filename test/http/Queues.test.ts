@@ -104,7 +104,7 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
       expect(yield* patch("nowhere", { maxWorkers: 3 })).toMatchObject({
         status: 404,
         json: {
-          error: { tag: "QueueNotFound", message: expect.stringContaining("pause the queue, which creates it") }
+          error: { tag: "QueueNotFound", message: expect.stringContaining("pausing creates it") }
         }
       })
       expect(yield* patch("later", { paused: true })).toMatchObject({

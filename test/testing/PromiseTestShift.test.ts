@@ -152,7 +152,7 @@ describe("testShift", () => {
     expect(shown.history.every(({ stack }) => stack?.includes("Caused by: TypeError: fetch failed"))).toBe(true)
     const other = await shift.enqueue(remind, { who: "Bob" })
     await expect(shift.result(other.id, { timeout: "1m" })).rejects.toThrow(
-      "Attempt 1 of 3 failed and it waits for its retry. Run it now if the cause is fixed. That ends at"
+      "Attempt 1 of 3 failed and it waits for its retry. Run it now if the cause is fixed. The wait ends at"
     )
     await expect(shift.result(id)).rejects.toMatchObject({
       lastError: "no luck 3",
@@ -187,7 +187,7 @@ describe("testShift", () => {
     const timedOut = shift.result(id, { timeout: "30m" })
     await expect(timedOut).rejects.toBeInstanceOf(ResultTimeoutError)
     await expect(timedOut).rejects.toThrow(
-      "was not done within 30m. It is scheduled for later. Run it now if it should not wait. That ends at 1970-01-01T01:00:00.000Z."
+      "was not done within 30m. It is scheduled for later. Run it now if it should not wait. The wait ends at 1970-01-01T01:00:00.000Z."
     )
     expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
   })

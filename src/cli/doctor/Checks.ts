@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, Redacted } from "effect"
 import { Pods, type StoredPod } from "../../cluster/Pods.js"
 import * as BytesText from "../../core/BytesText.js"
 import * as DurationText from "../../core/DurationText.js"
+import { suggestion } from "../../core/Spelling.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
@@ -68,6 +69,46 @@ const queues: Check = {
       warn(
         `${pods}, but none serves these queues with due jobs: ${listed}.`,
         `${startAdvice(names.slice(0, mostQueues))} A pod that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
+      )
+    ]
+  })
+}
+
+/** Maximum number of waiting jobs to read, newest first. */
+const mostWaiting = 10_000
+const mostKinds = 5
+
+/** Waiting jobs that a pod returned because it has no handler for their kind, by kind and queue. */
+const returnedJobs = (schema: string) => `
+  select kind, queue, count(*)::int as jobs from (
+    select kind, queue, unknown_since from ${schema}.job
+    where finished_at is null and (run_at > created_at or last_error is not null) order by id desc limit ${mostWaiting}
+  ) waiting
+  where unknown_since is not null group by kind, queue order by jobs desc, kind, queue`
+
+/** Reports jobs of a kind that no pod of their queue handles, for example because it is misspelled. */
+const kinds: Check = {
+  name: "kinds",
+  run: Effect.gen(function* () {
+    const { schema, sql } = yield* Database
+    const { lease } = yield* ClusterConfig
+    const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
+    const returned = yield* mapErrors(
+      sql.unsafe<{ readonly kind: string; readonly queue: string; readonly jobs: number }>(returnedJobs(schema))
+    )
+    const unhandled = returned.filter(
+      ({ kind, queue }) => !live.some((pod) => !pod.draining && pod.queues.includes(queue) && pod.kinds.includes(kind))
+    )
+    if (unhandled.length === 0) return [ok("No job waits for a pod that has a handler for its kind.")]
+    const known = new Set(live.flatMap((pod) => pod.kinds))
+    const listed = unhandled
+      .slice(0, mostKinds)
+      .map(({ jobs, kind, queue }) => `"${kind}" in ${queue} (${jobs}).${suggestion(kind, known)}`)
+    const more = unhandled.length > mostKinds ? ` There are ${unhandled.length - mostKinds} more.` : ""
+    return [
+      warn(
+        `Jobs wait because no live pod of their queue has a handler for their kind: ${listed.join(" ")}${more}`,
+        "Deploy a pod with the handler. Cancel the jobs if the kind is misspelled: `nightshift jobs cancel --kind <kind>`."
       )
     ]
   })
@@ -226,4 +267,4 @@ const vacuum: Check = {
 }
 
 /** Checks that need a database with a current schema, in the order they run. */
-export const checks: ReadonlyArray<Check> = [servers, vacuum, queues, deadJobs, uploads]
+export const checks: ReadonlyArray<Check> = [servers, vacuum, queues, kinds, deadJobs, uploads]

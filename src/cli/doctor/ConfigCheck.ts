@@ -29,7 +29,12 @@ const ofExposure = Effect.gen(function* () {
   if (Option.isSome(adminToken) || Option.isSome(viewerToken) || embedded) return []
   // Without DATABASE_URL, commands use the embedded service of this directory, which generates a token.
   return Option.isSome(url) || !(yield* AdminToken.exists(directory))
-    ? [warn("No access token is set, so the API rejects all requests.", "Set NIGHTSHIFT_ADMIN_TOKEN for the service.")]
+    ? [
+        warn(
+          "No access token is set: a service that starts with these settings rejects all requests to its API.",
+          "Set NIGHTSHIFT_ADMIN_TOKEN for the service. A service with --embedded creates its own token."
+        )
+      ]
     : []
 }).pipe(
   Effect.provide([ServerConfig.layer, DatabaseConfig.layer, ClusterConfig.layer]),

@@ -133,9 +133,8 @@ export const command = Command.make("enqueue", { kind, ...options }, (given) =>
       const what = field === "kind" ? "The kind" : optionOf(field)
       return new UsageError({ message: `${what} ${reason.replace(forceAdvice, "add --force")}.` })
     }),
-    Effect.catchTag("KindRefused", ({ kind }) => {
-      const message = `No pod has registered the kind "${kind}". Start a pod with a handler for it, or add --force.`
-      return new UsageError({ message })
+    Effect.catchTag("KindRefused", ({ message }) => {
+      return new UsageError({ message: message.replace(forceAdvice, "add --force") })
     }),
     Settings.configured(CommonOptions.databaseFlags(given))
   )

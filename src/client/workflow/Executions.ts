@@ -11,9 +11,9 @@ import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
 
 export interface ResultOptions {
   /** Maximum time to wait. [until the job is done or dead] */
-  readonly timeout?: DurationInput
+  readonly timeout?: DurationInput | undefined
   /** Stops waiting when it is aborted. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** The part of a shift that workflows use. */
@@ -24,14 +24,14 @@ export interface ShiftForWorkflows {
 
 export interface OnShift {
   /** A shift from connect() or testShift(). [the only open one] */
-  readonly shift?: ShiftForWorkflows
+  readonly shift?: ShiftForWorkflows | undefined
 }
 
 export interface StartOptions
   extends OnShift,
     Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {
   /** Names the execution instead of the workflow's `key`. */
-  readonly key?: string
+  readonly key?: string | undefined
 }
 
 /** A started execution, or the existing one with this key. */
@@ -50,19 +50,22 @@ export interface Executions<in In, out Result> {
   /** Starts an execution, or returns the existing one with its key. With `tx` it starts when that transaction commits. */
   start(payload: In, options?: StartOptions): Promise<StartedExecution<Result>>
   /**
-   * Sends a signal to the execution with this key, even before it starts. The first value is kept, so a repeated call has no
-   * effect.
+   * Sends a signal to the execution with this key, even before it starts or after it has ended: then the value is kept for
+   * the start, or for a retry. The first value is kept, so a repeated call has no effect. No value is `null`.
    */
   signal(key: string, name: string, value?: unknown, options?: OnShift): Promise<"completed" | "repeated">
   /** Cancels an execution and its children. Each undoes its steps; `now` skips that. */
-  cancel(key: string, options?: OnShift & { readonly now?: boolean }): Promise<{ readonly cancelled: number }>
+  cancel(
+    key: string,
+    options?: OnShift & { readonly now?: boolean | undefined }
+  ): Promise<{ readonly cancelled: number }>
   /**
    * Runs a failed or cancelled execution again. Failed and undone steps run again, and failed children are retried; all
    * other results are kept.
    */
   retry(key: string, options?: OnShift): Promise<void>
   /** Starts a new execution with the journal of this one before a step. Returns its id. */
-  fork(key: string, step: string, options?: OnShift & { readonly as?: string }): Promise<string>
+  fork(key: string, step: string, options?: OnShift & { readonly as?: string | undefined }): Promise<string>
   /** Waits for the result. Rejects with JobDeadError if the execution failed or was cancelled. */
   result(key: string, options?: OnShift & ResultOptions): Promise<Result>
   /** The execution with its steps, waits and children. */
@@ -78,7 +81,7 @@ export interface WorkflowAdmin {
     options: Omit<StartOptions, "shift" | "key">
   ): Promise<Omit<StartedExecution<Result>, "key">>
   signal(execution: string, name: string, value: unknown): Promise<"completed" | "repeated">
-  cancel(execution: string, options: { readonly now?: boolean }): Promise<CancelReport>
+  cancel(execution: string, options: { readonly now?: boolean | undefined }): Promise<CancelReport>
   retry(execution: string): Promise<void>
   fork(execution: string, step: string, as: string | undefined): Promise<string>
   show(execution: string): Promise<Execution>

@@ -19,14 +19,14 @@ export interface StepContext {
 
 export interface StepOptions<A> {
   /** Number of retries of a failed step. [3] */
-  readonly retries?: number
+  readonly retries?: number | undefined
   /** Delay after each failed attempt. It survives restarts and takes no slot. [1s, 10s, 1m, then 10m] */
-  readonly backoff?: BackoffInput
+  readonly backoff?: BackoffInput | undefined
   /**
    * Undoes the step if the execution later fails or is cancelled. Undos run in reverse order. An undo is recorded and
    * retried like a step, and may wait with `step.sleep` and `step.waitFor`.
    */
-  readonly undo?: (result: A, context: StepContext) => unknown
+  readonly undo?: ((result: A, context: StepContext) => unknown) | undefined
 }
 
 /** Runs a statement in the transaction of the step, and returns its rows: `await sql\`select ${id}::int as id\``. */
@@ -55,9 +55,9 @@ export type ChildEnd<A> =
 
 export interface WaitOptions<A> {
   /** Maximum time to wait for the signal; then the result is undefined. [no limit] */
-  readonly timeout?: DurationInput
+  readonly timeout?: DurationInput | undefined
   /** Validates the value of the signal. */
-  readonly schema?: StandardSchema<unknown, A>
+  readonly schema?: StandardSchema<unknown, A> | undefined
 }
 
 /** The steps of a workflow. Repeated names are numbered: `charge`, `charge#2`, and so on. */

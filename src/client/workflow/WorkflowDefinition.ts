@@ -19,18 +19,18 @@ export interface WorkflowOptions<In, Out, ROut> {
   /** Validates payloads, at the start and before every run: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema<In, Out>
   /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
-  readonly key?: (payload: In) => string
+  readonly key?: ((payload: In) => string) | undefined
   /** Validates the result when it is read. */
-  readonly result?: StandardSchema<unknown, ROut>
+  readonly result?: StandardSchema<unknown, ROut> | undefined
   /** Raise it with changes that older code cannot run: processes with an older version leave such executions alone. [1] */
-  readonly version?: number
-  readonly upcasters?: JobOptions<In, Out, never, unknown>["upcasters"]
-  readonly queue?: string
-  readonly priority?: number
+  readonly version?: number | undefined
+  readonly upcasters?: JobOptions<In, Out, never, unknown>["upcasters"] | undefined
+  readonly queue?: string | undefined
+  readonly priority?: number | undefined
   /** Time limit of one run, without the time it is suspended. [15m] */
-  readonly timeout?: DurationInput
+  readonly timeout?: DurationInput | undefined
   /** Retries of a run for faults outside the code, such as a lost database connection. A failure of the code is final. */
-  readonly retry?: RetryOptions
+  readonly retry?: RetryOptions | undefined
 }
 
 /** The services that a workflow needs. */

@@ -1,6 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { InvalidJob, jobPrefix } from "../../core/InvalidJob.js"
+import { closest } from "../../core/Spelling.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { forceAdvice, UnknownKind } from "../JobErrors.js"
 import { Kinds, type RegisteredKind } from "../Kinds.js"
@@ -25,10 +26,12 @@ export interface JobRequest {
 export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
   index: Schema.Int,
   jobs: Schema.Int,
-  kind: Schema.String
+  kind: Schema.String,
+  /** A registered kind of a similar name. */
+  near: Schema.optional(Schema.String)
 }) {
   override get message(): string {
-    return `${jobPrefix(this)}${new UnknownKind({ kind: this.kind }).message}`
+    return `${jobPrefix(this)}${new UnknownKind({ kind: this.kind, near: this.near }).message}`
   }
 }
 
@@ -95,7 +98,13 @@ export const resolve = Effect.fn("JobRequests.resolve")(function* (
   const registered = yield* lookUp(new Set(requests.map(({ kind }) => kind)))
   const unknown = requests.findIndex(({ kind }) => !registered.has(kind))
   if (unknown !== -1 && !options.force) {
-    return yield* new KindRefused({ index: unknown, jobs: requests.length, kind: requests[unknown]?.kind ?? "" })
+    const kind = requests[unknown]?.kind ?? ""
+    const all = yield* Effect.flatMap(Kinds, (kinds) => kinds.all)
+    const near = closest(
+      kind,
+      all.map(({ name }) => name)
+    )
+    return yield* new KindRefused({ index: unknown, jobs: requests.length, kind, near })
   }
   const fault = options.check === true && !options.force ? misfit(requests, registered) : undefined
   if (fault !== undefined) return yield* fault

@@ -9,7 +9,8 @@ import {
   faultOfWhole,
   isPlainName,
   jsonText,
-  plainNameRule
+  plainNameRule,
+  shown
 } from "../../core/Storable.js"
 import { type DedupeScope, type FollowUp, limits } from "../../core/StoredJob.js"
 
@@ -92,6 +93,21 @@ const at = (field: string, reason: string | undefined): Fault | undefined =>
 export const scopeOf = ({ scope, window }: Dedupe): DedupeScope =>
   scope ?? (window === undefined ? "active" : "retained")
 
+/** Checks what only programs in JavaScript can get wrong, and the key. */
+const faultOfDedupe = (dedupe: Dedupe): Fault | undefined => {
+  if (typeof dedupe !== "object" || dedupe === null)
+    return ["dedupe", `must be a key or an object with a key, got ${shown(dedupe)}`]
+  const { key, scope } = dedupe
+  if (scope !== undefined && scope !== "active" && scope !== "retained")
+    return ["dedupe.scope", `must be active or retained, got ${shown(scope)}`]
+  return at("dedupe.key", faultOfText(key, limits.keyCharacters)) ?? at("dedupe.window", faultOfWindow(dedupe))
+}
+
+const faultOfMeta = (meta: unknown): string | undefined =>
+  typeof meta === "object" && meta !== null && !Array.isArray(meta)
+    ? undefined
+    : `must be an object, got ${shown(meta)}`
+
 const mostWindow = Duration.toMillis(Duration.days(limits.waitDays))
 
 const faultOfWindow = ({ scope, window }: Dedupe): string | undefined => {
@@ -124,9 +140,9 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("priority", faultOfPriority(job.priority ?? 0)) ??
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
-  at("dedupe.key", job.dedupe === undefined ? undefined : faultOfText(job.dedupe.key, limits.keyCharacters)) ??
-  at("dedupe.window", job.dedupe === undefined ? undefined : faultOfWindow(job.dedupe)) ??
+  (job.dedupe === undefined ? undefined : faultOfDedupe(job.dedupe)) ??
   at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
+  at("meta", job.meta === undefined ? undefined : faultOfMeta(job.meta)) ??
   (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
 
 /**

@@ -52,7 +52,7 @@ export interface QueueSettingsPatch {
 
 export class QueueNotFound extends Schema.TaggedError<QueueNotFound>()("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
-    return `There is no queue "${this.name}": no pod has declared it. Check the name, start a pod that serves it, or pause the queue, which creates it.`
+    return `There is no queue "${this.name}": no pod has declared it. Check the name, or start a pod that serves it. To set it up before its first pod, pause it first: pausing creates it.`
   }
 }
 

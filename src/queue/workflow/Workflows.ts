@@ -108,7 +108,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
      */
     readonly cancel: (
       execution: string,
-      options?: { readonly now?: boolean }
+      options?: { readonly now?: boolean | undefined }
     ) => Effect.Effect<CancelReport, ExecutionNotFound | JobNotInState | DatabaseError>
 
     /**

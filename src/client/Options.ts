@@ -1,0 +1,29 @@
+import type { Duration } from "effect"
+import { type DurationInput, decode, expected } from "../core/DurationText.js"
+import { suggestion } from "../core/Spelling.js"
+import { shown } from "../core/Storable.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
+
+// Checks of options. Types prevent most mistakes; programs in JavaScript and options from configuration need these.
+
+/** Throws InvalidOptionError for an option that does not exist. `prefix` is the path of the options, like `dedupe.`. */
+export const checkKnown = (given: object, known: ReadonlyArray<string>, what: string, prefix = ""): void => {
+  // Runs for every job: no list is built.
+  for (const option in given) {
+    if (known.includes(option) || (given as Readonly<Record<string, unknown>>)[option] === undefined) continue
+    throw new InvalidOptionError(
+      `${prefix}${option}`,
+      `${prefix}${option} is not ${what}: use ${known.join(", ")}.${suggestion(option, known)}`
+    )
+  }
+}
+
+/** Decodes a duration. `of` names what has the option, for the message. */
+export const durationOf = (option: string, duration: DurationInput, of = ""): Duration.Duration => {
+  try {
+    return decode(duration)
+  } catch {
+    const reason = `must be ${expected}, or a number of milliseconds, got ${shown(duration)}`
+    throw new InvalidOptionError(option, `${option}${of} ${reason}.`)
+  }
+}
