@@ -19,7 +19,7 @@ export const currentRun: FiberRef.FiberRef<HandlerRun | undefined> = FiberRef.un
 )
 
 /** Maximum real time per run, in milliseconds. A run may wait for an event that occurs only when virtual time advances. */
-const mostGiven = 100
+export const mostGiven = 100
 
 const timeoutHint = `in a test the clock waits at most ${mostGiven} ms of real time for a run of a handler, and this run took longer`
 

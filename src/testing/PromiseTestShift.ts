@@ -8,6 +8,7 @@ import { InvalidOptionError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { mostGiven } from "./HandlerRuns.js"
 import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
 /** An in-memory shift on a virtual clock that only the test moves, for tests that use promises. */
@@ -51,6 +52,8 @@ const levelOf = (level: PromiseTestShiftOptions["logLevel"] = "warn"): LogLevel.
   throw new InvalidOptionError("logLevel", `logLevel must be ${joinOr(Object.keys(levels))}, got "${level}".`)
 }
 
+const realTime = `Time is virtual in a test, and the clock waits at most ${mostGiven} ms of real time for a run of a handler.`
+
 const hasEnded = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** Starts a worker with these handlers on in-memory tables and a virtual clock. */
@@ -83,8 +86,13 @@ export const testShift = async ({
     return hasEnded(job) ? job : undefined
   }
 
+  const explain: Shift.Watching["explain"] = async (id) => {
+    const why = await inShift((shift) => shift.why(id))
+    return why.reason === "running" ? { ...why, detail: `${why.detail} ${realTime}` } : why
+  }
+
   return {
-    ...Shift.make(engine, { waitFor, explain: (id) => inShift((shift) => shift.why(id)) }, engine.close),
+    ...Shift.make(engine, { waitFor, explain }, engine.close),
     settle,
     advance,
     drain,

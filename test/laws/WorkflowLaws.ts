@@ -261,6 +261,24 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("a finished execution waits for nothing, even if it ended before its last wait was over", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* suspend(line, job, [{ kind: "sleep", name: "cool off", dueAt: (yield* line.now) + 60_000 }])
+      const shown = Effect.map(line.workflows.show(`${line.name}/order`), ({ deferreds }) =>
+        deferreds.map(({ name, waiting }) => [name, waiting])
+      )
+      assert.deepStrictEqual(yield* shown, [["cool off", true]])
+      yield* line.workflows.signal({ execution: `${line.name}/order`, name: "approved", value: 1 })
+      yield* line.advance("2 minutes")
+      yield* end(line, yield* line.claimOne, ends.done)
+      assert.deepStrictEqual((yield* shown).toSorted(), [
+        ["approved", false],
+        ["cool off", false]
+      ])
+    })
+  )
+
   law("a retry waits again for a signal whose value was invalid, and keeps the others", (line) =>
     Effect.gen(function* () {
       const execution = `${line.name}/order`

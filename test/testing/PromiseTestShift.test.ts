@@ -49,6 +49,22 @@ describe("testShift", () => {
     warn.mockRestore()
   })
 
+  it("says that time is virtual if a handler that waits in real time is not done", async () => {
+    let release = () => {}
+    const waiting = remind.handle(
+      () =>
+        new Promise<string>((done) => {
+          release = () => done("late")
+        })
+    )
+    await using shift = await testShift({ handlers: [waiting] })
+    const { id } = await shift.enqueue(remind, { who: "Ada" })
+    await expect(shift.result(id, { timeout: "3s" })).rejects.toThrow(
+      /was not done within 3s\. It runs on pod \w+\. Time is virtual in a test, and the clock waits at most 100 ms/
+    )
+    release()
+  })
+
   it("retries as the job specifies", async () => {
     const at: Array<number> = []
     const failing = remind.handle(async (_, { attempt }) => {

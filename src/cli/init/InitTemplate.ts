@@ -76,7 +76,7 @@ it("greets tomorrow, not today", async () => {
 })
 
 it("is dead after three attempts", async () => {
-  const shift = await testShift({ handlers })
+  const shift = await testShift({ handlers, log: false })
   const { id } = await shift.enqueue(greet, { name: "Nobody" })
   await shift.drain()
   expect(await shift.job(id)).toMatchObject({ state: "dead", attempt: 3, lastError: "there is nobody to greet" })

@@ -47,6 +47,13 @@ export interface Deferred {
   readonly waiting: boolean
 }
 
+/** A finished execution waits for nothing, even if its last run did not need to wait for the end of what it was suspended on. */
+export const withoutWaiting = (
+  { finishedAt }: { readonly finishedAt: number | undefined },
+  deferreds: ReadonlyArray<Deferred>
+): ReadonlyArray<Deferred> =>
+  finishedAt === undefined ? deferreds : deferreds.map((deferred) => ({ ...deferred, waiting: false }))
+
 /** The state that a run needs to continue where the last one stopped. */
 export interface Journal {
   readonly woken: number

@@ -5,7 +5,14 @@ import { JobAdmin } from "../admin/JobAdmin.js"
 import { die, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
-import { type Child, dueAtOf, type ExecutionStatus, type ExecutionSummary, statusOf } from "./Execution.js"
+import {
+  type Child,
+  dueAtOf,
+  type ExecutionStatus,
+  type ExecutionSummary,
+  statusOf,
+  withoutWaiting
+} from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import { admitted, jobOf, jobOfChild, Workflows } from "./Workflows.js"
@@ -309,7 +316,7 @@ const make = Effect.gen(function* () {
             return {
               ...found,
               steps: table.stepsOf(row.id),
-              deferreds: table.deferredsOf(found.execution),
+              deferreds: withoutWaiting(found, table.deferredsOf(found.execution)),
               children: childrenOf(found.execution),
               parents: table.parentsOf(row.id)
             }

@@ -14,7 +14,7 @@ import * as SqlArrays from "../SqlArrays.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "./CountedEnds.js"
-import type { Journal, NewStep } from "./Execution.js"
+import { type Journal, type NewStep, withoutWaiting } from "./Execution.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
@@ -304,10 +304,11 @@ const make = Effect.gen(function* () {
       const [row] = yield* mapErrors(sql.unsafe<ExecutionRows.ExecutionRow>(statements.showExecution, [id]))
       if (row === undefined) return yield* new ExecutionNotFound({ execution })
       const parents = yield* mapErrors(sql.unsafe<{ parent: string }>(statements.parents, [id]))
+      const summary = ExecutionRows.toSummary(row, now)
       return {
-        ...ExecutionRows.toSummary(row, now),
+        ...summary,
         steps: (row.steps ?? []).map(ExecutionRows.toStep),
-        deferreds: (row.deferreds ?? []).map(ExecutionRows.toDeferred),
+        deferreds: withoutWaiting(summary, (row.deferreds ?? []).map(ExecutionRows.toDeferred)),
         children: yield* childrenOf(row.execution),
         parents: parents.map(({ parent }) => parent)
       }
