@@ -6,6 +6,7 @@ import * as Job from "../../src/queue/Job.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import { type Coverage, Simulation, type SimulationOptions, TestShift } from "../../src/testing/index.js"
+import { Actor } from "../../src/testing/simulation/Actor.js"
 import * as CoverageTable from "../../src/testing/simulation/Coverage.js"
 import { ServerClock } from "../../src/testing/simulation/ServerClock.js"
 import { SteppingClock } from "../../src/testing/simulation/SteppingClock.js"
@@ -169,6 +170,27 @@ describe("a bug in the database", () => {
         expect(failed).toMatchObject({ _tag: "SimulationFailed", report: { seed: 13 } })
         expect(failed.message).toContain("pause: ")
         expect((yield* Simulation.regression(line)).violations).toEqual([])
+      }),
+    patient
+  )
+})
+
+describe("many runs in one process", () => {
+  it.live(
+    "keep nothing of earlier ones in memory",
+    () =>
+      Effect.gen(function* () {
+        const isLeft = (fiber: object) => Reflect.get(fiber, "currentScheduler") instanceof Actor
+        const left: Array<Fiber.RuntimeFiber<unknown, unknown>> = []
+        // In these runs, a workflow starts an effect after its run is over.
+        for (const seed of [6, 24, 27]) {
+          yield* Simulation.run({ seed })
+          left.push(...(yield* Fiber.roots).filter(isLeft))
+        }
+        expect(left).not.toHaveLength(0)
+        yield* Simulation.run({ seed: 1 })
+        const roots = new Set(yield* Fiber.roots)
+        expect(left.filter((fiber) => roots.has(fiber))).toHaveLength(0)
       }),
     patient
   )

@@ -15,6 +15,8 @@ export class Actor implements Scheduler.Scheduler {
   private next = 0
   private paused = false
   private killed = false
+  /** The run of this process is over. */
+  isOver = false
   /** Number of running handlers that may await something other than virtual time. */
   waiting = 0
 

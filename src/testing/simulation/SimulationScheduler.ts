@@ -74,13 +74,17 @@ export class SimulationScheduler {
 
   /**
    * Stops all processes. Effect keeps every root fiber in memory until it exits, and the fibers of killed processes
-   * never do, so they are marked as exited here. Otherwise every run would leak its whole state.
+   * never do, so they are marked as exited here. Otherwise every run would leak its whole state. This includes fibers of
+   * earlier runs: a promise of a handler may start one after its run is over.
    */
   readonly end: Effect.Effect<void> = Effect.map(Fiber.roots, (fibers) => {
-    const own = new Set<unknown>(this.actors)
-    for (const actor of this.actors) actor.kill()
+    for (const actor of this.actors) {
+      actor.kill()
+      actor.isOver = true
+    }
     for (const fiber of fibers) {
-      if (!Predicate.hasProperty(fiber, "currentScheduler") || !own.has(fiber.currentScheduler)) continue
+      const scheduler = Predicate.hasProperty(fiber, "currentScheduler") ? fiber.currentScheduler : undefined
+      if (!(scheduler instanceof Actor) || !scheduler.isOver) continue
       if (!Predicate.hasProperty(fiber, "setExitValue") || typeof fiber.setExitValue !== "function") continue
       fiber.setExitValue(Exit.interrupt(FiberId.none))
     }
