@@ -185,6 +185,7 @@ describe("many runs in one process", () => {
         // In these runs, a workflow starts an effect after its run is over.
         for (const seed of [6, 24, 27]) {
           yield* Simulation.run({ seed })
+          yield* Effect.promise(() => new Promise(setImmediate))
           left.push(...(yield* Fiber.roots).filter(isLeft))
         }
         expect(left).not.toHaveLength(0)
