@@ -227,13 +227,15 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
               const holder = yield* otherProgram(deployment.databaseUrl)
               yield* cutConnections(deployment)
               yield* takeConnections(deployment.databaseUrl)
-              // Pods that reconnected in between lose their connections again, and other programs take them.
-              yield* Effect.promise(() =>
+              // Pods that reconnected in between lose their connections again, until other programs have taken them all.
+              const cutAgain = Effect.promise(() =>
                 holder.query(
                   "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nightshift%'"
                 )
               )
-              yield* takeConnections(deployment.databaseUrl)
+              yield* Effect.repeat(Effect.zipLeft(cutAgain, takeConnections(deployment.databaseUrl)), {
+                until: ({ rowCount }) => rowCount === 0
+              })
               return [yield* pod.untilReadyz(503)]
             })
           )
