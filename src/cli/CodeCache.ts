@@ -6,8 +6,8 @@ import { pathToFileURL } from "node:url"
 import { Script } from "node:vm"
 
 // A third of the CPU time of a start is compilation. The first `serve` therefore stores the compiled functions of the
-// bundle, and later starts load them. The file is next to the bundle: whoever can write there can change the bundle
-// too. V8 rejects code of another version, but does not notice that the source changed or that the code is damaged, and
+// bundle, and later starts load them. The file is next to the bundle: a user who can write there can also change the
+// bundle. V8 rejects code of another version, but does not notice that the source changed or that the code is damaged, and
 // would crash. The digest covers both. This module imports only Node's own modules, because it runs before the bundle.
 
 const digestSize = 32
