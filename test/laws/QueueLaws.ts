@@ -24,6 +24,7 @@ import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { undoChildrenLaws } from "./UndoChildrenLaws.js"
 import { undoLaws } from "./UndoLaws.js"
+import { workflowActionLaws } from "./WorkflowActionLaws.js"
 import { workflowLaws } from "./WorkflowLaws.js"
 
 const chapters = {
@@ -49,6 +50,7 @@ const chapters = {
   retention: retentionLaws,
   depth: depthLaws,
   workflows: workflowLaws,
+  "actions on workflows": workflowActionLaws,
   "children of workflows": childrenLaws,
   standing: standingLaws
 }
