@@ -82,11 +82,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       const run = Runtime.runFork(yield* Effect.runtime<never>())
       const receive = (message: ListenerEvent) => {
         const queue = message._tag === "Notified" ? message.payload : undefined
-        const hint = Effect.sync(() => {
-          for (const listener of listeners) listener(queue)
-        })
-        // Runs at once, in the driver's callback; errors do not reach the driver.
-        run(Effect.zipRight(hint, queue === undefined ? wakeups.wakeAll : wakeups.wake(queue)))
+        for (const listener of listeners) listener(queue)
+        if (queue === undefined) run(wakeups.wakeAll)
+        else wakeups.unsafeWake(queue)
       }
       yield* wakeups.awaited.pipe(
         Effect.zipRight(listener.onMessage(channel(schema), receive)),

@@ -8,6 +8,8 @@ export class Wakeups extends Context.Tag("nightshift/queue/Wakeups")<
   Wakeups,
   {
     readonly wake: (queue: string) => Effect.Effect<void>
+    /** Like `wake`, as a plain call: starting a fiber takes longer than waking a worker. */
+    readonly unsafeWake: (queue: string) => void
     /** Signals that any queue may have work, because notifications may have been missed. */
     readonly wakeAll: Effect.Effect<void>
     /** Completes when the first listener registers. */
@@ -23,8 +25,10 @@ export const layer: Layer.Layer<Wakeups> = Layer.sync(Wakeups, () => {
   // One wrapper per registration: a function registered twice is called twice, and each registration is removed
   // separately.
   const listeners = new Map<string, Set<{ readonly call: () => void }>>()
+  const unsafeWake = (queue: string) => [...(listeners.get(queue) ?? [])].forEach(({ call }) => void call())
   return {
-    wake: (queue) => Effect.sync(() => [...(listeners.get(queue) ?? [])].forEach(({ call }) => void call())),
+    wake: (queue) => Effect.sync(() => unsafeWake(queue)),
+    unsafeWake,
     wakeAll: Effect.sync(() => [...listeners.values()].flatMap((all) => [...all]).forEach(({ call }) => void call())),
     awaited: Deferred.await(first),
     onWake: (queue, listener) => {

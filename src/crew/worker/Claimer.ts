@@ -1,7 +1,7 @@
-import { Effect, Fiber, Schedule, type Scope } from "effect"
+import { Effect, Exit, Fiber, Schedule, type Scope } from "effect"
 import { type Loop, nothing, repeatLoop } from "../../core/Loop.js"
 import { onEvent } from "../../core/LoopSchedule.js"
-import { Queue } from "../../queue/Queue.js"
+import { type ClaimedJob, Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Pod } from "../Pod.js"
@@ -45,6 +45,7 @@ export const start = (options: {
     const failures = (yield* Metrics).series(claimErrors, { queue: name })
     let woken = true
     let isClaiming = false
+    let hasFailed = false
     let onDemand: (() => void) | undefined
 
     const demand = Effect.async<void>((resume) => {
@@ -56,27 +57,41 @@ export const start = (options: {
       onDemand()
     })
 
-    // Uninterruptible: an interrupted claim could leave jobs claimed that no slot knows about.
-    const claimOnce = Effect.gen(function* () {
-      const limit = prefetch.wanted(localQueue)
-      if (limit <= 0) return nothing
-      woken = false
-      isClaiming = true
-      const claiming = queue.claim({ queue: name, pod: pod.id, limit })
-      const jobs = yield* Effect.ensuring(
-        claiming,
-        Effect.sync(() => {
-          isClaiming = false
-        })
-      )
+    const received = (jobs: ReadonlyArray<ClaimedJob>, limit: number) => {
       prefetch.claimed(clock.unsafeCurrentTimeMillis())
       localQueue.put(jobs)
       // Claim again if the claim was full, or if it returned a job that crashed a pod before, because such a job is
       // claimed alone.
       if (jobs.length === limit || jobs.some(({ crashCount }) => crashCount > 0)) woken = true
       else onShort()
-      return nothing
+    }
+
+    // Uninterruptible: an interrupted claim could leave jobs claimed that no slot knows about.
+    const claimOnce = Effect.suspend(() => {
+      const limit = prefetch.wanted(localQueue)
+      if (limit <= 0) return Effect.void
+      woken = false
+      isClaiming = true
+      return Effect.flatMap(Effect.exit(queue.claim({ queue: name, pod: pod.id, limit })), (exit) => {
+        isClaiming = false
+        if (Exit.isFailure(exit)) return Effect.failCause(exit.cause)
+        received(exit.value, limit)
+        return Effect.void
+      })
     }).pipe(Effect.uninterruptible)
+
+    // A pass goes on claiming, because going through the schedule before each claim would delay every job of an idle
+    // pod. The pass after a failure ends with its first claim, whose success resets the delays of the schedule.
+    const claims = Effect.suspend(() => {
+      const isRecovering = hasFailed
+      hasFailed = false
+      const more = Effect.whileLoop({
+        while: () => true,
+        body: () => Effect.zipRight(demand, claimOnce),
+        step: () => {}
+      })
+      return isRecovering ? claimOnce : Effect.zipRight(claimOnce, more)
+    })
 
     const loop: Loop = {
       name: `queue "${name}"`,
@@ -86,9 +101,10 @@ export const start = (options: {
       steps: [
         {
           name: "claim",
-          run: claimOnce,
+          run: Effect.as(claims, nothing),
           failed: Effect.sync(() => {
             failures.add(1)
+            hasFailed = true
             woken = true
           })
         }

@@ -60,20 +60,13 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     )
   }
 
-  const claimFrom = (cursor: ClaimCursor, rated: boolean, { limit, pod, queue }: ClaimRequest, now: number) =>
-    Effect.gen(function* () {
-      if (cursor.from.length === 0) return []
-      const lease = ids.lease(now)
-      const statement = rated ? statements.lineRated : statements.line
-      const rows = (yield* direct.rows(statement, [
-        queue,
-        now,
-        limit,
-        lease,
-        pod,
-        ...startsOf(cursor.from)
-      ])) as unknown as Array<ClaimedRow>
-      rows.sort(rowOrder)
+  // No generators: on an idle pod, each of their steps delays the job.
+  const claimFrom = (cursor: ClaimCursor, rated: boolean, { limit, pod, queue }: ClaimRequest, now: number) => {
+    if (cursor.from.length === 0) return Effect.succeed([])
+    const lease = ids.lease(now)
+    const parameters = [queue, now, limit, lease, pod, ...startsOf(cursor.from)]
+    return Effect.map(direct.rows(rated ? statements.lineRated : statements.line, parameters), (found) => {
+      const rows = (found as unknown as ReadonlyArray<ClaimedRow>).toSorted(rowOrder)
       leases.took(
         lease,
         rows.map((row) => row[0])
@@ -82,25 +75,34 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
       return rows.map(toClaimed(queue, lease, now))
     })
+  }
+
+  /** Claims after a rescan from the front. */
+  const claimFromFront = (cursor: ClaimCursor, rated: boolean, request: ClaimRequest, now: number) =>
+    Effect.zipRight(
+      scanFromFront(database, statements, request.queue, cursor, now),
+      Effect.suspend(() => claimFrom(cursor, rated, request, now))
+    )
 
   return (
     request: ClaimRequest,
     cursor: ClaimCursor,
     rated: boolean,
     now: number
-  ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
-    Effect.gen(function* () {
-      const isDue = cursor.isRescanDue(now)
-      const began = isDue ? yield* steadyNow : 0
-      if (isDue) yield* scanFromFront(database, statements, request.queue, cursor, now)
-      const first = yield* claimFrom(cursor, rated, request, now)
-      if (isDue) cursor.lookTook((yield* steadyNow) - began)
-      if (first.length > 0) {
-        if (first.length === request.limit && cursor.isProbeDue(now)) yield* findPriorities(request.queue, cursor, now)
-        return first
+  ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> => {
+    const timed = Effect.flatMap(steadyNow, (began) =>
+      Effect.tap(claimFromFront(cursor, rated, request, now), () =>
+        Effect.map(steadyNow, (ended) => cursor.lookTook(ended - began))
+      )
+    )
+    const first = cursor.isRescanDue(now) ? timed : claimFrom(cursor, rated, request, now)
+    return Effect.flatMap(first, (jobs) => {
+      if (jobs.length === request.limit && cursor.isProbeDue(now)) {
+        return Effect.as(findPriorities(request.queue, cursor, now), jobs)
       }
-      if (!cursor.mayRescan(now)) return first
-      yield* scanFromFront(database, statements, request.queue, cursor, now)
-      return yield* claimFrom(cursor, rated, request, now)
+      return jobs.length > 0 || !cursor.mayRescan(now)
+        ? Effect.succeed(jobs)
+        : claimFromFront(cursor, rated, request, now)
     })
+  }
 }

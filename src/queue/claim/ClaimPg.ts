@@ -1,11 +1,11 @@
-import { Clock, Duration, Effect } from "effect"
+import { Duration, Effect } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
-import { formOf, type opensAt } from "../settings/QueueRow.js"
+import { formOf, type opensAt, type QueueRow } from "../settings/QueueRow.js"
 import { ClaimCursor, isBefore, type Start } from "./ClaimCursor.js"
 import * as ClaimKeysPg from "./ClaimKeysPg.js"
 import * as ClaimLinePg from "./ClaimLinePg.js"
@@ -86,22 +86,35 @@ export const make = (
       : claimLine(request, cursor, form.rated, now)
   }
 
+  // No generators: on an idle pod, each of their steps delays the job.
   const claim: Claims["claim"] = (request) =>
-    Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
+    Effect.clockWith((clock) => {
+      const now = clock.unsafeCurrentTimeMillis()
       const isClosed = (row: Parameters<typeof opensAt>[0]) =>
         row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
-      let row = yield* known.get(request.queue, Duration.infinity)
-      if (isClosed(row)) row = yield* known.get(request.queue, rereadAfter)
-      if (isClosed(row)) return []
-      resetIfChanged(request.queue, row?.revision)
-      const form = formOf(row, now)
-      const jobs = yield* claimBy(form, request, now)
-      if (jobs.length > 0) return jobs
-      // The settings may have changed since the cached row was read.
-      const newer = formOf(yield* known.get(request.queue, rereadAfter), now)
-      return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
+      return Effect.flatMap(known.get(request.queue, Duration.infinity), (row) =>
+        isClosed(row)
+          ? Effect.flatMap(known.get(request.queue, rereadAfter), (newer) =>
+              isClosed(newer) ? Effect.succeed([]) : claimOpen(request, newer, now)
+            )
+          : claimOpen(request, row, now)
+      )
     })
+
+  const claimOpen = (request: ClaimRequest, row: QueueRow | undefined, now: number) => {
+    resetIfChanged(request.queue, row?.revision)
+    const form = formOf(row, now)
+    return Effect.flatMap(claimBy(form, request, now), (jobs) => {
+      if (jobs.length > 0) return Effect.succeed(jobs)
+      // The settings may have changed since the cached row was read.
+      return Effect.flatMap(known.get(request.queue, rereadAfter), (last) => {
+        const newer = formOf(last, now)
+        return newer.keyed === form.keyed && newer.rated === form.rated
+          ? Effect.succeed(jobs)
+          : claimBy(newer, request, now)
+      })
+    })
+  }
 
   return {
     statements,
