@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Layer, Logger, LogLevel, TestClock } from "effect"
+import { type Duration, Effect, Layer, Logger, LogLevel, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Pod } from "../../src/crew/Pod.js"
 import * as Claimer from "../../src/crew/worker/Claimer.js"
@@ -22,6 +22,8 @@ const pod = Layer.effect(
   }))
 )
 
+const services = Layer.mergeAll(pod, Metrics.layer, Layer.provide(QueueMemory.layer, Wakeups.layer))
+
 describe("the claimer", () => {
   it.scoped("continues after claims that failed or died, and counts them", () =>
     Effect.gen(function* () {
@@ -42,9 +44,31 @@ describe("the claimer", () => {
       expect({ claims, short }).toEqual({ claims: 3, short: 1 })
       const text = yield* Effect.flatMap(Metrics, ({ render }) => render)
       expect(text).toContain('nightshift_claim_errors_total{queue="mail"} 2')
-    }).pipe(
-      Effect.provide(Layer.mergeAll(pod, Metrics.layer, Layer.provide(QueueMemory.layer, Wakeups.layer))),
-      Logger.withMinimumLogLevel(LogLevel.None)
-    )
+    }).pipe(Effect.provide(services), Logger.withMinimumLogLevel(LogLevel.None))
+  )
+
+  it.scoped("waits longer after each failure in a row, and starts over after a success", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const failed = Effect.fail(new DatabaseFault({ detail: "on purpose" }))
+      const fates = [failed, failed, failed, failed, Effect.succeed([]), Effect.succeed([]), failed]
+      let claims = 0
+      const flaky = { ...queue, claim: () => fates[claims++] ?? Effect.succeed([]) }
+      const claimer = yield* Claimer.start({
+        queue: "mail",
+        localQueue: new LocalQueue(),
+        prefetch: { ...Prefetch.make(1), wanted: () => 1 },
+        onShort: () => {}
+      }).pipe(Effect.provideService(Queue, flaky))
+      const claimsAfter = (wait: Duration.DurationInput) => Effect.map(TestClock.adjust(wait), () => claims)
+      // Delays of 1, 2, 4 and 8 seconds, changed by a fifth at most.
+      expect(yield* claimsAfter("5 seconds")).toBe(3)
+      expect(yield* claimsAfter("20 seconds")).toBe(5)
+      claimer.wake()
+      expect(yield* claimsAfter(0)).toBe(6)
+      claimer.wake()
+      expect(yield* claimsAfter(0)).toBe(7)
+      expect(yield* claimsAfter("1500 millis")).toBe(8)
+    }).pipe(Effect.provide(services), Logger.withMinimumLogLevel(LogLevel.None))
   )
 })
