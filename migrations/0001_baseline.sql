@@ -299,6 +299,8 @@ create function complete_deferred(executions text[], kinds text[], names text[],
 returns table (place int, outcome text, job_id uuid, queue text, priority smallint, run_at float8)
 language plpgsql
 set search_path from current
+-- Otherwise both statements are planned at every call, because a plan for arrays of one element looks cheaper.
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -312,8 +314,10 @@ begin
     order by g.execution, g.kind, g.name, g.place
   ), stored as (
     insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early)
-    select g.execution, g.kind, g.name, now_, now_, g.exit, not exists (
-      select from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken >= 0)
+    -- Not `not exists`, for which a plan may read all executions.
+    select g.execution, g.kind, g.name, now_, now_, g.exit, (
+      select j.id from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken >= 0 limit 1
+    ) is null
     from given g
     on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit
       where d.completed_at is null
@@ -323,16 +327,19 @@ begin
   from given g join stored s on s.execution = g.execution and s.kind = g.kind and s.name = g.name;
 
   return query
+    -- The conditions on places are always true. They make the planner expect one row, whose plan reads no whole table.
     with locked as (
-      select j.id from job j
-      where j.dedupe_key = any(executions) and j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
+      select j.id from unnest(executions) with ordinality as g(execution, place)
+      join job j on j.dedupe_key = g.execution
+      where j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
         -- An execution that has never run reads its waits when it does.
-        and (j.woken > 0 or j.lease is not null)
-      order by j.id for no key update
+        and (j.woken > 0 or j.lease is not null) and g.place between 1 and 1000000000
+      order by j.id for no key update of j
     ), woke as (
       update job j set woken = j.woken + 1,
         run_at = case when j.lease is null then least(j.run_at, now_) else j.run_at end
-      from locked where j.id = locked.id
+      from (select id, row_number() over () as place from locked) locked
+      where j.id = locked.id and locked.place between 1 and 1000000000
       returning j.id, j.dedupe_key, j.queue, j.priority, j.run_at
     )
     select g.place::int, case when g.place = any(fresh) then 'completed' else 'repeated' end,

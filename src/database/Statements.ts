@@ -21,6 +21,13 @@ export const hot = (text: string): string => {
  */
 export const opaque = (array: string): string => `(select ${array})`
 
+/**
+ * A condition on the ordinality of unnested arrays that is always true and makes the planner expect one row. A plan for
+ * several rows that is prepared while a table is small reads the whole table, and the connection keeps the plan while the
+ * table grows, until the next ANALYZE.
+ */
+export const few = (place: string): string => `${place} between 1 and 1000000000`
+
 /** duplicate_prepared_statement, invalid_sql_statement_name */
 const lostNames = new Set(["42P05", "26000"])
 

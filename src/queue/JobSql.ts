@@ -1,6 +1,6 @@
 import { limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { hot, opaque } from "../database/Statements.js"
+import { few, hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
@@ -71,7 +71,10 @@ const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not nul
  */
 const closed = (schema: string, leases: string, witnesses: string) => `closed as (
     delete from ${schema}.lease l where l.id = any(${opaque(leases)}::uuid[])
-      and not exists (select from ${schema}.job j where j.id = any(${opaque(witnesses)}::uuid[]) and j.lease = l.id)
+      and l.id not in (
+        select j.lease from unnest(${opaque(witnesses)}) with ordinality as witness(id, place)
+        join ${schema}.job j on j.id = witness.id
+        where j.lease is not null and ${few("place")})
   )`
 
 /** Whether a job whose pod ended dies. */
@@ -220,8 +223,8 @@ export const make = (schema: string) => ({
   update ${schema}.job j
   set status = 'done', lease = null, heartbeat_at = null, last_error = null,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
-  from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) as e(id, lease)
-  where j.id = e.id and j.lease = e.lease`),
+  from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) with ordinality as e(id, lease, place)
+  where j.id = e.id and j.lease = e.lease and ${few("place")}`),
 
   /** Returns the jobs that did not end at this time: their lease was lost. */
   notFinished: `
@@ -239,7 +242,8 @@ export const make = (schema: string) => ({
   with ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[])
-      as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience)
+      with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience, place)
+    where ${few("place")}
   ), ended as (
     update ${schema}.job j
     set

@@ -1,5 +1,5 @@
 import { instant } from "../../database/SqlInstant.js"
-import { hot, opaque } from "../../database/Statements.js"
+import { few, hot, opaque } from "../../database/Statements.js"
 import { withClaim } from "../workflow/JournalSql.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
@@ -208,7 +208,7 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   set status = 'running', lease = $4, pod_id = $5, attempt = least(j.attempt + 1, j.max_attempts),
     started_at = ${instant("$2")}, heartbeat_at = ${instant("$2")}, updated_at = ${instant("$2")}
   from taken cross join unnest(taken.spots) with ordinality as place(spot, number)
-  where j.ctid = place.spot
+  where j.ctid = place.spot and ${few("place.number")}
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")},
     case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null,
