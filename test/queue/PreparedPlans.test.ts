@@ -24,6 +24,27 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
   ["next due", statements.nextDue, ["{default}", "{0}"]]
 ]
 
+const columns = `id, queue, kind, payload, run_at, created_at, updated_at, max_attempts`
+const due = `'${id}', 'q', 'k', '{}', to_timestamp(0), to_timestamp(0), to_timestamp(0), 5`
+const pending = `insert into nightshift.job (${columns}) values (${due})`
+const running = `insert into nightshift.job (${columns}, status, lease, pod_id, attempt, started_at, heartbeat_at)
+  values (${due}, 'running', '${id}', '${id}', 1, to_timestamp(0), to_timestamp(0))`
+const suspended = `insert into nightshift.job (${columns}, dedupe_key, dedupe_scope, woken)
+  values (${due}, 'e', 'retained', 1)`
+
+/** Calls that change one job, stored by the last statement. */
+const onRows: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>, job: string]> = [
+  ["finish", statements.finish, [one, one, 1, one, one], running],
+  [
+    "finalize",
+    statements.finalize,
+    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 1, one, "{NULL}", one],
+    running
+  ],
+  ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", "{00000000-0000-0000-0000-000000000000}"], pending],
+  ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1], suspended]
+]
+
 layer(TestDatabase.layer, { excludeTestServices: true })("prepared statements", (it) => {
   for (const [name, text, values] of calls) {
     it.scoped(`${name}: is not planned again at every call for one job`, () =>
@@ -42,6 +63,41 @@ layer(TestDatabase.layer, { excludeTestServices: true })("prepared statements", 
         )
         // PostgreSQL plans the first five calls separately to compare.
         expect(plans).toEqual([{ generic: 7, custom: 5 }])
+      })
+    )
+  }
+
+  // A connection keeps its plans while the table grows. Plans for a table of one row must suit a table of millions.
+  for (const [name, text, values, job] of onRows) {
+    it.scoped(`${name}: does not read the whole job table, even if it is small`, () =>
+      Effect.gen(function* () {
+        const { direct, sql, transaction } = yield* Database
+        const arrange = Effect.gen(function* () {
+          yield* sql`set local enable_seqscan = off`
+          yield* sql.unsafe("delete from nightshift.job where id = $1", [id])
+          yield* sql.unsafe("delete from nightshift.lease where id = $1", [id])
+          yield* sql.unsafe(job)
+          yield* sql`set local enable_seqscan = on`
+        })
+        // Includes earlier scans of the session that it has not reported yet.
+        const scans = Effect.map(
+          sql<{
+            count: number
+          }>`select seq_scan::int as count from pg_stat_xact_user_tables where relid = 'nightshift.job'::regclass`,
+          ([row]) => row?.count ?? 0
+        )
+        const found = yield* transaction(
+          Effect.gen(function* () {
+            const before = yield* scans
+            const changed: Array<number> = []
+            for (let call = 0; call < 8; call += 1) {
+              yield* arrange
+              changed.push(yield* direct.count(text, values))
+            }
+            return { changed, scans: (yield* scans) - before }
+          })
+        )
+        expect(found).toEqual({ changed: Array.from({ length: 8 }, () => 1), scans: 0 })
       })
     )
   }
