@@ -45,6 +45,13 @@ export const scanFromFront = (
 /** Claims in queue order: priority, start time, id. */
 export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: HeldLeases) => {
   const { direct, sql } = database
+  /** Queues in which this process has claimed a workflow execution. */
+  const withExecutions = new Set<string>()
+
+  const statementFor = (queue: string, rated: boolean) => {
+    if (rated) return statements.lineRated
+    return withExecutions.has(queue) ? statements.lineWithJournals : statements.line
+  }
 
   /** Finds new priorities. Only searches the gaps between known ones, where there are no dead index entries. */
   const findPriorities = (queue: string, cursor: ClaimCursor, now: number) => {
@@ -65,7 +72,7 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     if (cursor.from.length === 0) return Effect.succeed([])
     const lease = ids.lease(now)
     const parameters = [queue, now, limit, lease, pod, ...startsOf(cursor.from)]
-    return Effect.map(direct.rows(rated ? statements.lineRated : statements.line, parameters), (found) => {
+    return Effect.map(direct.rows(statementFor(queue, rated), parameters), (found) => {
       const rows = (found as unknown as ReadonlyArray<ClaimedRow>).toSorted(rowOrder)
       leases.took(
         lease,
@@ -73,7 +80,9 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
       )
       // A rated claim that returns too few jobs ran out of tokens and has not scanned the whole queue.
       cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
-      return rows.map(toClaimed(queue, lease, now))
+      const jobs = rows.map(toClaimed(queue, lease, now))
+      if (jobs.some(({ execution }) => execution !== undefined)) withExecutions.add(queue)
+      return jobs
     })
   }
 

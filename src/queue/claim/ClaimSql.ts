@@ -4,7 +4,8 @@ import { withClaim } from "../workflow/JournalSql.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
 // from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one
-// applies.
+// applies. The simplest also exists without the journals of executions, whose subqueries a claim of one plain job would
+// prepare for nothing.
 
 // `extract` computes in numeric, which costs a large claim more than reading the rows. As float8 the result can be half
 // a microsecond early, hence the 0.0005.
@@ -200,7 +201,7 @@ const paid = (schema: string) => `, paid as (
 // The rows are locked, so the ctid identifies them without an index lookup. A row changed between this statement's
 // snapshot and the lock has a ctid that the snapshot does not see: it is not updated, and the next claim finds it. So the
 // journal of an execution, read in this snapshot, belongs to the value of `woken` that is returned.
-const take = (schema: string, { keyed, rated }: Form) => `, leased as (
+const take = (schema: string, { keyed, rated }: Form, journals: boolean) => `, leased as (
     insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
     select $4, $5, ${instant("$2")}, ids from taken
   )${rated ? paid(schema) : ""}
@@ -212,7 +213,7 @@ const take = (schema: string, { keyed, rated }: Form) => `, leased as (
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")},
     case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null,
-    ${withClaim(schema)}) end${keyed ? ", place.number::int" : ""}`
+    ${journals ? withClaim(schema) : "null"}) end${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */
 const insertClaimed = (schema: string) => `
@@ -233,12 +234,12 @@ const insertClaimed = (schema: string) => `
   cross join way
   returning lease is not null`
 
-const claimOf = (schema: string, form: Form): string =>
+const claimOf = (schema: string, form: Form, journals = true): string =>
   hot(
     entered(schema) +
       gate(schema, form) +
       (form.keyed ? keyedLine(schema, form) : line(schema, form)) +
-      take(schema, form)
+      take(schema, form, journals)
   )
 
 /**
@@ -246,7 +247,8 @@ const claimOf = (schema: string, form: Form): string =>
  * order: then the start position of each priority. By key: then the keys, the last key served, and jobs without a key.
  */
 export const make = (schema: string) => ({
-  line: claimOf(schema, { keyed: false, rated: false }),
+  line: claimOf(schema, { keyed: false, rated: false }, false),
+  lineWithJournals: claimOf(schema, { keyed: false, rated: false }),
   lineRated: claimOf(schema, { keyed: false, rated: true }),
   keys: claimOf(schema, { keyed: true, rated: false }),
   keysRated: claimOf(schema, { keyed: true, rated: true }),
