@@ -272,8 +272,9 @@ export const make = (schema: string) => ({
   heartbeat: hot(`
   with held as (
     select j.id, j.lease, j.cancel_requested_at is not null as cancel
-    from unnest($1::uuid[], $2::uuid[]) as h(id, lease)
+    from unnest($1::uuid[], $2::uuid[]) with ordinality as h(id, lease, place)
     join ${schema}.job j on j.id = h.id and j.lease = h.lease
+    where ${few("place")}
   ), free as (
     -- Check the lease again on the locked row: the attempt may have ended since this statement started.
     select j.id, j.lease from ${schema}.job j join held on held.id = j.id and held.lease = j.lease
