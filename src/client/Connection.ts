@@ -85,10 +85,7 @@ const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.
     if (!isOpen()) throw new ClosedError()
     return engine.run(effect, signal)
   },
-  store: async (job) => {
-    if (!isOpen()) throw new ClosedError()
-    return engine.store(job)
-  }
+  store: (job, viewOf) => (isOpen() ? engine.store(job, viewOf) : Promise.reject(new ClosedError()))
 })
 
 export interface WorkerOptions {

@@ -1,4 +1,4 @@
-import { Cause, Effect, type Either, Exit } from "effect"
+import { Cause, Effect, Either, Exit } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
@@ -127,33 +127,65 @@ const checkedDedupe = (dedupe: string | DedupeOptions | undefined): string | Ded
   return dedupe
 }
 
-/** Makes jobs from payloads. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. */
+const noOptions: AnyOptions<unknown> = {}
+
+type Made<A> = Either.Either<A, InvalidJob> | Promise<Either.Either<A, InvalidJob>>
+
+/** Checks the options, and returns when the job starts; undefined means now. */
+const startOf = (options: AnyOptions<never>, now: () => number): Either.Either<number | undefined, InvalidJob> => {
+  checkKnown(options, known, "an option of enqueue")
+  const { delay, runAt } = options
+  if (runAt !== undefined && delay !== undefined)
+    throw new InvalidOptionError("delay", "Pass delay or runAt, not both.")
+  return Kind.startOf(millisOf(runAt), delay, now)
+}
+
+const made = <In>(
+  job: Enqueueable<In, unknown>,
+  payload: In,
+  encoded: unknown,
+  options: AnyOptions<In>,
+  runAt: number | undefined
+): NewJob => {
+  const { dedupe, key } = options
+  return Kind.newJob(
+    job.kind,
+    encoded,
+    options as Omit<AnyOptions<In>, "id"> & { readonly id?: StoredId | undefined },
+    runAt,
+    typeof key === "function" ? key(payload) : key,
+    checkedDedupe(typeof dedupe === "function" ? dedupe(payload) : dedupe),
+    job.deadLetter(payload)
+  )
+}
+
+/** Makes a job. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. */
+export const newJob = <In>(
+  job: Enqueueable<In, unknown>,
+  payload: In,
+  options: AnyOptions<In> = noOptions,
+  now: () => number
+): Made<NewJob> => {
+  const start = startOf(options, now)
+  const encoded = job.encode(payload)
+  if (Either.isLeft(start)) return Either.left(start.left)
+  return encoded instanceof Promise
+    ? encoded.then((late) => Either.right(made(job, payload, late, options, start.right)))
+    : Either.right(made(job, payload, encoded, options, start.right))
+}
+
+/** Makes jobs from payloads, like `newJob`. */
 export const newJobs = <In>(
   job: Enqueueable<In, unknown>,
   payloads: ReadonlyArray<In>,
   options: AnyOptions<In>,
-  now: number
-): Either.Either<ReadonlyArray<NewJob>, InvalidJob> | Promise<Either.Either<ReadonlyArray<NewJob>, InvalidJob>> => {
-  checkKnown(options, known, "an option of enqueue")
-  const { dedupe, id, key, runAt, ...rest } = options
-  if (runAt !== undefined && rest.delay !== undefined)
-    throw new InvalidOptionError("delay", "Pass delay or runAt, not both.")
+  now: () => number
+): Made<ReadonlyArray<NewJob>> => {
+  const start = startOf(options, now)
   const stored = payloads.map((payload, index) => job.encode(payload, payloads.length === 1 ? undefined : index))
+  if (Either.isLeft(start)) return Either.left(start.left)
   const make = (encoded: ReadonlyArray<unknown>) =>
-    Kind.newJobs(
-      job.kind,
-      encoded,
-      { ...rest, ...(id === undefined ? {} : { id: id as StoredId }), runAt: millisOf(runAt) },
-      now,
-      (place) => {
-        const payload = payloads[place] as In
-        return {
-          key: typeof key === "function" ? key(payload) : key,
-          dedupe: checkedDedupe(typeof dedupe === "function" ? dedupe(payload) : dedupe),
-          onDead: job.deadLetter(payload)
-        }
-      }
-    )
+    Either.right(payloads.map((payload, place) => made(job, payload, encoded[place], options, start.right)))
   return stored.some((each) => each instanceof Promise) ? Promise.all(stored).then(make) : make(stored)
 }
 
@@ -167,10 +199,10 @@ export const enqueuedOf = <Result>({ _tag, id }: EnqueueResult): Enqueued<Result
 export const inHandler =
   (run: <A, E>(effect: Effect.Effect<A, E, Queue>) => Promise<A>): EnqueueOne<Omit<EnqueueOptions, "tx">> =>
   async <In, Result>(job: Enqueueable<In, Result>, payload: In, options: Omit<EnqueueOptions, "tx"> = {}) => {
-    const now = await run(Effect.clockWith((clock) => Effect.succeed(clock.unsafeCurrentTimeMillis())))
-    const jobs = await newJobs(job, [payload], options, now)
+    const clock = await run(Effect.clock)
+    const made = await newJob(job, payload, options, () => clock.unsafeCurrentTimeMillis())
     const exit = await run(
-      Effect.exit(Effect.flatMap(jobs, (ready) => Effect.flatMap(Queue, (queue) => queue.enqueue(ready))))
+      Effect.exit(Effect.flatMap(made, (ready) => Effect.flatMap(Queue, (queue) => queue.enqueue([ready]))))
     )
     if (Exit.isFailure(exit)) throw fromCause(exit.cause)
     const [enqueued] = exit.value

@@ -1,5 +1,6 @@
-import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
+import { Cause, Duration, Effect, Either, identity, Option, Predicate } from "effect"
 import { isId, type JobId as StoredId } from "../core/Ids.js"
+import type { InvalidJob } from "../core/InvalidJob.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import { explain, type Why } from "../crew/Why.js"
@@ -127,9 +128,14 @@ const idOf = (method: string, id: unknown): StoredId => {
   return given as StoredId
 }
 
+/** Throws for jobs that cannot be stored. */
+const readyOf = <A>(made: Either.Either<A, InvalidJob>): A =>
+  Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
+
 /** Makes a shift on an engine. */
 export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
+  const now = () => clock.unsafeCurrentTimeMillis()
   /** Jobs enqueued here, by name: `result` uses their validators. */
   const known = new Map<string, Enqueue.Enqueueable<never, unknown>>()
 
@@ -149,17 +155,35 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
   ): Promise<ReadonlyArray<NewJob>> => {
     checkJob("enqueue", job)
     known.set(job.kind.name, job)
-    const made = Enqueue.newJobs(job, payloads, options, clock.unsafeCurrentTimeMillis())
-    return Either.getOrThrowWith(made instanceof Promise ? await made : made, (error) => fromCause(Cause.fail(error)))
+    return readyOf(await Enqueue.newJobs(job, payloads, options, now))
   }
 
-  const enqueue: Shift["enqueue"] = async (job, payload, { tx, ...options } = {}) => {
-    const [ready] = await newJobs(job, [payload], options)
-    if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
-    if (tx === undefined && ready.id === undefined) return Enqueue.enqueuedOf(await engine.store(ready))
+  const storeOne = async <Result>(ready: NewJob, tx: Transaction | undefined): Promise<Enqueue.Enqueued<Result>> => {
     const [enqueued] = await storeAll([ready], tx)
     if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
     return Enqueue.enqueuedOf(enqueued)
+  }
+
+  // Not an async function: each one and each await costs as much as encoding a payload.
+  const enqueue = <In, Result>(
+    job: Enqueue.Enqueueable<In, Result>,
+    payload: In,
+    options: Enqueue.EnqueueOptions = {}
+  ): Promise<Enqueue.Enqueued<Result>> => {
+    const store = (made: Either.Either<NewJob, InvalidJob>): Promise<Enqueue.Enqueued<Result>> => {
+      const ready = readyOf(made)
+      return options.tx === undefined && ready.id === undefined
+        ? engine.store<Enqueue.Enqueued<Result>>(ready, Enqueue.enqueuedOf)
+        : storeOne(ready, options.tx)
+    }
+    try {
+      checkJob("enqueue", job)
+      known.set(job.kind.name, job)
+      const made = Enqueue.newJob(job, payload, options, now)
+      return made instanceof Promise ? made.then(store) : store(made)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   const act = async (
@@ -218,7 +242,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
       const [ready] = await newJobs(target, [payload], options)
       if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
       const starting = { ...ready, link: "execution", dedupe: { key: execution, scope: "retained" } } as const
-      const enqueued = tx === undefined ? await engine.store(starting) : (await storeAll([starting], tx))[0]
+      const enqueued = tx === undefined ? await engine.store(starting, identity) : (await storeAll([starting], tx))[0]
       if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
       const outcome = enqueued._tag === "Enqueued" ? "started" : "existing"
       return { id: Enqueue.enqueuedOf<never>(enqueued).id, execution, outcome }

@@ -33,12 +33,20 @@ const failed = (error: Error) => Effect.fail(fromSqlError(new SqlError({ cause: 
 const countOf = (result: unknown) => (result as pg.QueryResult).rowCount ?? 0
 
 export const make = (pool: pg.Pool): DirectStatements => {
-  const ask = <A>(text: string, values: ReadonlyArray<unknown>, answer: (result: pg.QueryArrayResult) => A) =>
-    Effect.async<A, DatabaseError>((resume) => {
-      pool.query({ text, values: values as Array<unknown>, rowMode: "array" }, (error, result) => {
+  // Effect keeps the function below in memory until the next full garbage collection (see Batcher), but not the values.
+  const send = <A>(given: pg.QueryArrayConfig, answer: (result: pg.QueryArrayResult) => A) => {
+    let query: pg.QueryArrayConfig | undefined = given
+    return Effect.async<A, DatabaseError>((resume) => {
+      const sent = query as pg.QueryArrayConfig
+      query = undefined
+      pool.query(sent, (error, result) => {
         resume(error ? failed(error) : Effect.succeed(answer(result)))
       })
     })
+  }
+
+  const ask = <A>(text: string, values: ReadonlyArray<unknown>, answer: (result: pg.QueryArrayResult) => A) =>
+    Effect.suspend(() => send({ text, values: values as Array<unknown>, rowMode: "array" }, answer))
 
   const copy = (text: string, values: ReadonlyArray<string | number>) =>
     Effect.async<ReadonlyArray<Buffer>, DatabaseError>((resume) => {

@@ -1,4 +1,4 @@
-import { Clock, type DateTime, Duration, Effect, Either, Schema } from "effect"
+import { Clock, Context, type DateTime, Duration, Effect, Either, type Fiber, ParseResult } from "effect"
 import { type DurationInput, decode, expected } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
@@ -56,10 +56,11 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
 const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
   typeof dedupe === "string" ? { key: dedupe } : dedupe
 
-const startOf = (
+/** The earliest start of a job in epoch milliseconds; undefined means now. */
+export const startOf = (
   runAt: number | undefined,
   delay: DurationInput | undefined,
-  now: number
+  now: () => number
 ): Either.Either<number | undefined, InvalidJob> => {
   if (runAt !== undefined || delay === undefined) return Either.right(runAt)
   const refuse = (reason: string) => Either.left(new InvalidJob({ index: 0, field: "delay", reason }))
@@ -68,7 +69,7 @@ const startOf = (
   try {
     const wait = decode(delay)
     const reason = faultOfWait(wait)
-    return reason === undefined ? Either.right(now + Duration.toMillis(wait)) : refuse(reason)
+    return reason === undefined ? Either.right(now() + Duration.toMillis(wait)) : refuse(reason)
   } catch {
     return refuse(`must be ${expected}, or milliseconds, got ${JSON.stringify(delay)}`)
   }
@@ -80,34 +81,44 @@ export type KindDefaults = Pick<
   "name" | "version" | "queue" | "routed" | "maxAttempts" | "priority" | "timeout"
 >
 
-/** Applies the kind's defaults to encoded payloads. `each` returns the fields that differ between jobs. */
-export const newJobs = (
+/** Applies the kind's defaults to an encoded payload. */
+export const newJob = (
   kind: KindDefaults,
-  payloads: ReadonlyArray<unknown>,
-  options: Omit<EnqueueOptions, "runAt" | "dedupe" | "key"> & { readonly runAt?: number | undefined },
-  now: number,
-  each: (place: number) => Pick<NewJob, "key" | "onDead"> & { readonly dedupe: string | Dedupe | undefined }
-): Either.Either<ReadonlyArray<NewJob>, InvalidJob> =>
-  Either.map(startOf(options.runAt, options.delay, now), (runAt) =>
-    payloads.map((payload, place) => {
-      const { dedupe, key, onDead } = each(place)
-      return {
-        kind: kind.name,
-        version: kind.version,
-        queue: options.queue ?? kind.queue,
-        routed: kind.routed && options.queue === undefined,
-        payload,
-        maxAttempts: options.maxAttempts ?? kind.maxAttempts,
-        id: options.id,
-        priority: options.priority ?? kind.priority,
-        runAt,
-        key,
-        dedupe: dedupeOf(dedupe),
-        onDead,
-        meta: options.meta
-      }
-    })
-  )
+  payload: unknown,
+  options: Pick<EnqueueOptions, "id" | "queue" | "priority" | "maxAttempts" | "meta">,
+  runAt: number | undefined,
+  key: string | undefined,
+  dedupe: string | Dedupe | undefined,
+  onDead: FollowUp | undefined
+): NewJob => ({
+  kind: kind.name,
+  version: kind.version,
+  queue: options.queue ?? kind.queue,
+  routed: kind.routed && options.queue === undefined,
+  payload,
+  maxAttempts: options.maxAttempts ?? kind.maxAttempts,
+  id: options.id,
+  priority: options.priority ?? kind.priority,
+  runAt,
+  key,
+  dedupe: dedupeOf(dedupe),
+  onDead,
+  meta: options.meta
+})
+
+const noOptions: EnqueueOptions = {}
+
+/** The result of a request with one job. */
+const onlyOf = (answers: ReadonlyArray<Enqueued>): Enqueued => {
+  const only = answers[0]
+  if (only === undefined) throw new Error("the queue returned no result")
+  return only
+}
+
+const clockOf = (fiber: Fiber.RuntimeFiber<unknown, unknown>): Clock.Clock =>
+  Context.get(fiber.currentDefaultServices, Clock.Clock)
+
+const idOf = (answers: ReadonlyArray<Enqueued>): JobId => onlyOf(answers).id
 
 /** Declares a job kind. */
 export const make = <A, I>(
@@ -115,71 +126,80 @@ export const make = <A, I>(
   options: Kind.KindOptions<A, I> & { readonly onDead?: FollowUp | ((payload: A) => FollowUp) }
 ): JobKind<A> => {
   const kind = Kind.make(name, options)
-  const encode = Schema.encodeEither(kind.payload)
+  const encode = ParseResult.encodeEither(kind.payload)
 
-  const encodeAll = (payloads: ReadonlyArray<A>): Either.Either<ReadonlyArray<unknown>, InvalidJob> => {
-    const all: Array<unknown> = []
-    for (const [index, payload] of payloads.entries()) {
-      const encoded = encode(payload)
-      if (Either.isLeft(encoded)) {
-        const reason = `does not match the kind's schema: ${encoded.left.message}`
-        return Either.left(new InvalidJob({ index, jobs: payloads.length, field: "payload", reason }))
-      }
-      all.push(encoded.right)
+  // Plain functions, no Effect per job: a bulk enqueue calls them a thousand times, and thousands of fibers enqueue single
+  // jobs.
+
+  const prepare = (
+    payload: A,
+    place: number,
+    count: number,
+    given: EnqueueOptions | EnqueueAllOptions<A>,
+    runAt: number | undefined
+  ): Either.Either<NewJob, InvalidJob> => {
+    const encoded = encode(payload)
+    if (Either.isLeft(encoded)) {
+      const reason = `does not match the kind's schema: ${ParseResult.TreeFormatter.formatIssueSync(encoded.left)}`
+      return Either.left(new InvalidJob({ index: place, jobs: count, field: "payload", reason }))
     }
-    return Either.right(all)
+    const { dedupe, key } = given
+    return Either.right(
+      newJob(
+        kind,
+        encoded.right,
+        given,
+        runAt,
+        typeof key === "function" ? key(payload) : key,
+        typeof dedupe === "function" ? dedupe(payload) : dedupe,
+        typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
+      )
+    )
   }
 
-  // No Effect per job: a bulk enqueue runs this a thousand times.
   const prepareAll = (
     payloads: ReadonlyArray<A>,
-    {
-      dedupe,
-      key,
-      runAt,
-      ...rest
-    }: Omit<EnqueueOptions, "dedupe" | "key"> & {
-      readonly dedupe?: string | Dedupe | ((payload: A) => string | Dedupe) | undefined
-      readonly key?: string | ((payload: A) => string) | undefined
-    },
-    now: number
+    given: EnqueueAllOptions<A>,
+    now: () => number
   ): Either.Either<ReadonlyArray<NewJob>, InvalidJob> => {
-    const encoded = encodeAll(payloads)
-    if (Either.isLeft(encoded)) return Either.left(encoded.left)
-    return newJobs(kind, encoded.right, { ...rest, runAt: runAt?.epochMillis }, now, (place) => {
-      const payload = payloads[place] as A
-      return {
-        key: typeof key === "function" ? key(payload) : key,
-        dedupe: typeof dedupe === "function" ? dedupe(payload) : dedupe,
-        onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
-      }
-    })
+    const runAt = startOf(given.runAt?.epochMillis, given.delay, now)
+    if (Either.isLeft(runAt)) return Either.left(runAt.left)
+    const jobs: Array<NewJob> = []
+    for (const [place, payload] of payloads.entries()) {
+      const job = prepare(payload, place, payloads.length, given, runAt.right)
+      if (Either.isLeft(job)) return Either.left(job.left)
+      jobs.push(job.right)
+    }
+    return Either.right(jobs)
   }
 
-  const enqueueAll = (payloads: ReadonlyArray<A>, enqueue: Parameters<typeof prepareAll>[1] = {}) =>
-    Effect.flatMap(Queue, (queue) =>
-      Effect.clockWith((clock): Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError> => {
-        const jobs = prepareAll(payloads, enqueue, clock.unsafeCurrentTimeMillis())
-        return Either.isLeft(jobs) ? Effect.fail(jobs.left) : queue.enqueue(jobs.right)
-      })
-    )
+  const prepareOne = (payload: A, given: EnqueueOptions, now: () => number): Either.Either<NewJob, InvalidJob> => {
+    const runAt = startOf(given.runAt?.epochMillis, given.delay, now)
+    return Either.isLeft(runAt) ? Either.left(runAt.left) : prepare(payload, 0, 1, given, runAt.right)
+  }
 
-  const enqueueOrFind = (payload: A, enqueue?: EnqueueOptions) =>
-    Effect.flatMap(enqueueAll([payload], enqueue), ([answer]) =>
-      answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer)
-    )
+  /** Reads services from the fiber: one step of the fiber instead of one for each service. */
+  const enqueueOne = (payload: A, given: EnqueueOptions = noOptions) =>
+    Effect.withFiberRuntime<ReadonlyArray<Enqueued>, EnqueueError, Queue>((fiber) => {
+      const job = prepareOne(payload, given, () => clockOf(fiber).unsafeCurrentTimeMillis())
+      return Either.isLeft(job)
+        ? Effect.fail(job.left)
+        : Context.unsafeGet(fiber.currentContext, Queue).enqueue([job.right])
+    })
 
   return {
     ...kind,
     onDead: options.onDead,
-    job: (payload, enqueue = {}) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.flatMap(prepareAll([payload], enqueue, now), ([job]) =>
-          job === undefined ? Effect.dieMessage("no job was built") : Effect.succeed(job)
-        )
-      ),
-    enqueue: (payload, enqueue) => Effect.map(enqueueOrFind(payload, enqueue), ({ id }) => id),
-    enqueueOrFind,
-    enqueueAll
+    job: (payload, given = noOptions) =>
+      Effect.clockWith((clock) => prepareOne(payload, given, () => clock.unsafeCurrentTimeMillis())),
+    enqueue: (payload, given) => Effect.map(enqueueOne(payload, given), idOf),
+    enqueueOrFind: (payload, given) => Effect.map(enqueueOne(payload, given), onlyOf),
+    enqueueAll: (payloads, given = {}) =>
+      Effect.flatMap(Queue, (queue) =>
+        Effect.clockWith((clock): Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError> => {
+          const jobs = prepareAll(payloads, given, () => clock.unsafeCurrentTimeMillis())
+          return Either.isLeft(jobs) ? Effect.fail(jobs.left) : queue.enqueue(jobs.right)
+        })
+      )
   }
 }

@@ -111,7 +111,8 @@ const make = Effect.gen(function* () {
   const count: EnqueuePg.Count = (jobs, now, each = 1) => {
     let from = 0
     for (let to = 1; to <= jobs.length; to += 1) {
-      const [first, next] = [jobs[from], jobs[to]]
+      const first = jobs[from]
+      const next = jobs[to]
       if (first === undefined || (first.kind === next?.kind && first.queue === next.queue)) continue
       tally.of(first.queue, first.kind).enqueued((to - from) * each, now)
       from = to

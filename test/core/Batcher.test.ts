@@ -7,6 +7,7 @@ interface Options {
   readonly capacity?: number
   readonly weight?: (item: string) => number
   readonly lanes?: number
+  readonly goodWeight?: number
   readonly gather?: (turnEnded: () => void) => void
 }
 
@@ -94,6 +95,33 @@ describe("Batcher", () => {
     })
   )
 
+  it.scoped("shares a large batch with a free lane, and gathers no more for it", () =>
+    Effect.gen(function* () {
+      const turns: Array<() => void> = []
+      const endTurn = Effect.zipRight(
+        Effect.sync(() => {
+          for (const ended of turns.splice(0)) ended()
+        }),
+        quiet
+      )
+      const { batcher, batches, open } = yield* held({ lanes: 2, goodWeight: 2, gather: (ended) => turns.push(ended) })
+      const fibers = [...(yield* submitted(batcher, "a", "b", "c", "d"))]
+      yield* endTurn
+      const shared = [...batches]
+      yield* Effect.zipLeft(Effect.all([open(0), open(1)]), quiet)
+      fibers.push(...(yield* submitted(batcher, "e", "f", "g")))
+      yield* endTurn
+      const together = batches.slice(2)
+      yield* open(2)
+      expect(yield* Fiber.joinAll(fibers)).toHaveLength(7)
+      expect(shared).toEqual([
+        ["a", "b"],
+        ["c", "d"]
+      ])
+      expect(together).toEqual([["e", "f", "g"]])
+    })
+  )
+
   it.scoped("collects the items of several turns of the event loop while each brings more, four at most", () =>
     Effect.gen(function* () {
       const turns: Array<() => void> = []
@@ -124,7 +152,7 @@ describe("Batcher", () => {
     })
   )
 
-  it.scoped("calls back submitters without a fiber, and drops those that withdraw", () =>
+  it.scoped("calls back submitters without a fiber", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
       const heard: Array<string> = []
@@ -132,13 +160,12 @@ describe("Batcher", () => {
         batcher.submitWithCallback(item, (exit) => heard.push(`${item} ${Exit.getOrElse(exit, () => "no")}`))
       hand("a")
       yield* quiet
-      const withdraw = hand("b")
+      hand("b")
       hand("c")
-      withdraw()
       yield* Effect.zipLeft(open(0), quiet)
-      expect(batches).toEqual([["a"], ["c"]])
+      expect(batches).toEqual([["a"], ["b", "c"]])
       yield* Effect.zipLeft(open(1), quiet)
-      expect(heard).toEqual(["a a!", "c c!"])
+      expect(heard).toEqual(["a a!", "b b!", "c c!"])
     })
   )
 
@@ -225,12 +252,26 @@ describe("Batcher", () => {
       const waiting = yield* submitted(batcher, "b", "c")
       const outside = yield* submitted(batcher, "d", "e")
       yield* Fiber.interruptAll([...waiting, ...outside.slice(0, 1)])
-      expect(batcher.size()).toBe(1)
-      expect(batcher.offer("f")).toBe(true)
       yield* Effect.zipLeft(open(0), quiet)
-      expect(batches).toEqual([["a"], ["e", "f"]])
-      yield* open(1)
+      expect(batches).toEqual([["a"], ["e"]])
+      expect(batcher.offer("f")).toBe(true)
+      yield* Effect.zipLeft(open(1), quiet)
+      expect(batches).toEqual([["a"], ["e"], ["f"]])
       expect(yield* Fiber.join(outside[1] ?? Fiber.never)).toBe("e!")
+      yield* open(2)
+    })
+  )
+
+  it.scoped("flushes an item whose submitter cannot be interrupted", () =>
+    Effect.gen(function* () {
+      const { batcher, batches, open } = yield* held()
+      yield* submitted(batcher, "a")
+      const waiting = yield* Effect.fork(Effect.uninterruptible(batcher.submit("b")))
+      yield* Effect.zipRight(quiet, Fiber.interruptFork(waiting))
+      yield* Effect.zipLeft(open(0), quiet)
+      expect(batches).toEqual([["a"], ["b"]])
+      yield* Effect.zipLeft(open(1), quiet)
+      expect(Exit.isInterrupted(yield* Fiber.await(waiting))).toBe(true)
     })
   )
 

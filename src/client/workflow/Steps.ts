@@ -80,9 +80,8 @@ const inTransaction = (
 
 const childOf = async (call: ChildCall<unknown>, fallback: string, now: number): Promise<NewChild> => {
   const target = call.job as Enqueue.Enqueueable<unknown, unknown>
-  const made = await Enqueue.newJobs(target, [call.payload], {}, now)
-  const [job] = Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
-  if (job === undefined) throw new InvalidOptionError("payload", "A child has no payload.")
+  const made = await Enqueue.newJob(target, call.payload, {}, () => now)
+  const job = Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
   const { dedupe: _, id: __, link: ___, ...rest } = job
   return call.isWorkflow ? { ...rest, execution: call.execution ?? fallback } : rest
 }

@@ -12,7 +12,6 @@ import { Enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
 import * as BulkInsert from "./BulkInsert.js"
 import type * as DepthCap from "./DepthCap.js"
 import {
-  type AdmittedJob,
   admit,
   admitAll,
   batchWeight,
@@ -20,6 +19,7 @@ import {
   type NewJob,
   type StampedJob,
   type StampedJobs,
+  stamp,
   weightOf
 } from "./NewJob.js"
 import * as StorePg from "./StorePg.js"
@@ -170,6 +170,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       weight: weightOf,
       maxWeight: batchWeight,
       lanes: 2,
+      goodWeight: 100,
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
@@ -186,11 +187,6 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         })
       })
     })
-
-    // `admit` created these objects for this call, so they are completed in place instead of copied.
-    const stampOne = (job: AdmittedJob, now: number): StampedJob =>
-      Object.assign(job, { id: job.id ?? ids.job(now), runAt: job.runAt ?? now, ownId: job.id !== undefined })
-    const stamp = (jobs: ReadonlyArray<AdmittedJob>, now: number): StampedJobs => jobs.map((job) => stampOne(job, now))
 
     /** In a caller's transaction, jobs are counted only after the commit. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
@@ -251,7 +247,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         if (bulk !== undefined) return inBulk(bulk, now)
         const admitted = admitAll(jobs)
         if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
-        const request = stamp(admitted.right, now)
+        const request = admitted.right.map((job) => stamp(job, ids, now))
         if (Option.isSome(outer)) {
           return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
         }
@@ -275,7 +271,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
           if (job.routed === true || job.id !== undefined) return others(job, answer)
           const admitted = admit(job, 0)
           if (Either.isLeft(admitted)) return answerSafely(answer, Exit.fail(admitted.left))
-          const request = [stampOne(admitted.right, clock.unsafeCurrentTimeMillis())]
+          const request = [stamp(admitted.right, ids, clock.unsafeCurrentTimeMillis())]
           batcher.submitWithCallback(request, (exit) => answerSafely(answer, onlyResult(exit)))
         }
       })

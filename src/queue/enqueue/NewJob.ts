@@ -1,6 +1,6 @@
 import { Duration, Either } from "effect"
 import { type DurationInput, decode as decodeDuration } from "../../core/DurationText.js"
-import { type BatchId, isId, type JobId } from "../../core/Ids.js"
+import { type BatchId, type IdGenerator, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import {
   faultOfInstant,
@@ -72,6 +72,8 @@ export interface AdmittedJob {
   readonly meta: string | null
   readonly batch: BatchId | null
   readonly woken: number | null
+  /** Whether the caller supplied the id, so that the job may already exist. */
+  readonly ownId: boolean
 }
 
 export {
@@ -188,7 +190,8 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
     onDead: onDead.right,
     meta: meta.right,
     batch: job.batch ?? null,
-    woken: job.link === undefined ? null : job.link === "execution" ? 0 : -1
+    woken: job.link === undefined ? null : job.link === "execution" ? 0 : -1,
+    ownId: job.id !== undefined
   })
 }
 
@@ -197,6 +200,8 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
     const reason = `must contain 1 to ${limits.batch} jobs, got ${jobs.length}`
     return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
   }
+  const [only] = jobs
+  if (only !== undefined && jobs.length === 1) return Either.map(admit(only, 0), (job) => [job])
   const admitted: Array<AdmittedJob> = []
   const ids = new Set<string>()
   for (const [index, job] of jobs.entries()) {
@@ -219,11 +224,17 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
 export type StampedJob = AdmittedJob & {
   readonly id: JobId
   readonly runAt: number
-  /** Whether the caller supplied the id, so that the job may already exist. */
-  readonly ownId: boolean
 }
 
 export type StampedJobs = ReadonlyArray<StampedJob>
+
+/** Adds id and start time in place: `admit` created the job for this call, and a copy would cost as much again. */
+export const stamp = (job: AdmittedJob, ids: Pick<IdGenerator, "job">, now: number): StampedJob => {
+  const stamped = job as { -readonly [Field in keyof AdmittedJob]: AdmittedJob[Field] }
+  stamped.id ??= ids.job(now)
+  stamped.runAt ??= now
+  return job as StampedJob
+}
 
 /** Whether the job needs the wide insert, because it may conflict or has additional columns. */
 export const hasExtras = (job: StampedJob) =>

@@ -73,18 +73,29 @@ const plainParameters = (jobs: StampedJobs, now: number) => [
 ]
 
 /** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
-const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => [
-  SqlArrays.ofPlain(jobs.map(({ id }) => id)),
-  jobs[0]?.queue,
-  jobs[0]?.kind,
-  jobs[0]?.version,
-  SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
-  jobs[0]?.priority,
-  SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
-  jobs[0]?.maxAttempts,
-  now,
-  channel
-]
+const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => {
+  const [first] = jobs
+  const ids: Array<JobId> = []
+  const payloads: Array<string> = []
+  const runAts: Array<number> = []
+  for (const { id, payload, runAt } of jobs) {
+    ids.push(id)
+    payloads.push(payload)
+    runAts.push(runAt)
+  }
+  return [
+    SqlArrays.ofPlain(ids),
+    first?.queue,
+    first?.kind,
+    first?.version,
+    SqlArrays.ofJson(payloads),
+    first?.priority,
+    SqlArrays.ofPlain(runAts),
+    first?.maxAttempts,
+    now,
+    channel
+  ]
+}
 
 /** Parameters of the wide insert; `wait` is the lock timeout for a held key, `channel` the NOTIFY channel, if any. */
 const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, channel: string | null) => [
@@ -123,21 +134,21 @@ export const make = (
    * The channel that an insert notifies: of jobs of one queue only, and not in a caller's transaction, where `onStored`
    * adds the NOTIFY.
    */
-  const channelOf = (jobs: StampedJobs, now: number, wait: string | null) => {
-    const queue = jobs[0]?.queue ?? ""
-    return wait !== null && jobs.every((job) => job.queue === queue) ? hint(queue, now) : null
-  }
+  const channelOf = (jobs: StampedJobs, now: number, wait: string | null, isOneQueue: boolean) =>
+    wait !== null && isOneQueue ? hint(jobs[0]?.queue ?? "", now) : null
 
   const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
     isUniform(jobs)
-      ? direct.count(statements.insertUniform, uniformParameters(jobs, now, channelOf(jobs, now, wait)))
+      ? direct.count(statements.insertUniform, uniformParameters(jobs, now, channelOf(jobs, now, wait, true)))
       : direct.count(statements.insertPlain, plainParameters(jobs, now))
+
+  const isOneQueue = (jobs: StampedJobs) => jobs.every(({ queue }) => queue === jobs[0]?.queue)
 
   const insertFull = (jobs: StampedJobs, now: number, wait: string | null) =>
     Effect.map(
       direct.rows(
         statements.insertFull,
-        fullParameters([...jobs].sort(byDedupeKey), now, wait, channelOf(jobs, now, wait))
+        fullParameters([...jobs].sort(byDedupeKey), now, wait, channelOf(jobs, now, wait, isOneQueue(jobs)))
       ),
       (rows) => new Set(rows.map(([id]) => id as JobId))
     )

@@ -40,8 +40,7 @@ export const make = (
         (job): StampedJob => ({
           ...job,
           id: job.id ?? ids.job(now),
-          runAt: job.runAt ?? now,
-          ownId: job.id !== undefined
+          runAt: job.runAt ?? now
         })
       )
       for (const [index, job] of stamped.entries()) offered.set(job, jobs[index] as NewJob)
