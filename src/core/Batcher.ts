@@ -46,12 +46,18 @@ export interface Batcher<Item, Result, E> {
   readonly size: () => number
 }
 
-interface Entry<Item, Result, E> {
-  readonly item: Item
-  readonly weight: number
-  /** Sequence number; entries are flushed in this order. */
-  readonly number: number
-  readonly onResult: (exit: Exit.Exit<Result, E>) => void
+/**
+ * A class because V8 allocates object literals that often outlive a minor garbage collection in old space. Each dead
+ * entry there would keep its item in memory until the next full collection.
+ */
+class Entry<Item, Result, E> {
+  constructor(
+    readonly item: Item,
+    readonly weight: number,
+    /** Sequence number; entries are flushed in this order. */
+    readonly number: number,
+    readonly onResult: (exit: Exit.Exit<Result, E>) => void
+  ) {}
 }
 
 const ignore = () => {}
@@ -139,7 +145,7 @@ export const make = <Item, Result, E, R>(
 
     const add = (item: Item, onResult: (exit: Exit.Exit<Result, E>) => void) => {
       numbered += 1
-      const entry = { item, weight: weightOf(item), number: numbered, onResult }
+      const entry = new Entry(item, weightOf(item), numbered, onResult)
       line.join(entry)
       if (options.gather === undefined) wake()
       else if (gathering === undefined) {
