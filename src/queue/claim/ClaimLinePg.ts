@@ -60,47 +60,51 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     )
   }
 
-  const claimFrom = (cursor: ClaimCursor, rated: boolean, { limit, pod, queue }: ClaimRequest, now: number) =>
-    Effect.gen(function* () {
-      if (cursor.from.length === 0) return []
-      const lease = ids.lease(now)
-      const statement = rated ? statements.lineRated : statements.line
-      const rows = (yield* direct.rows(statement, [
-        queue,
-        now,
-        limit,
-        lease,
-        pod,
-        ...startsOf(cursor.from)
-      ])) as unknown as Array<ClaimedRow>
-      rows.sort(rowOrder)
-      leases.took(
-        lease,
-        rows.map((row) => row[0])
-      )
-      // A rated claim that returns too few jobs ran out of tokens and has not scanned the whole queue.
-      cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
-      return rows.map(toClaimed(queue, lease, now))
-    })
+  // Not `Effect.gen`: see FinalizePg.
+  const claimFrom = Effect.fnUntraced(function* (
+    cursor: ClaimCursor,
+    rated: boolean,
+    { limit, pod, queue }: ClaimRequest,
+    now: number
+  ) {
+    if (cursor.from.length === 0) return []
+    const lease = ids.lease(now)
+    const statement = rated ? statements.lineRated : statements.line
+    const rows = (yield* direct.rows(statement, [
+      queue,
+      now,
+      limit,
+      lease,
+      pod,
+      ...startsOf(cursor.from)
+    ])) as unknown as Array<ClaimedRow>
+    rows.sort(rowOrder)
+    leases.took(
+      lease,
+      rows.map((row) => row[0])
+    )
+    // A rated claim that returns too few jobs ran out of tokens and has not scanned the whole queue.
+    cursor.took(lastsOf(rows), rows.at(-1)?.[9], rated || rows.length >= limit, now)
+    return rows.map(toClaimed(queue, lease, now))
+  })
 
-  return (
+  return Effect.fnUntraced(function* (
     request: ClaimRequest,
     cursor: ClaimCursor,
     rated: boolean,
     now: number
-  ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
-    Effect.gen(function* () {
-      const isDue = cursor.isRescanDue(now)
-      const began = isDue ? yield* steadyNow : 0
-      if (isDue) yield* scanFromFront(database, statements, request.queue, cursor, now)
-      const first = yield* claimFrom(cursor, rated, request, now)
-      if (isDue) cursor.lookTook((yield* steadyNow) - began)
-      if (first.length > 0) {
-        if (first.length === request.limit && cursor.isProbeDue(now)) yield* findPriorities(request.queue, cursor, now)
-        return first
-      }
-      if (!cursor.mayRescan(now)) return first
-      yield* scanFromFront(database, statements, request.queue, cursor, now)
-      return yield* claimFrom(cursor, rated, request, now)
-    })
+  ): Effect.fn.Return<ReadonlyArray<ClaimedJob>, DatabaseError> {
+    const isDue = cursor.isRescanDue(now)
+    const began = isDue ? yield* steadyNow : 0
+    if (isDue) yield* scanFromFront(database, statements, request.queue, cursor, now)
+    const first = yield* claimFrom(cursor, rated, request, now)
+    if (isDue) cursor.lookTook((yield* steadyNow) - began)
+    if (first.length > 0) {
+      if (first.length === request.limit && cursor.isProbeDue(now)) yield* findPriorities(request.queue, cursor, now)
+      return first
+    }
+    if (!cursor.mayRescan(now)) return first
+    yield* scanFromFront(database, statements, request.queue, cursor, now)
+    return yield* claimFrom(cursor, rated, request, now)
+  })
 }

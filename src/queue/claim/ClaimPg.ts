@@ -86,22 +86,22 @@ export const make = (
       : claimLine(request, cursor, form.rated, now)
   }
 
-  const claim: Claims["claim"] = (request) =>
-    Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
-      const isClosed = (row: Parameters<typeof opensAt>[0]) =>
-        row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
-      let row = yield* known.get(request.queue, Duration.infinity)
-      if (isClosed(row)) row = yield* known.get(request.queue, rereadAfter)
-      if (isClosed(row)) return []
-      resetIfChanged(request.queue, row?.revision)
-      const form = formOf(row, now)
-      const jobs = yield* claimBy(form, request, now)
-      if (jobs.length > 0) return jobs
-      // The settings may have changed since the cached row was read.
-      const newer = formOf(yield* known.get(request.queue, rereadAfter), now)
-      return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
-    })
+  // Not `Effect.gen`: see FinalizePg.
+  const claim: Claims["claim"] = Effect.fnUntraced(function* (request) {
+    const now = yield* Clock.currentTimeMillis
+    const isClosed = (row: Parameters<typeof opensAt>[0]) =>
+      row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
+    let row = yield* known.get(request.queue, Duration.infinity)
+    if (isClosed(row)) row = yield* known.get(request.queue, rereadAfter)
+    if (isClosed(row)) return []
+    resetIfChanged(request.queue, row?.revision)
+    const form = formOf(row, now)
+    const jobs = yield* claimBy(form, request, now)
+    if (jobs.length > 0) return jobs
+    // The settings may have changed since the cached row was read.
+    const newer = formOf(yield* known.get(request.queue, rereadAfter), now)
+    return newer.keyed === form.keyed && newer.rated === form.rated ? jobs : yield* claimBy(newer, request, now)
+  })
 
   return {
     statements,
