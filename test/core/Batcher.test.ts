@@ -7,7 +7,6 @@ interface Options {
   readonly capacity?: number
   readonly weight?: (item: string) => number
   readonly lanes?: number
-  readonly goodWeight?: number
   readonly gather?: (turnEnded: () => void) => void
 }
 
@@ -92,33 +91,6 @@ describe("Batcher", () => {
       yield* Effect.all([open(2), open(3)])
       expect(yield* Fiber.joinAll(fibers)).toEqual(["a!", "b!", "c!", "d!", "e!", "f!"])
       yield* batcher.drained
-    })
-  )
-
-  it.scoped("shares a large batch with a free lane, and gathers no more for it", () =>
-    Effect.gen(function* () {
-      const turns: Array<() => void> = []
-      const endTurn = Effect.zipRight(
-        Effect.sync(() => {
-          for (const ended of turns.splice(0)) ended()
-        }),
-        quiet
-      )
-      const { batcher, batches, open } = yield* held({ lanes: 2, goodWeight: 2, gather: (ended) => turns.push(ended) })
-      const fibers = [...(yield* submitted(batcher, "a", "b", "c", "d"))]
-      yield* endTurn
-      const shared = [...batches]
-      yield* Effect.zipLeft(Effect.all([open(0), open(1)]), quiet)
-      fibers.push(...(yield* submitted(batcher, "e", "f", "g")))
-      yield* endTurn
-      const together = batches.slice(2)
-      yield* open(2)
-      expect(yield* Fiber.joinAll(fibers)).toHaveLength(7)
-      expect(shared).toEqual([
-        ["a", "b"],
-        ["c", "d"]
-      ])
-      expect(together).toEqual([["e", "f", "g"]])
     })
   )
 

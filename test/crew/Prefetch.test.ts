@@ -6,7 +6,7 @@ import * as Prefetch from "../../src/crew/worker/Prefetch.js"
 /** A local queue that this many slots have found empty. */
 const shelfWith = (idle: number) => {
   const localQueue = new LocalQueue()
-  for (let slot = 0; slot < idle; slot += 1) Effect.runFork(localQueue.somethingToDo(() => {}))
+  for (let slot = 0; slot < idle; slot += 1) Effect.runFork(localQueue.waiter(() => {}).somethingToDo)
   return localQueue
 }
 

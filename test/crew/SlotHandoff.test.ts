@@ -28,7 +28,7 @@ const claimed = (n: number): ClaimedJob => ({
 const handoff = (idle: number) =>
   Effect.gen(function* () {
     const localQueue = new LocalQueue()
-    for (let slot = 0; slot < idle; slot += 1) yield* Effect.forkScoped(localQueue.somethingToDo(() => {}))
+    for (let slot = 0; slot < idle; slot += 1) yield* Effect.forkScoped(localQueue.waiter(() => {}).somethingToDo)
     yield* Effect.yieldNow()
     const state = { caughtUp: true, mayTake: true, checks: 0 }
     const claimer = {

@@ -3,7 +3,6 @@ import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import pg from "pg"
 import * as stock from "./nightshift-stock.mjs"
-import { openWorkflows } from "./nightshift-workflows.mjs"
 
 const face = new URL("../../../dist/index.js", import.meta.url)
 
@@ -148,7 +147,8 @@ const open = async (url) => {
     },
     received: async () =>
       Number((await pool.query("select count(*) from nightshift.job where kind = 'telegram.bench'")).rows[0].count),
-    workflows: () => openWorkflows(url),
+    // Loads zod, which other rows do not use.
+    workflows: async () => (await import("./nightshift-workflows.mjs")).openWorkflows(url),
     kept: async () =>
       Number((await pool.query("select count(*) from nightshift.job where status = 'done'")).rows[0].count),
     close: async () => {

@@ -1,6 +1,16 @@
 import { Effect } from "effect"
 import type { ClaimedJob } from "../../queue/Queue.js"
 
+export interface Waiter {
+  /** Completes when there may be a job. */
+  readonly somethingToDo: Effect.Effect<void>
+  /**
+   * Ends an interrupted wait. Runs once when the slot ends: a finalizer for each wait would allocate several objects that
+   * reach old space.
+   */
+  readonly leave: Effect.Effect<void>
+}
+
 /**
  * Claimed jobs that wait for a slot. Uses plain calls instead of effects, because a busy queue passes tens of thousands
  * of jobs per second. A slot that finds it empty waits to be woken and then takes again, so a job is always either here
@@ -74,15 +84,20 @@ export class LocalQueue {
     for (const wake of this.idle.splice(0)) wake()
   }
 
-  /** Completes when there may be a job. `onIdle` is called when a slot starts waiting. */
-  readonly somethingToDo = (onIdle: () => void): Effect.Effect<void> =>
-    Effect.async<void>((resume) => {
-      const wake = () => resume(Effect.void)
-      this.idle.push(wake)
-      onIdle()
-      return Effect.sync(() => {
+  /** Lets one slot wait for jobs. `onIdle` is called whenever it starts waiting. */
+  waiter(onIdle: () => void): Waiter {
+    let resume: (effect: Effect.Effect<void>) => void = () => {}
+    const wake = () => resume(Effect.void)
+    return {
+      somethingToDo: Effect.async<void>((resumeWait) => {
+        resume = resumeWait
+        this.idle.push(wake)
+        onIdle()
+      }),
+      leave: Effect.sync(() => {
         const index = this.idle.indexOf(wake)
         if (index >= 0) this.idle.splice(index, 1)
       })
-    })
+    }
+  }
 }

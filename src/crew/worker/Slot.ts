@@ -83,14 +83,19 @@ class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: 
 
 /** Runs jobs until the slot is retired. */
 export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never, R> =>
-  Effect.whileLoop({ while: () => !slot.retired, body: () => turn(slot, context), step: () => {} }).pipe(
-    Effect.annotateLogs("job", new LoggedJob(slot)),
-    Effect.locally(inHandler, true)
-  )
+  Effect.suspend(() => {
+    const { leave, somethingToDo } = context.localQueue.waiter(context.onIdle)
+    const body = () => turn(slot, context, somethingToDo)
+    return Effect.ensuring(Effect.whileLoop({ while: () => !slot.retired, body, step: () => {} }), leave)
+  }).pipe(Effect.annotateLogs("job", new LoggedJob(slot)), Effect.locally(inHandler, true))
 
-const turn = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never, R> => {
+const turn = <R>(
+  slot: Slot,
+  context: SlotContext<R>,
+  somethingToDo: Effect.Effect<void>
+): Effect.Effect<void, never, R> => {
   const job = context.localQueue.take()
-  if (job === undefined) return context.localQueue.somethingToDo(context.onIdle)
+  if (job === undefined) return somethingToDo
   context.onTaken()
   const entry = context.registry.get(job.kind)
   if (entry === undefined) {

@@ -36,8 +36,8 @@ export const make = (
     })
 
   /** Records that a job succeeded after a cool-down, which starts the calm period. Never fails. */
-  const calm = (queues: ReadonlyArray<string>, now: number) =>
-    Effect.gen(function* () {
+  const calm = Effect.fnUntraced(
+    function* (queues: ReadonlyArray<string>, now: number) {
       for (const queue of queues) {
         const row = yield* known.get(queue, Duration.infinity)
         if (row === undefined || row.throttleAttempts === 0 || row.calmSince !== undefined) continue
@@ -45,11 +45,11 @@ export const make = (
         yield* mapErrors(sql.unsafe(statements.calm, [SqlArrays.ofPlain([queue]), now]))
         known.forget(queue)
       }
-    }).pipe(
-      Effect.catchAll((error) =>
-        Effect.logDebug("could not record the end of a cool-down; the next completed job retries it", error)
-      )
+    },
+    Effect.catchAll((error) =>
+      Effect.logDebug("could not record the end of a cool-down; the next completed job retries it", error)
     )
+  )
 
   return {
     onCooling: (ends) =>
@@ -66,7 +66,7 @@ export const make = (
           now
         )
       }),
-    // Not `Effect.gen`, which would keep the ends in memory until the next full garbage collection (see FinalizePg).
+    // Not `Effect.gen`: see FinalizePg.
     onEnded: Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) {
       const free = new Set<string>()
       const done = new Set<string>()

@@ -170,7 +170,6 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       weight: weightOf,
       maxWeight: batchWeight,
       lanes: 2,
-      goodWeight: 100,
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
