@@ -32,7 +32,8 @@ describe("the validation of new jobs", () => {
         dedupeWindow: undefined,
         replace: false,
         onDead: null,
-        meta: null
+        meta: null,
+        ownId: false
       })
     )
   })
