@@ -137,23 +137,21 @@ export const make = <A, I>(
     count: number,
     given: EnqueueOptions | EnqueueAllOptions<A>,
     runAt: number | undefined
-  ): Either.Either<NewJob, InvalidJob> => {
+  ): NewJob | InvalidJob => {
     const encoded = encode(payload)
     if (Either.isLeft(encoded)) {
       const reason = `does not match the kind's schema: ${ParseResult.TreeFormatter.formatIssueSync(encoded.left)}`
-      return Either.left(new InvalidJob({ index: place, jobs: count, field: "payload", reason }))
+      return new InvalidJob({ index: place, jobs: count, field: "payload", reason })
     }
     const { dedupe, key } = given
-    return Either.right(
-      newJob(
-        kind,
-        encoded.right,
-        given,
-        runAt,
-        typeof key === "function" ? key(payload) : key,
-        typeof dedupe === "function" ? dedupe(payload) : dedupe,
-        typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
-      )
+    return newJob(
+      kind,
+      encoded.right,
+      given,
+      runAt,
+      typeof key === "function" ? key(payload) : key,
+      typeof dedupe === "function" ? dedupe(payload) : dedupe,
+      typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
     )
   }
 
@@ -167,15 +165,17 @@ export const make = <A, I>(
     const jobs: Array<NewJob> = []
     for (const [place, payload] of payloads.entries()) {
       const job = prepare(payload, place, payloads.length, given, runAt.right)
-      if (Either.isLeft(job)) return Either.left(job.left)
-      jobs.push(job.right)
+      if (job instanceof InvalidJob) return Either.left(job)
+      jobs.push(job)
     }
     return Either.right(jobs)
   }
 
   const prepareOne = (payload: A, given: EnqueueOptions, now: () => number): Either.Either<NewJob, InvalidJob> => {
     const runAt = startOf(given.runAt?.epochMillis, given.delay, now)
-    return Either.isLeft(runAt) ? Either.left(runAt.left) : prepare(payload, 0, 1, given, runAt.right)
+    if (Either.isLeft(runAt)) return Either.left(runAt.left)
+    const job = prepare(payload, 0, 1, given, runAt.right)
+    return job instanceof InvalidJob ? Either.left(job) : Either.right(job)
   }
 
   /** Reads services from the fiber: one step of the fiber instead of one for each service. */
