@@ -56,6 +56,8 @@ export const onEvent = (
 /** Wakes a loop in its pause. */
 export interface Latch {
   readonly open: () => void
+  /** Ignores that it was opened before, for a pass that has just begun and covers it. */
+  readonly close: () => void
   /** Completes when the latch is opened, or at once if it was opened since the last wait. Closes the latch again. */
   readonly opened: Effect.Effect<void>
   /** The same, and after this long at the latest. */
@@ -99,6 +101,9 @@ export const makeLatch = (): Latch => {
     open: () => {
       pending = true
       wake?.()
+    },
+    close: () => {
+      pending = false
     },
     opened,
     // Most pauses of a pod pass through here. One fiber for the alarm, where a race would start two and await both.

@@ -1,5 +1,6 @@
 import { Predicate } from "effect"
 import pg from "pg"
+import { type Description, PreparedQuery } from "./PreparedQuery.js"
 import { operationOf, type PreparedNames, type StatementListener } from "./Statements.js"
 
 // Extends the driver's client: measures statements, sends hot statements as prepared ones, and tracks how long the
@@ -69,6 +70,7 @@ export const classOf = ({
     pooled = false
     hasOwnTimeout = false
     private underWay = 0
+    private readonly descriptions = new Map<string, Description>()
 
     constructor(config?: string | pg.ClientConfig) {
       super({ ...Object(config), ...nextConfig() })
@@ -114,8 +116,7 @@ export const classOf = ({
         const alone = this.getTransactionStatus() === "I"
         // A lost name inside a transaction would abort it, so a pooler must not see one there.
         const name = this.pooled && !alone ? undefined : names.of(text)
-        const named =
-          name === undefined ? query : typeof query === "string" ? { name, text } : { ...Object(query), name }
+        const named = name === undefined ? query : this.named(name, text, query)
         const sent = performance.now()
         this.sent(text, sent)
         return plain(named, ...rest.slice(0, -1), (...answer: ReadonlyArray<unknown>) => {
@@ -129,6 +130,12 @@ export const classOf = ({
         })
       }
       this.query = send as typeof this.query
+    }
+
+    private named(name: string, text: string, query: unknown): object {
+      if (typeof query === "string") return { name, text }
+      const config = { ...Object(query), name }
+      return config.rowMode === "array" ? new PreparedQuery(config, this.descriptions) : config
     }
 
     private sent(text: string, now: number): void {

@@ -1,5 +1,5 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { DeadReason } from "../core/StoredJob.js"
@@ -81,8 +81,11 @@ const isDeadReason = Schema.is(DeadReason)
  * the caller can retry and must see that error.
  */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
-  Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
-    Option.isSome(outer) ? effect : Effect.retry(effect, { times: 3, while: isContention })
+  Effect.withFiberRuntime<A, E | DatabaseError, R>((fiber) =>
+    Option.isSome(Context.getOption(fiber.currentContext, SqlClient.TransactionConnection))
+      ? effect
+      : // The schedule of the retries is built only after a failure: it takes longer than the rest of a claim's way.
+        Effect.catchIf(effect, isContention, () => Effect.retry(effect, { times: 2, while: isContention }))
   )
 
 const make = Effect.gen(function* () {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
+import pg from "pg"
+import { vi } from "vitest"
 import { Database } from "../../src/database/Database.js"
 import { hot } from "../../src/database/Statements.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -15,6 +17,17 @@ const preparedAfterUse = Effect.gen(function* () {
   return yield* sql<{ name: string }>`select name from pg_prepared_statements where statement = ${doubled}`
 })
 
+const described = hot("select $1::int as number, $2::jsonb as json, null::text as nothing where $1 <> 0")
+const changed = hot("update counter set value = value / $1::int")
+
+/** Runs an effect and returns how many descriptions of results it asked the server for. */
+const descriptionsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => vi.spyOn(pg.Connection.prototype as unknown as { describe: () => void }, "describe")),
+    (spy) => Effect.map(effect, (value) => ({ value, descriptions: spy.mock.calls.length })),
+    (spy) => Effect.sync(() => spy.mockRestore())
+  )
+
 const settings = (entries: Record<string, string>) =>
   Layer.setConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(entries))))
 
@@ -22,6 +35,33 @@ describe("hot statements", () => {
   it.scopedLive("are prepared once under a name", () =>
     Effect.gen(function* () {
       expect(yield* preparedAfterUse).toHaveLength(1)
+    }).pipe(Effect.provide(TestDatabase.layerEmpty))
+  )
+
+  it.scopedLive("ask for the description of their result once per connection", () =>
+    Effect.gen(function* () {
+      const { direct } = yield* Database
+      const runs = Effect.forEach([7, 8, 0, 9], (n) => direct.rows(described, [n, JSON.stringify({ n })]))
+      const { descriptions, value } = yield* descriptionsOf(runs)
+      expect(value).toEqual([[[7, { n: 7 }, null]], [[8, { n: 8 }, null]], [], [[9, { n: 9 }, null]]])
+      expect(descriptions).toBe(1)
+    }).pipe(Effect.provide(TestDatabase.layerEmpty))
+  )
+
+  it.scopedLive("return their counts and errors without a description", () =>
+    Effect.gen(function* () {
+      const { direct, sql } = yield* Database
+      yield* sql.unsafe("create table counter as select 12 as value")
+      const run = (by: number) => Effect.either(direct.count(changed, [by]))
+      const { descriptions, value } = yield* descriptionsOf(Effect.forEach([2, 0, 3], run))
+      expect(value.map((result) => (result._tag === "Right" ? result.right : result.left.message))).toEqual([
+        1,
+        expect.stringContaining("division by zero"),
+        1
+      ])
+      // The pool closes a connection whose statement failed, so the last run asks again.
+      expect(descriptions).toBe(2)
+      expect(yield* sql.unsafe("select value from counter")).toEqual([{ value: 2 }])
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 

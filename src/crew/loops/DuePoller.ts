@@ -37,6 +37,7 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
 
     const pollOnce = Effect.gen(function* () {
       requested = false
+      latch.close()
       untilDue = poll
       const names = open()
       const due = names.length === 0 ? new Map<string, number>() : yield* queue.nextDue(names)
