@@ -5,7 +5,8 @@ import { Cause, Effect, Exit, type Fiber, FiberId, FiberRef, RuntimeFlags, type 
 // plain array because thousands per second pass through and a fiber for each would be too expensive. A second lane
 // starts a flush only when the waiting weight is at least the weight in flight: this keeps batches large and still
 // overlaps round trips. With `gather`, a flush also waits while each turn of the event loop brings more items: a process
-// that is busy receiving stores more of them at once, and an idle one waits for the end of the current turn only.
+// that is busy receiving stores more of them at once, and an idle one waits for the end of the current turn only. Large
+// batches alternate between two lanes, so that this process and the server work at the same time.
 
 export interface BatcherOptions<Item, Result, E, R> {
   /** The weight one item adds to a batch. [1] */
@@ -73,6 +74,9 @@ const ignore = () => {}
 
 /** Maximum number of turns for which a flush collects items. */
 const mostTurns = 4
+
+/** A batch of this many items is large: collecting more saves little, and half of it is still worth a flush. */
+const large = 64
 
 /** A flush in progress: the number of its first entry and its total weight. */
 interface Flight {
@@ -167,10 +171,11 @@ export const make = <Item, Result, E, R>(
       }
     }
 
-    /** Continues gathering if the turn brought items. */
+    /** Continues gathering if the turn brought items and there are not many yet. */
     const turnEnded = () => {
-      if (gathering !== undefined && gathering.number < numbered && gathering.turns < mostTurns) {
-        gathering = { turns: gathering.turns + 1, number: numbered }
+      const { number, turns } = gathering ?? { number: numbered, turns: mostTurns }
+      if (number < numbered && turns < mostTurns && line.size() < large) {
+        gathering = { turns: turns + 1, number: numbered }
         options.gather?.(turnEnded)
       } else {
         gathering = undefined
@@ -240,9 +245,37 @@ export const make = <Item, Result, E, R>(
       return Effect.forkIn(Effect.uninterruptible(way), scope)
     }
 
+    /** Calls back after so many turns that items submitted in this one are gathered and their flush has begun. */
+    const afterGathering = (call: () => void, turns = mostTurns) => {
+      if (turns === 0) call()
+      else options.gather?.(() => afterGathering(call, turns - 1))
+    }
+
+    /**
+     * Reports a large batch in two halves if no other flush is in progress. Submitters often submit their next item when
+     * they get a result. All of them at once would form a single batch again, and this process would be idle during its
+     * flush. With two halves, it prepares one while the server stores the other.
+     */
+    const reportFlushed = (
+      batch: ReadonlyArray<Entry<Item, Result, E>>,
+      exits: ReadonlyArray<Exit.Exit<Result, E>>
+    ) => {
+      const isAlone = flights.size === 1 && line.size() === 0 && (options.lanes ?? 1) > 1
+      if (options.gather === undefined || !isAlone || batch.length < large) return reportAll(batch, exits)
+      const half = batch.length >> 1
+      const later = batch.slice(half)
+      for (const { number } of later) apart.add(number)
+      reportAll(batch.slice(0, half), exits)
+      afterGathering(() => {
+        for (const { number } of later) apart.delete(number)
+        reportAll(later, exits.slice(half))
+        complete()
+      })
+    }
+
     const flush = (batch: ReadonlyArray<Entry<Item, Result, E>>): Effect.Effect<void, never, R> =>
       Effect.flatMap(Effect.exit(options.flush(batch.map(({ item }) => item))), (exit) => {
-        if (Exit.isSuccess(exit)) return Effect.sync(() => reportAll(batch, exit.value))
+        if (Exit.isSuccess(exit)) return Effect.sync(() => reportFlushed(batch, exit.value))
         const failure = Cause.failureOption(exit.cause)
         const another = batch.length > 1 || options.alone !== undefined
         if (another && failure._tag === "Some" && options.isolate(failure.value)) {

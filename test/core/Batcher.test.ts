@@ -124,6 +124,46 @@ describe("Batcher", () => {
     })
   )
 
+  it.scoped("reports a large batch in halves, so that the next items form two batches", () =>
+    Effect.gen(function* () {
+      const turns: Array<() => void> = []
+      const endTurn = Effect.zipRight(
+        Effect.sync(() => {
+          for (const ended of turns.splice(0)) ended()
+        }),
+        quiet
+      )
+      const { batcher, batches, open } = yield* held({ lanes: 2, gather: (ended) => turns.push(ended) })
+      const many = Array.from({ length: 64 }, (_, index) => `${index}`)
+      // Each submitter submits its next item as soon as it has its result.
+      const twice = (item: string) => Effect.zipRight(batcher.submit(item), batcher.submit(`next ${item}`))
+      const submitters = yield* Effect.forEach(many, (item) => Effect.fork(twice(item)))
+      yield* quiet
+      // Enough items for a flush, so no further turn is awaited.
+      yield* endTurn
+      expect(batches).toEqual([many])
+      let drained = false
+      const drainer = yield* Effect.fork(Effect.andThen(batcher.drained, () => (drained = true)))
+      yield* Effect.zipLeft(open(0), quiet)
+      yield* endTurn
+      yield* endTurn
+      expect(batches.slice(1)).toEqual([many.slice(0, 32).map((item) => `next ${item}`)])
+      // The results of the second half are not reported yet.
+      expect(drained).toBe(false)
+      yield* endTurn
+      yield* endTurn
+      expect(drained).toBe(true)
+      yield* endTurn
+      yield* endTurn
+      expect(batches.slice(2)).toEqual([many.slice(32).map((item) => `next ${item}`)])
+      yield* Effect.zipLeft(open(1), quiet)
+      yield* Effect.zipLeft(open(2), quiet)
+      yield* Fiber.join(drainer)
+      expect(yield* Fiber.joinAll(submitters)).toEqual(many.map((item) => `next ${item}!`))
+      expect(batcher.size()).toBe(0)
+    })
+  )
+
   it.scoped("calls back submitters without a fiber", () =>
     Effect.gen(function* () {
       const { batcher, batches, open } = yield* held()
