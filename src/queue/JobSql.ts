@@ -4,6 +4,9 @@ import { few, hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
+/** NOTIFY channel for queues that have work. */
+export const workChannel = (schema: string): string => `${schema}_work`
+
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
 // it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.
 
@@ -148,7 +151,7 @@ export const make = (schema: string) => ({
     select unnest($1::uuid[]) as id, jsonb_array_elements($5::jsonb) as payload, unnest($7::float8[]) as run_at
   ) i
   -- The NOTIFY is sent at commit. A separate statement would compete with the claim.
-  cross join (select case when $10::text is not null then pg_notify($10, $2)::text end) as notified`),
+  cross join (select case when $10::text is not null then pg_notify('${workChannel(schema)}', $10)::text end) as notified`),
 
   /** Inserts jobs with new ids and no dedupe key: conflicts are impossible. */
   insertPlain: hot(`
@@ -162,7 +165,7 @@ export const make = (schema: string) => ({
   -- As in the uniform insert, the NOTIFY is part of the statement.
   with lock_wait as materialized (
     select set_config('lock_timeout', coalesce($16, current_setting('lock_timeout')), true),
-      case when $19::text is not null then pg_notify($19, ($2::text[])[1])::text end
+      case when $19::text is not null then pg_notify('${workChannel(schema)}', $19)::text end
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},

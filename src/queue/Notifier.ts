@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto"
 import { Clock, Context, Effect, Layer, Queue as Mailbox, Runtime } from "effect"
 import { repeatLoop, single } from "../core/Loop.js"
 import { onEvent } from "../core/LoopSchedule.js"
@@ -5,14 +6,15 @@ import * as TokenBucket from "../core/TokenBucket.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { Listener, type ListenerEvent } from "../database/Listener.js"
+import { workChannel } from "./JobSql.js"
 import { Wakeups } from "./Wakeups.js"
 
 // Announces that a queue has work: in this process directly, to other processes by NOTIFY on one channel with the queue
 // name as payload. The notification is only a hint. A commit with NOTIFY takes a lock shared by the whole PostgreSQL
 // server, so each queue has a budget: occasional jobs are announced immediately, bursts are coalesced into fewer
-// notifications.
-
-const channel = (schema: string): string => `${schema}_work`
+// notifications. A process adds its own tag to the queue name and ignores notifications with that tag, because it has
+// woken its workers already. A caller's transaction is announced without a tag: its jobs are visible after the commit,
+// of which only the notification tells.
 
 /** A burst of 10 notifications per queue, then one every 10 milliseconds. */
 const budget = { most: 10, refill: 0.1 }
@@ -21,7 +23,7 @@ const budget = { most: 10, refill: 0.1 }
 export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
   Notifier,
   {
-    /** Returns the channel that an insert for this queue should notify, or null if the budget is used up. */
+    /** Returns the notification that an insert for this queue should send, or null if the budget is used up. */
     readonly hint: (queue: string, now: number) => string | null
 
     /** Announces stored jobs. In a caller's transaction the NOTIFY is part of it and is sent at commit. */
@@ -51,9 +53,14 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       const hinted = new Set<string>()
       const listeners: Array<(queue: string | undefined) => void> = []
 
-      const notify = (queues: ReadonlyArray<string>) =>
+      const tag = randomBytes(6).toString("hex")
+      const tagged = (queue: string) => `${queue} ${tag}`
+
+      const notify = (payloads: ReadonlyArray<string>) =>
         mapErrors(
-          Effect.asVoid(sql`select pg_notify(${channel(schema)}, queue) from unnest(${queues}::text[]) as queue`)
+          Effect.asVoid(
+            sql`select pg_notify(${workChannel(schema)}, payload) from unnest(${payloads}::text[]) as payload`
+          )
         )
 
       // A queue without budget waits for the next token; notifications that arrive in the meantime are coalesced.
@@ -63,7 +70,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         const queues = new Set([first, ...(yield* Mailbox.takeAll(outgoing))])
         const now = yield* Clock.currentTimeMillis
         for (const queue of queues) budgetOf(queue).spend(1, now)
-        yield* notify([...queues])
+        yield* notify([...queues].map(tagged))
       }).pipe(
         Effect.catchAll((error) =>
           Effect.logDebug("could not notify other pods of new work; they find it by polling", error)
@@ -81,13 +88,14 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       // does not listen: it would be woken by each of its own jobs.
       const run = Runtime.runFork(yield* Effect.runtime<never>())
       const receive = (message: ListenerEvent) => {
-        const queue = message._tag === "Notified" ? message.payload : undefined
+        const [queue, sender] = message._tag === "Notified" ? message.payload.split(" ") : []
+        if (sender === tag) return
         for (const listener of listeners) listener(queue)
         if (queue === undefined) run(wakeups.wakeAll)
         else wakeups.unsafeWake(queue)
       }
       yield* wakeups.awaited.pipe(
-        Effect.zipRight(listener.onMessage(channel(schema), receive)),
+        Effect.zipRight(listener.onMessage(workChannel(schema), receive)),
         Effect.zipRight(Effect.never),
         Effect.scoped,
         Effect.forkScoped
@@ -100,7 +108,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
           if (left.wait(now) > 0) return null
           left.spend(1, now)
           hinted.add(queue)
-          return channel(schema)
+          return tagged(queue)
         },
         stored: (queues, inTransaction) =>
           Effect.gen(function* () {

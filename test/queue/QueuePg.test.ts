@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, FiberRef, Layer, Option } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, FiberRef, Layer, Option } from "effect"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
@@ -198,7 +198,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       const wakeups = yield* Wakeups
       const other = yield* TestDatabase.connection
       const heard = new Promise<string>((resolve) => {
-        other.on("notification", ({ payload }) => (payload === "hinted" ? resolve(payload) : undefined))
+        other.on("notification", ({ payload = "" }) => (payload.startsWith("hinted ") ? resolve(payload) : undefined))
       })
       yield* Effect.promise(() => other.query("listen nightshift_work"))
       let woken = 0
@@ -207,7 +207,35 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       })
       yield* queue.enqueue([job("hinted")])
       expect(woken).toBeGreaterThan(0)
-      expect(yield* Effect.promise(() => heard)).toBe("hinted")
+      expect(yield* Effect.promise(() => heard)).toMatch(/^hinted [0-9a-f]+$/)
+    })
+  )
+
+  it.scoped("wakes its own workers once for a job that it stores, and at each notification of another process", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const wakeups = yield* Wakeups
+      const other = yield* TestDatabase.connection
+      const woken = { echoed: 0 }
+      yield* wakeups.onWake("echoed", () => {
+        woken.echoed += 1
+      })
+      // Notifications arrive in order, so those of earlier jobs have arrived when this one does.
+      const untilAllArrived = Effect.scoped(
+        Effect.gen(function* () {
+          const arrived = yield* Deferred.make<void>()
+          yield* wakeups.onWake("barrier", () => Deferred.unsafeDone(arrived, Effect.void))
+          yield* Effect.promise(() => other.query("select pg_notify('nightshift_work', 'barrier')"))
+          yield* Deferred.await(arrived)
+        })
+      )
+      yield* untilAllArrived
+      yield* queue.enqueue([job("echoed")])
+      yield* untilAllArrived
+      expect(woken.echoed).toBe(1)
+      yield* Effect.promise(() => other.query("select pg_notify('nightshift_work', 'echoed 0123456789ab')"))
+      yield* untilAllArrived
+      expect(woken.echoed).toBe(2)
     })
   )
 
@@ -217,7 +245,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
       const other = yield* TestDatabase.connection
       let heard = 0
       other.on("notification", ({ payload }) => {
-        if (payload === "following") heard += 1
+        if (payload?.startsWith("following ")) heard += 1
       })
       yield* Effect.promise(() => other.query("listen nightshift_work"))
       for (let stored = 1; stored <= 8; stored += 1) {

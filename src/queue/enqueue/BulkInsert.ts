@@ -62,8 +62,12 @@ export const of = (jobs: ReadonlyArray<NewJob>, ids: IdGenerator, now: number): 
   }
 }
 
-/** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
-export const parameters = ({ array, first, payloads, runAts }: BulkInsert, now: number, channel: string | null) => [
+/** Parameters of the uniform insert; `notification` is the one that it sends, if any. */
+export const parameters = (
+  { array, first, payloads, runAts }: BulkInsert,
+  now: number,
+  notification: string | null
+) => [
   array,
   first.queue,
   first.kind,
@@ -74,7 +78,7 @@ export const parameters = ({ array, first, payloads, runAts }: BulkInsert, now: 
   runAts.every((runAt) => runAt === now) ? "{}" : SqlArrays.ofPlain(runAts),
   first.maxAttempts,
   now,
-  channel
+  notification
 ]
 
 /**

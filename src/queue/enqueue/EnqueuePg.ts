@@ -79,7 +79,7 @@ export interface EnqueueOptions {
   readonly database: typeof Database.Service
   readonly statements: JobSql
   readonly ids: IdGenerator
-  /** Returns the channel that the insert should notify, if any. */
+  /** Returns the notification that an insert for this queue should send, if any. */
   readonly hint: (queue: string, now: number) => string | null
   /** Enforces depth caps. */
   readonly pass: DepthCap.Pass

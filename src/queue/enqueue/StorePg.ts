@@ -72,8 +72,8 @@ const plainParameters = (jobs: StampedJobs, now: number) => [
   now
 ]
 
-/** Parameters of the uniform insert; `channel` is the NOTIFY channel, if any. */
-const uniformParameters = (jobs: StampedJobs, now: number, channel: string | null) => {
+/** Parameters of the uniform insert; `notification` is the one that it sends, if any. */
+const uniformParameters = (jobs: StampedJobs, now: number, notification: string | null) => {
   const [first] = jobs
   const ids: Array<JobId> = []
   const payloads: Array<string> = []
@@ -93,12 +93,12 @@ const uniformParameters = (jobs: StampedJobs, now: number, channel: string | nul
     SqlArrays.ofPlain(runAts),
     first?.maxAttempts,
     now,
-    channel
+    notification
   ]
 }
 
-/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `channel` the NOTIFY channel, if any. */
-const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, channel: string | null) => [
+/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `notification` the one that it sends, if any. */
+const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, notification: string | null) => [
   ...plainParameters(jobs, now),
   SqlArrays.ofTexts(jobs.map(({ key }) => key)),
   SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
@@ -109,7 +109,7 @@ const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, cha
   wait,
   SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
   SqlArrays.ofNumbers(jobs.map(({ woken }) => woken)),
-  channel
+  notification
 ]
 
 interface StandingRow {
@@ -131,15 +131,15 @@ export const make = (
   const { direct, sql } = database
 
   /**
-   * The channel that an insert notifies: of jobs of one queue only, and not in a caller's transaction, where `onStored`
+   * The notification that an insert sends: for jobs of one queue only, and not in a caller's transaction, where `onStored`
    * adds the NOTIFY.
    */
-  const channelOf = (jobs: StampedJobs, now: number, wait: string | null, isOneQueue: boolean) =>
+  const notificationOf = (jobs: StampedJobs, now: number, wait: string | null, isOneQueue: boolean) =>
     wait !== null && isOneQueue ? hint(jobs[0]?.queue ?? "", now) : null
 
   const insertPlain = (jobs: StampedJobs, now: number, wait: string | null) =>
     isUniform(jobs)
-      ? direct.count(statements.insertUniform, uniformParameters(jobs, now, channelOf(jobs, now, wait, true)))
+      ? direct.count(statements.insertUniform, uniformParameters(jobs, now, notificationOf(jobs, now, wait, true)))
       : direct.count(statements.insertPlain, plainParameters(jobs, now))
 
   const isOneQueue = (jobs: StampedJobs) => jobs.every(({ queue }) => queue === jobs[0]?.queue)
@@ -148,7 +148,7 @@ export const make = (
     Effect.map(
       direct.rows(
         statements.insertFull,
-        fullParameters([...jobs].sort(byDedupeKey), now, wait, channelOf(jobs, now, wait, isOneQueue(jobs)))
+        fullParameters([...jobs].sort(byDedupeKey), now, wait, notificationOf(jobs, now, wait, isOneQueue(jobs)))
       ),
       (rows) => new Set(rows.map(([id]) => id as JobId))
     )
