@@ -115,6 +115,13 @@ const contention = new Set(["40001", "40P01"])
 export const isContention = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
 
+/**
+ * Retries three times after contention. The schedule of the retries is built only after a failure: it takes as long as
+ * the rest of a claim's way to the server.
+ */
+export const retryContention = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.catchIf(effect, isContention, () => Effect.retry(effect, { times: 2, while: isContention }))
+
 /** The reason why connections are closed and statements rejected if the server does not answer during the shutdown. */
 export class ServerUnresponsive extends Error {
   constructor() {

@@ -2,10 +2,8 @@ import { limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { few, hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
+import { workChannel } from "./Wakeups.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
-
-/** NOTIFY channel for queues that have work. */
-export const workChannel = (schema: string): string => `${schema}_work`
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
 // it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.

@@ -6,8 +6,7 @@ import * as TokenBucket from "../core/TokenBucket.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { Listener, type ListenerEvent } from "../database/Listener.js"
-import { workChannel } from "./JobSql.js"
-import { Wakeups } from "./Wakeups.js"
+import { Wakeups, workChannel } from "./Wakeups.js"
 
 // Announces that a queue has work: in this process directly, to other processes by NOTIFY on one channel with the queue
 // name as payload. The notification is only a hint. A commit with NOTIFY takes a lock shared by the whole PostgreSQL
@@ -26,8 +25,21 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
     /** Returns the notification that an insert for this queue should send, or null if the budget is used up. */
     readonly hint: (queue: string, now: number) => string | null
 
-    /** Announces stored jobs. In a caller's transaction the NOTIFY is part of it and is sent at commit. */
-    readonly stored: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
+    /**
+     * Returns the tag for a statement that finds the queues itself and notifies each with this tag, or null if the
+     * budget is used up.
+     */
+    readonly hintOfStatement: (now: number) => string | null
+
+    /**
+     * Announces stored jobs. In a caller's transaction the NOTIFY is part of it and is sent at commit. With `isHinted`,
+     * the statement has sent the notifications.
+     */
+    readonly stored: (
+      queues: ReadonlySet<string>,
+      inTransaction: boolean,
+      isHinted?: boolean
+    ) => Effect.Effect<void, DatabaseError>
 
     /**
      * Calls the listener when another process announces work, before workers are woken. The queue is undefined if
@@ -48,6 +60,12 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         const known = budgets.get(queue) ?? TokenBucket.make(budget)
         budgets.set(queue, known)
         return known
+      }
+      const statementBudget = TokenBucket.make(budget)
+      const maySpend = (left: TokenBucket.TokenBucket, now: number) => {
+        if (left.wait(now) > 0) return false
+        left.spend(1, now)
+        return true
       }
       /** Queues whose notification is part of a running statement. */
       const hinted = new Set<string>()
@@ -104,18 +122,17 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       return {
         onHint: (listener) => void listeners.push(listener),
         hint: (queue, now) => {
-          const left = budgetOf(queue)
-          if (left.wait(now) > 0) return null
-          left.spend(1, now)
+          if (!maySpend(budgetOf(queue), now)) return null
           hinted.add(queue)
           return tagged(queue)
         },
-        stored: (queues, inTransaction) =>
+        hintOfStatement: (now) => (maySpend(statementBudget, now) ? tag : null),
+        stored: (queues, inTransaction, isHinted = false) =>
           Effect.gen(function* () {
             if (inTransaction) return yield* notify([...queues])
             for (const queue of queues) {
               yield* wakeups.wake(queue)
-              if (!hinted.delete(queue)) Mailbox.unsafeOffer(outgoing, queue)
+              if (!isHinted && !hinted.delete(queue)) Mailbox.unsafeOffer(outgoing, queue)
             }
           })
       }

@@ -4,7 +4,7 @@ import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { DeadReason } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
-import { type DatabaseError, isContention, mapErrors } from "../database/DatabaseError.js"
+import { type DatabaseError, mapErrors, retryContention } from "../database/DatabaseError.js"
 import type { Listener } from "../database/Listener.js"
 import { Signals } from "../database/Signals.js"
 import { named } from "../database/Statements.js"
@@ -84,8 +84,7 @@ const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
   Effect.withFiberRuntime<A, E | DatabaseError, R>((fiber) =>
     Option.isSome(Context.getOption(fiber.currentContext, SqlClient.TransactionConnection))
       ? effect
-      : // The schedule of the retries is built only after a failure: it takes longer than the rest of a claim's way.
-        Effect.catchIf(effect, isContention, () => Effect.retry(effect, { times: 2, while: isContention }))
+      : retryContention(effect)
   )
 
 const make = Effect.gen(function* () {

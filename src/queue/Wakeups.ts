@@ -1,5 +1,8 @@
 import { Context, Deferred, Effect, FiberId, Layer, type Scope } from "effect"
 
+/** NOTIFY channel that wakes the workers of other processes. */
+export const workChannel = (schema: string): string => `${schema}_work`
+
 /**
  * Wakes the workers of this process when a queue may have work. Only a hint: a worker that misses one finds the job by
  * polling.

@@ -43,7 +43,7 @@ const onRows: ReadonlyArray<readonly [name: string, text: string, values: Readon
   ],
   ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", "{00000000-0000-0000-0000-000000000000}"], pending],
   ["heartbeat", statements.heartbeat, [one, one, 1], running],
-  ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1], suspended]
+  ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1, null], suspended]
 ]
 
 layer(TestDatabase.layer, { excludeTestServices: true })("prepared statements", (it) => {

@@ -84,6 +84,34 @@ it("no wake-up is lost, whenever a signal arrives: before, while and after the e
   }
 }, 300_000)
 
+it("a signal notifies the pods of a suspended execution when it is stored, and those of others not at all", async () => {
+  const order = workflow("notified", settings, async (_, step) => step.waitFor("go"))
+  const client = await database.pool().connect()
+  const heard: Array<string | undefined> = []
+  client.on("notification", ({ payload }) => heard.push(payload))
+  const signalled = async (id: string) => {
+    heard.length = 0
+    await order.signal(id, "go", 1, { shift })
+    // Notifications that were sent before an answer arrive before it.
+    await client.query("select 1")
+    return heard
+  }
+  const isSuspended = async () => {
+    const query = "select woken > 0 and lease is null as suspended from nightshift.job where kind = 'notified'"
+    return (await client.query(query)).rows[0]?.suspended
+  }
+  {
+    await using _ = await worker(shift, { handlers: [order] })
+    await order.start({ id: "sleeps" }, { shift })
+    await expect.poll(isSuspended, { timeout: 60_000 }).toBe(true)
+  }
+  await client.query("listen nightshift_work")
+  expect(await signalled("sleeps")).toEqual([expect.stringMatching(/^orders [0-9a-f]{12}$/)])
+  expect(await signalled("has not started")).toEqual([])
+  await client.query("unlisten *")
+  client.release()
+})
+
 it("a parent of many children wakes once, when the last has ended", async () => {
   const count = scale("CHILDREN", { usual: 60, long: 1000 })
   let runs = 0

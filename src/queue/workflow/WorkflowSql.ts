@@ -1,5 +1,6 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
+import { workChannel } from "../Wakeups.js"
 import { steps, waits } from "./JournalSql.js"
 import * as RetrySql from "./RetrySql.js"
 
@@ -173,9 +174,12 @@ export const make = (schema: string) => ({
     returning d.execution, d.completed_at
   ), ${wake(schema, "array(select execution from waits where completed_at is not null)", "$2")}`),
 
-  completeDeferred: hot(
-    `select * from ${schema}.complete_deferred($1::text[], $2::text[], $3::text[], $4::jsonb, $5::float8)`
-  ),
+  /** Returns the outcome of each wait and the queue of its execution. Notifies that queue with the tag `$6`, if any. */
+  completeDeferred: hot(`
+  select c.outcome, c.queue,
+    case when $6::text is not null and c.queue is not null
+      then pg_notify('${workChannel(schema)}', c.queue || ' ' || $6)::text end
+  from ${schema}.complete_deferred($1::text[], $2::text[], $3::text[], $4::jsonb, $5::float8) c`),
 
   wakeExecution: `with ${wake(schema, "$1::text[]", "$2")}`,
 

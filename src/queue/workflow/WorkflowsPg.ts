@@ -4,7 +4,7 @@ import * as Batcher from "../../core/Batcher.js"
 import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
-import { type DatabaseError, isContention, isDataError, mapErrors } from "../../database/DatabaseError.js"
+import { type DatabaseError, isDataError, mapErrors, retryContention } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { JobAdmin } from "../admin/JobAdmin.js"
@@ -39,11 +39,7 @@ interface SignalToSend extends Signal {
   readonly text: string
 }
 
-interface CompletedRow {
-  readonly place: number
-  readonly outcome: "completed" | "repeated"
-  readonly queue: string | null
-}
+type SignalOutcome = "completed" | "repeated"
 
 interface JournalRow {
   readonly place: number
@@ -54,9 +50,6 @@ interface JournalRow {
 }
 
 type RecordError = LeaseLost | DatabaseError
-
-const retrying = <A, E>(effect: Effect.Effect<A, E | DatabaseError>) =>
-  Effect.retry(effect, { times: 3, while: isContention })
 
 const isOutside = Effect.map(Effect.serviceOption(SqlClient.TransactionConnection), Option.isNone)
 
@@ -73,10 +66,10 @@ const make = Effect.gen(function* () {
   const statements = named("workflow", WorkflowSql.make(schema))
   const counted = CountedEnds.make(database)
 
-  const notify = (queues: ReadonlyArray<string>) =>
+  const notify = (queues: ReadonlyArray<string>, isHinted = false) =>
     queues.length === 0
       ? Effect.void
-      : Effect.flatMap(isOutside, (outside) => notifier.stored(new Set(queues), !outside))
+      : Effect.flatMap(isOutside, (outside) => notifier.stored(new Set(queues), !outside, isHinted))
 
   const writeSteps = (steps: ReadonlyArray<StepToRecord>) =>
     Effect.gen(function* () {
@@ -104,7 +97,7 @@ const make = Effect.gen(function* () {
             : { outcome: step.outcome, exit: step.exit, repeated: false }
         )
       })
-    }).pipe(retrying)
+    }).pipe(retryContention)
 
   // One lane: the code of an execution receives its results in the order of their sequence. The executions of a batch
   // continue in one turn of the event loop, and their next steps form the next batch.
@@ -155,28 +148,33 @@ const make = Effect.gen(function* () {
     flush: readJournals
   })
 
-  const complete = (signals: ReadonlyArray<SignalToSend>) =>
+  const complete = (signals: ReadonlyArray<SignalToSend>, hint: string | null) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* mapErrors(
-        sql.unsafe<CompletedRow>(statements.completeDeferred, [
-          SqlArrays.ofTexts(signals.map(({ execution }) => execution)),
-          SqlArrays.ofPlain(signals.map(() => "signal")),
-          SqlArrays.ofTexts(signals.map(({ name }) => name)),
-          SqlArrays.ofJson(signals.map(({ text }) => text)),
-          now
-        ])
+      const rows = yield* direct.rows(statements.completeDeferred, [
+        SqlArrays.ofTexts(signals.map(({ execution }) => execution)),
+        SqlArrays.ofPlain(signals.map(() => "signal")),
+        SqlArrays.ofTexts(signals.map(({ name }) => name)),
+        SqlArrays.ofJson(signals.map(({ text }) => text)),
+        now,
+        hint
+      ])
+      yield* notify(
+        rows.flatMap(([, queue]) => (typeof queue === "string" ? queue : [])),
+        hint !== null
       )
-      yield* notify(rows.flatMap((row) => row.queue ?? []))
-      return signals.map((_, place) => Exit.succeed(rows[place]?.outcome ?? "repeated"))
+      return signals.map((_, place) => Exit.succeed((rows[place]?.[0] ?? "repeated") as SignalOutcome))
     })
 
-  const sender = yield* Batcher.make<SignalToSend, "completed" | "repeated", DatabaseError, never>({
+  const sender = yield* Batcher.make<SignalToSend, SignalOutcome, DatabaseError, never>({
     weight: ({ text }) => 1 + text.length / 8_192,
     maxWeight: 500,
     capacity: 10_000,
     isolate: isDataError,
-    flush: (signals) => retrying(complete(signals))
+    flush: (signals) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        retryContention(complete(signals, notifier.hintOfStatement(now)))
+      )
   })
 
   const signal: typeof Workflows.Service.signal = (given) =>
@@ -184,7 +182,7 @@ const make = Effect.gen(function* () {
       const text = yield* admitted("signal", given.name, given.value)
       const one = { ...given, text }
       if (yield* isOutside) return yield* sender.submit(one)
-      const [exit] = yield* complete([one])
+      const [exit] = yield* complete([one], null)
       return yield* exit ?? Effect.dieMessage("a signal has no result")
     })
 
@@ -263,7 +261,7 @@ const make = Effect.gen(function* () {
         const below = yield* mapErrors(sql.unsafe<{ count: number }>(statements.countBelow, [SqlArrays.ofPlain([id])]))
         return { job, cancelled: 1 + (below[0]?.count ?? 0) }
       }
-      const { ended } = yield* retrying(cancelNow(id))
+      const { ended } = yield* retryContention(cancelNow(id))
       return { job: yield* gone(search.get(id)), cancelled: ended.length }
     })
 
