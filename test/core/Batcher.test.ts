@@ -42,6 +42,18 @@ const held = (options: Options = {}) =>
 /** Lets every runnable fiber run until it blocks. */
 const quiet = Effect.yieldNow().pipe(Effect.repeatN(20))
 
+/** Turns of the event loop that end when the test says so. */
+const eventLoop = () => {
+  const turns: Array<() => void> = []
+  const endTurn = Effect.zipRight(
+    Effect.sync(() => {
+      for (const ended of turns.splice(0)) ended()
+    }),
+    quiet
+  )
+  return { turns, endTurn }
+}
+
 const submitted = (batcher: Batcher.Batcher<string, string, string>, ...items: ReadonlyArray<string>) =>
   Effect.zipLeft(
     Effect.forEach(items, (item) => Effect.fork(batcher.submit(item))),
@@ -96,13 +108,7 @@ describe("Batcher", () => {
 
   it.scoped("collects the items of several turns of the event loop while each brings more, four at most", () =>
     Effect.gen(function* () {
-      const turns: Array<() => void> = []
-      const endTurn = Effect.zipRight(
-        Effect.sync(() => {
-          for (const ended of turns.splice(0)) ended()
-        }),
-        quiet
-      )
+      const { endTurn, turns } = eventLoop()
       const { batcher, batches, open } = yield* held({ gather: (ended) => turns.push(ended) })
       const fibers = [...(yield* submitted(batcher, "a"))]
       expect(batches).toEqual([])
@@ -126,13 +132,7 @@ describe("Batcher", () => {
 
   it.scoped("reports a large batch in halves, so that the next items form two batches", () =>
     Effect.gen(function* () {
-      const turns: Array<() => void> = []
-      const endTurn = Effect.zipRight(
-        Effect.sync(() => {
-          for (const ended of turns.splice(0)) ended()
-        }),
-        quiet
-      )
+      const { endTurn, turns } = eventLoop()
       const { batcher, batches, open } = yield* held({ lanes: 2, gather: (ended) => turns.push(ended) })
       const many = Array.from({ length: 64 }, (_, index) => `${index}`)
       // Each submitter submits its next item as soon as it has its result.
