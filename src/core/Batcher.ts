@@ -245,7 +245,7 @@ export const make = <Item, Result, E, R>(
       return Effect.forkIn(Effect.uninterruptible(way), scope)
     }
 
-    /** Calls back after so many turns that items submitted in this one are gathered and their flush has begun. */
+    /** Calls back when the items submitted in this turn are gathered and their flush has begun. */
     const afterGathering = (call: () => void, turns = mostTurns) => {
       if (turns === 0) call()
       else options.gather?.(() => afterGathering(call, turns - 1))

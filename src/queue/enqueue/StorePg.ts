@@ -97,7 +97,9 @@ const uniformParameters = (jobs: StampedJobs, now: number, notification: string 
   ]
 }
 
-/** Parameters of the wide insert; `wait` is the lock timeout for a held key, `notification` the one that it sends, if any. */
+/**
+ * Parameters of the wide insert; `wait` is the lock timeout for a held key, `notification` the one that it sends, if any.
+ */
 const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, notification: string | null) => [
   ...plainParameters(jobs, now),
   SqlArrays.ofTexts(jobs.map(({ key }) => key)),
