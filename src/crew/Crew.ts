@@ -129,10 +129,8 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     // Closes the supervisors in parallel, so that all queues drain within one grace period.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     for (const name of queues) {
-      supervisors.set(
-        name,
-        yield* Scope.extend(Supervisor.start(name, registry, { onShort: duePoller.ranShort, onHeld }), shift)
-      )
+      const onShort = () => duePoller.ranShort(name)
+      supervisors.set(name, yield* Scope.extend(Supervisor.start(name, registry, { onShort, onHeld }), shift))
     }
     yield* SlotReconciler.start
     // Built after the supervisors, so it closes first: leadership is released before the jobs drain.

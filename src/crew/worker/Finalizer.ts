@@ -55,7 +55,7 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
     readonly submit: (end: AttemptEnd) => Effect.Effect<void>
     /** Whether too many results wait to be written for the pod to claim more jobs. */
     readonly isBehind: () => boolean
-    /** Calls `listener` whenever `isBehind` may have become false, until the Scope closes. */
+    /** Calls `listener` when `isBehind` was true and may have become false, until the Scope closes. */
     readonly onRoom: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
     /** Completes when all added results are written. */
     readonly drained: Effect.Effect<void>
@@ -78,6 +78,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   let giveUpAt = Number.POSITIVE_INFINITY
   const unwritten: Array<AttemptEnd> = []
   const listeners = new Set<() => void>()
+  let wasBehind = false
 
   const mayRetry = (error: DatabaseError) =>
     error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
@@ -142,7 +143,10 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
     // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
     lanes: 2,
     capacity: 10_000,
+    // Not after every flush: a pod has a listener for each queue, and may have a thousand of them.
     onRoom: () => {
+      if (!wasBehind) return
+      wasBehind = false
       for (const listener of listeners) listener()
     },
     isolate: (error) => !isLost(error),
@@ -158,7 +162,11 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   )
 
   return {
-    isBehind: () => batcher.size() >= mostWaiting,
+    isBehind: () => {
+      const isBehind = batcher.size() >= mostWaiting
+      wasBehind ||= isBehind
+      return isBehind
+    },
     onRoom: (listener) =>
       Effect.acquireRelease(
         Effect.sync(() => void listeners.add(listener)),

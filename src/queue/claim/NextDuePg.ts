@@ -24,11 +24,11 @@ export const make =
   (queues) =>
     Effect.gen(function* () {
       const sentAt = yield* Clock.currentTimeMillis
-      const blocked = queues.map((queue) => claims.blocked(queue, sentAt))
+      const blocked = new Map(queues.map((queue) => [queue, claims.blocked(queue, sentAt)]))
       const rows = yield* mapErrors(
         sql.unsafe<DueRow>(statements.nextDue, [
           SqlArrays.ofPlain(queues),
-          SqlArrays.ofPlain(blocked.map((block) => block?.seenUntil ?? 0))
+          SqlArrays.ofPlain(queues.map((queue) => blocked.get(queue)?.seenUntil ?? 0))
         ])
       )
       const now = yield* Clock.currentTimeMillis
@@ -39,7 +39,7 @@ export const make =
         const opens = opensAt(settings, now)
         const first = Math.min(
           row.run_at ?? Number.POSITIVE_INFINITY,
-          blocked[queues.indexOf(row.queue)]?.until ?? Number.POSITIVE_INFINITY
+          blocked.get(row.queue)?.until ?? Number.POSITIVE_INFINITY
         )
         if (opens === undefined || !Number.isFinite(first)) continue
         due.set(row.queue, opens > now ? Math.max(first, opens) : first)
