@@ -5,8 +5,8 @@ import { Deferred, Effect, Fiber, Redacted, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import { pace, quick } from "./FaultCase.js"
-import type { Attempted, JobRow, RunEvent } from "./HistoryChecker.js"
+import { millisOf, pace, quick } from "./FaultCase.js"
+import type { Absence, Attempted, JobRow, RunEvent } from "./HistoryChecker.js"
 import { type Pod, token, watch } from "./Pod.js"
 
 export { type Pod, until } from "./Pod.js"
@@ -51,6 +51,10 @@ export interface Deployment {
   readonly acknowledged: ReadonlySet<string>
   readonly rows: Effect.Effect<ReadonlyArray<JobRow>, Error>
   readonly events: () => ReadonlyArray<RunEvent>
+  /** When processes could not renew their leases, as far as this test or the handlers caused it. */
+  readonly absences: () => ReadonlyArray<Absence>
+  /** Records that the pods cannot renew their leases while the effect runs. */
+  readonly away: <A, E, R>(pods: ReadonlyArray<Pod>, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Runs `serve` with further settings, for pods that must refuse to start. */
   readonly serveToEnd: (env?: Readonly<Record<string, string>>) => Effect.Effect<Nightshift.Finished>
   /** The processes of pods that do not serve yet. */
@@ -104,13 +108,21 @@ const newId = () => {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-8${random().slice(1)}-${random()}${random()}${random()}`
 }
 
-const eventsOf = (file: string): ReadonlyArray<RunEvent> =>
+/** A line of the ledger; one without an end lasts for ever. */
+type LedgerLine =
+  | RunEvent
+  | { readonly event: "absent"; readonly pid: number; readonly from: number; readonly to?: number }
+
+const linesOf = (file: string): ReadonlyArray<LedgerLine> =>
   existsSync(file)
     ? readFileSync(file, "utf8")
         .split("\n")
         .filter((line) => line.endsWith("}"))
-        .map((line) => JSON.parse(line) as RunEvent)
+        .map((line) => JSON.parse(line) as LedgerLine)
     : []
+
+/** A process that is back has lost its leases or renews them within this time. */
+const backAfter = millisOf("DATABASE_CONNECT_TIMEOUT") + 2 * millisOf("QUEUE_HEARTBEAT")
 
 /** Creates the database and the ledger; pods are started by `startPod`. */
 export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment, unknown, Scope.Scope> =>
@@ -140,6 +152,12 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     }
     const pods: Array<Pod> = []
     const starting = new Set<Nightshift.Running>()
+    const absences: Array<{ pid: number; from: number; to: number }> = []
+    const leaves = (pid: number) => absences.push({ pid, from: Date.now(), to: Number.POSITIVE_INFINITY })
+    const returns = (pid: number) => {
+      const to = Date.now() + backAfter
+      for (const absence of absences) if (absence.pid === pid) absence.to = Math.min(absence.to, to)
+    }
     const attempted: Array<Attempted> = []
     const acknowledged = new Set<string>()
     const warnings: Array<string> = []
@@ -158,6 +176,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
           Effect.tap(running.finished, ({ code, signal, stderr }) =>
             Effect.sync(() => {
               alive = false
+              leaves(running.pid)
               if (code !== 0 || stderr.includes("could not write the last counts")) lostCounts = true
               const lines = stderr.split("\n").filter((line) => /"(WARN|ERROR|FATAL)/.test(line))
               warnings.push(
@@ -169,7 +188,13 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
         )
         const [, base = ""] = yield* running.said(/url +(http:\S+)/)
         starting.delete(running)
-        const pod = watch(running, base, takesLoad, () => alive)
+        const signal = (name: NodeJS.Signals) =>
+          Effect.suspend(() => {
+            if (name === "SIGKILL" || name === "SIGSTOP") leaves(running.pid)
+            if (name === "SIGCONT") returns(running.pid)
+            return running.signal(name)
+          })
+        const pod = watch({ ...running, signal }, base, takesLoad, () => alive)
         pods.push(pod)
         return pod
       })
@@ -255,7 +280,24 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
         `select id, status, attempt, max_attempts as "maxAttempts", result->>'run' as run, dead_reason as "deadReason"
          from "${schema}".job where kind <> 'tick' order by id`
       ),
-      events: () => eventsOf(ledger),
+      events: () => linesOf(ledger).filter((line) => line.event !== "absent"),
+      absences: () => [
+        ...absences,
+        ...linesOf(ledger).flatMap((line) =>
+          line.event === "absent"
+            ? [{ ...line, to: line.to === undefined ? Number.POSITIVE_INFINITY : line.to + backAfter }]
+            : []
+        )
+      ],
+      away: (pods, effect) =>
+        Effect.acquireUseRelease(
+          Effect.sync(() => pods.map(({ pid }) => pid)),
+          (pids) => {
+            for (const pid of pids) leaves(pid)
+            return effect
+          },
+          (pids) => Effect.sync(() => pids.forEach(returns))
+        ),
       serveToEnd: (more) => Nightshift.run(["serve", "--app", app, "--port", "0"], { cwd, env: { ...env, ...more } }),
       starting: () => [...starting],
       command: (...args) => Nightshift.run(args, { cwd, env }),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as Settings from "../../src/cli/Settings.js"
 import { defaults } from "./FaultCase.js"
-import { type Attempted, check, type Facts, type JobRow, type RunEvent } from "./HistoryChecker.js"
+import { type Absence, type Attempted, check, type Facts, type JobRow, type RunEvent } from "./HistoryChecker.js"
 import { cases } from "./Registry.js"
 
 const job = (id: string, more: Partial<Attempted> = {}): Attempted => ({ id, kind: "work", expected: "done", ...more })
@@ -25,6 +25,7 @@ const facts = (more: Partial<Facts> = {}): Facts => ({
   acknowledged: new Set(["a"]),
   rows: [done("a")],
   events: ran("a", 0, 10),
+  absences: [],
   committed: [],
   changedAfterEnd: [],
   counted: 1,
@@ -40,6 +41,31 @@ const inOrder = (second: number) =>
     counted: 2
   })
 
+/** Job a starts in process 1 at 0 and in process 2 at 20, where it ends at 30. `first` is how the first run goes on. */
+const twice = (first: Partial<RunEvent> | undefined, absences: ReadonlyArray<Absence> = [], secondProcess = 2) => {
+  const line = (more: Partial<RunEvent>): RunEvent => ({
+    event: "start",
+    job: "a",
+    kind: "work",
+    attempt: 1,
+    run: "1.1",
+    pid: 1,
+    at: 0,
+    ...more
+  })
+  const again = { pid: secondProcess, run: "run of a" }
+  return facts({
+    events: [
+      line({}),
+      ...(first === undefined ? [] : [line(first)]),
+      line({ ...again, at: 20 }),
+      line({ ...again, event: "end", at: 30 })
+    ],
+    absences
+  })
+}
+const forever = Number.POSITIVE_INFINITY
+
 describe("the history checker", () => {
   it.each([
     ["a job that ran once", facts()],
@@ -50,7 +76,18 @@ describe("the history checker", () => {
       facts({ attempted: [job("a", { expected: "dead" })], rows: [done("a", { status: "dead" })], counted: 0 })
     ],
     ["jobs of a key in order", inOrder(10)],
-    ["counts that a killed pod lost", facts({ counted: undefined })]
+    ["counts that a killed pod lost", facts({ counted: undefined })],
+    ["a run after another one that failed", twice({ event: "stop", at: 20 })],
+    ["a run after another one whose result was not stored", twice({ event: "end", at: 20 })],
+    ["a run after the process of another one was killed", twice(undefined, [{ pid: 1, from: 19, to: forever }])],
+    [
+      "a run that resumed after its process was stopped, while the next one ran",
+      twice({ event: "end", at: 25 }, [{ pid: 1, from: 5, to: 22 }])
+    ],
+    [
+      "a run that started while its process was cut off",
+      twice({ event: "end", at: 25 }, [{ pid: 1, from: -5, to: 22 }])
+    ]
   ] as ReadonlyArray<[string, Facts]>)("accepts %s", (_, given) => {
     expect(check(given)).toEqual([])
   })
@@ -72,6 +109,33 @@ describe("the history checker", () => {
     ],
     ["an effect that is missing", facts({ attempted: [job("a", { kind: "once" })] }), "0 committed effects"],
     ["jobs of a key that overlap", inOrder(5), "started 5 ms before job 1 ended"],
+    [
+      "a job that ran in two processes at once",
+      twice({ event: "end", at: 25 }),
+      "while process 1 was still running it"
+    ],
+    ["a job that a process ran twice at once", twice({ event: "end", at: 25 }, [], 1), "in process 1 while process 1"],
+    [
+      "a job that still ran in a process that failed it later",
+      twice({ event: "stop", at: 21 }),
+      "while process 1 was still running it"
+    ],
+    ["a job that still ran in a process that never ended it", twice(undefined), "while process 1 was still running it"],
+    [
+      "a job that still ran in a process that was killed later",
+      twice(undefined, [{ pid: 1, from: 21, to: forever }]),
+      "while process 1 was still running it"
+    ],
+    [
+      "a job that still ran while another process was stopped",
+      twice({ event: "end", at: 25 }, [{ pid: 3, from: 0, to: forever }]),
+      "while process 1 was still running it"
+    ],
+    [
+      "a job that still ran in a process that was stopped before that run",
+      twice({ event: "end", at: 25 }, [{ pid: 1, from: -20, to: -10 }]),
+      "while process 1 was still running it"
+    ],
     ["counts that differ", facts({ counted: 2 }), "counted 2 completed jobs, and 1 are done"]
   ] as ReadonlyArray<[string, Facts, string]>)("reports %s", (_, given, expected) => {
     expect(check(given)).toEqual([expect.stringContaining(expected)])

@@ -1,3 +1,5 @@
+import { Array as Arrays } from "effect"
+
 // Compares the responses to callers with the rows in the database and the effects of the handlers. The numbers are those of the
 // promises in docs/operate/faults.md.
 
@@ -14,9 +16,9 @@ export interface Attempted {
   readonly expected: "done" | "dead" | "either"
 }
 
-/** A line of the handlers' ledger. */
+/** A line of the handlers' ledger: a run starts, ends with a result, or stops without one (failed or asked to stop). */
 export interface RunEvent {
-  readonly event: "start" | "end"
+  readonly event: "start" | "end" | "stop"
   readonly job: string
   readonly kind: string
   readonly attempt: number
@@ -24,6 +26,16 @@ export interface RunEvent {
   readonly run: string
   readonly pid: number
   readonly at: number
+}
+
+/**
+ * A time in which a process could not renew its leases: it was stopped (SIGSTOP), its event loop was blocked, or it could
+ * not write to the database. A process that has ended is absent for ever.
+ */
+export interface Absence {
+  readonly pid: number
+  readonly from: number
+  readonly to: number
 }
 
 /** A job's row at the end. */
@@ -41,6 +53,7 @@ export interface Facts {
   readonly acknowledged: ReadonlySet<string>
   readonly rows: ReadonlyArray<JobRow>
   readonly events: ReadonlyArray<RunEvent>
+  readonly absences: ReadonlyArray<Absence>
   /** Effects of transactional jobs that were committed, one entry per row. */
   readonly committed: ReadonlyArray<string>
   /** Finished rows that were seen to change. */
@@ -49,12 +62,24 @@ export interface Facts {
   readonly counted?: number | undefined
 }
 
-const runsOf = (events: ReadonlyArray<RunEvent>) => {
-  const runs = new Map<string, { job: string; start: number; end?: number }>()
-  for (const { at, event, job, run } of events) {
+interface Run {
+  readonly job: string
+  readonly pid: number
+  readonly start: number
+  /** When it ended with a result. */
+  readonly end?: number
+  /** When it ended in any way. */
+  readonly over?: number
+}
+
+const runsOf = (events: ReadonlyArray<RunEvent>): ReadonlyMap<string, Run> => {
+  const runs = new Map<string, Run>()
+  for (const { at, event, job, pid, run } of events) {
     const known = runs.get(run)
-    if (event === "start") runs.set(run, { job, start: at })
-    else if (known !== undefined) known.end = at
+    if (event === "start") runs.set(run, { job, pid, start: at })
+    else if (known !== undefined) {
+      runs.set(run, { ...known, over: known.over ?? at, ...(event === "end" ? { end: at } : {}) })
+    }
   }
   return runs
 }
@@ -104,7 +129,7 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
     if (effects !== wanted) found.push(`transactional job ${id} has ${effects} committed effects and not ${wanted}`)
   }
 
-  found.push(...checkOrder(facts, rows, runs, starts))
+  found.push(...checkOverlaps(runs, facts.absences), ...checkOrder(facts, rows, runs, starts))
   const done = facts.rows.filter(({ status }) => status === "done").length
   if (facts.counted !== undefined && facts.counted !== done) {
     found.push(`the pods counted ${facts.counted} completed jobs, and ${done} are done`)
@@ -112,11 +137,33 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
   return found
 }
 
+/**
+ * A run is live from its start until it is over or its process becomes absent; a run that starts while its process is
+ * absent is never live. Two live runs of one job do not overlap, neither in two processes nor in one.
+ */
+const checkOverlaps = (runs: ReadonlyMap<string, Run>, absences: ReadonlyArray<Absence>): ReadonlyArray<string> => {
+  const live = [...runs.values()].map(({ job, over = Number.POSITIVE_INFINITY, pid, start }) => {
+    const away = absences
+      .filter((absence) => absence.pid === pid && absence.to > start)
+      .map(({ from }) => Math.max(from, start))
+    return { job, pid, start, end: Math.min(over, ...away) }
+  })
+  return Object.entries(Arrays.groupBy(live, ({ job }) => job)).flatMap(([job, ofJob]) => {
+    const inOrder = ofJob.filter(({ end, start }) => end > start).sort((one, other) => one.start - other.start)
+    return inOrder.slice(1).flatMap((next, index) => {
+      const before = inOrder.slice(0, index + 1).find(({ end }) => end > next.start)
+      return before === undefined
+        ? []
+        : [`job ${job} started in process ${next.pid} while process ${before.pid} was still running it`]
+    })
+  })
+}
+
 /** In strict order, a job starts only after its predecessor's recorded run has ended. */
 const checkOrder = (
   facts: Facts,
   rows: ReadonlyMap<string, JobRow>,
-  runs: ReadonlyMap<string, { readonly end?: number }>,
+  runs: ReadonlyMap<string, Run>,
   starts: ReadonlyMap<string, ReadonlyArray<number>>
 ): ReadonlyArray<string> => {
   const found: Array<string> = []

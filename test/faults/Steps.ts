@@ -67,6 +67,17 @@ export const hostile = (act: string, options: { readonly ms?: number; readonly t
 export const started = (deployment: Deployment, id: string | undefined) =>
   until("a run starts", Effect.sync(deployment.events), (events) => events.some(({ job }) => job === id))
 
+/** Waits until the pod runs at least one of the jobs, and returns those it runs. */
+export const startedIn = (deployment: Deployment, { pid }: Pod, ids: ReadonlyArray<string>) =>
+  Effect.map(
+    until(
+      `process ${pid} runs one of the jobs`,
+      Effect.sync(() => deployment.events().filter((each) => each.pid === pid && ids.includes(each.job))),
+      (events) => events.length > 0
+    ),
+    (events) => events.map(({ job }) => job)
+  )
+
 /** Terminates every connection of the pods. */
 export const cutConnections = (deployment: Deployment) =>
   deployment.query(

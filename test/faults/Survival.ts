@@ -16,6 +16,8 @@ export interface Story extends Deployment.DeploymentOptions {
   readonly countsMayDiffer?: boolean
   /** Whether the server cannot know that connections are gone, so it keeps their transactions for a while. */
   readonly leavesSessions?: boolean
+  /** Whether pods cannot renew their leases during the fault, so that a job may start again while its run goes on. */
+  readonly losesLeases?: boolean
   /** Checks after everything has ended. */
   readonly afterwards?: (
     deployment: Deployment.Deployment
@@ -120,6 +122,7 @@ export const recover = (
       acknowledged: deployment.acknowledged,
       rows: yield* deployment.rows,
       events: deployment.events(),
+      absences: deployment.absences(),
       committed: (yield* deployment.query<{ job: string }>("select job from public.fault_effect")).map(
         ({ job }) => job
       ),
@@ -156,7 +159,8 @@ export const survive = (story: Story): Effect.Effect<Observation, unknown, Scope
     const watcher = yield* Effect.forkScoped(watchEnded(deployment, changed))
     const load = yield* Deployment.keepEnqueuing(deployment)
     yield* Deployment.until("jobs run", Effect.sync(deployment.events), (events) => events.length >= 6)
-    const saw = yield* story.fault(deployment)
+    const fault = story.fault(deployment)
+    const saw = yield* story.losesLeases === true ? deployment.away(deployment.pods, fault) : fault
     const since = performance.now()
     yield* load.stop
     const recovered = yield* recover(deployment, since, story, changed)

@@ -12,6 +12,7 @@ import {
   second,
   slowJobs,
   started,
+  startedIn,
   ticksOnce
 } from "../Steps.js"
 import { survive } from "../Survival.js"
@@ -28,7 +29,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
       fault: (deployment) =>
         Effect.gen(function* () {
           const victim = yield* first(deployment)
-          yield* deployment.enqueue(slowJobs(10, 1_500), victim)
+          yield* startedIn(deployment, victim, yield* deployment.enqueue(slowJobs(10, 1_500), victim))
           yield* victim.signal("SIGSTOP")
           const saw = yield* (yield* second(deployment)).logged(/reaper recover: [^"]+/)
           yield* victim.signal("SIGCONT")
@@ -46,10 +47,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
         Effect.gen(function* () {
           const [victim, other] = [yield* first(deployment), yield* second(deployment)]
           const ids = yield* deployment.enqueue(lockingJobs(6), victim)
-          const held = yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
-            events.some(({ job, pid }) => pid === victim.pid && ids.includes(job))
-          )
-          const mine = held.filter(({ job, pid }) => pid === victim.pid && ids.includes(job)).map(({ job }) => job)
+          const mine = yield* startedIn(deployment, victim, ids)
           // The run reports its start before it locks the row.
           yield* Deployment.until(
             "its transaction locks the job",

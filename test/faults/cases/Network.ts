@@ -16,7 +16,8 @@ import {
   nothingLost,
   ofGroup,
   second,
-  slowJobs
+  slowJobs,
+  startedIn
 } from "../Steps.js"
 import { type Story, survive } from "../Survival.js"
 
@@ -31,6 +32,7 @@ const throughMiddlebox = (
       database: Effect.succeed(database),
       throughUrl: () => Effect.succeed(Redacted.value(proxy.url)),
       leavesSessions: true,
+      losesLeases: true,
       fault: (deployment) => fault(proxy, deployment)
     })
   })
@@ -108,16 +110,18 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     promise: nothingLost,
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
     operatorSees: "/readyz is 503 and names the database",
-    run: throughProxy((proxy, deployment) =>
-      Effect.gen(function* () {
-        // The first statement of every connection, which checks the server.
-        yield* proxy.shape({ swallows: "pg_postmaster_start_time" })
-        yield* cutConnections(deployment)
-        const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
-        yield* Deployment.until("silent connections", Effect.sync(proxy.harmed), (harmed) => harmed >= 8)
-        yield* proxy.shape({})
-        return [saw, `${proxy.harmed()} connections went silent`]
-      })
+    run: throughProxy(
+      (proxy, deployment) =>
+        Effect.gen(function* () {
+          // The first statement of every connection, which checks the server.
+          yield* proxy.shape({ swallows: "pg_postmaster_start_time" })
+          yield* cutConnections(deployment)
+          const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
+          yield* Deployment.until("silent connections", Effect.sync(proxy.harmed), (harmed) => harmed >= 8)
+          yield* proxy.shape({})
+          return [saw, `${proxy.harmed()} connections went silent`]
+        }),
+      { losesLeases: true }
     )
   },
   {
@@ -150,18 +154,19 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
         fault: (deployment) =>
           Effect.gen(function* () {
             const island = yield* deployment.startPod({ env: { DATABASE_URL: Redacted.value(proxy.url) } })
-            yield* deployment.enqueue(slowJobs(40, 4_000), island)
-            yield* Deployment.until("the pod runs one of them", Effect.sync(deployment.events), (events) =>
-              events.some(({ pid }) => pid === island.pid)
+            yield* startedIn(deployment, island, yield* deployment.enqueue(slowJobs(40, 4_000), island))
+            const others = deployment.pods.filter((pod) => pod !== island)
+            return yield* deployment.away(
+              [island],
+              Effect.gen(function* () {
+                yield* proxy.stall({ new: true })
+                const ready = yield* island.untilReadyz(503)
+                const rescued = yield* Effect.raceAll(others.map((pod) => pod.logged(/reaper recover: [^"]+/)))
+                yield* proxy.expire
+                yield* proxy.heal
+                return [ready, rescued]
+              })
             )
-            yield* proxy.stall({ new: true })
-            const ready = yield* island.untilReadyz(503)
-            const rescued = yield* Effect.raceAll(
-              deployment.pods.filter((pod) => pod !== island).map((pod) => pod.logged(/reaper recover: [^"]+/))
-            )
-            yield* proxy.expire
-            yield* proxy.heal
-            return [ready, rescued]
           })
       })
     })
@@ -201,13 +206,15 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     promise: nothingLost,
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
     operatorSees: "Retries in the log",
-    run: throughProxy((proxy) =>
-      Effect.gen(function* () {
-        yield* proxy.shape({ resetsUpTo: 40 })
-        yield* Deployment.until("resets at every message", Effect.sync(proxy.harmed), (harmed) => harmed >= 80)
-        yield* proxy.shape({})
-        return [`${proxy.harmed()} connections reset`]
-      })
+    run: throughProxy(
+      (proxy) =>
+        Effect.gen(function* () {
+          yield* proxy.shape({ resetsUpTo: 40 })
+          yield* Deployment.until("resets at every message", Effect.sync(proxy.harmed), (harmed) => harmed >= 80)
+          yield* proxy.shape({})
+          return [`${proxy.harmed()} connections reset`]
+        }),
+      { losesLeases: true }
     )
   },
   {
@@ -215,14 +222,16 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     promise: nothingLost,
     recoveryLimit: ["DATABASE_CONNECT_TIMEOUT", ...crashRecovery],
     operatorSees: "/readyz is 503 and names the database",
-    run: throughProxy((proxy, deployment) =>
-      Effect.gen(function* () {
-        yield* proxy.shape({ refuses: true })
-        const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
-        yield* Effect.sleep("4 seconds")
-        yield* proxy.shape({})
-        return [saw]
-      })
+    run: throughProxy(
+      (proxy, deployment) =>
+        Effect.gen(function* () {
+          yield* proxy.shape({ refuses: true })
+          const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
+          yield* Effect.sleep("4 seconds")
+          yield* proxy.shape({})
+          return [saw]
+        }),
+      { losesLeases: true }
     )
   },
   {
@@ -243,6 +252,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
         database: Effect.succeed(database),
         throughUrl: () => Effect.succeed(url.href),
         env: { NODE_OPTIONS: `--import=${names}`, FAULT_ADDRESS: file },
+        losesLeases: true,
         fault: (deployment) =>
           Effect.gen(function* () {
             yield* old.shape({ refuses: true })

@@ -1,6 +1,6 @@
 import { Effect, Schedule } from "effect"
 import * as Deployment from "../Deployment.js"
-import { type FaultCase, pace, patient } from "../FaultCase.js"
+import { type FaultCase, millisOf, pace, patient } from "../FaultCase.js"
 import {
   byLead,
   crashRecovery,
@@ -11,6 +11,7 @@ import {
   second,
   slowJobs,
   started,
+  startedIn,
   ticksOnce
 } from "../Steps.js"
 import { survive } from "../Survival.js"
@@ -44,10 +45,12 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
-          const victim = yield* first(deployment)
-          yield* deployment.enqueue(slowJobs(10, 2_000), victim)
+          const [victim, other] = [yield* first(deployment), yield* second(deployment)]
+          yield* startedIn(deployment, victim, yield* deployment.enqueue(slowJobs(10, 2_000), victim))
           yield* victim.signal("SIGKILL")
-          return [yield* (yield* second(deployment)).logged(rescued)]
+          // The other pod renews its leases: jobs that run longer than QUEUE_STALE_AFTER are not rescued.
+          yield* deployment.enqueue(slowJobs(2, 1.5 * millisOf("QUEUE_STALE_AFTER")), other)
+          return [yield* other.logged(rescued)]
         })
     })
   },

@@ -26,15 +26,17 @@ const away = /the database (is not responding|does not answer writes)/
 
 /** Stops the server by a signal, waits until an operator sees it, and starts it again. */
 const stopped = (signal: NodeJS.Signals, awayMillis = 0) =>
-  onServer((server, deployment) =>
-    Effect.gen(function* () {
-      yield* server.signal(signal)
-      yield* server.ended
-      const saw = yield* (yield* first(deployment)).untilReadyz(503, away)
-      yield* Effect.sleep(awayMillis)
-      yield* server.start
-      return [saw]
-    })
+  onServer(
+    (server, deployment) =>
+      Effect.gen(function* () {
+        yield* server.signal(signal)
+        yield* server.ended
+        const saw = yield* (yield* first(deployment)).untilReadyz(503, away)
+        yield* Effect.sleep(awayMillis)
+        yield* server.start
+        return [saw]
+      }),
+    { losesLeases: true }
   )
 
 /** Takes connections until the server refuses more. */
@@ -155,18 +157,20 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: `${nothingLost}; no pod exits`,
     recoveryLimit: [...crashRecovery, ...connectionRecovery],
     operatorSees: "/readyz is 503; the log says that statements were not answered and their connections closed",
-    run: onServer((server, deployment) =>
-      Effect.gen(function* () {
-        const pod = yield* first(deployment)
-        return yield* Effect.scoped(
-          Effect.gen(function* () {
-            yield* server.frozen
-            const saw = yield* pod.untilReadyz(503, away)
-            yield* Effect.sleep("15 seconds")
-            return [saw, yield* pod.logged(/PostgreSQL did not answer \d+ statements[^"]+/)]
-          })
-        )
-      })
+    run: onServer(
+      (server, deployment) =>
+        Effect.gen(function* () {
+          const pod = yield* first(deployment)
+          return yield* Effect.scoped(
+            Effect.gen(function* () {
+              yield* server.frozen
+              const saw = yield* pod.untilReadyz(503, away)
+              yield* Effect.sleep("15 seconds")
+              return [saw, yield* pod.logged(/PostgreSQL did not answer \d+ statements[^"]+/)]
+            })
+          )
+        }),
+      { losesLeases: true }
     )
   },
   {
@@ -174,19 +178,23 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "/readyz is 503: the database is read-only; the doctor's check `writes` fails",
-    run: onServer((_, deployment) =>
-      Effect.gen(function* () {
-        yield* reload(deployment, "set default_transaction_read_only = on")
-        const saw = yield* (yield* first(deployment)).untilReadyz(503, /read-only/)
-        const { stdout } = yield* deployment.command("doctor", "--json")
-        const { findings } = JSON.parse(stdout) as { findings: Array<{ check: string; status: string; found: string }> }
-        const writes = findings.find(({ check }) => check === "writes")
-        yield* Deployment.query(`${deployment.databaseUrl}?options=-c%20default_transaction_read_only%3Doff`)(
-          "alter system reset default_transaction_read_only"
-        )
-        yield* deployment.query("select pg_reload_conf()")
-        return [saw, `doctor: writes ${writes?.status}: ${writes?.found}`]
-      })
+    run: onServer(
+      (_, deployment) =>
+        Effect.gen(function* () {
+          yield* reload(deployment, "set default_transaction_read_only = on")
+          const saw = yield* (yield* first(deployment)).untilReadyz(503, /read-only/)
+          const { stdout } = yield* deployment.command("doctor", "--json")
+          const { findings } = JSON.parse(stdout) as {
+            findings: Array<{ check: string; status: string; found: string }>
+          }
+          const writes = findings.find(({ check }) => check === "writes")
+          yield* Deployment.query(`${deployment.databaseUrl}?options=-c%20default_transaction_read_only%3Doff`)(
+            "alter system reset default_transaction_read_only"
+          )
+          yield* deployment.query("select pg_reload_conf()")
+          return [saw, `doctor: writes ${writes?.status}: ${writes?.found}`]
+        }),
+      { losesLeases: true }
     )
   },
   {
@@ -209,7 +217,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             yield* storing
             return [`enqueue: ${deployment.refusals.at(-1)?.slice(0, 120)}`, logged]
           }),
-        { server: { directory, settings: { max_wal_size: "64MB", min_wal_size: "32MB" } } }
+        { losesLeases: true, server: { directory, settings: { max_wal_size: "64MB", min_wal_size: "32MB" } } }
       )
     })
   },
@@ -240,7 +248,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             })
           )
         }),
-      { server: { settings: { max_connections: "40" } } }
+      { losesLeases: true, server: { settings: { max_connections: "40" } } }
     )
   },
   {
@@ -248,24 +256,26 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: ["DATABASE_CONNECT_TIMEOUT", ...crashRecovery],
     operatorSees: "/readyz is 503 when the pods' connections are gone",
-    run: onServer((server, deployment) =>
-      Effect.gen(function* () {
-        const url = new URL(Redacted.value(server.url))
-        return yield* Effect.scoped(
-          Effect.gen(function* () {
-            const admin = yield* otherProgram(deployment.databaseUrl)
-            yield* Effect.promise(() => admin.query("alter role postgres password 'another'"))
-            yield* Effect.promise(() =>
-              admin.query(
-                "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nightshift%'"
+    run: onServer(
+      (server, deployment) =>
+        Effect.gen(function* () {
+          const url = new URL(Redacted.value(server.url))
+          return yield* Effect.scoped(
+            Effect.gen(function* () {
+              const admin = yield* otherProgram(deployment.databaseUrl)
+              yield* Effect.promise(() => admin.query("alter role postgres password 'another'"))
+              yield* Effect.promise(() =>
+                admin.query(
+                  "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nightshift%'"
+                )
               )
-            )
-            const saw = yield* (yield* first(deployment)).untilReadyz(503)
-            yield* Effect.promise(() => admin.query(`alter role postgres password '${url.password}'`))
-            return [saw]
-          })
-        )
-      })
+              const saw = yield* (yield* first(deployment)).untilReadyz(503)
+              yield* Effect.promise(() => admin.query(`alter role postgres password '${url.password}'`))
+              return [saw]
+            })
+          )
+        }),
+      { losesLeases: true }
     )
   },
   {
@@ -287,18 +297,20 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: `${nothingLost}; pods wait for the database up to DATABASE_BOOT_PATIENCE`,
     recoveryLimit: [...crashRecovery, "DATABASE_CONNECT_TIMEOUT"],
     operatorSees: "The log says that the database is not reachable yet",
-    run: onServer((server, deployment) =>
-      Effect.gen(function* () {
-        yield* server.signal("SIGINT")
-        yield* server.ended
-        const booting = yield* Effect.fork(deployment.startPod())
-        yield* Deployment.until("a pod waits for the server", Effect.sync(deployment.starting), (pods) =>
-          pods.some((pod) => notReachable.test(pod.printed()))
-        )
-        yield* server.start
-        const pod = yield* booting
-        return [yield* pod.logged(notReachable)]
-      })
+    run: onServer(
+      (server, deployment) =>
+        Effect.gen(function* () {
+          yield* server.signal("SIGINT")
+          yield* server.ended
+          const booting = yield* Effect.fork(deployment.startPod())
+          yield* Deployment.until("a pod waits for the server", Effect.sync(deployment.starting), (pods) =>
+            pods.some((pod) => notReachable.test(pod.printed()))
+          )
+          yield* server.start
+          const pod = yield* booting
+          return [yield* pod.logged(notReachable)]
+        }),
+      { losesLeases: true }
     )
   }
 ])

@@ -207,10 +207,16 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
             env: { QUEUE_HEARTBEAT: "60s", QUEUE_STALE_AFTER: "300s" }
           })
           yield* deployment.enqueue(slowJobs(6, 2 * millisOf("QUEUE_STALE_AFTER")), slow)
-          const saw = yield* (yield* first(deployment)).logged(/reaper recover: [^"]+/)
-          yield* slow.signal("SIGTERM")
-          yield* slow.finished
-          return [saw]
+          // It renews its leases less often than the other pod expects.
+          return yield* deployment.away(
+            [slow],
+            Effect.gen(function* () {
+              const saw = yield* (yield* first(deployment)).logged(/reaper recover: [^"]+/)
+              yield* slow.signal("SIGTERM")
+              yield* slow.finished
+              return [saw]
+            })
+          )
         })
     })
   }
