@@ -47,7 +47,8 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     // Only asynchronous validators fail here: synchronous ones run before the handler is called.
     if (checked.issues !== undefined)
       return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
-    return run(checked.value as Payload, { ...context, enqueue: Enqueue.inHandler(context.run) })
+    // Adds to the object instead of copying it, which would count as reading its signal.
+    return run(checked.value as Payload, Object.assign(context, { enqueue: Enqueue.inHandler(context.run) }))
   })
 
 /** A test shift has no database. */
@@ -70,7 +71,7 @@ export const makeTransactional = <Payload, Result>(
       const connection: unknown = Option.isSome(outer) ? outer.value[0] : undefined
       const client = Predicate.hasProperty(connection, "pg") ? connection.pg : noConnection
       const inner = make<Payload, Result>(kind, (payload, context) =>
-        run(payload, { ...context, tx: client as pg.Client })
+        run(payload, Object.assign(context, { tx: client as pg.Client }))
       )
       return inner.run(decoded as never, job)
     })

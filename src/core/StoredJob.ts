@@ -59,6 +59,9 @@ export const limits = {
   priority: { min: -32_768, max: 32_767 }
 } as const
 
+/** Message in the history of a job that succeeded although its cancellation was requested. */
+export const cancelledLate = "a cancel was requested too late: the handler succeeded"
+
 /** A stored job with all its fields. Instants are epoch milliseconds. */
 export interface StoredJob {
   readonly id: JobId

@@ -121,19 +121,34 @@ export interface PromiseJobContext extends Omit<JobContext, "progress" | "execut
 
 /**
  * Runs a promise and aborts its signal on interruption. Interruption waits until the promise settles, because no other
- * job with the same key may start while it still runs. The slot abandons a promise that takes too long.
+ * job with the same key may start while it still runs, and reports its value. The slot abandons a promise that takes too
+ * long.
  */
-const untilSettled = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, unknown> =>
+const untilSettled = <A>(run: (signal: () => AbortSignal) => Promise<A>, job: JobContext): Effect.Effect<A, unknown> =>
   Effect.async((resume) => {
     const controller = new AbortController()
-    const start = async () => run(controller.signal)
+    let isSignalRead = false
+    const signal = () => {
+      isSignalRead = true
+      return controller.signal
+    }
+    const start = async () => run(signal)
     const settled = start().then(
-      (value) => resume(Effect.succeed(value)),
-      (error: unknown) => resume(Effect.fail(error))
+      (value) => {
+        resume(Effect.succeed(value))
+        return () => job.succeededLate?.({ result: value, mayBePartial: isSignalRead })
+      },
+      (error: unknown) => {
+        resume(Effect.fail(error))
+        return () => {}
+      }
     )
     return Effect.suspend(() => {
       controller.abort()
-      return Effect.promise(() => settled)
+      return Effect.map(
+        Effect.promise(() => settled),
+        (report) => report()
+      )
     })
   })
 
@@ -153,7 +168,7 @@ export const promise = <A, Run extends Promise<unknown>>(
         if (Exit.isSuccess(exit)) return exit.value
         throw Cause.squash(exit.cause)
       }
-      return yield* untilSettled((signal) =>
+      const start = (signal: () => AbortSignal) =>
         run(payload, {
           id: job.id,
           kind: job.kind,
@@ -162,7 +177,9 @@ export const promise = <A, Run extends Promise<unknown>>(
           attempt: job.attempt,
           maxAttempts: job.maxAttempts,
           meta: job.meta,
-          signal,
+          get signal() {
+            return signal()
+          },
           progress: (value) => runPromise(job.progress(value)),
           now: () => new Date(clock.unsafeCurrentTimeMillis()),
           log: logOf(runtime),
@@ -171,6 +188,6 @@ export const promise = <A, Run extends Promise<unknown>>(
           acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
           refused: (limit, duration) => runPromise(limit.refused(duration === undefined ? undefined : decode(duration)))
         })
-      )
+      return yield* untilSettled(start, job)
     })
   ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>

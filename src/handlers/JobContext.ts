@@ -4,6 +4,12 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 
+export interface LateSuccess {
+  readonly result: unknown
+  /** The handler knew that it was to stop, and may have returned before its work was complete. */
+  readonly mayBePartial: boolean
+}
+
 /** The job as passed to its handler. */
 export interface JobContext {
   readonly id: JobId
@@ -16,6 +22,8 @@ export interface JobContext {
   readonly meta: unknown
   /** Set if the job is a workflow execution. */
   readonly execution?: ClaimedExecution | undefined
+  /** Reports the result of a handler that succeeded although it was interrupted, and would otherwise be dropped. */
+  succeededLate?(late: LateSuccess): void
   /** Stores a JSON value that describes the job's progress, shown in Mission Control and the API. */
   readonly progress: (value: unknown) => Effect.Effect<void, InvalidJob | DatabaseError>
 }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto"
 import { withoutTrace } from "../core/ErrorText.js"
 import type { BatchId, JobId, Lease, PodId } from "../core/Ids.js"
 import {
+  cancelledLate,
   type DeadReason,
   type DedupeScope,
   type FollowUp,
@@ -136,6 +137,7 @@ export const finish = (row: JobRow, result: string | undefined, now: number): Jo
   ranOn: row.run?.pod,
   result,
   lastError: undefined,
+  history: row.cancelRequestedAt === undefined ? row.history : remember(row, "done", cancelledLate, now),
   finishedAt: now,
   updatedAt: now
 })

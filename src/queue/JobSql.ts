@@ -1,4 +1,4 @@
-import { limits } from "../core/StoredJob.js"
+import { cancelledLate, limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { few, hot, opaque } from "../database/Statements.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
@@ -62,9 +62,13 @@ const dueAgain = `case when e.patience is null then ${instant("e.run_at")} else 
         ${instant("$10")} + greatest(interval '0.5 s', ${instant("$10")} - coalesce(j.unknown_since, ${instant("$10")}))) end`
 
 /** Outcome recorded in the history: what actually happened, if that differs from what the pod reported. */
-const remember = `case when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
+const remember = `case when e.verb = 'done' and j.cancel_requested_at is not null then 'done'
+        when e.verb = 'dead' and j.cancel_requested_at is not null and e.remember = e.reason then 'cancelled'
         when e.verb = 'again' and ${endState} = 'unknown_kind' then 'unknown_kind'
         else e.remember end`
+
+/** Recorded with a success whose cancel was requested too late. */
+const message = `case when e.verb = 'done' then '${cancelledLate}' else e.error end`
 
 /**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
@@ -223,6 +227,8 @@ export const make = (schema: string) => ({
   with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
   update ${schema}.job j
   set status = 'done', lease = null, heartbeat_at = null, last_error = null,
+    history = case when j.cancel_requested_at is null then j.history
+      else ${appendHistory("'done'", `'${cancelledLate}'`, "$3")} end,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
   from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) with ordinality as e(id, lease, place)
   where j.id = e.id and j.lease = e.lease and ${few("place")}`),
@@ -259,7 +265,7 @@ export const make = (schema: string) => ({
       woken = ${nextWoken},
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
-      history = case when ${remember} is null then j.history else ${appendHistory(remember, "e.error", "$10")} end,
+      history = case when ${remember} is null then j.history else ${appendHistory(remember, message, "$10")} end,
       lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
       updated_at = ${instant("$10")}
     from e

@@ -19,6 +19,9 @@ const tidyHandler = (cleaned: () => void) =>
   )
 const deafHandler = Handler.make(Deaf, () => Effect.uninterruptible(Effect.sleep("1 hour")))
 
+const Pay = Job.make("pay", { payload: Schema.Struct({}), timeout: "2 seconds" })
+const payHandler = Handler.make(Pay, () => Effect.uninterruptible(Effect.as(Effect.sleep("3 seconds"), { paid: 1 })))
+
 const job = (id: Parameters<(typeof JobSearch.Service)["get"]>[0]) =>
   Effect.flatMap(JobSearch, (search) => search.get(id))
 
@@ -41,6 +44,33 @@ describe("cancelling a running job", () => {
         finishedAt: 2_500,
         history: [{ outcome: "cancelled" }]
       })
+    }).pipe(Effect.provide(TestCluster.layer))
+  )
+
+  it.scopedLive("keeps the result of a handler that succeeds anyway, and records that the cancel came too late", () =>
+    Effect.gen(function* () {
+      const jobAdmin = yield* JobAdmin
+      yield* TestCluster.hire({ handlers: [payHandler] })
+      const id = yield* Pay.enqueue({})
+      yield* StepClock.advance("1 second")
+      expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_000 })
+      yield* StepClock.advance("2 seconds")
+      expect(yield* job(id)).toMatchObject({
+        state: "done",
+        result: { paid: 1 },
+        deadReason: undefined,
+        finishedAt: 3_000,
+        history: [{ outcome: "done", message: "a cancel was requested too late: the handler succeeded" }]
+      })
+    }).pipe(Effect.provide(TestCluster.layer))
+  )
+
+  it.scopedLive("keeps the result of a handler that succeeds anyway after its timeout", () =>
+    Effect.gen(function* () {
+      yield* TestCluster.hire({ handlers: [payHandler] })
+      const id = yield* Pay.enqueue({})
+      yield* StepClock.advance("4 seconds")
+      expect(yield* job(id)).toMatchObject({ state: "done", result: { paid: 1 }, attempt: 1, history: [] })
     }).pipe(Effect.provide(TestCluster.layer))
   )
 

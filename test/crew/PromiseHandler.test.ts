@@ -11,11 +11,18 @@ const Call = Job.make("call", { payload: Schema.Struct({}), timeout: "1 minute" 
 
 /** Promises that the test resolves and that ignore their AbortSignal. */
 const makeStubborn = () => {
-  const running: Array<{ readonly settle: () => void; readonly signal: AbortSignal }> = []
+  const running: Array<{ readonly settle: (result?: unknown) => void; readonly signal: AbortSignal }> = []
   const handler = Handler.promise(
     Call,
-    (_, { signal }) => new Promise<void>((settle) => void running.push({ settle, signal }))
+    (_, { signal }) => new Promise<unknown>((settle) => void running.push({ settle, signal }))
   )
+  return { handler, running }
+}
+
+/** Promises that the test resolves and whose handler never reads its AbortSignal. */
+const makeUnaware = () => {
+  const running: Array<{ readonly settle: (result?: unknown) => void }> = []
+  const handler = Handler.promise(Call, () => new Promise<unknown>((settle) => void running.push({ settle })))
   return { handler, running }
 }
 
@@ -47,9 +54,36 @@ describe("a promise handler that ignores a request to stop", () => {
       expect(yield* shift.job(first)).toMatchObject({ state: "running" })
       running[0]?.settle()
       yield* shift.settle
-      expect(yield* shift.job(first)).toMatchObject({ deadReason: "cancelled", history: [{ outcome: "cancelled" }] })
+      expect(yield* shift.job(first)).toMatchObject({
+        state: "done",
+        history: [{ outcome: "done", message: "a cancel was requested too late: the handler succeeded" }]
+      })
       expect(yield* shift.job(second)).toMatchObject({ state: "running" })
       expect(yield* abandoned).toBe("0")
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
+  })
+
+  it.effect("has timed out if it used its signal, because it may have returned early", () => {
+    const { handler, running } = makeStubborn()
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const { first } = yield* enqueueTwo
+      yield* shift.advance("61 seconds")
+      running[0]?.settle({ sent: 3 })
+      yield* shift.settle
+      expect(yield* shift.job(first)).toMatchObject({ state: "retrying", attempt: 1, result: undefined })
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
+  })
+
+  it.effect("is done if it succeeds after its timeout and never read its signal", () => {
+    const { handler, running } = makeUnaware()
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const { first } = yield* enqueueTwo
+      yield* shift.advance("61 seconds")
+      running[0]?.settle({ sent: 3 })
+      yield* shift.settle
+      expect(yield* shift.job(first)).toMatchObject({ state: "done", result: { sent: 3 }, attempt: 1 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
   })
 

@@ -39,12 +39,35 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("done: a late cancel request changes nothing", (line) =>
+  for (const [name, result] of [
+    ["without a result", undefined],
+    ["with a result", "{}"]
+  ] as const) {
+    law(`done ${name}: the history says that a cancel was requested too late`, (line) =>
+      Effect.gen(function* () {
+        const run = yield* line.run()
+        yield* line.jobAdmin.cancel(run.id)
+        yield* line.advance("5 seconds")
+        const job = yield* line.end(run, End.Done({ result }))
+        expect(job).toMatchObject({ status: "done", deadReason: undefined, lastError: undefined })
+        expect(job.history).toEqual([
+          {
+            attempt: 1,
+            pod: line.pod,
+            startedAt: run.startedAt,
+            endedAt: yield* line.now,
+            outcome: "done",
+            message: "a cancel was requested too late: the handler succeeded"
+          }
+        ])
+      })
+    )
+  }
+
+  law("done: a later cancel changes nothing", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()
-      yield* line.jobAdmin.cancel(run.id)
       const job = yield* line.end(run, ends.done)
-      expect(job).toMatchObject({ status: "done", deadReason: undefined, history: [] })
       expect(yield* Effect.flip(line.jobAdmin.cancel(run.id))).toMatchObject({ _tag: "JobNotInState", state: "done" })
       expect(yield* line.search.get(run.id)).toEqual(job)
     })

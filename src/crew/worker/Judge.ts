@@ -5,6 +5,7 @@ import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Suspension from "../../core/Suspension.js"
+import type { LateSuccess } from "../../handlers/JobContext.js"
 import { End } from "../../queue/AttemptEnd.js"
 import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
@@ -141,6 +142,18 @@ export const ofExit = (
   }
   const error = Option.isSome(failure) ? ErrorText.ofFailure(failure.value) : ErrorText.ofDefects(exit.cause)
   return failed(job, kind, error, at)
+}
+
+/**
+ * The end of a handler that succeeded although it was interrupted. A cancel never replaces a success: the work is done,
+ * and running it again would repeat it. After a timeout or at shutdown a handler that used its signal may have returned
+ * early, so its job runs again.
+ */
+export const ofLate = (reason: StopReason, late: LateSuccess | undefined): End | undefined => {
+  if (late === undefined || reason === "lost" || (late.mayBePartial && reason !== "cancelled")) return undefined
+  if (Suspension.isSuspension(late.result)) return undefined
+  if (!Outcome.isOutcome(late.result)) return done(late.result)
+  return late.result._tag === "Done" ? done(late.result.result) : undefined
 }
 
 /** A handler that was interrupted. A lost job belongs to another pod, so nothing is written for it. */

@@ -1,5 +1,16 @@
 import { TransactionConnection } from "@effect/sql/SqlClient"
-import { Cause, type Clock, Data, Duration, Effect, Exit, Option, type Tracer } from "effect"
+import {
+  Cause,
+  type Clock,
+  Data,
+  Duration,
+  Effect,
+  Exit,
+  Option,
+  RuntimeFlags,
+  RuntimeFlagsPatch,
+  type Tracer
+} from "effect"
 import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
@@ -8,7 +19,7 @@ import { type DatabaseError, DatabaseUnavailable } from "../../database/Database
 import { inHandler } from "../../database/Pools.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import type { Handler } from "../../handlers/Handler.js"
-import type { JobContext } from "../../handlers/JobContext.js"
+import type { JobContext, LateSuccess } from "../../handlers/JobContext.js"
 import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import { jsonText } from "../../queue/enqueue/NewJob.js"
@@ -35,6 +46,7 @@ export interface Run {
   readonly began: number
   /** On the monotonic clock, so that a clock adjustment cannot time out a run. */
   readonly deadline: number
+  readonly transactional: boolean
   readonly timeoutHint: Handler<unknown>["timeoutHint"]
 }
 
@@ -42,6 +54,8 @@ export interface Run {
 export class Slot {
   run: Run | undefined
   stop: Judge.StopReason | undefined
+  /** The result of a handler that succeeded although it was interrupted. */
+  late: LateSuccess | undefined
   /** Takes no further jobs. */
   retired = false
   /** The handler did not stop. Its job was finalized without it, and its later result is ignored. */
@@ -126,18 +140,41 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
   const { handler } = entry
   const began = context.clock.unsafeCurrentTimeMillis()
   const deadline = steadyMillis(context.clock) + timeoutMillis(handler.kind)
-  const run: Run = { job, kind: handler.kind, began, deadline, timeoutHint: handler.timeoutHint }
+  const { kind, timeoutHint, transactional } = handler
+  const run: Run = { job, kind, began, deadline, transactional, timeoutHint }
   slot.run = run
   context.metrics.began(job, began)
   context.onBegin(slot)
-  const handled = Effect.suspend(() => handler.run(payload, new RunningJob(context, job)))
+  const handled = Effect.suspend(() => {
+    const running = new RunningJob(context, job, slot, run)
+    const effect = handler.run(payload, running)
+    return isUninterruptible(effect) ? keepingResult(effect, running) : effect
+  })
   const attempt = context.tracer === undefined ? handled : ProcessSpan.around(context.tracer, job, handled)
   return handler.transactional ? runTransactional(slot, context, run, attempt) : runPlain(slot, context, run, attempt)
 }
 
+const disablesInterruption = RuntimeFlagsPatch.disable(RuntimeFlags.Interruption)
+
+/** Whether this is `Effect.uninterruptible(…)`, which Effect offers no test for. */
+const isUninterruptible = <R>(effect: Effect.Effect<unknown, unknown, R>): boolean => {
+  const { _op, effect_instruction_i0 } = effect as { readonly _op?: unknown; readonly effect_instruction_i0?: unknown }
+  return _op === "UpdateRuntimeFlags" && effect_instruction_i0 === disablesInterruption
+}
+
+/** Reads the result while it cannot be interrupted: Effect drops it afterwards if the fiber was interrupted meanwhile. */
+const keepingResult = <R>(effect: Effect.Effect<unknown, unknown, R>, job: JobContext) =>
+  Effect.uninterruptible(
+    Effect.map(effect, (result) => {
+      job.succeededLate?.({ result, mayBePartial: false })
+      return result
+    })
+  )
+
 const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) =>
   Effect.flatMap(Effect.exit(attempt), (exit) => {
     slot.run = undefined
+    slot.late = undefined
     return conclude(context, run, Judge.ofExit(run.job, run.kind, exit, at(context)))
   })
 
@@ -253,8 +290,15 @@ const timeoutMillis = (kind: JobKind<never>): number => {
 class RunningJob<R> implements JobContext {
   constructor(
     private readonly context: SlotContext<R>,
-    private readonly job: ClaimedJob
+    private readonly job: ClaimedJob,
+    private readonly slot: Slot,
+    private readonly run: Run
   ) {}
+
+  succeededLate(late: LateSuccess) {
+    // The result of a transactional handler counts only if its transaction commits.
+    if (this.slot.run === this.run && !this.run.transactional) this.slot.late = late
+  }
 
   get id() {
     return this.job.id

@@ -69,14 +69,14 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
       Effect.gen(function* () {
         slots.delete(slot)
         deadlines.forget(slot)
-        const { run, stop } = slot
+        const { late, run, stop } = slot
         slot.run = undefined
         if (run !== undefined) {
           const then = at(context)
           const end =
             stop === undefined
               ? Judge.ofExit(run.job, run.kind, exit, then)
-              : Judge.ofStop(run.job, run.kind, stop, then, run.timeoutHint?.(run.job.id))
+              : (Judge.ofLate(stop, late) ?? Judge.ofStop(run.job, run.kind, stop, then, run.timeoutHint?.(run.job.id)))
           if (end !== undefined) yield* conclude(context, run, slot.abandoned ? asAbandoned(end) : end)
         }
         if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
