@@ -1,4 +1,4 @@
-import { Cause, Effect, Either, Exit } from "effect"
+import { Cause, Effect, Either, Exit, Predicate } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
@@ -159,6 +159,25 @@ const made = <In>(
   )
 }
 
+/** What to call for a workflow instead. */
+const ofWorkflow = {
+  enqueue: "start an execution with start(payload) of the workflow",
+  result: "read the result of an execution with result(key) of the workflow",
+  child: "call the workflow itself with the payload to make a child"
+}
+
+/** Throws InvalidOptionError for what is not a job. */
+export const checkJob = (method: keyof typeof ofWorkflow, job: unknown): void => {
+  const hasKind = Predicate.hasProperty(job, "kind")
+  if (hasKind && Predicate.hasProperty(job, "encode")) return
+  if (hasKind && Predicate.hasProperty(job, "start") && Predicate.hasProperty(job, "name"))
+    throw new InvalidOptionError("job", `"${job.name}" is a workflow, not a job: ${ofWorkflow[method]}.`)
+  throw new InvalidOptionError(
+    "job",
+    `The first argument of ${method} must be a job that job(…) returned, got ${shown(job)}.`
+  )
+}
+
 /** Makes a job. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. */
 export const newJob = <In>(
   job: Enqueueable<In, unknown>,
@@ -199,6 +218,7 @@ export const enqueuedOf = <Result>({ _tag, id }: EnqueueResult): Enqueued<Result
 export const inHandler =
   (run: <A, E>(effect: Effect.Effect<A, E, Queue>) => Promise<A>): EnqueueOne<Omit<EnqueueOptions, "tx">> =>
   async <In, Result>(job: Enqueueable<In, Result>, payload: In, options: Omit<EnqueueOptions, "tx"> = {}) => {
+    checkJob("enqueue", job)
     const clock = await run(Effect.clock)
     const made = await newJob(job, payload, options, () => clock.unsafeCurrentTimeMillis())
     const exit = await run(

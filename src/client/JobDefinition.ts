@@ -93,6 +93,19 @@ export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
     : Backoff.fixed(backoff as DurationInput)
 }
 
+/** Throws InvalidOptionError for a backoff with a duration that cannot be read. */
+export const checkBackoff = (option: string, backoff: BackoffInput, of: string): void => {
+  if (typeof backoff === "object" && "base" in backoff) {
+    durationOf(`${option}.base`, backoff.base, of)
+    durationOf(`${option}.max`, backoff.max, of)
+  } else if (Array.isArray(backoff)) {
+    const [first, ...more] = backoff
+    for (const [index, delay] of [first, ...more].entries()) durationOf(`${option}[${index}]`, delay, of)
+  } else {
+    durationOf(option, backoff as DurationInput, of)
+  }
+}
+
 /** Throws InvalidOptionError for a duration that cannot be read. */
 const checkDurations = (
   name: string,
@@ -100,17 +113,7 @@ const checkDurations = (
 ): void => {
   const of = ` of "${name}"`
   if (timeout !== undefined) durationOf("timeout", timeout, of)
-  const backoff = retry?.backoff
-  if (backoff === undefined) return
-  if (typeof backoff === "object" && "base" in backoff) {
-    durationOf("retry.backoff.base", backoff.base, of)
-    durationOf("retry.backoff.max", backoff.max, of)
-  } else if (Array.isArray(backoff)) {
-    const [first, ...more] = backoff
-    for (const [index, delay] of [first, ...more].entries()) durationOf(`retry.backoff[${index}]`, delay, of)
-  } else {
-    durationOf("retry.backoff", backoff as DurationInput, of)
-  }
+  if (retry?.backoff !== undefined) checkBackoff("retry.backoff", retry.backoff, of)
 }
 
 /** The waits of a kind. Nothing if it says neither: then those of its queue apply. */

@@ -110,16 +110,6 @@ export const watching = (engine: PgEngine): Watching => ({
 /** How long to look for the reason of a timeout, in milliseconds. */
 const explainFor = 2_000
 
-const checkJob = (method: string, job: unknown): void => {
-  const isJob = Predicate.hasProperty(job, "encode") && Predicate.hasProperty(job, "kind")
-  if (isJob) return
-  const given = typeof job === "string" ? JSON.stringify(job) : String(job)
-  throw new InvalidOptionError(
-    "job",
-    `The first argument of ${method} must be a job that job(…) returned, got ${given}.`
-  )
-}
-
 const idOf = (method: string, id: unknown): StoredId => {
   if (typeof id !== "string")
     throw new InvalidOptionError("id", `The id that ${method} gets must be a string, got ${String(id)}.`)
@@ -153,7 +143,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     payloads: ReadonlyArray<In>,
     options: Parameters<typeof Enqueue.newJobs<In>>[2]
   ): Promise<ReadonlyArray<NewJob>> => {
-    checkJob("enqueue", job)
+    Enqueue.checkJob("enqueue", job)
     known.set(job.kind.name, job)
     return readyOf(await Enqueue.newJobs(job, payloads, options, now))
   }
@@ -177,7 +167,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
         : storeOne(ready, options.tx)
     }
     try {
-      checkJob("enqueue", job)
+      Enqueue.checkJob("enqueue", job)
       known.set(job.kind.name, job)
       const made = Enqueue.newJob(job, payload, options, now)
       return made instanceof Promise ? made.then(store) : store(made)
@@ -229,7 +219,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     third?: ResultOptions
   ): Promise<Result> => {
     if (!Predicate.isObject(first)) return resultOf(first, second as ResultOptions | undefined)
-    checkJob("result", first)
+    Enqueue.checkJob("result", first)
     known.set(first.kind.name, first)
     return resultOf(second as string, third, first.kind.name)
   }

@@ -266,7 +266,7 @@ describe("changed code", () => {
     await before.start({ id: "new" })
     await shift.drain()
     expect([await before.result("old"), await before.result("new")]).toEqual(["old", "with tax"])
-    expect((await before.show("new")).steps.map(({ name }) => name)).toEqual(["tax", "charge", "tax#2", "cool off"])
+    expect((await before.show("new")).steps.map(({ name }) => name)).toEqual(["patch:tax", "charge", "tax", "cool off"])
   })
 })
 

@@ -250,7 +250,7 @@ describe("children", () => {
     await order.start({ id: "A" })
     await shift.drain()
     expect(await order.result("A")).toEqual([
-      '1 of 2 children of "ship" failed; number 1: broken in transit',
+      '1 of 2 children of "ship" failed; items[1]: broken in transit',
       "1 broken in transit"
     ])
   })

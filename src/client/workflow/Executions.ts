@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto"
 import { GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { isId } from "../../core/Ids.js"
+import { shown } from "../../core/Storable.js"
 import type { Execution } from "../../queue/workflow/Execution.js"
 import type { CancelReport } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
@@ -107,17 +108,29 @@ const shiftOf = (given: ShiftForWorkflows | undefined): ShiftForWorkflows => {
   )
 }
 
+/** Throws InvalidOptionError unless the key can name an execution. */
+const checkKey = (name: string, key: unknown): void => {
+  if (typeof key === "string" && key !== "") return
+  throw new InvalidOptionError(
+    "key",
+    `The key of an execution of "${name}" must be a string that is not empty, got ${shown(key)}.`
+  )
+}
+
+/** The key that the workflow gives a payload. Undefined without the option `key`. */
+export const keyOf = <In>(name: string, option: ((payload: In) => string) | undefined, payload: In) => {
+  const key = option?.(payload)
+  if (option !== undefined) checkKey(name, key)
+  return key
+}
+
 export const executionsOf = <In, Result>(
   name: string,
   target: Enqueueable<In, Result>,
-  keyOf: ((payload: In) => string) | undefined
+  keyOption: ((payload: In) => string) | undefined
 ): Omit<Executions<In, Result>, "name"> => {
   const idOf = (key: string) => {
-    if (typeof key !== "string" || key === "")
-      throw new InvalidOptionError(
-        "key",
-        `The key of an execution of "${name}" must be a string that is not empty, got ${JSON.stringify(key)}.`
-      )
+    checkKey(name, key)
     if (!key.startsWith(`${name}/`)) return `${name}/${key}`
     const own = key.slice(name.length + 1)
     throw new InvalidOptionError("key", `${JSON.stringify(key)} is the id of an execution. Pass its key: "${own}".`)
@@ -135,8 +148,8 @@ export const executionsOf = <In, Result>(
   return {
     start: async (payload, { key: given, shift, ...options } = {}) => {
       // The key may be derived from parts that an invalid payload does not have.
-      if (given === undefined && keyOf !== undefined) await target.encode(payload)
-      const key = given ?? keyOf?.(payload) ?? randomUUID()
+      if (given === undefined && keyOption !== undefined) await target.encode(payload)
+      const key = given ?? keyOf(name, keyOption, payload) ?? randomUUID()
       return { ...(await shiftOf(shift).workflows.start(target, payload, idOf(key), options)), key }
     },
     signal: async (key, signal, value, { shift } = {}) => {

@@ -39,7 +39,9 @@ export class Replay {
   /** Reopened steps that the code has requested and that have no new result. */
   private readonly running = new Set<Step>()
   private held: Array<Held> = []
-  private readonly names = new Map<string, number>()
+  /** How often each name was requested, and the numbered names. */
+  private readonly counts = new Map<string, number>()
+  private readonly names = new Set<string>()
   private readonly results: ReadonlyMap<string, Step>
   private readonly open: ReadonlyMap<string, Step>
   /** The place of the first step that ran again. */
@@ -60,11 +62,17 @@ export class Replay {
     this.firstAgain = Math.min(Number.POSITIVE_INFINITY, ...again)
   }
 
-  /** Numbers names that are used again. */
+  /** Numbers names that are used again. Skips numbers that a step of the code has in its own name, like `draft#2`. */
   numbered(base: string): string {
-    const count = (this.names.get(base) ?? 0) + 1
-    this.names.set(base, count)
-    return count === 1 ? base : `${base}#${count}`
+    let count = this.counts.get(base) ?? 0
+    let name: string
+    do {
+      count += 1
+      name = count === 1 ? base : `${base}#${count}`
+    } while (this.names.has(name))
+    this.counts.set(base, count)
+    this.names.add(name)
+    return name
   }
 
   /** The result of a step. A frozen run gets the old result of an undone step, to follow the same path. */

@@ -1,16 +1,16 @@
 import { TransactionConnection } from "@effect/sql/SqlClient"
-import { Cause, Data, Duration, Effect, Either, Option, Predicate } from "effect"
+import { Cause, Data, Effect, Either, Option, Predicate } from "effect"
 import type pg from "pg"
-import { type DurationInput, decode } from "../../core/DurationText.js"
 import { withoutTrace } from "../../core/ErrorText.js"
 import { issuesText } from "../../core/Issues.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
 import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
 import * as Enqueue from "../Enqueue.js"
-import { fromCause, InvalidOptionError, ShiftError, TransactionError } from "../ShiftErrors.js"
+import { fromCause, TransactionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
 import type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./Step.js"
+import { checkAll, checkedChild, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
@@ -18,11 +18,15 @@ import type { WorkflowRun } from "./WorkflowRun.js"
 
 // The `step` argument of a workflow: each method describes one kind of step to the run.
 
-const millisOf = (name: string, duration: DurationInput): number => {
+/** Requests a step whose arguments are valid. Rejects like any other error of the code if they are not. */
+const checked = <A>(request: () => Promise<A>): Promise<A> => {
   try {
-    return Duration.toMillis(decode(duration))
+    return request()
   } catch (error) {
-    throw new InvalidOptionError(name, `The duration of "${name}" is invalid: ${StepExit.textOf(error)}`)
+    const refused = Promise.reject(error)
+    // Without this, a call that the code does not await would end the process.
+    refused.catch(() => {})
+    return refused
   }
 }
 
@@ -88,8 +92,7 @@ const childOf = async (call: ChildCall<unknown>, fallback: string, now: number):
 
 /** Whether starting the same children again would fail again. */
 const isRefused = (error: unknown): boolean =>
-  error instanceof ShiftError ||
-  (Predicate.hasProperty(error, "_tag") && ["InvalidJob", "ChildNotLinked", "JobIdTaken"].includes(String(error._tag)))
+  Predicate.hasProperty(error, "_tag") && ["InvalidJob", "ChildNotLinked", "JobIdTaken"].includes(String(error._tag))
 
 const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<unknown>>> =>
   run.journal.perform(run.journal.services.workflows.children(run.execution.id, name)).then((children) =>
@@ -105,7 +108,7 @@ const judged = (name: string, ends: ReadonlyArray<ChildEnd<unknown>>): Stored =>
   const failures = ends.flatMap((end, position) => (end.status === "dead" ? [{ position, error: end.error }] : []))
   if (failures.length === 0) return StepExit.ofValue(ends.map((end) => (end.status === "done" ? end.value : null)))
   const [first] = failures
-  const message = `${failures.length} of ${ends.length} children of "${name}" failed; number ${first?.position}: ${first?.error}`
+  const message = `${failures.length} of ${ends.length} children of "${name}" failed; items[${first?.position}]: ${first?.error}`
   return StepExit.ofError(new Error(message), failures.slice(0, 100))
 }
 
@@ -135,11 +138,25 @@ export const make = (run: WorkflowRun): Step => {
       (numbered, settle) => {
         const startedAt = run.journal.begunAt("children", numbered, run.now())
         const step = { name: numbered, kind: "children" } as const
-        const begin = async (stepName: string): Promise<undefined> => {
-          const jobs = items.map((item, index) =>
-            childOf(call(item as never, index), `${run.execution.id}/${stepName}/${index}`, run.now())
+        // The mapper and the validators of the payloads are code of the workflow: their errors are those of the step.
+        const made = async (): Promise<ReadonlyArray<NewChild>> =>
+          Promise.all(
+            items.map((item, index) => {
+              const child = checkedChild(name, call(item as never, index), ` for items[${index}]`)
+              return childOf(child, `${run.execution.id}/${numbered}/${index}`, run.now())
+            })
           )
-          await run.journal.startChildren(stepName, await Promise.all(jobs), detached)
+        /** Starts the children. Returns the error of those that can never start. */
+        const begin = async (): Promise<{ readonly error: unknown } | undefined> => {
+          const jobs = await made().catch((error: unknown) => ({ error }))
+          if ("error" in jobs) return jobs
+          return run.journal.startChildren(numbered, jobs, detached).then(
+            () => undefined,
+            (error: unknown) => {
+              if (isRefused(error)) return { error }
+              throw error
+            }
+          )
         }
         const collect = () =>
           run.busy(async () => run.conclude(step, judge(numbered, await endsOf(run, numbered)), settle, startedAt))
@@ -147,13 +164,8 @@ export const make = (run: WorkflowRun): Step => {
         run.busy(async () => {
           await run.journal.known()
           const before = run.journal.deferred("children", numbered)
-          if (before === undefined && items.length > 0) {
-            const fault = await begin(numbered).catch((error: unknown) => ({ error }))
-            if (fault !== undefined && isRefused(fault.error)) {
-              return run.conclude(step, StepExit.ofError(fault.error), settle, startedAt)
-            }
-            if (fault !== undefined) throw fault.error
-          }
+          const fault = before === undefined && items.length > 0 ? await begin() : undefined
+          if (fault !== undefined) return run.conclude(step, StepExit.ofError(fault.error), settle, startedAt)
           if (detached) run.conclude(step, StepExit.ofValue(undefined), settle, startedAt)
           else if (before?.completedAt !== undefined || items.length === 0) collect()
           else wait()
@@ -162,27 +174,23 @@ export const make = (run: WorkflowRun): Step => {
       (stored) => StepExit.valueOf(stored) as A
     )
 
-  const signal = <A>(name: string, options: WaitOptions<A>): Promise<A | undefined> =>
+  const signal = <A>(name: string, options: WaitOptions<A>, timeout: number | undefined): Promise<A | undefined> =>
     run.call(
       "signal",
       name,
       (numbered, settle) => {
         const startedAt = run.journal.begunAt("signal", numbered, run.now())
         const step = { name: numbered, kind: "signal" } as const
+        const validated = async (exit: unknown): Promise<Stored> => {
+          if (options.schema === undefined) return StepExit.ofValue(exit)
+          const result: StandardSchema.Checked<unknown> = await StandardSchema.check(options.schema, exit)
+          if (result.issues === undefined) return StepExit.ofValue(result.value)
+          throw new Error(
+            `The value of the signal "${numbered}" is invalid: ${issuesText("value", result.issues)}. A retry of the execution waits for this signal again.`
+          )
+        }
         const take = ({ exit }: Deferred) =>
-          run.busy(async () => {
-            const checked: StandardSchema.Checked<unknown> =
-              options.schema === undefined ? { value: exit } : await StandardSchema.check(options.schema, exit)
-            const stored =
-              checked.issues === undefined
-                ? StepExit.ofValue(checked.value)
-                : StepExit.ofError(
-                    new Error(
-                      `The value of the signal "${numbered}" is invalid: ${issuesText("value", checked.issues)}. A retry of the execution waits for this signal again.`
-                    )
-                  )
-            run.conclude(step, stored, settle, startedAt)
-          })
+          run.busy(async () => run.conclude(step, await validated(exit).catch(StepExit.ofError), settle, startedAt))
         const timeOut = () => run.conclude(step, StepExit.timedOut, settle, startedAt)
         // A signal that arrived in the meantime takes precedence over the timeout.
         const onDue = () =>
@@ -195,8 +203,7 @@ export const make = (run: WorkflowRun): Step => {
         run.busy(async () => {
           await run.journal.known()
           const before = run.journal.deferred("signal", numbered)
-          const timeout = options.timeout === undefined ? undefined : run.now() + millisOf(name, options.timeout)
-          const dueAt = before?.dueAt ?? timeout
+          const dueAt = before?.dueAt ?? (timeout === undefined ? undefined : run.now() + timeout)
           if (before?.completedAt !== undefined) take(before)
           else if (dueAt !== undefined && dueAt <= run.now()) timeOut()
           else
@@ -214,69 +221,96 @@ export const make = (run: WorkflowRun): Step => {
     execution: run.execution.id,
 
     run: <A>(name: string, code: (context: StepContext) => A, options: StepOptions<Awaited<A>> = {}) =>
-      run.call(
-        "run",
-        name,
-        (numbered, settle) =>
-          run.attempt({
-            name: numbered,
-            kind: "run",
-            options,
-            perform: async (context, record) =>
-              record(StepExit.ofValue(await StepScope.inside(run, numbered, () => code(context)))),
-            settle
-          }),
-        read(options)
-      ),
+      checked(() => {
+        checkRun(name, code, options)
+        return run.call(
+          "run",
+          name,
+          (numbered, settle) =>
+            run.attempt({
+              name: numbered,
+              kind: "run",
+              options,
+              perform: async (context, record) =>
+                record(StepExit.ofValue(await StepScope.inside(run, numbered, () => code(context)))),
+              settle
+            }),
+          read(options)
+        )
+      }),
 
     transaction: <A>(
       name: string,
       code: (sql: StepSql, context: StepContext) => A,
       options: StepOptions<Awaited<A>> = {}
     ) =>
-      run.call(
-        "transaction",
-        name,
-        (numbered, settle) =>
-          run.attempt({
-            name: numbered,
-            kind: "transaction",
-            options,
-            perform: (context, _, recordInside) =>
-              inTransaction(run, (sql) => StepScope.inside(run, numbered, () => code(sql, context)), recordInside),
-            settle
-          }),
-        read(options)
-      ),
+      checked(() => {
+        checkRun(name, code, options)
+        return run.call(
+          "transaction",
+          name,
+          (numbered, settle) =>
+            run.attempt({
+              name: numbered,
+              kind: "transaction",
+              options,
+              perform: (context, _, recordInside) =>
+                inTransaction(run, (sql) => StepScope.inside(run, numbered, () => code(sql, context)), recordInside),
+              settle
+            }),
+          read(options)
+        )
+      }),
 
     sleep: (name, duration) =>
-      run.call(
-        "sleep",
-        name,
-        (numbered, settle) => {
-          const startedAt = run.journal.begunAt("sleep", numbered, run.now())
-          const dueAt = run.journal.deferred("sleep", numbered)?.dueAt ?? startedAt + millisOf(name, duration)
-          const wake = () =>
-            run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)
-          if (dueAt <= run.now()) wake()
-          else run.block({ kind: "sleep", name: numbered, dueAt }, { onDue: wake, onCompleted: undefined })
-        },
-        () => undefined
-      ),
+      checked(() => {
+        checkName(name)
+        const millis = waitMillis("duration", name, duration)
+        return run.call(
+          "sleep",
+          name,
+          (numbered, settle) => {
+            const startedAt = run.journal.begunAt("sleep", numbered, run.now())
+            const dueAt = run.journal.deferred("sleep", numbered)?.dueAt ?? startedAt + millis
+            const wake = () =>
+              run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)
+            if (dueAt <= run.now()) wake()
+            else run.block({ kind: "sleep", name: numbered, dueAt }, { onDue: wake, onCompleted: undefined })
+          },
+          () => undefined
+        )
+      }),
 
-    waitFor: ((name: string, options: WaitOptions<unknown> = {}) => signal(name, options)) as Step["waitFor"],
+    waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
+      checked(() => signal(name, options, checkWait(name, options)))) as Step["waitFor"],
 
-    all: (name, items, call) => children(name, items, call as never, judged),
-    allSettled: (name, items, call) => children(name, items, call as never, (_, ends) => StepExit.ofValue(ends)),
-    start: (name, call) => children(name, [undefined], () => call, judged, true),
+    all: (name, items, call) =>
+      checked(() => {
+        checkAll(name, items, call)
+        return children(name, items, call as never, judged)
+      }),
+    allSettled: (name, items, call) =>
+      checked(() => {
+        checkAll(name, items, call)
+        return children(name, items, call as never, (_, ends) => StepExit.ofValue(ends))
+      }),
+    start: (name, call) =>
+      checked(() => {
+        checkName(name)
+        checkedChild(name, call)
+        return children(name, [undefined], () => call, judged, true)
+      }),
 
     patched: (name) =>
-      run.call(
-        "patch",
-        name,
-        (numbered, settle) => run.conclude({ name: numbered, kind: "patch" }, StepExit.ofValue(true), settle),
-        () => true,
-        false
-      )
+      checked(() => {
+        checkName(name)
+        return run.call(
+          "patch",
+          name,
+          (numbered, settle) => run.conclude({ name: numbered, kind: "patch" }, StepExit.ofValue(true), settle),
+          () => true,
+          false
+        )
+      })
   }
 }

@@ -7,10 +7,10 @@ import type { JobContext } from "../../handlers/JobContext.js"
 import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
-import type { Enqueueable } from "../Enqueue.js"
+import { checkJob, type Enqueueable } from "../Enqueue.js"
 import { type JobOptions, job, type RetryOptions } from "../JobDefinition.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
-import { type Executions, executionsOf } from "./Executions.js"
+import { type Executions, executionsOf, keyOf } from "./Executions.js"
 import type { ChildCall, Step } from "./Step.js"
 import * as Steps from "./Steps.js"
 import { WorkflowRun } from "./WorkflowRun.js"
@@ -101,21 +101,19 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, Steps.make(run))))
     })
 
-  const call = (payload: In): ChildCall<ROut> => ({
-    job: definition as Enqueueable<never, ROut>,
-    payload,
-    execution: key === undefined ? undefined : `${name}/${key(payload)}`,
-    isWorkflow: true
-  })
+  const call = (payload: In): ChildCall<ROut> => {
+    const given = keyOf(name, key, payload)
+    const execution = given === undefined ? undefined : `${name}/${given}`
+    return { job: definition as Enqueueable<never, ROut>, payload, execution, isWorkflow: true }
+  }
   const { kind, run, transactional } = handler as unknown as Core.Handler<WorkflowServices>
   comparisons.set(run, compare as Compare)
+  Object.defineProperty(call, "name", { value: name })
   return Object.assign(call, { kind, run, transactional, ...executionsOf(name, definition, key) })
 }
 
 /** A plain job as a child of a workflow. */
-export const child = <In, Result>(target: Enqueueable<In, Result>, payload: In): ChildCall<Result> => ({
-  job: target as Enqueueable<never, Result>,
-  payload,
-  execution: undefined,
-  isWorkflow: false
-})
+export const child = <In, Result>(target: Enqueueable<In, Result>, payload: In): ChildCall<Result> => {
+  checkJob("child", target)
+  return { job: target as Enqueueable<never, Result>, payload, execution: undefined, isWorkflow: false }
+}

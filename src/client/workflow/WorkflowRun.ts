@@ -1,12 +1,11 @@
 import type { Clock, Runtime } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
-import { faultOfText } from "../../core/Storable.js"
 import * as Suspension from "../../core/Suspension.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
-import { InvalidOptionError, NestedStepError } from "../ShiftErrors.js"
+import { NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
@@ -145,17 +144,15 @@ export class WorkflowRun implements AttemptHost {
     read: (stored: Stored, name: string, sequence: number) => A,
     passed?: A
   ): Promise<A> {
-    const fault = faultOfText(base, 256) ?? (base.startsWith("undo:") ? 'must not start with "undo:"' : undefined)
-    if (fault !== undefined) {
-      return Promise.reject(new InvalidOptionError("name", `The name of a step ${fault}: "${base.slice(0, 100)}".`))
-    }
     const outer = StepScope.stepOf(this)
     if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
     const promise = new Promise<A>((resolve, reject) => {
       const { replay } = this
       if (this.isOver || replay === undefined) return
       const inUndo = this.undoing !== undefined
-      const name = replay.numbered(inUndo ? `undo:${this.undoing}/${base}` : base)
+      // A patch and a step may have the same name.
+      const own = kind === "patch" ? `patch:${base}` : base
+      const name = replay.numbered(inUndo ? `undo:${this.undoing}/${own}` : own)
       const settle = (stored: Stored, sequence: number) => {
         try {
           if (stored.outcome === "failed") reject(StepExit.errorOf(name, stored))

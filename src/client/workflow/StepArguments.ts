@@ -1,0 +1,89 @@
+import { Duration, Predicate } from "effect"
+import type { DurationInput } from "../../core/DurationText.js"
+import { faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
+import { checkBackoff } from "../JobDefinition.js"
+import { checkKnown, durationOf } from "../Options.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
+import type { ChildCall, StepOptions, WaitOptions } from "./Step.js"
+
+// Checks of the arguments of steps, before a step is requested: what they throw rejects the call, where code can catch it.
+
+const most = { nameCharacters: 256, retries: 10_000 }
+
+/** Names that start like this are those of undos and patches. */
+const reserved = ["undo:", "patch:"]
+
+export const checkName = (name: unknown): void => {
+  const prefix = typeof name === "string" ? reserved.find((each) => name.startsWith(each)) : undefined
+  const fault =
+    prefix === undefined ? faultOfText(name as string, most.nameCharacters) : `must not start with "${prefix}"`
+  if (fault === undefined) return
+  const which = typeof name === "string" ? `: "${name.slice(0, 100)}"` : ""
+  throw new InvalidOptionError("name", `The name of a step ${fault}${which}.`)
+}
+
+const checkObject = (name: string, options: unknown): void => {
+  if (Predicate.isRecord(options)) return
+  throw new InvalidOptionError("options", `The options of "${name}" must be an object, got ${shown(options)}.`)
+}
+
+const ofRun: ReadonlyArray<string> = Object.keys({ retries: 0, backoff: 0, undo: 0 } satisfies Record<
+  keyof StepOptions<unknown>,
+  0
+>)
+
+/** The arguments of `step.run` and `step.transaction`. */
+export const checkRun = (name: string, code: unknown, options: StepOptions<never>): void => {
+  checkName(name)
+  checkFunction("The code", name, code)
+  checkObject(name, options)
+  checkKnown(options, ofRun, "an option of a step")
+  const { backoff, retries, undo } = options
+  const fault = retries === undefined ? undefined : faultOfWhole(retries, 0, most.retries)
+  if (fault !== undefined) throw new InvalidOptionError("retries", `retries of "${name}" ${fault}.`)
+  if (backoff !== undefined) checkBackoff("backoff", backoff, ` of "${name}"`)
+  if (undo !== undefined) checkFunction("undo", name, undo)
+}
+
+const checkFunction = (what: string, name: string, value: unknown): void => {
+  if (typeof value === "function") return
+  throw new InvalidOptionError(what, `${what} of "${name}" must be a function, got ${shown(value)}.`)
+}
+
+/** The duration of a wait in milliseconds. */
+export const waitMillis = (option: string, name: string, duration: DurationInput): number => {
+  const wait = durationOf(option, duration, ` of "${name}"`)
+  const fault = faultOfWait(wait)
+  if (fault !== undefined) throw new InvalidOptionError(option, `${option} of "${name}" ${fault}.`)
+  return Duration.toMillis(wait)
+}
+
+const ofWait: ReadonlyArray<string> = Object.keys({ timeout: 0, schema: 0 } satisfies Record<
+  keyof WaitOptions<unknown>,
+  0
+>)
+
+/** The arguments of `step.waitFor`. Returns the timeout in milliseconds. */
+export const checkWait = (name: string, options: WaitOptions<unknown>): number | undefined => {
+  checkName(name)
+  checkObject(name, options)
+  checkKnown(options, ofWait, "an option of waitFor")
+  return options.timeout === undefined ? undefined : waitMillis("timeout", name, options.timeout)
+}
+
+/** The arguments of `step.all` and `step.allSettled`. */
+export const checkAll = (name: string, items: unknown, call: unknown): void => {
+  checkName(name)
+  if (!Array.isArray(items))
+    throw new InvalidOptionError("items", `The items of "${name}" must be an array, got ${shown(items)}.`)
+  checkFunction("The mapper", name, call)
+}
+
+/** Returns the child, or throws if it is something else. `which` names the item. */
+export const checkedChild = (name: string, child: ChildCall<unknown>, which = ""): ChildCall<unknown> => {
+  if (Predicate.hasProperty(child, "job") && Predicate.hasProperty(child, "isWorkflow")) return child
+  throw new InvalidOptionError(
+    "child",
+    `"${name}" needs a child${which}: call a workflow, or child(job, payload), got ${shown(child)}.`
+  )
+}
