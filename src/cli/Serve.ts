@@ -102,6 +102,7 @@ export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
     let isStarted = false
     yield* Effect.gen(function* () {
       const { url } = yield* Server.Server
+      yield* Effect.raceFirst(lifecycle.untilStarted, lifecycle.collapsed)
       const { adminToken, viewerToken } = yield* ServerConfig
       const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken

@@ -82,18 +82,20 @@ export const throwaway = Layer.mergeAll(DatabaseUrl.layerEmbedded, configAsGiven
   Layer.provide(EmbeddedPostgres.layerThrowaway)
 )
 
+const declared = Layer.effectDiscard(Effect.flatMap(Readiness, (readiness) => readiness.declared))
+
 /** The full service on a given PostgreSQL server. Migrations run before any other layer uses the database. */
 export const onServer = <E, R>(
   server: Layer.Layer<DatabaseUrl | ServerConfig, E, R>,
   app: App,
-  declared: Declarations,
+  hooks: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Layer.merge(Shutdown.layer, RunningAtExit.layer).pipe(
+  Layer.mergeAll(Shutdown.layer, RunningAtExit.layer, declared).pipe(
     Layer.provideMerge(
       Crew.layer({
         ...app,
-        handlers: GatewayLayer.handlers(declared, app),
+        handlers: GatewayLayer.handlers(hooks, app),
         queues: queues.length === 0 ? "none" : queues
       })
     ),
@@ -109,7 +111,7 @@ export const onServer = <E, R>(
     Layer.provide(AccessCleanup.layer),
     Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
     Layer.provide([Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions, MeasuresLayer.sampling]),
-    Layer.provide(GatewayLayer.onDatabase(declared, app)),
+    Layer.provide(GatewayLayer.onDatabase(hooks, app)),
     Layer.provideMerge(
       Layer.mergeAll(
         SchedulesPg.layer,
@@ -135,10 +137,10 @@ export const onServer = <E, R>(
   )
 
 /** The service without a database: the HTTP server and sync bots. */
-export const alone = (declared: Declarations) =>
+export const alone = (hooks: Declarations) =>
   Layer.merge(httpServer, Sweeper.layerWithoutDatabase).pipe(
     Layer.provide(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase)),
     Layer.provide(Readiness.layerWithoutDatabase),
-    Layer.provide(GatewayLayer.alone(declared)),
+    Layer.provide(GatewayLayer.alone(hooks)),
     Layer.provideMerge(configAsGiven)
   )

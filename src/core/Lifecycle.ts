@@ -1,9 +1,15 @@
 import { Context, Deferred, Effect, Layer } from "effect"
 
-/** State of this process: running, draining, or failed. */
+/** State of this process: starting, running, draining, or failed. */
 export class Lifecycle extends Context.Tag("nightshift/core/Lifecycle")<
   Lifecycle,
   {
+    /** What the process still has to do before it is started, as sentences for operators. */
+    readonly starting: Effect.Effect<ReadonlyArray<string>>
+    /** Adds something to do before the process is started. The returned effect says that it is done. */
+    readonly startsAfter: (missing: string) => Effect.Effect<Effect.Effect<void>>
+    /** Completes when everything added by `startsAfter` is done. */
+    readonly untilStarted: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
     /** Stops the process from starting new work. Cannot be undone. */
     readonly drain: Effect.Effect<void>
@@ -20,7 +26,18 @@ export class Lifecycle extends Context.Tag("nightshift/core/Lifecycle")<
     Effect.gen(function* () {
       const draining = yield* Deferred.make<void>()
       const collapsed = yield* Deferred.make<never, Error>()
+      const missing = new Map<Deferred.Deferred<void>, string>()
       return {
+        starting: Effect.sync(() => [...missing.values()]),
+        startsAfter: (what) =>
+          Effect.map(Deferred.make<void>(), (done) => {
+            missing.set(done, what)
+            return Effect.suspend(() => {
+              missing.delete(done)
+              return Deferred.succeed(done, undefined)
+            })
+          }),
+        untilStarted: Effect.suspend(() => Effect.forEach(missing.keys(), Deferred.await, { discard: true })),
         draining: Deferred.isDone(draining),
         drain: Deferred.succeed(draining, undefined),
         untilDraining: Deferred.await(draining),

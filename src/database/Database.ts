@@ -82,9 +82,11 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       const config = yield* DatabaseConfig
       const url = yield* DatabaseUrl
       const listeners: Array<StatementListener> = []
-      const pools = yield* Pools.open(url, config, (operation, millis) => {
+      const writes = new WriteHealth()
+      const onStatement: StatementListener = (operation, millis) => {
         for (const listener of listeners) listener(operation, millis)
-      })
+      }
+      const pools = yield* Pools.open(url, config, onStatement, writes)
       const database = Layer.scoped(
         Database,
         Effect.gen(function* () {
@@ -97,7 +99,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
             mode: mapErrors(modeOf(sql)),
-            writes: new WriteHealth(),
+            writes,
             poolSize: config.pool,
             poolUse: Effect.sync(pools.use),
             handlerPoolSize: config.handlerPool,

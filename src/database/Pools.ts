@@ -9,6 +9,7 @@ import { Outage } from "./Outage.js"
 import * as ServerConnection from "./ServerConnection.js"
 import * as Startup from "./Startup.js"
 import { type PreparedNames, preparing, type StatementListener } from "./Statements.js"
+import type { WriteHealth } from "./WriteHealth.js"
 
 // There are two pools. Nightshift's own statements (heartbeats, claims, finalization, leadership, HTTP) use one;
 // handlers and the program use the other. Handlers that hold a transaction each can use up their pool without blocking
@@ -153,7 +154,8 @@ const untilSilent = (pool: pg.Pool): Effect.Effect<void> =>
 export const open = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
-  listener: StatementListener
+  listener: StatementListener,
+  writes: WriteHealth
 ): Effect.Effect<Pools, never, Scope.Scope> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<never>()
@@ -191,6 +193,8 @@ export const open = (
         return fault
       },
       listener,
+      // The program's statements may fail for reasons of their own, such as a tablespace that only they use.
+      onAnswer: purpose === "ours" ? (text, error) => writes.answered(text, error) : () => {},
       names,
       connections: connections[purpose],
       refusal: () => refusal

@@ -14,6 +14,8 @@ export interface Shared {
   /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   readonly listener: StatementListener
+  /** Called with the text and the error, if any, of every statement that was answered. */
+  readonly onAnswer: (text: string, error: unknown) => void
   readonly names: PreparedNames
   readonly connections: Set<ServerConnection>
   /** The error if no more connections may be opened. */
@@ -59,6 +61,7 @@ export const classOf = ({
   connections,
   listener,
   names,
+  onAnswer,
   onConnectFailed,
   refusal
 }: Shared): typeof pg.Client =>
@@ -123,6 +126,7 @@ export const classOf = ({
           const now = performance.now()
           this.answered(now)
           listener(operationOf(text), now - sent)
+          onAnswer(text, answer[0])
           // Only outside a transaction. Inside one, the error has aborted the transaction, and its owner must retry it
           // as a whole.
           if (name !== undefined && names.lostBy(answer[0]) && alone) return send(query, ...rest)

@@ -1,8 +1,9 @@
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Predicate } from "effect"
 import type { DatabaseError } from "./DatabaseError.js"
 
 // A server can answer every query and still reject every write: a standby, a full disk, a misconfigured pooler. The pod
-// heartbeat writes once a second, so its result shows the write health without an extra statement.
+// heartbeat writes once a second, so its result shows the write health without an extra statement. It may still succeed
+// on a full disk, because it updates a row in place; other statements that fail for this reason count as well.
 
 /** A single failed write may be a conflict. Failures that last this long are not. */
 const patience = Duration.seconds(5)
@@ -13,11 +14,22 @@ const reasons = new Map([
   ["53100", "the database's disk is full"],
   ["42501", "the database does not allow this role to write"]
 ])
+/** SQLSTATEs with which any statement shows that the server cannot write: disk_full and io_error. */
+const cannotWrite = new Map([
+  ["53100", "the database's disk is full"],
+  ["58030", "the database's disk reports errors"]
+])
+/** How long such a failure counts if the statement is not repeated. Requests then find out whether there is room. */
+const forgottenAfter = Duration.seconds(15)
 
 /** Tracks whether this process's writes succeed. */
 export class WriteHealth {
   private since: number | undefined
   private reason = ""
+  /** Statements that failed because the server cannot write, and when one did last. */
+  private readonly refused = new Set<string>()
+  private refusedAt = 0
+  private refusal = ""
 
   constructor(private readonly now: () => number = () => performance.now()) {}
 
@@ -44,8 +56,24 @@ export class WriteHealth {
     )
   }
 
-  /** Returns why writes have been failing for longer than `patience`, or undefined. */
+  /** Notes the result of any statement. */
+  answered(text: string, error: unknown): void {
+    if (!error) {
+      // One of them succeeds again, so there is room for all.
+      if (this.refused.size > 0 && this.refused.has(text)) this.refused.clear()
+      return
+    }
+    const reason = Predicate.hasProperty(error, "code") ? cannotWrite.get(String(error.code)) : undefined
+    if (reason === undefined) return
+    this.refused.add(text)
+    this.refusedAt = this.now()
+    this.refusal = reason
+  }
+
+  /** Returns why writes fail, or undefined. */
   failing(): string | undefined {
+    if (this.now() - this.refusedAt >= Duration.toMillis(forgottenAfter)) this.refused.clear()
+    if (this.refused.size > 0) return this.refusal
     const failsFor = this.since === undefined ? 0 : this.now() - this.since
     return failsFor > Duration.toMillis(patience) ? this.reason : undefined
   }

@@ -1,7 +1,7 @@
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Context, Deferred, Duration, Effect, Fiber, Layer } from "effect"
+import { Context, Duration, Effect, Fiber, Layer } from "effect"
 import type { Audit } from "../access/Audit.js"
 import type { Idempotency } from "../access/Idempotency.js"
 import type { SavedViews } from "../access/SavedViews.js"
@@ -9,7 +9,7 @@ import { Sessions } from "../access/Sessions.js"
 import type { Tokens } from "../access/Tokens.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
-import type { Lifecycle } from "../core/Lifecycle.js"
+import { Lifecycle } from "../core/Lifecycle.js"
 import type { ClusterConfig } from "../crew/ClusterConfig.js"
 import type { Bots } from "../gateway/Bots.js"
 import type { Deliveries } from "../gateway/Deliveries.js"
@@ -89,25 +89,24 @@ const guard = Effect.gen(function* () {
     })
 })
 
-/** Time after which the routes are loaded without a request. */
-const longestUnloaded = Duration.seconds(5)
-
 /**
- * Loads the routes on the first request, or shortly after the start. A separate fiber loads them, so that a cancelled
- * request does not cancel it.
+ * Builds the routes while the layers above wait for the database: they would take a fifth of the startup time. A
+ * process that could not build them does not become ready.
  */
 const lateRoutes = Effect.gen(function* () {
   const scope = yield* Effect.scope
-  const requested = yield* Deferred.make<void>()
-  const loading = yield* Deferred.await(requested).pipe(
-    Effect.timeoutOption(longestUnloaded),
-    Effect.zipRight(Effect.promise(() => import("./ApiRoutes.js"))),
+  const built = yield* Effect.flatMap(Lifecycle, (lifecycle) => lifecycle.startsAfter("the API routes are not built"))
+  const building = yield* Effect.promise(() => import("./ApiRoutes.js")).pipe(
     Effect.flatMap(({ ContractApp, layer }) =>
-      Effect.map(Layer.buildWithScope(layer, scope), (built) => Context.get(built, ContractApp))
+      Effect.map(Layer.buildWithScope(layer, scope), (context) => Context.get(context, ContractApp))
+    ),
+    Effect.zipLeft(built),
+    Effect.tapErrorCause((cause) =>
+      Effect.logError("could not build the API routes; this process does not become ready", cause)
     ),
     Effect.forkScoped
   )
-  return Effect.flatten(Effect.zipRight(Deferred.succeed(requested, undefined), Fiber.join(loading)))
+  return Effect.flatten(Fiber.join(building))
 })
 
 const withDatabase = Layer.scoped(

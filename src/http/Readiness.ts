@@ -14,12 +14,17 @@ export interface Report {
 /** Whether this process can serve requests. */
 export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   Readiness,
-  { readonly report: Effect.Effect<Report> }
+  {
+    readonly report: Effect.Effect<Report>
+    /** Says that the crew has declared its kinds, queues, routes and schedules. The process is not ready before. */
+    readonly declared: Effect.Effect<void>
+  }
 >() {
   static readonly layer: Layer.Layer<Readiness, never, Lifecycle | Database | Migrations> = Layer.scoped(
     Readiness,
     Effect.gen(function* () {
       const lifecycle = yield* Lifecycle
+      const declared = yield* lifecycle.startsAfter("kinds, queues, routes and schedules are not declared")
       const database = yield* Database
       const migrations = yield* Migrations
       // Log PostgreSQL's message and do not return it: this route needs no token.
@@ -50,9 +55,8 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
       // Start the first check now, so that its result is ready for the first request.
       yield* Effect.forkScoped(shared)
       return {
-        report: Effect.map(Effect.all([lifecycle.draining, shared]), ([draining, { value: reasons }]) =>
-          reportOf(draining, reasons, [])
-        )
+        report: Effect.flatMap(shared, ({ value: reasons }) => reportOf(lifecycle, reasons, [])),
+        declared
       }
     })
   )
@@ -61,12 +65,18 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   static readonly layerWithoutDatabase: Layer.Layer<Readiness, never, Lifecycle> = Layer.effect(
     Readiness,
     Effect.map(Lifecycle, (lifecycle) => ({
-      report: Effect.map(lifecycle.draining, (draining) => reportOf(draining, [], ["queue", "crew", "uploads"]))
+      report: reportOf(lifecycle, [], ["queue", "crew", "uploads"]),
+      declared: Effect.void
     }))
   )
 }
 
-const reportOf = (draining: boolean, others: ReadonlyArray<string>, off: ReadonlyArray<string>): Report => {
-  const reasons = draining ? ["shutting down", ...others] : others
-  return { ready: reasons.length === 0, reasons, off }
-}
+const reportOf = (
+  { draining, starting }: typeof Lifecycle.Service,
+  others: ReadonlyArray<string>,
+  off: ReadonlyArray<string>
+): Effect.Effect<Report> =>
+  Effect.map(Effect.all([draining, starting]), ([isDraining, missing]) => {
+    const reasons = [...(isDraining ? ["shutting down"] : []), ...missing.map((what) => `starting: ${what}`), ...others]
+    return { ready: reasons.length === 0, reasons, off }
+  })

@@ -46,15 +46,27 @@ const make = Effect.gen(function* () {
       : { ...kind, check: registeredHere.check }
   }
 
-  const registerOne = (kind: RegisteredKind, now: number) => {
+  /** One statement, so that a process serves all of its kinds or none. In the order of names, against deadlocks. */
+  const registerAll = (kinds: ReadonlyArray<RegisteredKind>, now: number) => {
     const at = fragments(sql).instant(now)
-    const onDead = kind.onDead === undefined ? null : JSON.stringify(kind.onDead)
+    const rows = kinds.map((kind) => ({
+      name: kind.name,
+      queue: kind.queue,
+      routed: kind.routed === true,
+      version: kind.version,
+      max_attempts: kind.maxAttempts,
+      on_dead: kind.onDead ?? null,
+      // As text: JavaScript would round its large numbers.
+      schema: kind.schema ?? null
+    }))
     // During a rolling deploy the newer version wins, regardless of which pod registers last.
     return sql`
       insert into ${table} as known
         (name, queue, routed, version, max_attempts, on_dead, schema, registered_at, updated_at)
-      values (${kind.name}, ${kind.queue}, ${kind.routed === true}, ${kind.version}, ${kind.maxAttempts}, ${onDead}::jsonb,
-        ${kind.schema ?? null}::jsonb, ${at}, ${at})
+      select name, queue, routed, version, max_attempts, on_dead, schema::jsonb, ${at}, ${at}
+      from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+        as given (name text, queue text, routed boolean, version int, max_attempts int, on_dead jsonb, schema text)
+      order by name
       on conflict (name) do update set queue = excluded.queue, routed = excluded.routed, version = excluded.version,
         max_attempts = excluded.max_attempts, on_dead = excluded.on_dead, schema = excluded.schema,
         updated_at = excluded.updated_at
@@ -65,9 +77,8 @@ const make = Effect.gen(function* () {
     register: (kinds) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const byName = [...kinds].sort((a, b) => (a.name < b.name ? -1 : 1))
         for (const kind of kinds) own.set(kind.name, kind)
-        yield* mapErrors(Effect.forEach(byName, (kind) => registerOne(kind, now), { discard: true }))
+        if (kinds.length > 0) yield* mapErrors(registerAll(kinds, now))
       }),
     find: (name) =>
       Effect.gen(function* () {

@@ -181,9 +181,10 @@ describe("/readyz", () => {
           })
         )
       })
-      const { report } = yield* Readiness.pipe(
+      const { declared, report } = yield* Readiness.pipe(
         Effect.provide(Layer.provide(Readiness.layer, [Lifecycle.layer, Layer.provideMerge(Migrations.layer, counted)]))
       )
+      yield* declared
       const reports = yield* Effect.replicateEffect(report, 200).pipe(Effect.withConcurrency(50))
       expect(reports.every(({ ready }) => ready)).toBe(true)
       expect(asked).toBeLessThan(20)

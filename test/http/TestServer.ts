@@ -17,7 +17,7 @@ import { Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/ApiApp.js"
-// The first request loads this module. Loaded here, it does not count towards the time of a test.
+// The server loads this module at its start. Loaded here, it does not count towards the time of a test.
 import "../../src/http/ApiRoutes.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
@@ -164,7 +164,7 @@ const kinds = Layer.effectDiscard(
 export type Hooks<R> = Layer.Layer<WebhookEndpoint | Bots | Deliveries, never, R>
 
 /** No webhooks are configured. */
-const noHooks: Hooks<never> = Layer.mergeAll(
+export const noHooks: Hooks<never> = Layer.mergeAll(
   Layer.succeed(WebhookEndpoint, { take: (_, response) => void response.writeHead(404).end() }),
   Layer.succeed(Bots, {
     bot: () => undefined,
@@ -214,7 +214,7 @@ export interface Uploads<R> {
 }
 
 /** The upload API has its own tests. */
-const behind: Uploads<never> = {
+export const behind: Uploads<never> = {
   ports: Layer.merge(AccessMemory.tokens, Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
   door: UploadsApp.layerWithoutDatabase
 }

@@ -201,7 +201,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "disk full, then freed",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "Enqueue requests answer 503; the log names the full disk; /readyz is 503 if heartbeats fail, too",
+    operatorSees: "Enqueue requests answer 503; the log names the full disk; /readyz is 503",
     run: Effect.gen(function* () {
       const directory = yield* smallDisk
       const ballast = join(directory, "ballast")
