@@ -45,6 +45,8 @@ export interface Deployment {
   ) => Effect.Effect<Array<Row>, Error>
   /** Enqueues until the jobs are acknowledged; an attempt of unknown outcome is repeated with the same ids. */
   readonly enqueue: (jobs: ReadonlyArray<Wanted>, via?: Pod) => Effect.Effect<ReadonlyArray<string>, Error>
+  /** Enqueues as another program does, with the SQL function. */
+  readonly enqueueBySql: (kind: string, payload: Wanted["payload"]) => Effect.Effect<string, Error>
   /** Answers other than success to enqueue requests. */
   readonly refusals: ReadonlyArray<string>
   readonly attempted: ReadonlyArray<Attempted>
@@ -273,6 +275,15 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       startPod,
       query: ask,
       enqueue,
+      enqueueBySql: (kind, payload) =>
+        Effect.map(
+          ask<{ id: string }>(`select "${schema}".enqueue($1, $2) as id`, [kind, JSON.stringify(payload)]),
+          ([{ id } = { id: "" }]) => {
+            attempted.push({ id, kind, expected: "done" })
+            acknowledged.add(id)
+            return id
+          }
+        ),
       refusals,
       attempted,
       acknowledged,

@@ -85,6 +85,41 @@ export const cutConnections = (deployment: Deployment) =>
      where datname = current_database() and application_name like 'nightshift%' and pid <> pg_backend_pid()`
   )
 
+/** So long that no job of a case is found by polling. */
+export const neverPolls = { QUEUE_POLL: "1h" }
+
+const listeners = (deployment: Deployment) =>
+  Effect.map(
+    deployment.query<{ pid: number }>(
+      `select pid from pg_stat_activity
+       where datname = current_database() and application_name = 'nightshift listener' and state = 'idle'`
+    ),
+    (rows) => rows.map(({ pid }) => pid)
+  )
+
+/** Waits until each of the pods listens, and returns the backends of their sessions. */
+export const untilListening = (deployment: Deployment, pods: number, except: ReadonlyArray<number> = []) =>
+  until(
+    `${pods} pods listen`,
+    Effect.map(listeners(deployment), (pids) => pids.filter((pid) => !except.includes(pid))),
+    (pids) => pids.length === pods
+  )
+
+/**
+ * Another program enqueues jobs, one after another, while the pods' queue is idle. Pods that never poll start them only if
+ * the notifications arrive.
+ */
+export const wokenByNotification = (deployment: Deployment) =>
+  Effect.gen(function* () {
+    const turns = 3
+    for (let turn = 0; turn < turns; turn += 1) {
+      yield* started(deployment, yield* deployment.enqueueBySql("quiet", { ms: 1 }))
+      // The query that follows a claim must not be what finds the next job.
+      yield* Effect.sleep("500 millis")
+    }
+    return `${turns} notifications woke a pod`
+  })
+
 /** Runs a case on a separate server. */
 export const onServer = (
   fault: (server: FaultServer.FaultServer, deployment: Deployment) => ReturnType<Story["fault"]>,

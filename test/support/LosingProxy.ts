@@ -63,6 +63,8 @@ export interface Stalling {
     readonly requests?: boolean
     readonly new?: boolean
   }) => Effect.Effect<void>
+  /** How many messages it did not forward. */
+  readonly held: () => number
   /** New connections work again; stalled ones stay lost. */
   readonly heal: Effect.Effect<void>
   /** Closes the server's ends of stalled connections, as its TCP keepalive does after a while. */
@@ -73,15 +75,18 @@ export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, nev
   Effect.gen(function* () {
     const state = { generation: 0, replies: false, requests: false, new: false }
     const ends = new Map<Socket, () => boolean>()
+    let held = 0
     const url = yield* listen(target, (client, server) => {
       const born = state.generation
       const isStalled = () => born < state.generation || state.new
       ends.set(server, isStalled)
       client.on("data", (bytes) => {
         if (!isStalled() || state.replies) server.write(bytes)
+        else held += 1
       })
       server.on("data", (bytes) => {
         if (!isStalled() || state.requests) client.write(bytes)
+        else held += 1
       })
       client.on("close", () => isStalled() || server.destroy())
       server.on("close", () => isStalled() || client.destroy())
@@ -95,6 +100,7 @@ export const stalling = (target: Redacted.Redacted): Effect.Effect<Stalling, nev
           state.requests = options.requests ?? false
           state.new = options.new ?? false
         }),
+      held: () => held,
       heal: Effect.sync(() => {
         state.new = false
       }),

@@ -13,11 +13,15 @@ import {
   crashRecovery,
   cutConnections,
   first,
+  neverPolls,
   nothingLost,
   ofGroup,
   second,
   slowJobs,
-  startedIn
+  started,
+  startedIn,
+  untilListening,
+  wokenByNotification
 } from "../Steps.js"
 import { type Story, survive } from "../Survival.js"
 
@@ -316,8 +320,8 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
   },
   {
     name: "the listening connection half-open while queries work",
-    promise: `${nothingLost}; jobs of other processes are found by polling`,
-    recoveryLimit: ["QUEUE_POLL"],
+    promise: `${nothingLost}; jobs of other processes are found by polling; the pod notices, listens again, and the next job wakes it`,
+    recoveryLimit: [],
     operatorSees: "Nothing but a delay of at most QUEUE_POLL; /readyz stays 200",
     run: Effect.gen(function* () {
       const database = yield* TestDatabase.migrated
@@ -325,13 +329,23 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
       return yield* survive({
         database: Effect.succeed(database),
         env: { DATABASE_LISTEN_URL: Redacted.value(proxy.url) },
+        pods: 1,
         fault: (deployment) =>
           Effect.gen(function* () {
+            const polling = yield* first(deployment)
+            const deaf = yield* deployment.startPod({ env: neverPolls })
+            const sessions = yield* untilListening(deployment, 2)
             yield* proxy.stall({ new: true })
-            yield* Effect.sleep("3 seconds")
-            const saw = yield* (yield* first(deployment)).untilReadyz(200)
+            yield* started(deployment, yield* deployment.enqueueBySql("quiet", { ms: 1 }))
+            const lost = yield* Deployment.until("lost notifications", Effect.sync(proxy.held), (held) => held > 0)
+            const saw = yield* polling.untilReadyz(200)
             yield* proxy.heal
-            return [saw]
+            yield* polling.signal("SIGTERM")
+            const { code } = yield* polling.finished
+            if (code !== 0) return yield* Effect.fail(new Error(`a pod ended with ${code}`))
+            yield* untilListening(deployment, 1, sessions)
+            const woken = yield* wokenByNotification(deployment)
+            return [saw, `${lost} messages lost`, woken, yield* deaf.untilReadyz(200)]
           })
       })
     })

@@ -5,11 +5,14 @@ import {
   cutConnections,
   during,
   first,
+  neverPolls,
   nothingLost,
   ofGroup,
   onServer,
   otherProgram,
-  reload
+  reload,
+  untilListening,
+  wokenByNotification
 } from "../Steps.js"
 import { survive } from "../Survival.js"
 
@@ -48,18 +51,29 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
   },
   {
     name: "the listening connection terminated while queries work",
-    promise: `${nothingLost}; jobs of other processes are found by polling until the listener is back`,
-    recoveryLimit: ["QUEUE_POLL"],
+    promise: `${nothingLost}; the pods listen again, look for jobs they missed, and the next job wakes them at once`,
+    recoveryLimit: [],
     operatorSees: "Nothing but a short delay; /readyz stays 200",
     run: survive({
+      env: neverPolls,
       fault: (deployment) =>
         Effect.gen(function* () {
-          const cut = deployment.query(
-            `select pg_terminate_backend(pid) from pg_stat_activity
-             where datname = current_database() and application_name like 'nightshift%' and query ilike 'listen%'`
-          )
-          yield* during(3, cut, 300)
-          return [yield* (yield* first(deployment)).untilReadyz(200)]
+          const pods = deployment.pods.length
+          let cut = 0
+          for (let turn = 0; turn < 3; turn += 1) {
+            const sessions = yield* untilListening(deployment, pods)
+            const ended = yield* deployment.query("select from unnest($1::int[]) pid where pg_terminate_backend(pid)", [
+              sessions
+            ])
+            cut += ended.length
+            yield* untilListening(deployment, pods, sessions)
+          }
+          if (cut !== 3 * pods) return yield* Effect.fail(new Error(`${cut} sessions were cut and not ${3 * pods}`))
+          return [
+            `${cut} sessions cut`,
+            yield* wokenByNotification(deployment),
+            yield* (yield* first(deployment)).untilReadyz(200)
+          ]
         })
     })
   },
