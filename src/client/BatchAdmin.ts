@@ -5,6 +5,7 @@ import { type Batch, Batches } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
+import { checkKnown, namesOf } from "./Options.js"
 
 /** Adds a job to the batch. The jobs are stored together, after the callback has returned. */
 export type AddJob = <In>(
@@ -49,6 +50,8 @@ export interface BatchAdmin {
   get(id: string): Promise<BatchView>
 }
 
+const known = namesOf<BatchOptions>({ name: 0, followUp: 0, id: 0 })
+
 const viewOf = ({ closedAt, counts, createdAt, followUpId, id, name, total }: Batch): BatchView => ({
   id,
   name,
@@ -74,6 +77,7 @@ export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
 
   return {
     create: async (fill, options = {}) => {
+      checkKnown(options, known, "an option of a batch")
       const jobs = await filled(fill)
       const given = { ...options, id: options.id as BatchId | undefined, jobs }
       return viewOf((await run(Effect.flatMap(Batches, (batches) => batches.create(given)))).batch)

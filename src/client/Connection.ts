@@ -11,6 +11,7 @@ import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import * as Engine from "./Engine.js"
+import { checkKnown, namesOf as optionNames } from "./Options.js"
 import { checkHandlers } from "./PromiseHandler.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
@@ -29,6 +30,8 @@ export interface ConnectOptions {
   /** The logger: `console`, an object with the same methods, or `false` for none. [standard error, by LOG_LEVEL] */
   readonly log?: Engine.LogSink | false | undefined
 }
+
+const connectOptions = optionNames<ConnectOptions>({ schema: 0, pool: 0, handlerPool: 0, log: 0 })
 
 interface Open {
   readonly engine: Promise<Engine.PgEngine>
@@ -49,6 +52,7 @@ const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions):
 export const connect = async (url?: string, options: ConnectOptions = {}): Promise<Shift.Shift> => {
   const fault = url === undefined ? undefined : DatabaseUrl.fault(url)
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
+  checkKnown(options, connectOptions, "an option of connect")
   const { handlerPool, pool, schema } = options
   const settings = JSON.stringify([url, schema, pool, handlerPool])
   const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0 }
@@ -110,6 +114,16 @@ export interface WorkerOptions {
    */
   readonly onEvent?: OnEvent | undefined
 }
+
+const workerOptions = optionNames<WorkerOptions>({
+  handlers: 0,
+  queues: 0,
+  schedules: 0,
+  routes: 0,
+  limits: 0,
+  grace: 0,
+  onEvent: 0
+})
 
 /** A running worker. */
 export interface Worker {
@@ -179,6 +193,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   const used = openOf.get(shift)
   if (used === undefined)
     throw new InvalidOptionError("shift", "The first argument of worker() must be a shift that connect() returned.")
+  checkKnown(options ?? {}, workerOptions, "an option of worker")
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   checkHandlers(options.handlers)

@@ -7,7 +7,7 @@ import type { FollowUp } from "../core/StoredJob.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import * as Kind from "../queue/Job.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
-import { checkKnown } from "./Options.js"
+import { checkKnown, namesOf } from "./Options.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
@@ -102,7 +102,7 @@ type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
   readonly key?: string | ((payload: In) => string) | undefined
 }
 
-const known: ReadonlyArray<string> = Object.keys({
+const known = namesOf<EnqueueOptions>({
   id: 0,
   queue: 0,
   priority: 0,
@@ -113,14 +113,9 @@ const known: ReadonlyArray<string> = Object.keys({
   dedupe: 0,
   meta: 0,
   tx: 0
-} satisfies Record<keyof EnqueueOptions, 0>)
+})
 
-const knownOfDedupe: ReadonlyArray<string> = Object.keys({
-  key: 0,
-  scope: 0,
-  window: 0,
-  replace: 0
-} satisfies Record<keyof DedupeOptions, 0>)
+const knownOfDedupe = namesOf<DedupeOptions>({ key: 0, scope: 0, window: 0, replace: 0 })
 
 const checkedDedupe = (dedupe: string | DedupeOptions | undefined): string | DedupeOptions | undefined => {
   if (typeof dedupe === "object") checkKnown(dedupe, knownOfDedupe, "an option of a dedupe key", "dedupe.")

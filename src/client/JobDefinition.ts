@@ -10,7 +10,7 @@ import type { Schedule } from "../schedule/Schedule.js"
 import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
 import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Enqueueable } from "./Enqueue.js"
-import { durationOf } from "./Options.js"
+import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
 import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
@@ -93,9 +93,34 @@ export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
     : Backoff.fixed(backoff as DurationInput)
 }
 
+const jobOptions = namesOf<JobOptions<never, unknown, never, unknown>>({
+  payload: 0,
+  result: 0,
+  queue: 0,
+  retry: 0,
+  timeout: 0,
+  priority: 0,
+  version: 0,
+  upcasters: 0,
+  onDead: 0
+})
+const retryOptions = namesOf<RetryOptions>({ maxAttempts: 0, backoff: 0, jitter: 0 })
+const backoffOptions = ["base", "max", "jitter"]
+const scheduleOptions = namesOf<ScheduleOptions<never>>({
+  payload: 0,
+  cron: 0,
+  timezone: 0,
+  overlap: 0,
+  missed: 0,
+  queue: 0,
+  maxAttempts: 0,
+  enabled: 0
+})
+
 /** Throws InvalidOptionError for a backoff with a duration that cannot be read. */
 export const checkBackoff = (option: string, backoff: BackoffInput, of: string): void => {
   if (typeof backoff === "object" && "base" in backoff) {
+    checkKnown(backoff, backoffOptions, "an option of a backoff", `${option}.`)
     durationOf(`${option}.base`, backoff.base, of)
     durationOf(`${option}.max`, backoff.max, of)
   } else if (Array.isArray(backoff)) {
@@ -172,6 +197,8 @@ const checkOptions = (name: unknown, options: unknown): void => {
       "payload",
       `job("${name}") needs options with a payload validator, such as { payload: z.object({ id: z.string() }) }.`
     )
+  checkKnown(options, jobOptions, `an option of "${name}"`)
+  checkKnown(options.retry ?? {}, retryOptions, `an option of "${name}"`, "retry.")
   for (const option of options.result === undefined ? ["payload"] : ["payload", "result"]) {
     const fault = StandardSchema.faultOf(options[option])
     if (fault !== undefined) throw new InvalidOptionError(option, `${option} of "${name}" ${fault}.`)
@@ -240,6 +267,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     handle: (run) => PromiseHandler.make(kind, run),
     handleInTransaction: (run) => PromiseHandler.makeTransactional(kind, run),
     schedule: (scheduleName, { payload, ...schedule }) => {
+      checkKnown(schedule, scheduleOptions, `an option of the schedule "${scheduleName}"`)
       const definition = Either.try({
         try: () => ({
           cron: schedule.cron,

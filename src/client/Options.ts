@@ -6,6 +6,9 @@ import { InvalidOptionError } from "./ShiftErrors.js"
 
 // Checks of options. Types prevent most mistakes; programs in JavaScript and options from configuration need these.
 
+/** The names of all options of a type. */
+export const namesOf = <Options>(names: Readonly<Record<keyof Options, 0>>): ReadonlyArray<string> => Object.keys(names)
+
 /** Throws InvalidOptionError for an option that does not exist. `prefix` is the path of the options, like `dedupe.`. */
 export const checkKnown = (given: object, known: ReadonlyArray<string>, what: string, prefix = ""): void => {
   // Runs for every job: no list is built.

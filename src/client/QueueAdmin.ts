@@ -2,7 +2,7 @@ import { Duration, Effect } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
 import { type KeyOrder, type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
-import { checkKnown, durationOf } from "./Options.js"
+import { checkKnown, durationOf, namesOf } from "./Options.js"
 
 /** The current settings of a queue. A limit that is not set is absent; durations are in milliseconds. */
 export interface QueueView {
@@ -70,7 +70,7 @@ const viewOf = ({ depthCap, maxWorkers, name, paused, perKey, rate, retainDead, 
 const ifSet = <A, B>(value: A | null | undefined, convert: (value: A) => B): B | null | undefined =>
   value === undefined ? undefined : value === null ? null : convert(value)
 
-const fields: ReadonlyArray<string> = Object.keys({
+const fields = namesOf<QueueChange>({
   paused: 0,
   maxWorkers: 0,
   perKey: 0,
@@ -79,11 +79,17 @@ const fields: ReadonlyArray<string> = Object.keys({
   retainDone: 0,
   retainDead: 0,
   backoff: 0
-} satisfies Record<keyof QueueChange, 0>)
+})
+const perKeyFields = namesOf<NonNullable<QueueChange["perKey"]>>({ concurrency: 0, order: 0 })
+const rateFields = namesOf<NonNullable<QueueChange["rate"]>>({ jobs: 0, per: 0 })
+const backoffFields = namesOf<NonNullable<QueueChange["backoff"]>>({ enabled: 0, base: 0, max: 0 })
 
 const patchOf = (change: QueueChange): QueueSettingsPatch => {
   checkKnown(change, fields, "a setting of a queue")
   const { backoff, perKey, rate, retainDead, retainDone, ...rest } = change
+  checkKnown(perKey ?? {}, perKeyFields, "a setting of a queue", "perKey.")
+  checkKnown(rate ?? {}, rateFields, "a setting of a queue", "rate.")
+  checkKnown(backoff ?? {}, backoffFields, "a setting of a queue", "backoff.")
   return {
     ...rest,
     perKey: ifSet(perKey, ({ concurrency, order = "none" }) => ({ concurrency, order })),

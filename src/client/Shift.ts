@@ -15,7 +15,7 @@ import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as JobView from "./JobView.js"
-import { durationOf } from "./Options.js"
+import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
@@ -107,6 +107,8 @@ export const watching = (engine: PgEngine): Watching => ({
   explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
 })
 
+const resultOptions = namesOf<ResultOptions>({ timeout: 0, signal: 0 })
+
 /** How long to look for the reason of a timeout, in milliseconds. */
 const explainFor = 2_000
 
@@ -194,9 +196,11 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
 
   const resultOf = async <Result>(
     id: string,
-    { signal, timeout }: ResultOptions = {},
+    options: ResultOptions = {},
     kind: string | undefined = undefined
   ): Promise<Result> => {
+    checkKnown(options, resultOptions, "an option of result")
+    const { signal, timeout } = options
     const patience = timeout === undefined ? undefined : Duration.toMillis(durationOf("timeout", timeout))
     const job = await waitFor(idOf("result", id), patience, signal)
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))

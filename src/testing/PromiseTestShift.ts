@@ -2,6 +2,7 @@ import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
 import type { JobView } from "../client/JobView.js"
 import * as View from "../client/JobView.js"
+import { checkKnown, namesOf } from "../client/Options.js"
 import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError } from "../client/ShiftErrors.js"
@@ -46,6 +47,21 @@ export interface PromiseTestShiftOptions extends Omit<TestShiftOptions<TestServi
   readonly logLevel?: keyof typeof levels | LogLevel.LogLevel
 }
 
+const known = namesOf<PromiseTestShiftOptions>({
+  handlers: 0,
+  queues: 0,
+  routes: 0,
+  schedules: 0,
+  limits: 0,
+  slots: 0,
+  grace: 0,
+  startAt: 0,
+  mask: 0,
+  allowChanged: 0,
+  log: 0,
+  logLevel: 0
+})
+
 const levelOf = (level: PromiseTestShiftOptions["logLevel"] = "warn"): LogLevel.LogLevel => {
   if (typeof level !== "string") return level
   if (Object.hasOwn(levels, level)) return levels[level]
@@ -57,11 +73,9 @@ const realTime = `Time is virtual in a test, and the clock waits at most ${mostG
 const hasEnded = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** Starts a worker with these handlers on in-memory tables and a virtual clock. */
-export const testShift = async ({
-  log = console,
-  logLevel,
-  ...options
-}: PromiseTestShiftOptions): Promise<PromiseTestShift> => {
+export const testShift = async (given: PromiseTestShiftOptions): Promise<PromiseTestShift> => {
+  checkKnown(given, known, "an option of testShift")
+  const { log = console, logLevel, ...options } = given
   checkHandlers(options.handlers)
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
   const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Layer.orDie(Engine.logging(log))))

@@ -37,6 +37,56 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => shift.enqueueMany("add" as never, []))).toContain('got "add"')
   })
 
+  it("an option does not exist", async () => {
+    await using tested = await testShift({ handlers: [handler] })
+    await using stored = await connect(database.url(), { log: false })
+    const payload = z.object({})
+    const wrong: ReadonlyArray<readonly [call: (options: never) => unknown, given: object, refusal: RegExp]> = [
+      [
+        (options) => connect(database.url(), options),
+        { shema: "a" },
+        /^shema is not an option of connect: use schema, /
+      ],
+      [
+        (options) => worker(stored, options),
+        { workflows: [handler] },
+        /^workflows is not an option of worker: use handlers, /
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], queue: ["a"] },
+        /^queue is not .* Did you mean queues\?$/
+      ],
+      [(options) => testShift(options), { handlers: [handler], slot: 1 }, /^slot is not .* Did you mean slots\?$/],
+      [(options) => job("a", options), { payload, retries: 3 }, /^retries is not an option of "a": use payload, /],
+      [(options) => job("a", options), { payload, retry: { attempts: 3 } }, /^retry\.attempts is not an option of "a"/],
+      [
+        (options) => job("a", options),
+        { payload, retry: { backoff: { base: "1s", max: "1m", jiter: 1 } } },
+        /^retry\.backoff\.jiter is not .* Did you mean jitter\?$/
+      ],
+      [(options) => add.schedule("s", options), { crom: "@daily" }, /^crom is not .* Did you mean cron\?$/],
+      [(options) => workflow("w", options, async () => {}), { payload, onFail: 1 }, /^onFail is not an option of "w"/],
+      [(options) => tested.enqueue(add, { a: 1, rest: 1 }, options), { delya: "1s" }, /^delya is not .* delay\?$/],
+      [(options) => tested.enqueueMany(add, [], options), { delya: "1s" }, /^delya is not .* delay\?$/],
+      [(options) => tested.result("id", options), { timout: "1s" }, /^timout is not .* Did you mean timeout\?$/],
+      [
+        (options) => tested.batches.create(() => {}, options),
+        { title: "a" },
+        /^title is not an option of a batch: use name/
+      ],
+      [(options) => tested.queues.change("q", options), { worker: 1 }, /^worker is not a setting of a queue/],
+      [
+        (options) => tested.queues.change("q", options),
+        { rate: { jobs: 1, every: "1s" } },
+        /^rate\.every is not a setting/
+      ],
+      [(options) => tested.queues.change("q", options), { perKey: { limit: 1 } }, /^perKey\.limit is not a setting/],
+      [(options) => tested.queues.change("q", options), { backoff: { on: true } }, /^backoff\.on is not a setting/]
+    ]
+    for (const [call, given, refusal] of wrong) expect(await refused(() => call(given as never))).toMatch(refusal)
+  })
+
   it("an id is not one of a job", async () => {
     await using tested = await testShift({ handlers: [handler] })
     await using stored = await connect(database.url(), { log: false })
