@@ -7,6 +7,7 @@ import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.js"
 import type { Journal } from "./workflow/Execution.js"
+import type { RunState } from "./workflow/RunState.js"
 
 export type Enqueued = Data.TaggedEnum<{
   Enqueued: { readonly id: JobId }
@@ -78,6 +79,7 @@ export interface ClaimedExecution {
   readonly version: number
   /** The job and its lease, which fence every write of the run. */
   readonly run: HeldJob
+  readonly state: RunState
   /** The journal as of the claim, if the claim has read it. */
   readonly journal?: Journal
 }

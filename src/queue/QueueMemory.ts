@@ -42,6 +42,7 @@ import * as Routes from "./settings/Routes.js"
 import type { Wakeups } from "./Wakeups.js"
 import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
+import { RunState } from "./workflow/RunState.js"
 import type { Workflows } from "./workflow/Workflows.js"
 import * as WorkflowsMemory from "./workflow/WorkflowsMemory.js"
 import { WorkflowTable } from "./workflow/WorkflowTableMemory.js"
@@ -84,7 +85,8 @@ const claimAll = (
               cancelled: row.cancelRequestedAt !== undefined,
               crashed: row.crashCount > 0,
               version: row.version,
-              run: { id: row.id, lease }
+              run: { id: row.id, lease },
+              state: new RunState()
             },
       linked: row.woken !== undefined,
       createdAt: row.createdAt,

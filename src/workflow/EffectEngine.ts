@@ -164,7 +164,7 @@ export const make = (
         if (!activity.name.startsWith(clockName) || (yield* InsideActivity)) {
           const abandoned = yield* abandonedActivity(run, activity.name, attempt)
           if (abandoned !== undefined) return abandoned
-          return yield* Effect.uninterruptible(run.busy(runActivity(run, activity, attempt)))
+          return yield* Effect.uninterruptible(run.busy(activity.name, runActivity(run, activity, attempt)))
         }
         const exit = yield* run.clock(activity.name, yield* sleepOf(activity.execute))
         return complete(exit)

@@ -37,12 +37,26 @@ interface Registered {
   readonly runs: Set<Effect.Effect<unknown>>
 }
 
-/** Runs an effect in a separate fiber. If the run must stop, it is marked as suspended before it is interrupted. */
+/** How long a cancel waits for the activities that run. */
+const cancelGrace = "5 seconds"
+
+/** Waits for a cancel, and then for the activities that run: those that end are recorded, and can be compensated. */
+const untilCancelled = (run: Run) =>
+  run.cancelled.await.pipe(
+    Effect.zipRight(Effect.timeoutOption(run.idle.await, cancelGrace)),
+    Effect.zipRight(run.logInterrupted)
+  )
+
+/**
+ * Runs an effect in a separate fiber. If the run must stop, it is marked as suspended before it is interrupted. A cancel
+ * stops the code of the workflow, but not its compensations.
+ */
 const supervised = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   run: Run,
   instance: WorkflowInstance["Type"],
-  runs: Registered["runs"]
+  runs: Registered["runs"],
+  until: Effect.Effect<void> = Effect.never
 ) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
@@ -53,7 +67,9 @@ const supervised = <A, E, R>(
         return Fiber.interrupt(fiber)
       })
       runs.add(stop)
-      return yield* restore(Fiber.await(fiber)).pipe(
+      const ended = Fiber.await(fiber)
+      const stopped = Effect.zipRight(until, Effect.zipRight(stop, ended))
+      return yield* restore(Effect.raceFirst(ended, stopped)).pipe(
         Effect.onInterrupt(() => stop),
         Effect.ensuring(Effect.sync(() => runs.delete(stop)))
       )
@@ -94,7 +110,7 @@ const runExecution = (
       Effect.provideService(WorkflowInstance, instance),
       Effect.provideService(WorkflowEngine, engine),
       Effect.provideService(CurrentRun, run),
-      (body) => supervised(body, run, instance, runs)
+      (body) => supervised(body, run, instance, runs, untilCancelled(run))
     )
     yield* run.healthy
     if (run.isStopping) return suspension()
@@ -204,6 +220,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
         }
         const service = yield* Workflows
         const run = new Run(execution, service)
+        execution.state.onCancel(() => run.cancel())
         if (execution.woken > 0 || attempt > 1 || execution.crashed) yield* run.load
         yield* run.healthy
         return yield* runExecution(workflow, entry, payload as object, run, engineOf(service))

@@ -55,8 +55,12 @@ export class Run {
   private waits: Journal["waits"] = []
   private isLoaded = false
   private sequence = 0
-  private running = 0
-  private readonly idle = Effect.unsafeMakeLatch(true)
+  private readonly running: Array<string> = []
+  /** Open while no activity runs. */
+  readonly idle = Effect.unsafeMakeLatch(true)
+  /** Opened when the execution is cancelled during this run. */
+  readonly cancelled = Effect.unsafeMakeLatch(false)
+  private isCancelled = false
   private readonly failures = new Map<string, number>()
 
   constructor(
@@ -74,7 +78,7 @@ export class Run {
   /** Whether the code may start a step. The code of a cancelled or failed execution is only replayed. */
   private get mayStart(): boolean {
     if (this.isStopping || this.fault !== undefined || this.follower.difference !== undefined) return false
-    return this.undoing !== undefined || !(this.execution.cancelled || this.failure !== undefined)
+    return this.undoing !== undefined || !(this.execution.cancelled || this.isCancelled || this.failure !== undefined)
   }
 
   /** The suspension of an execution whose code does not follow its journal. */
@@ -222,14 +226,14 @@ export class Run {
   }
 
   /** Counts an activity whose code runs. */
-  busy<A, E, R>(code: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+  busy<A, E, R>(name: string, code: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     const begin = Effect.sync(() => {
-      this.running += 1
+      this.running.push(name)
       this.idle.unsafeClose()
     })
     const end = Effect.sync(() => {
-      this.running -= 1
-      if (this.running === 0) this.idle.unsafeOpen()
+      this.running.splice(this.running.indexOf(name), 1)
+      if (this.running.length === 0) this.idle.unsafeOpen()
     })
     return Effect.acquireUseRelease(
       begin,
@@ -238,8 +242,23 @@ export class Run {
     )
   }
 
+  /** The execution is cancelled: the code starts nothing more. */
+  cancel(): void {
+    this.isCancelled = true
+    this.cancelled.unsafeOpen()
+  }
+
+  /** Reports activities that did not end in time after a cancel. */
+  readonly logInterrupted = Effect.suspend(() =>
+    this.running.length === 0
+      ? Effect.void
+      : Effect.logWarning(
+          `execution ${this.execution.id} was cancelled and interrupts ${this.running.join(", ")}, which did not end in time: if it took effect, it is not compensated`
+        )
+  )
+
   /** Lets other fibers start their activities first. */
-  private readonly isBusy = Effect.map(Effect.repeatN(Effect.yieldNow(), 2), () => this.running > 0)
+  private readonly isBusy = Effect.map(Effect.repeatN(Effect.yieldNow(), 2), () => this.running.length > 0)
 
   /** The exit of a durable clock, or undefined to suspend. While an activity runs, the clock runs in this process. */
   clock(clock: string, millis: number, isInside = false): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {

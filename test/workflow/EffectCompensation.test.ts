@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Activity, DurableDeferred } from "@effect/workflow"
-import { Effect, Exit, Schema } from "effect"
+import { Effect, Exit, Logger, Schema } from "effect"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { TestShift } from "../../src/testing/index.js"
 import {
@@ -61,6 +61,76 @@ describe("compensation", () => {
         const exit = yield* exitOf(id)
         assert.isTrue(exit !== undefined && Exit.isInterrupted(exit))
         assert.deepStrictEqual([log, (yield* show(id)).status], [["charge", "undo charge"], "cancelled"])
+      })
+    )
+  })
+
+  const slow = (log: Array<string>, until: Effect.Effect<void>) =>
+    Activity.make({
+      name: "charge",
+      execute: Effect.sync(() => void log.push("charge")).pipe(
+        Effect.zipRight(until),
+        Effect.zipRight(Effect.sync(() => void log.push("charged")))
+      )
+    })
+
+  it.effect("runs once for an activity that ends after the execution was interrupted", () => {
+    const log: Array<string> = []
+    const gate = Effect.unsafeMakeLatch()
+    return on(
+      () =>
+        Order.withCompensation(slow(log, gate.await), () => Effect.sync(() => void log.push("refund"))).pipe(
+          Effect.zipRight(counted("ship", log))
+        ),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        yield* Order.interrupt(id)
+        yield* settle
+        yield* gate.open
+        yield* drain
+        assert.deepStrictEqual(log, ["charge", "charged", "refund"])
+        const { status, steps } = yield* show(id)
+        assert.deepStrictEqual([status, steps.map(({ name }) => name)], ["cancelled", ["charge", "undo:charge"]])
+      })
+    )
+  })
+
+  it.effect("does not wait longer than five seconds for an activity, and reports it", () => {
+    const log: Array<string> = []
+    const lines: Array<string> = []
+    const logger = Logger.make(({ message }) => void lines.push(String(message)))
+    return on(
+      () =>
+        Order.withCompensation(slow(log, Effect.never), () => Effect.sync(() => void log.push("refund"))).pipe(
+          Effect.zipRight(counted("ship", log))
+        ),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        yield* Order.interrupt(id)
+        yield* advance("1 minute")
+        assert.deepStrictEqual([log, (yield* show(id)).status], [["charge"], "cancelled"])
+        assert.match(lines.join(), /execution \S+ was cancelled and interrupts charge, which did not end in time/)
+      })
+    ).pipe(Effect.provide(Logger.replace(Logger.defaultLogger, logger)))
+  })
+
+  it.effect("is not repeated when the execution is interrupted during it", () => {
+    const log: Array<string> = []
+    const gate = Effect.unsafeMakeLatch()
+    const refund = Effect.sync(() => void log.push("refund")).pipe(Effect.zipRight(gate.await))
+    return on(
+      () => Order.withCompensation(counted("charge", log), () => refund).pipe(Effect.zipRight(failing("ship", log))),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        assert.deepStrictEqual(log, ["charge", "ship", "refund"])
+        yield* Order.interrupt(id)
+        yield* advance("1 minute")
+        yield* gate.open
+        yield* drain
+        assert.deepStrictEqual([log, (yield* show(id)).status], [["charge", "ship", "refund"], "cancelled"])
       })
     )
   })

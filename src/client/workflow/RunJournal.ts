@@ -4,7 +4,7 @@ import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { Deferred, NewStep, Step } from "../../queue/workflow/Execution.js"
 import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
-import type { Recording } from "./Replay.js"
+import type { Recording, Stored } from "./Replay.js"
 import * as StepExit from "./StepExit.js"
 
 export interface RunServices {
@@ -40,7 +40,10 @@ export class RunJournal {
     readonly execution: ClaimedExecution,
     readonly services: RunServices,
     private readonly runtime: Runtime.Runtime<never>,
-    private readonly isOver: () => boolean
+    /** Whether the code receives no more results. */
+    private readonly isOver: () => boolean,
+    /** Whether results are recorded: until the run has ended. */
+    private readonly mayRecord: () => boolean
   ) {
     this.woken = execution.woken
   }
@@ -56,7 +59,7 @@ export class RunJournal {
   /** Runs an effect, and retries it while the database is unavailable. */
   async withRetries<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Promise<A> {
     const patient = Effect.retry(effect, {
-      while: (error) => error._tag === "DatabaseUnavailable" && !this.isOver(),
+      while: (error) => error._tag === "DatabaseUnavailable" && this.mayRecord(),
       schedule: patience
     })
     try {
@@ -91,6 +94,12 @@ export class RunJournal {
       this.places.set(step.name, step.sequence)
     }
     return { results, reopened: [...reopened.values()] }
+  }
+
+  /** Remembers an undo that has ended in this run. */
+  keepUndone(name: string, stored: Stored, sequence: number, at: number): void {
+    const times = { startedAt: at, endedAt: at, retryAt: undefined, reopenedAt: undefined }
+    this.undone.set(name, { ...stored, ...times, name, kind: "undo", attempt: 1, sequence })
   }
 
   /** Earlier attempts of a step that has no result, the last one last. */
@@ -168,7 +177,7 @@ export class RunJournal {
 
   /** Records a result. A result that cannot be stored fails the step without a retry, which would fail again. */
   async record(step: NewStep): Promise<Recorded> {
-    if (this.isOver()) throw new Stopped()
+    if (!this.mayRecord()) throw new Stopped()
     const { run } = this.execution
     try {
       return await this.recorded(step)

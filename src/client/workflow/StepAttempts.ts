@@ -14,6 +14,7 @@ import type { Stored } from "./Replay.js"
 import { type RunJournal, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import * as StepExit from "./StepExit.js"
+import type { StepSignals } from "./StepSignals.js"
 
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
 const usualRetries = 3
@@ -45,11 +46,9 @@ type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.recor
 export interface AttemptHost {
   readonly execution: ClaimedExecution
   readonly journal: RunJournal
-  /** Aborted when the run ends. */
-  readonly signal: AbortSignal
+  readonly signals: StepSignals
   /** The step that is being undone. */
   readonly undoing: string | undefined
-  readonly isOver: boolean
   now(): number
   kindOf(kind: StepKind): StepKind
   busy(act: () => Promise<void>, counts?: boolean): void
@@ -82,14 +81,14 @@ export class StepAttempts {
   private tryOnce(given: Tries, attempt: number): void {
     const startedAt = this.host.now()
     const { journal } = this.host
-    const idempotencyKey = journal.idempotencyKey(given.name, this.host.undoing)
     const step = { name: given.name, kind: this.host.kindOf(given.kind), attempt, startedAt }
-    const { host } = this
+    const { signals, undoing } = this.host
+    const canUndo = given.options.undo !== undefined || undoing !== undefined
     const context: StepContext = {
-      idempotencyKey,
+      idempotencyKey: journal.idempotencyKey(given.name, undoing),
       attempt,
       get signal() {
-        return host.signal
+        return signals.of(canUndo)
       }
     }
     this.host.busy(async () => {
@@ -106,8 +105,9 @@ export class StepAttempts {
       try {
         stored = await given.perform(context, record, recordInside)
       } catch (error) {
+        if (error instanceof Stopped) throw error
         // An interrupted step has not failed.
-        if (this.host.isOver || error instanceof Stopped) throw new Stopped()
+        if (signals.isAborted(canUndo)) return
         retryAt = this.retryOf(given.options, error, attempt - given.from)
         const failed = StepExit.ofError(error)
         stored = await record(retryAt === undefined ? failed : { ...failed, outcome: "retrying", retryAt })

@@ -80,6 +80,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
       const run = yield* runOf(execution, isFirst)
       const step = Steps.make(run)
+      execution.state.onCancel(() => run.cancel())
       return yield* Effect.async<unknown, unknown>((resume) => {
         run
           .run(async () => code(checked.value as Out, step))

@@ -13,6 +13,7 @@ import type { StepContext, StepOptions } from "./Step.js"
 import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
+import { StepSignals } from "./StepSignals.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
@@ -30,7 +31,7 @@ interface Undo {
 
 export class WorkflowRun implements AttemptHost {
   readonly journal: RunJournal
-  private controller: AbortController | undefined
+  readonly signals = new StepSignals()
   private replay: Replay | undefined
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
@@ -43,7 +44,13 @@ export class WorkflowRun implements AttemptHost {
   private isComparing = false
   private failure: { readonly error: unknown } | undefined
   private running = 0
-  isOver = false
+  /** `cancelled` and `stopping`: the code gets no results and starts no steps, but steps that run are recorded. */
+  private phase: "running" | "cancelled" | "stopping" | "over" = "running"
+  /** The undo that runs. One that calls steps may wait and then never settles. */
+  private undoBody: Promise<unknown> | undefined
+  private undoHasSteps = false
+  /** The undo calls a step, which it does not get from a run that stops. */
+  private onUndoBlocked: () => void = () => {}
   private isChecking = false
   private end: (result: unknown) => void = () => {}
   private fault: (error: unknown) => void = () => {}
@@ -55,8 +62,18 @@ export class WorkflowRun implements AttemptHost {
     private readonly clock: Clock.Clock,
     private readonly isFirst: boolean
   ) {
-    this.journal = new RunJournal(execution, services, runtime, () => this.isOver)
+    this.journal = new RunJournal(
+      execution,
+      services,
+      runtime,
+      () => this.isOver,
+      () => this.phase !== "over"
+    )
     this.waits = new OpenWaits(runtime, () => this.now())
+  }
+
+  private get isOver(): boolean {
+    return this.phase !== "running"
   }
 
   now(): number {
@@ -69,6 +86,7 @@ export class WorkflowRun implements AttemptHost {
       this.end = resolve
       this.fault = reject
       const start = (replay: Replay) => {
+        if (this.isOver) return
         this.replay = replay
         body().then(
           (value) => this.returned(value),
@@ -102,27 +120,53 @@ export class WorkflowRun implements AttemptHost {
     return Suspension.isSuspension(ended) ? ended.changed : undefined
   }
 
-  /** Stops without a result: the process ends, or the lease is lost. Resolves when no step's code runs. */
+  /**
+   * Stops without a result: the process ends, the run timed out, or the lease is lost. Resolves when no step's code runs. Steps
+   * that still succeed are recorded.
+   */
   async stop(): Promise<void> {
-    this.close()
-    await Promise.allSettled(this.bodies)
+    if (this.phase !== "over") this.phase = "stopping"
+    const blocked = new Promise<void>((resolve) => {
+      this.onUndoBlocked = resolve
+    })
+    this.waits.clear()
+    this.signals.abort(true, false)
+    const undo = this.undoHasSteps ? undefined : Promise.race([this.undoBody, blocked])
+    await Promise.allSettled([...this.bodies, undo])
+    this.phase = "over"
+  }
+
+  /**
+   * The execution was cancelled. Ends the run when its steps have ended; the next run undoes them. Steps that cannot be undone
+   * are aborted. A run that undoes already does what the cancel requests.
+   */
+  cancel(): void {
+    if (this.isOver || this.isUndoing || this.execution.cancelled) return
+    this.phase = "cancelled"
+    this.waits.clear()
+    this.signals.abort(false)
+    this.endCancelled()
+  }
+
+  private endCancelled(): void {
+    if (this.phase === "cancelled" && this.running === 0) this.finish(Suspension.make({ woken: -1, waits: [] }))
   }
 
   private close(): void {
-    this.isOver = true
+    this.phase = "over"
     this.waits.clear()
-    this.controller?.abort()
+    this.signals.abort(true, false)
   }
 
   /** Ends the run. Steps that lost a race and still run are aborted, and awaited. */
   private finish(result: unknown): void {
-    if (this.isOver) return
+    if (this.phase === "over") return
     this.close()
     void Promise.allSettled(this.bodies).then(() => this.end(result))
   }
 
   private fail(error: unknown): void {
-    if (this.isOver) return
+    if (this.phase === "over") return
     this.close()
     if (error instanceof Stopped) this.end(Suspension.make({ woken: 0, waits: [] }))
     else this.fault(error)
@@ -148,8 +192,9 @@ export class WorkflowRun implements AttemptHost {
     if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
     const promise = new Promise<A>((resolve, reject) => {
       const { replay } = this
-      if (this.isOver || replay === undefined) return
       const inUndo = this.undoing !== undefined
+      if (this.isOver || replay === undefined) return this.onUndoBlocked()
+      this.undoHasSteps ||= inUndo
       // A patch and a step may have the same name.
       const own = kind === "patch" ? `patch:${base}` : base
       const name = replay.numbered(inUndo ? `undo:${this.undoing}/${own}` : own)
@@ -216,18 +261,23 @@ export class WorkflowRun implements AttemptHost {
     const body = act().then(
       () => {
         this.running -= weight
+        if (this.isOver) return this.endCancelled()
         if (!this.waits.isEmpty || this.isUndoing || this.execution.cancelled) this.check()
       },
       (error: unknown) => this.fail(error)
     )
     // An undo that waits never settles.
-    if (!counts) return
+    if (!counts) {
+      this.undoBody = body
+      return
+    }
     this.bodies.add(body)
     void body.then(() => this.bodies.delete(body))
   }
 
   /** Registers a wait. */
   block(wait: Suspension.Wait, on: OnWait): void {
+    if (this.isOver) return
     this.waits.add(wait, on)
     this.check()
   }
@@ -235,13 +285,6 @@ export class WorkflowRun implements AttemptHost {
   /** Runs a step with its retries. */
   attempt(given: Attempts): void {
     this.attempts.run(given)
-  }
-
-  /** The signal of all steps. Created on first use: most steps do not read it, and an abort costs as much as a step. */
-  get signal(): AbortSignal {
-    this.controller ??= new AbortController()
-    if (this.isOver) this.controller.abort()
-    return this.controller.signal
   }
 
   /** Registers the undo of a step that is done. */
@@ -283,6 +326,7 @@ export class WorkflowRun implements AttemptHost {
 
   private undo(next: Undo): void {
     this.undoing = next.step
+    this.undoHasSteps = false
     const name = `undo:${next.step}`
     this.attempt({
       name,
@@ -294,18 +338,7 @@ export class WorkflowRun implements AttemptHost {
         return record(StepExit.ofValue(undefined))
       },
       settle: (stored, sequence) => {
-        const at = this.now()
-        this.journal.undone.set(name, {
-          ...stored,
-          name,
-          kind: "undo",
-          attempt: 1,
-          sequence,
-          startedAt: at,
-          endedAt: at,
-          retryAt: undefined,
-          reopenedAt: undefined
-        })
+        this.journal.keepUndone(name, stored, sequence, this.now())
         this.undoing = undefined
         this.check()
       }

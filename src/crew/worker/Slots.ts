@@ -25,7 +25,10 @@ export interface Slots {
   readonly count: () => number
   /** Sets the number of slots. Starts new slots, or retires the newest ones after their current job. */
   readonly resize: (target: number) => Effect.Effect<void>
-  /** Interrupts the run of a job. A handler that does not stop is abandoned after a timeout. */
+  /**
+   * Interrupts the run of a job. A handler that does not stop is abandoned after a timeout. A workflow that was cancelled is
+   * not interrupted: its run ends when its steps have ended.
+   */
   readonly stop: (held: HeldJob, reason: Judge.StopReason) => Effect.Effect<void>
   /** Stops all slots: lets running jobs finish for the grace period, then interrupts them. */
   readonly retire: (grace: Duration.Duration) => Effect.Effect<void>
@@ -158,7 +161,10 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
       retire,
       stop: (held, reason) => {
         const slot = [...slots.keys()].find(({ run }) => run !== undefined && isSameRun(run.job, held))
-        return slot === undefined ? Effect.void : stopSlot(slot, reason)
+        if (slot === undefined || (reason === "cancelled" && slot.run?.job.execution?.state.cancel() === true)) {
+          return Effect.void
+        }
+        return stopSlot(slot, reason)
       }
     }
   })

@@ -206,7 +206,9 @@ export const start = <R>(
       isIdle: () => localQueue.size === 0 && slots.running().length === 0,
       stop: (held, reason) =>
         Effect.suspend(() => {
-          const [unstarted] = localQueue.remove((job) => Slots.isSameRun(job, held))
+          // An execution that was claimed to be undone stays.
+          const isUndone = ({ execution }: ClaimedJob) => reason === "cancelled" && execution?.cancelled === true
+          const [unstarted] = localQueue.remove((job) => Slots.isSameRun(job, held) && !isUndone(job))
           return unstarted === undefined ? slots.stop(held, reason) : stopUnstarted(unstarted, reason)
         })
     }

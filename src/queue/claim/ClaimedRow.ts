@@ -1,6 +1,7 @@
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { ClaimedExecution, ClaimedJob } from "../Queue.js"
 import * as ExecutionRows from "../workflow/ExecutionRows.js"
+import { RunState } from "../workflow/RunState.js"
 
 /** Columns that a claim returns, in order. Arrays instead of objects, because thousands of rows per second are read. */
 export type ClaimedRow = readonly [
@@ -31,7 +32,8 @@ const executionOf = (row: ClaimedRow, lease: Lease): ClaimedExecution | undefine
   const linked = row[12]
   if (linked === null || linked[0] < 0) return undefined
   const [woken, id, cancelled, journal] = linked
-  const execution = { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run: { id: row[0], lease } }
+  const run = { id: row[0], lease }
+  const execution = { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run, state: new RunState() }
   if (journal === null) return execution
   const [steps, waits] = journal
   return {

@@ -1,0 +1,21 @@
+/** What a run of an execution and the slot that runs it report to each other. One per claim. */
+export class RunState {
+  private isCancelled = false
+  private listener: (() => void) | undefined
+
+  /**
+   * The execution was cancelled during this run. Returns whether the run ends by itself: it lets steps that run end, so that
+   * they are recorded and undone.
+   */
+  cancel(): boolean {
+    if (this.listener === undefined) return false
+    if (!this.isCancelled) this.listener()
+    this.isCancelled = true
+    return true
+  }
+
+  /** The run takes care of a cancel. */
+  onCancel(listener: () => void): void {
+    this.listener = listener
+  }
+}

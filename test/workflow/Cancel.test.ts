@@ -1,0 +1,175 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { workflow } from "../../src/client/index.js"
+import { testShift } from "../../src/testing/index.js"
+
+// A cancelled execution undoes everything that it has done, once. Bodies of steps are held open by the tests.
+
+const Order = z.object({ id: z.string() })
+const settings = { payload: Order, key: (order: { id: string }) => order.id }
+
+/** A promise that the test ends. */
+const gate = () => {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+describe("a cancel during a step", () => {
+  it("lets the step end, records it and undoes it once", async () => {
+    const log: Array<string> = []
+    const { open, opened } = gate()
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run(
+        "charge",
+        async ({ signal }) => {
+          log.push("charge")
+          await opened
+          return signal.aborted
+        },
+        { undo: (aborted) => void log.push(`refund, aborted ${aborted}`) }
+      )
+      await step.run("ship", () => void log.push("ship"))
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const { id } = await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    await shift.settle()
+    expect(log).toEqual(["charge"])
+    // Longer than an interrupted handler gets before it is abandoned.
+    await shift.advance("30s")
+    open()
+    await shift.settle()
+    expect(log).toEqual(["charge", "refund, aborted false"])
+    expect((await shift.job(id)).state).toBe("cancelled")
+    expect((await order.show("A")).steps.map(({ name, outcome }) => [name, outcome])).toEqual([
+      ["charge", "done"],
+      ["undo:charge", "done"]
+    ])
+  })
+
+  it("aborts a step that has no undo", async () => {
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("reserve", () => void log.push("reserve"), { undo: () => void log.push("release") })
+      await step.run(
+        "render",
+        ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))))
+      )
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    await shift.settle()
+    expect(log).toEqual(["reserve", "release"])
+    expect((await order.show("A")).status).toBe("cancelled")
+  })
+
+  it("records a step that fails, and does not retry it", async () => {
+    let calls = 0
+    const { open, opened } = gate()
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run(
+        "charge",
+        async () => {
+          calls += 1
+          await opened
+          throw new Error("declined")
+        },
+        { undo: () => {} }
+      )
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    open()
+    await shift.drain()
+    expect(calls).toBe(1)
+    expect(await order.show("A")).toMatchObject({
+      status: "cancelled",
+      steps: [{ name: "charge", outcome: "retrying", exit: { error: { message: "declined" } } }]
+    })
+  })
+})
+
+describe("a cancel during an undo", () => {
+  const failing = (log: Array<string>, undo: () => Promise<void>) =>
+    workflow("order", settings, async (_, step) => {
+      await step.run("reserve", () => void log.push("reserve"), { undo: () => void log.push("release") })
+      await step.run("charge", () => void log.push("charge"), {
+        undo: async () => {
+          log.push("refund")
+          await undo()
+        }
+      })
+      throw new Error("no stock")
+    })
+
+  it("does not interrupt or repeat the undo of a failed execution", async () => {
+    const log: Array<string> = []
+    const { open, opened } = gate()
+    const order = failing(log, () => opened)
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    expect(log).toEqual(["reserve", "charge", "refund"])
+    await order.cancel("A")
+    await shift.advance("1m")
+    open()
+    await shift.drain()
+    expect(log).toEqual(["reserve", "charge", "refund", "release"])
+    expect((await order.show("A")).status).toBe("cancelled")
+  })
+
+  it("does not repeat an undo that takes longer than a heartbeat", async () => {
+    const log: Array<string> = []
+    const { open, opened } = gate()
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("charge", () => void log.push("charge"), {
+        undo: async () => {
+          log.push("refund")
+          await opened
+        }
+      })
+      await step.waitFor("approval")
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    await shift.advance("1m")
+    await order.cancel("A").catch(() => {})
+    await shift.advance("1m")
+    open()
+    await shift.drain()
+    expect(log).toEqual(["charge", "refund"])
+    expect((await order.show("A")).status).toBe("cancelled")
+  })
+})
+
+describe("the end of a process during a step", () => {
+  it("records a step that ends while the process waits for it", async () => {
+    let calls = 0
+    const { open, opened } = gate()
+    const order = workflow("order", { ...settings, timeout: "10s" }, async (_, step) => {
+      await step.run("charge", async () => {
+        calls += 1
+        await opened
+      })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    // The run times out; its step may still end before the slot is abandoned.
+    await shift.advance("11s")
+    open()
+    await shift.drain()
+    expect(calls).toBe(1)
+    expect((await order.show("A")).status).toBe("done")
+  })
+})
