@@ -894,6 +894,8 @@ create table job_undo (
   action text not null,
   -- The row of the job: all of it for a delete, otherwise without the columns that no action changes.
   before jsonb not null,
+  -- Waits and links of a deleted execution: {waits, children}. Its steps stay in workflow_step until this row is deleted.
+  execution jsonb,
 
   constraint job_undo_pkey primary key (act, job_id),
   constraint job_undo_action_known check (action in ('cancel', 'requeue', 'run-now', 'delete'))

@@ -23,6 +23,7 @@ import { routesLaws } from "./RoutesLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { undoChildrenLaws } from "./UndoChildrenLaws.js"
+import { undoExecutionLaws } from "./UndoExecutionLaws.js"
 import { undoLaws } from "./UndoLaws.js"
 import { workflowActionLaws } from "./WorkflowActionLaws.js"
 import { workflowLaws } from "./WorkflowLaws.js"
@@ -41,6 +42,7 @@ const chapters = {
   batches: batchLaws,
   undo: undoLaws,
   "undo of a requeue with children": undoChildrenLaws,
+  "undo of actions on executions": undoExecutionLaws,
   kinds: kindsLaws,
   routes: routesLaws,
   "queue settings": queuesLaws,

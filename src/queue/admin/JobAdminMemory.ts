@@ -6,7 +6,7 @@ import { admit } from "../enqueue/NewJob.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
+import { type ExecutionState, WorkflowTable } from "../workflow/WorkflowTableMemory.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
 
 type Table = typeof JobTable.Service
@@ -50,10 +50,15 @@ const cancelOne = (table: Table, workflows: Workflows, row: JobRow, now: number)
   return next
 }
 
+type OnBelow = (before: JobRow, after: JobRow) => void
+
 /** Cancels a job and, if it is an execution, its children. */
-const cancelled = (table: Table, workflows: Workflows, row: JobRow, now: number): JobRow => {
+const cancelled = (table: Table, workflows: Workflows, row: JobRow, now: number, onBelow: OnBelow): JobRow => {
   const next = cancelOne(table, workflows, row, now)
-  for (const child of workflows.below(row)) cancelOne(table, workflows, child, now)
+  for (const child of workflows.below(row)) {
+    const after = cancelOne(table, workflows, child, now)
+    if (after !== child) onBelow(child, after)
+  }
   return next
 }
 
@@ -62,7 +67,7 @@ const requeued = (
   workflows: Workflows,
   row: JobRow,
   now: number,
-  onBelow: (before: JobRow, after: JobRow) => void
+  onBelow: OnBelow
 ): Either.Either<JobRow, DedupeKeyHeld> => {
   const holder = row.dedupe === undefined ? undefined : table.holderOf(row.dedupe.key)
   if (holder !== undefined && holder.id !== row.id) {
@@ -100,8 +105,16 @@ interface UndoRecord {
   readonly before: JobRow
   readonly after: JobRow | undefined
   readonly at: number
-  /** The job was requeued with its parent, and is restored with it. */
+  /** The job was requeued or cancelled with its parent, and is restored with it. */
   readonly below: boolean
+  /** The state of a deleted execution. */
+  readonly execution?: ExecutionState | undefined
+}
+
+/** The records of one act, and the jobs whose restore was refused. */
+interface ActRecords {
+  readonly jobs: Map<JobId, UndoRecord>
+  readonly refused: Set<JobId>
 }
 
 /** Whether the job is as the action left it. A wake-up is no change. */
@@ -127,7 +140,10 @@ const restored = (
   return stored(table, row === undefined ? kept.before : { ...kept.before, woken: row.woken, updatedAt: now })
 }
 
-/** Restores the children that were requeued with a restored parent, and theirs, unless another execution waits for them. */
+/**
+ * Restores the children that were requeued or cancelled with a restored parent, and theirs. A requeued child stays if another
+ * execution waits for it.
+ */
 const restoreBelow = (
   table: Table,
   workflows: Workflows,
@@ -140,12 +156,13 @@ const restoreBelow = (
   for (const { child } of workflows.linksOf(execution)) {
     const kept = jobs.get(child)
     const row = table.get(child)
-    if (kept?.below !== true || row === undefined || !isUnchanged(row, kept.after) || workflows.isAwaited(child))
-      continue
+    if (kept?.below !== true || row === undefined || !isUnchanged(row, kept.after)) continue
+    if (kept.before.finishedAt !== undefined && workflows.isAwaited(child)) continue
     const before = { ...kept.before, woken: row.woken, updatedAt: now }
     table.put(before)
     jobs.delete(child)
     restoreBelow(table, workflows, before, jobs, now)
+    workflows.reconnect(before, (id) => jobs.has(id), now)
   }
 }
 
@@ -155,13 +172,25 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
   const runNow = act(table, "run now", ["pending"])
   const edit = act(table, "edit", ["pending"])
   const remove = act(table, "remove", ["pending", "done", "dead"])
-  const acts = new Map<string, Map<JobId, UndoRecord>>()
+  const acts = new Map<string, ActRecords>()
+  const recordsOf = (act: string): ActRecords => acts.get(act) ?? { jobs: new Map(), refused: new Set() }
 
   const keep = (act: string, kept: UndoRecord) => {
-    const jobs = acts.get(act) ?? new Map<JobId, UndoRecord>()
-    acts.set(act, jobs)
-    if (!jobs.has(kept.before.id)) jobs.set(kept.before.id, kept)
+    const records = recordsOf(act)
+    acts.set(act, records)
+    const { jobs } = records
+    const known = jobs.get(kept.before.id)
+    if (known === undefined) jobs.set(kept.before.id, kept)
+    // Touched twice by one act, as a child and by its own id, and not changed in between.
+    else if (isUnchanged(kept.before, known.after))
+      jobs.set(kept.before.id, { ...known, after: kept.after, at: kept.at, below: known.below && kept.below })
   }
+
+  const keepBelow =
+    (act: string | undefined, now: number): OnBelow =>
+    (before, after) => {
+      if (act !== undefined && before.status !== "running") keep(act, { before, after, at: now, below: true })
+    }
 
   /** Keeps the row before a change that succeeds. A running job cannot be restored. */
   const savingUndo = <E>(
@@ -170,21 +199,23 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     change: (row: JobRow, now: number) => Either.Either<JobRow, E>
   ) => {
     if (kept === undefined) return change
-    return (row: JobRow, now: number) =>
-      Either.map(change(row, now), (changed) => {
-        // Without its journal a deleted execution would repeat its steps.
-        if (deletes && row.woken !== undefined) return changed
+    return (row: JobRow, now: number) => {
+      const execution = deletes ? workflows.stateOf(row) : undefined
+      return Either.map(change(row, now), (changed) => {
         if (row.status === "running" || (!deletes && changed === row)) return changed
-        keep(kept, { before: row, after: deletes ? undefined : changed, at: now, below: false })
+        keep(kept, { before: row, after: deletes ? undefined : changed, at: now, below: false, execution })
         return changed
       })
+    }
   }
   const actions = (kept: string | undefined): JobActions => ({
     cancel: (id) =>
       Effect.tap(
         cancel(
           id,
-          savingUndo(kept, false, (row, now) => Either.right(cancelled(table, workflows, row, now)))
+          savingUndo(kept, false, (row, now) =>
+            Either.right(cancelled(table, workflows, row, now, keepBelow(kept, now)))
+          )
         ),
         () => {
           const row = table.get(id)
@@ -196,11 +227,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     requeue: (id) =>
       requeue(
         id,
-        savingUndo(kept, false, (row, now) =>
-          requeued(table, workflows, row, now, (before, after) => {
-            if (kept !== undefined) keep(kept, { before, after, at: now, below: true })
-          })
-        )
+        savingUndo(kept, false, (row, now) => requeued(table, workflows, row, now, keepBelow(kept, now)))
       ),
     // A job that is already due keeps its position in the queue.
     runNow: (id) =>
@@ -227,19 +254,29 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     undo: (id, kept) =>
       Effect.flatten(
         table.step((now) => {
-          const jobs = acts.get(kept) ?? new Map<JobId, UndoRecord>()
+          const { jobs, refused } = recordsOf(kept)
           const own = jobs.get(id)
-          return Either.map(restored(table, id, own?.below === true ? undefined : own, now), (row) => {
-            jobs.delete(id)
-            restoreBelow(table, workflows, row, jobs, now)
-            return toStored(row, now)
+          return Either.mapBoth(restored(table, id, own?.below === true ? undefined : own, now), {
+            onLeft: (error) => {
+              // An execution that was restored before waits for a job that does not come back.
+              refused.add(id)
+              if (table.get(id) === undefined) workflows.countEnd(id, now)
+              return error
+            },
+            onRight: (row) => {
+              jobs.delete(id)
+              if (own?.execution !== undefined) workflows.revive(row, own.execution)
+              restoreBelow(table, workflows, row, jobs, now)
+              workflows.reconnect(row, (child) => jobs.has(child) && !refused.has(child), now)
+              return toStored(table.get(id) ?? row, now)
+            }
           })
         })
       ),
     pruneUndo: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         let gone = 0
-        for (const [kept, jobs] of acts) {
+        for (const [kept, { jobs }] of acts) {
           for (const [id, { at }] of jobs) {
             if (at >= now - Duration.toMillis(olderThan)) continue
             jobs.delete(id)

@@ -18,7 +18,7 @@ import * as CountedEnds from "../workflow/CountedEnds.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
-import { keep } from "./KeepSql.js"
+import { isKept, keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
 
@@ -77,10 +77,10 @@ const statementsOf = (schema: string) => ({
     "delete",
     "status <> 'running'",
     `delete from ${schema}.job j using chosen where j.id = chosen.id returning ${storedColumns}`,
-    forgotten(schema, "chosen")
+    forgotten(schema, "chosen", isKept)
   ),
 
-  isKept: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2 and not below`,
+  hasRecord: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2 and not below`,
 
   // The holder of the dedupe key of a job, which may have been deleted.
   keptHolder: `
@@ -154,11 +154,11 @@ const make = Effect.gen(function* () {
     )
 
   /** Cancels the children of a cancelled execution. Returns the running jobs to signal. */
-  const cancelBelow = (job: StoredJob) =>
+  const cancelBelow = (job: StoredJob, act: string | null) =>
     Effect.gen(function* () {
       if (job.execution === undefined) return []
-      const now = yield* Clock.currentTimeMillis
-      const below = yield* counted.cancelBelow([job.id], now)
+      const now = job.updatedAt
+      const below = yield* counted.cancelBelow([job.id], now, act)
       const dead = below.filter(({ status }) => status === "dead")
       for (const { kind, queue } of dead) tally.of(queue, kind).died(1, "cancelled", now)
       const woken = yield* counted.count(
@@ -195,7 +195,7 @@ const make = Effect.gen(function* () {
       const { rows, woken } = yield* restoring(kept, [id], now)
       yield* notify(woken)
       if (rows[0] !== undefined) return toStoredJob(rows[0], now)
-      const known = yield* mapErrors(sql.unsafe(statements.isKept, [kept, id]))
+      const known = yield* mapErrors(sql.unsafe(statements.hasRecord, [kept, id]))
       return yield* new UndoRefused({ id, why: known.length === 0 ? "forgotten" : "changed" })
     })
 
@@ -221,11 +221,20 @@ const make = Effect.gen(function* () {
       let sum = 0
       for (;;) {
         // Acts have ids that sort by time, so the primary key finds the oldest.
-        const gone = yield* mapErrors(sql`delete from ${undos} u where (u.act, u.job_id) in
-          (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${undoBatch})
-          returning 1`)
-        sum += gone.length
-        if (gone.length < undoBatch) return sum
+        const [gone] = yield* mapErrors(sql<{ count: number }>`
+          with gone as (
+            delete from ${undos} u where (u.act, u.job_id) in
+              (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${undoBatch})
+            returning u.job_id, u.execution is not null as is_deleted_execution
+          ), steps as (
+            delete from ${sql(`${schema}.workflow_step`)} s
+            where s.job_id = any(array(select job_id from gone where is_deleted_execution))
+              and not exists (select from ${sql(`${schema}.job`)} j where j.id = s.job_id)
+          )
+          select count(*)::int as count from gone`)
+        const count = gone?.count ?? 0
+        sum += count
+        if (count < undoBatch) return sum
       }
     })
 
@@ -237,7 +246,7 @@ const make = Effect.gen(function* () {
           act("cancel", [...waiting, "running"], id, statements.cancel, [kept])
         ).pipe(
           Effect.tap((job) =>
-            Effect.flatMap(cancelBelow(job), (running) =>
+            Effect.flatMap(cancelBelow(job, kept), (running) =>
               Effect.forEach(running, (child) => signals.publish(cancelTopic, child), { discard: true })
             )
           )

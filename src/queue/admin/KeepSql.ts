@@ -10,14 +10,29 @@ const untouched = "{payload,meta,on_dead,history}"
 const keptRow = (action: Action, row: string) =>
   action === "delete" ? `to_jsonb(${row})` : `to_jsonb(${row}) - '${untouched}'::text[]`
 
+/** Whether the action keeps the previous state of its jobs. */
+export const isKept = "$3::uuid is not null"
+
+/** The waits and links of a deleted execution. Its steps are not deleted while its undo record exists. */
+const keptExecution = (schema: string, action: Action) =>
+  action !== "delete"
+    ? "null::jsonb"
+    : `case when chosen.woken >= 0 then jsonb_build_object(
+      'waits', (select coalesce(jsonb_agg(to_jsonb(d)), '[]') from ${schema}.workflow_deferred d where d.execution = chosen.dedupe_key),
+      'children', (select coalesce(jsonb_agg(to_jsonb(l)), '[]') from ${schema}.workflow_child l where l.parent = chosen.dedupe_key)
+    ) end`
+
 /**
  * Saves the rows of `chosen` that appear in `changed` under the act id `$3`, or none if it is null. Running jobs cannot
- * be restored, because their handlers were asked to stop; nor can deleted executions, which would repeat their steps
- * without their journal. `below`: the jobs are children that were requeued with their parent.
+ * be restored, because their handlers were asked to stop. `below`: the jobs are children that were requeued or cancelled
+ * with their parent.
  */
 export const keep = (schema: string, action: Action, below = false): string => `
-    insert into ${schema}.job_undo (act, job_id, at, below, action, before)
-    select $3::uuid, chosen.id, ${instant("$2")}, ${below}, '${action}', ${keptRow(action, "chosen")}
+    insert into ${schema}.job_undo (act, job_id, at, below, action, before, execution)
+    select $3::uuid, chosen.id, ${instant("$2")}, ${below}, '${action}', ${keptRow(action, "chosen")},
+      ${keptExecution(schema, action)}
     from chosen join changed on changed.id = chosen.id
-    where $3::uuid is not null and chosen.status <> 'running'${action === "delete" ? " and chosen.woken is null" : ""}
-    on conflict do nothing`
+    where ${isKept} and chosen.status <> 'running'
+    -- Touched twice by one act, as a child and by its own id, and not changed in between.
+    on conflict (act, job_id) do update set at = excluded.at, below = job_undo.below and excluded.below
+      where job_undo.at = (excluded.before->>'updated_at')::timestamptz`

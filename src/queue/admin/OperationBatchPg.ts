@@ -207,14 +207,18 @@ export const make = (database: typeof Database.Service) => {
               )
             )
       const restored = parts.flatMap(({ rows }) => rows)
-      const skipped = ids.length - restored.length
+      const isRestored = new Set(restored.map(({ id }) => id))
+      const skipped = ids.filter((id) => !isRestored.has(id))
+      // Executions that were restored before wait for these jobs, of which some do not come back.
+      const notAwaited = yield* counted.count(skipped, now)
       return {
         done: restored.length,
         failed: 0,
-        skipped: skipped === 0 ? {} : { changed: skipped },
+        skipped: skipped.length === 0 ? {} : { changed: skipped.length },
         woken: new Set([
           ...restored.flatMap(({ queue, status }) => (status === "pending" ? [queue] : [])),
-          ...parts.flatMap(({ woken }) => woken)
+          ...parts.flatMap(({ woken }) => woken),
+          ...notAwaited
         ]),
         stopped: [],
         reached,
@@ -235,7 +239,7 @@ export const make = (database: typeof Database.Service) => {
         const requeued = yield* counted.requeueBelow(executions, now, act)
         return { woken: requeued.map(({ queue }) => queue), stopped: [] }
       }
-      const below = action === "cancel" ? yield* counted.cancelBelow(executions, now) : []
+      const below = action === "cancel" ? yield* counted.cancelBelow(executions, now, act) : []
       const ended = [...linked.map(({ id }) => id), ...below.map(({ id }) => id)]
       const woken = yield* counted.count(ended, now)
       return {

@@ -1,7 +1,7 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
-import { keep } from "./KeepSql.js"
+import { isKept, keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
 
 // Statements that apply an action to a batch of ids. Each locks the matching unlocked jobs in id order and returns a
@@ -70,7 +70,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
         wait,
         `delete from ${schema}.job j using free where j.id = free.id returning j.id, j.queue, j.status`,
         undefined,
-        forgotten(schema, "chosen")
+        forgotten(schema, "chosen", isKept)
       )
   }
 }

@@ -1,9 +1,10 @@
-import { Context, type Duration, type Effect, type Option, Schema } from "effect"
+import { Context, Duration, type Effect, type Option, Schema } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
 import type { JobId } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobFilter } from "../search/JobFilter.js"
 import type { Total } from "../search/JobSearch.js"
+import { undoFor } from "./JobAdmin.js"
 
 export const Action = Schema.Literal("cancel", "requeue", "run-now", "delete")
 export type Action = typeof Action.Type
@@ -65,13 +66,16 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
 const notUndoable = {
   running: "is still running. Stop it or wait until it ends, then undo it.",
   too_many: "cannot be undone: it covered more jobs than the limit of 100,000, or 10,000 for delete.",
-  undone: "cannot be undone: it was already undone, or it is more than an hour old."
+  undo: "is itself an undo, which cannot be undone. Start the action again instead.",
+  undone: "was already undone, or its undo is running.",
+  expired: "cannot be undone: it is more than an hour old.",
+  nothing: "has nothing to undo: it changed no job, or only running jobs, which were asked to stop."
 }
 
 /** The operation cannot be undone. */
 export class OperationNotUndoable extends Schema.TaggedError<OperationNotUndoable>()("OperationNotUndoable", {
   id: Schema.String,
-  why: Schema.Literal("running", "too_many", "undone")
+  why: Schema.Literal("running", "too_many", "undo", "undone", "expired", "nothing")
 }) {
   override get message(): string {
     return `Operation ${this.id} ${notUndoable[this.why]}`
@@ -92,6 +96,19 @@ export const undoLimits: Readonly<Record<Action, number>> = {
 /** Whether an action on this many jobs can be undone. */
 export const isUndoable = (action: Action, total: Total | undefined): boolean =>
   total?.exact === true && total.count <= undoLimits[action]
+
+/** Why the operation cannot be undone, or undefined. `kept` is the number of jobs whose previous state is saved. */
+export const whyNotUndoable = (
+  { action, finishedAt, undoable }: Pick<Operation, "action" | "finishedAt" | "undoable">,
+  { isUndone, kept, now }: { readonly isUndone: boolean; readonly kept: number; readonly now: number }
+): OperationNotUndoable["why"] | undefined => {
+  if (action === "undo") return "undo"
+  if (finishedAt === undefined) return "running"
+  if (!undoable) return "too_many"
+  if (isUndone) return "undone"
+  if (kept > 0) return undefined
+  return now - finishedAt > Duration.toMillis(undoFor) ? "expired" : "nothing"
+}
 
 export const operationTopic = "operation"
 
@@ -114,7 +131,8 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
 
     /**
      * Stores an operation that restores the jobs of another one to their previous state. Skips jobs that have changed
-     * since and jobs that were running. Runs in the caller's transaction if there is one.
+     * since and jobs that were running. An operation is undone once; if its undo was stopped or failed, it may be undone
+     * again. Runs in the caller's transaction if there is one.
      */
     readonly undo: (
       id: string,

@@ -8,7 +8,7 @@ import { Signals } from "../../database/Signals.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { JobTable } from "../JobTableMemory.js"
 import { matches } from "../search/JobMatch.js"
-import { JobAdmin } from "./JobAdmin.js"
+import { JobAdmin, undoFor } from "./JobAdmin.js"
 import { isFor } from "./OperationScope.js"
 import {
   batchLimits,
@@ -18,7 +18,8 @@ import {
   OperationNotFound,
   OperationNotUndoable,
   Operations,
-  operationTopic
+  operationTopic,
+  whyNotUndoable
 } from "./Operations.js"
 
 interface Row {
@@ -87,9 +88,9 @@ const make = Effect.gen(function* () {
     )
   }
 
-  /** Newest first: of several jobs with the same key the newest gets it. */
+  /** A requeue takes the newest first: of several jobs with the same key the newest gets it. */
   const runBatch = (operation: Operation, ids: ReadonlyArray<JobId>, now: number) =>
-    Effect.forEach(ids.toReversed(), (id) => skipReasonOf(operation, id, now))
+    Effect.forEach(operation.action === "requeue" ? ids.toReversed() : ids, (id) => skipReasonOf(operation, id, now))
 
   const runNextBatch = (row: Row, now: number) =>
     Effect.gen(function* () {
@@ -146,11 +147,13 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const row = rows.get(source)
       if (row === undefined) return yield* new OperationNotFound({ id: source })
-      if (row.operation.finishedAt === undefined) return yield* new OperationNotUndoable({ id: source, why: "running" })
-      if (!row.operation.undoable) return yield* new OperationNotUndoable({ id: source, why: "too_many" })
-      const jobs = keptJobs.get(source)?.toSorted()
-      if (jobs === undefined) return yield* new OperationNotUndoable({ id: source, why: "undone" })
-      keptJobs.delete(source)
+      const isUndone = [...rows.values()].some(
+        ({ operation }) => operation.undoes === source && ["running", "done"].includes(operation.status)
+      )
+      const isExpired = now - row.operation.createdAt > Duration.toMillis(undoFor)
+      const jobs = isExpired ? [] : (keptJobs.get(source) ?? []).toSorted()
+      const why = whyNotUndoable(row.operation, { isUndone, kept: jobs.length, now })
+      if (why !== undefined) return yield* new OperationNotUndoable({ id: source, why })
       const id = table.ids.plain(now)
       const operation: Operation = {
         ...row.operation,
@@ -219,7 +222,10 @@ const make = Effect.gen(function* () {
       Effect.map(Clock.currentTimeMillis, (now) => {
         const before = now - Duration.toMillis(olderThan)
         const old = [...rows.values()].filter(({ operation }) => (operation.finishedAt ?? now) < before)
-        for (const { operation } of old) rows.delete(operation.id)
+        for (const { operation } of old) {
+          rows.delete(operation.id)
+          keptJobs.delete(operation.id)
+        }
         return old.length
       })
   })

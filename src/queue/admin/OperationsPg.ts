@@ -19,7 +19,8 @@ import {
   OperationNotUndoable,
   Operations,
   operationTopic,
-  type Target
+  type Target,
+  whyNotUndoable
 } from "./Operations.js"
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
@@ -144,20 +145,26 @@ const make = Effect.gen(function* () {
       return { operations: page, next: rows.length > limit ? page.at(-1)?.id : undefined }
     })
 
-  const undo: typeof Operations.Service.undo = (id, { reason, who }) =>
+  const undo: typeof Operations.Service.undo = (id, by) => transaction(beginUndo(id, by))
+
+  const beginUndo: typeof Operations.Service.undo = (id, { reason, who }) =>
     Effect.gen(function* () {
-      const { finishedAt, undoable } = yield* get(id)
-      if (finishedAt === undefined) return yield* new OperationNotUndoable({ id, why: "running" })
-      if (!undoable) return yield* new OperationNotUndoable({ id, why: "too_many" })
-      const [kept] = yield* mapErrors(sql<{ count: number; last: string | null }>`
-        select count(*)::int as count, max(job_id::text) as last from ${undos} where act = ${id} and not below`)
-      if (kept === undefined || kept.last === null) return yield* new OperationNotUndoable({ id, why: "undone" })
+      const operation = yield* get(id)
+      // Of two callers, the second sees the undo of the first.
+      yield* mapErrors(sql`select 1 from ${table} where id = ${id} for update`)
+      const [kept] = yield* mapErrors(sql<{ count: number; last: string | null; is_undone: boolean }>`
+        select count(*)::int as count, max(job_id::text) as last,
+          exists (select from ${table} where undoes = ${id} and status in ('running', 'done')) as is_undone
+        from ${undos} where act = ${id} and not below`)
       const now = yield* Clock.currentTimeMillis
+      const { count = 0, is_undone: isUndone = false, last = null } = kept ?? {}
+      const why = whyNotUndoable(operation, { isUndone, kept: count, now })
+      if (why !== undefined) return yield* new OperationNotUndoable({ id, why })
       const [row] = yield* mapErrors(sql<OperationRow>`
         insert into ${table} (id, action, who, reason, undoes, created_at, updated_at, last_id, total, total_exact)
         values (${ids.plain(now)}, 'undo', ${storableText(who, 200)},
           ${reason === undefined ? null : storableText(reason, 1_000)}, ${id}, ${instant(now)}, ${instant(now)},
-          ${kept.last}, ${kept.count}, true)
+          ${last}, ${count}, true)
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
       yield* signals.publish(operationTopic, row.id)

@@ -14,7 +14,8 @@ export interface Restored {
 }
 
 /**
- * Restores jobs that an act changed, and the children that it requeued with them. The caller runs it in a transaction.
+ * Restores jobs that an act changed, and the children that it requeued or cancelled with them. `ids` are in order, and the
+ * calls of one undo too. The caller runs it in a transaction.
  */
 export const make = ({ schema, sql }: typeof Database.Service, counted: CountedEnds) => {
   const restore = UndoSql.restore(schema)
@@ -23,14 +24,14 @@ export const make = ({ schema, sql }: typeof Database.Service, counted: CountedE
   return (act: string, ids: ReadonlyArray<JobId>, now: number): Effect.Effect<Restored, DatabaseError> =>
     Effect.gen(function* () {
       const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(restore, [act, SqlArrays.ofPlain(ids), now]))
-      const ended = rows.filter((row) => row.woken !== null && row.finished_at !== null).map(({ id }) => id)
+      const linked = rows.filter(({ woken }) => woken !== null).map(({ id }) => id)
       // Level by level: a child is left alone while an execution that waits for it is not over.
       let above = rows.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
       while (above.length > 0) {
         const below = yield* mapErrors(sql.unsafe<{ id: JobId }>(restoreBelow, [act, SqlArrays.ofPlain(above), now]))
         above = below.map(({ id }) => id)
-        ended.push(...above)
+        linked.push(...above)
       }
-      return { rows, woken: yield* counted.count(ended, now) }
+      return { rows, woken: yield* counted.reconnect(linked, now, { act, after: ids.at(-1) ?? act }) }
     })
 }

@@ -25,10 +25,11 @@ export interface CountedEnds {
   readonly lock: (action: "requeue" | "end", ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
   readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
-  /** Cancels the jobs that these executions started and wait for. */
+  /** Cancels the jobs that these executions started and wait for. Saves their previous state as `requeueBelow` does. */
   readonly cancelBelow: (
     ids: ReadonlyArray<JobId>,
-    now: number
+    now: number,
+    act: string | null
   ) => Effect.Effect<ReadonlyArray<CancelledBelow>, DatabaseError>
   /**
    * Requeues the dead children of requeued executions, at any depth, and makes their parents wait for them again, and for
@@ -39,25 +40,38 @@ export interface CountedEnds {
     now: number,
     act: string | null
   ) => Effect.Effect<ReadonlyArray<{ readonly id: JobId; readonly queue: string }>, DatabaseError>
+  /**
+   * Connects restored jobs with their parents and children again: a parent that has not used the end of a child waits for
+   * it again, and waits that ended meanwhile are completed. `later` are jobs that the same undo restores after these.
+   * Returns the queues of executions that woke up.
+   */
+  readonly reconnect: (
+    restored: ReadonlyArray<JobId>,
+    now: number,
+    later: { readonly act: string; readonly after: string }
+  ) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
 }
 
 export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
   const statements = WorkflowSql.make(schema)
   const locks = TreeLockSql.make(schema)
+
+  const count: CountedEnds["count"] = (ids, now) =>
+    ids.length === 0
+      ? Effect.succeed([])
+      : Effect.map(
+          mapErrors(sql.unsafe<{ queue: string }>(statements.countEnds, [SqlArrays.ofPlain(ids), now])),
+          (rows) => rows.map(({ queue }) => queue)
+        )
+
   return {
     lock: (action, ids) =>
       Effect.asVoid(
         mapErrors(sql.unsafe(action === "end" ? locks.lockToEnd : locks.lockToRequeue, [SqlArrays.ofPlain(ids)]))
       ),
-    count: (ids, now) =>
-      ids.length === 0
-        ? Effect.succeed([])
-        : Effect.map(
-            mapErrors(sql.unsafe<{ queue: string }>(statements.countEnds, [SqlArrays.ofPlain(ids), now])),
-            (rows) => rows.map(({ queue }) => queue)
-          ),
-    cancelBelow: (ids, now) =>
-      mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now])),
+    count,
+    cancelBelow: (ids, now, act) =>
+      mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now, act])),
     requeueBelow: (ids, now, act) =>
       Effect.gen(function* () {
         if (ids.length === 0) return []
@@ -68,6 +82,16 @@ export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
         const parents = [...ids, ...below.map(({ id }) => id)]
         yield* mapErrors(sql.unsafe(statements.awaitAgain, [SqlArrays.ofPlain(parents), now]))
         return below
+      }),
+    reconnect: (restored, now, { act, after }) =>
+      Effect.gen(function* () {
+        if (restored.length === 0) return []
+        const ids = SqlArrays.ofPlain(restored)
+        yield* mapErrors(sql.unsafe(statements.awaitRestored, [ids, now]))
+        const open = yield* mapErrors(sql.unsafe<{ child: JobId }>(statements.openChildren, [ids, act, after]))
+        const woken = yield* count([...restored, ...open.map(({ child }) => child)], now)
+        const due = yield* mapErrors(sql.unsafe<{ queue: string }>(statements.wakeRestored, [ids, now]))
+        return [...woken, ...due.map(({ queue }) => queue)]
       })
   }
 }

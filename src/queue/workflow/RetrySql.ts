@@ -42,6 +42,30 @@ export const isRetriedWith = (schema: string, parent: string) => `(l.owned or ex
       select from ${schema}.workflow_step s
       where s.job_id = ${parent} and s.name = l.name and s.kind = 'children' and s.outcome = 'failed'))`
 
+/**
+ * Makes executions wait again for the children of the links `linked` that have not ended. The lock waits for children that
+ * are ending, whose end is not counted; those that end later see that they are counted again.
+ */
+const awaiting = (schema: string, linked: string) => `
+  with linked as materialized (
+    ${linked}
+  ), standing as materialized (
+    select j.id from ${schema}.job j
+    where j.id = any(array(select child from linked)) and j.finished_at is null order by j.id for share
+  ), counted as (
+    update ${schema}.workflow_child l set ended_at = null
+    from linked join standing on standing.id = linked.child
+    where l.parent = linked.parent and l.name = linked.name and l.position = linked.position
+    returning l.parent, l.name, linked.job_id
+  ), reopened as (
+    update ${schema}.workflow_step s set reopened_at = ${instant("$2")}
+    from (select distinct job_id, name from counted) c
+    where s.job_id = c.job_id and s.name = c.name and s.kind = 'children' and s.reopened_at is null
+  )
+  update ${schema}.workflow_deferred d set completed_at = null, remaining = greatest(d.remaining, 0) + c.ends
+  from (select parent, name, count(*)::int as ends from counted group by 1, 2) c
+  where d.execution = c.parent and d.kind = 'children' and d.name = c.name`
+
 export const make = (schema: string) => ({
   /** Requeues the dead children of the requeued executions `$1`, and theirs. Saves them under the act id `$3`. */
   requeueBelow: `
@@ -60,29 +84,31 @@ export const make = (schema: string) => ({
   ), kept as (${keep(schema, "requeue", true)})
   select * from changed`,
 
-  /**
-   * Makes the requeued executions `$1` wait again for children that were requeued. The lock waits for children that are
-   * ending, whose end is not counted; those that end later see that they are counted again.
-   */
-  awaitAgain: `
-  with linked as materialized (
-    select l.parent, l.name, l.position, l.child, j.id as job_id
+  /** Makes the requeued executions `$1` wait again for children that were requeued. */
+  awaitAgain: awaiting(
+    schema,
+    `select l.parent, l.name, l.position, l.child, j.id as job_id
     from ${schema}.job j join ${schema}.workflow_child l on l.parent = j.dedupe_key
-    where j.id = any($1::uuid[]) and j.woken >= 0 and l.ended_at is not null and ${isRetriedWith(schema, "j.id")}
-  ), standing as materialized (
-    select j.id from ${schema}.job j
-    where j.id = any(array(select child from linked)) and j.finished_at is null order by j.id for share
-  ), counted as (
-    update ${schema}.workflow_child l set ended_at = null
-    from linked join standing on standing.id = linked.child
-    where l.parent = linked.parent and l.name = linked.name and l.position = linked.position
-    returning l.parent, l.name, linked.job_id
-  ), reopened as (
-    update ${schema}.workflow_step s set reopened_at = ${instant("$2")}
-    from (select distinct job_id, name from counted) c
-    where s.job_id = c.job_id and s.name = c.name and s.kind = 'children' and s.reopened_at is null
-  )
-  update ${schema}.workflow_deferred d set completed_at = null, remaining = greatest(d.remaining, 0) + c.ends
-  from (select parent, name, count(*)::int as ends from counted group by 1, 2) c
-  where d.execution = c.parent and d.kind = 'children' and d.name = c.name`
+    where j.id = any($1::uuid[]) and j.woken >= 0 and l.ended_at is not null and ${isRetriedWith(schema, "j.id")}`
+  ),
+
+  /**
+   * Makes executions wait again for the restored jobs `$1`, and the restored executions among them for their children,
+   * unless the execution has recorded the end of that wait.
+   */
+  awaitRestored: awaiting(
+    schema,
+    `select l.parent, l.name, l.position, l.child, p.id as job_id
+    from ${schema}.workflow_child l join ${schema}.job p
+      on p.dedupe_key = l.parent and p.dedupe_scope = 'retained' and p.woken >= 0 and p.finished_at is null
+    where (l.child = any($1::uuid[]) or p.id = any($1::uuid[])) and l.ended_at is not null and not exists (
+      select from ${schema}.workflow_step s
+      where s.job_id = p.id and s.name = l.name and s.kind = 'children' and s.reopened_at is null)`
+  ),
+
+  /** Children that the restored executions `$1` wait for, without those that the undo of the act `$2` restores after `$3`. */
+  openChildren: `
+  select l.child from ${schema}.job p join ${schema}.workflow_child l on l.parent = p.dedupe_key
+  where p.id = any($1::uuid[]) and p.woken >= 0 and l.ended_at is null and not exists (
+    select from ${schema}.job_undo u where u.act = $2 and u.job_id = l.child and u.job_id > $3::uuid)`
 })

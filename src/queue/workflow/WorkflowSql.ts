@@ -1,5 +1,6 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
+import { keep } from "../admin/KeepSql.js"
 import { workChannel } from "../Wakeups.js"
 import { steps, waits } from "./JournalSql.js"
 import * as RetrySql from "./RetrySql.js"
@@ -8,11 +9,14 @@ import * as RetrySql from "./RetrySql.js"
 // workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first. Actions
 // of operators lock all jobs that they reach, in the order of their ids, before anything else (TreeLockSql).
 
-/** Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. */
-export const forgotten = (schema: string, old: string): string => {
+/**
+ * Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. Steps
+ * stay where `keepsSteps` is true: the undo of the delete needs them.
+ */
+export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => {
   const executions = `any(array(select dedupe_key from ${old} where woken >= 0))`
   return `forgotten_steps as (
-    delete from ${schema}.workflow_step where job_id = any(array(select id from ${old} where woken >= 0))
+    delete from ${schema}.workflow_step where job_id = any(array(select id from ${old} where woken >= 0 and not ${keepsSteps}))
   ), forgotten_waits as (
     delete from ${schema}.workflow_deferred where execution = ${executions}
   ), forgotten_children as (
@@ -183,6 +187,14 @@ export const make = (schema: string) => ({
 
   wakeExecution: `with ${wake(schema, "$1::text[]", "$2")}`,
 
+  /** Wakes the executions among the restored jobs `$1` whose waits ended while they were deleted. */
+  wakeRestored: `with ${wake(
+    schema,
+    `array(select d.execution from ${schema}.job r join ${schema}.workflow_deferred d on d.execution = r.dedupe_key
+      where r.id = any($1::uuid[]) and r.woken >= 0 and d.waiting and d.completed_at is not null)`,
+    "$2"
+  )}`,
+
   /** Locks the parent if it holds its lease, and returns whether it has already started these children. */
   holdParent: `
   select j.dedupe_key as execution, exists (
@@ -234,14 +246,16 @@ export const make = (schema: string) => ({
   select ${executionColumns(schema)}, ${steps(schema, "j.id")} as steps, ${waits(schema, "j.dedupe_key")} as deferreds
   from ${schema}.job j where j.id = $1`,
 
-  /** Requests the cancellation of all jobs that the jobs `$1` started and wait for. */
+  /** Requests the cancellation of all jobs that the jobs `$1` started and wait for. Saves them under the act id `$3`. */
   cancelBelow: `
   with ${below(schema)}, chosen as (
-    select id from ${schema}.job where id in (select id from tree) and finished_at is null order by id for update
-  )
-  update ${schema}.job j set ${cancelSet(instant("$2"))}, updated_at = ${instant("$2")}
-  from chosen where j.id = chosen.id
-  returning j.id, j.queue, j.kind, j.status`,
+    select * from ${schema}.job where id in (select id from tree) and finished_at is null order by id for update
+  ), changed as (
+    update ${schema}.job j set ${cancelSet(instant("$2"))}, updated_at = ${instant("$2")}
+    from chosen where j.id = chosen.id
+    returning j.id, j.queue, j.kind, j.status
+  ), kept as (${keep(schema, "cancel", true)})
+  select * from changed`,
 
   /** Ends the execution `$1` and all jobs below it without undoing any step. Their pods lose the lease. */
   cancelNow: `

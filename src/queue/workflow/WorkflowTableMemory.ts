@@ -18,6 +18,13 @@ export interface ChildLink {
 
 export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
 
+/** The journal, waits and links of an execution. */
+export interface ExecutionState {
+  readonly steps: ReadonlyArray<Step>
+  readonly deferreds: ReadonlyArray<StoredDeferred>
+  readonly links: ReadonlyArray<ChildLink>
+}
+
 type Jobs = typeof JobTable.Service
 
 const keyOf = (kind: WaitKind, name: string) => `${kind} ${name}`
@@ -118,7 +125,81 @@ const makeTable = (jobs: Jobs) => {
     })
   }
 
+  /** Makes an execution wait again for children of these links that have not ended. */
+  const awaitAgain = (execution: string, own: ReadonlyArray<ChildLink>) => {
+    const again = own.filter(
+      ({ child, endedAt }) => endedAt !== undefined && jobs.get(child) !== undefined && !isOver(child)
+    )
+    const names = new Set(again.map(({ name }) => name))
+    if (again.length === 0) return names
+    set(
+      links,
+      execution,
+      (links.get(execution) ?? []).map((link) => (again.includes(link) ? { ...link, endedAt: undefined } : link))
+    )
+    for (const name of names) {
+      const wait = deferred(execution, "children", name)
+      if (wait === undefined) continue
+      const ends = again.filter((link) => link.name === name).length
+      putDeferred({ ...wait, completedAt: undefined, remaining: Math.max(0, wait.remaining ?? 0) + ends })
+    }
+    return names
+  }
+
+  /** Makes an execution wait again for restored children, unless it has recorded the end of that wait. */
+  const awaitRestored = (execution: string, isRestored: (child: JobId) => boolean) => {
+    const row = executionRow(execution)
+    if (row === undefined || row.finishedAt !== undefined) return
+    const recorded = (steps.get(row.id) ?? []).filter(
+      (step) => step.kind === "children" && step.reopenedAt === undefined
+    )
+    const own = (links.get(execution) ?? []).filter(
+      ({ child, name }) => isRestored(child) && !recorded.some((step) => step.name === name)
+    )
+    awaitAgain(execution, own)
+  }
+
   return {
+    /** The state of an execution, to restore it after its deletion. */
+    stateOf: (row: JobRow): ExecutionState | undefined =>
+      !isExecution(row) || row.dedupe === undefined
+        ? undefined
+        : {
+            steps: steps.get(row.id) ?? [],
+            deferreds: deferredsOf(row.dedupe.key),
+            links: links.get(row.dedupe.key) ?? []
+          },
+    /** Restores the state of a deleted execution. A signal that was sent meanwhile is kept. */
+    revive: (row: JobRow, state: ExecutionState) => {
+      const execution = row.dedupe?.key
+      if (execution === undefined) return
+      set(steps, row.id, state.steps)
+      set(links, execution, state.links)
+      const merged = new Map(deferreds.get(execution))
+      for (const each of state.deferreds) {
+        const key = keyOf(each.kind, each.name)
+        const meanwhile = merged.get(key)
+        const isOpen = each.completedAt === undefined && meanwhile !== undefined
+        merged.set(key, isOpen ? { ...each, completedAt: meanwhile.completedAt, exit: meanwhile.exit } : each)
+      }
+      setDeferreds(execution, [...merged.values()])
+    },
+    /**
+     * Connects a restored job with its parents and children again: a parent that has not used the end of a child waits for
+     * it again, and waits that ended meanwhile are completed, except for children that the same undo restores later.
+     */
+    reconnect: (row: JobRow, isLater: (child: JobId) => boolean, now: number) => {
+      for (const parent of parentsOf.get(row.id) ?? []) awaitRestored(parent, (child) => child === row.id)
+      const execution = isExecution(row) ? row.dedupe?.key : undefined
+      if (execution !== undefined) {
+        awaitRestored(execution, () => true)
+        for (const { child, endedAt } of links.get(execution) ?? [])
+          if (endedAt === undefined && !isLater(child) && (jobs.get(child) === undefined || isOver(child)))
+            countEnd(child, now)
+        if (deferredsOf(execution).some((wait) => wait.waiting && wait.completedAt !== undefined)) wake(execution, now)
+      }
+      if (row.finishedAt !== undefined) countEnd(row.id, now)
+    },
     stepsOf: (id: JobId): ReadonlyArray<Step> => steps.get(id) ?? [],
     setSteps: (id: JobId, all: ReadonlyArray<Step>) =>
       set(
@@ -206,22 +287,11 @@ const makeTable = (jobs: Jobs) => {
         const found = jobs.get(child)
         if (found?.status === "dead") requeue(found)
       }
-      const again = own.filter(
-        ({ child, endedAt }) => endedAt !== undefined && jobs.get(child) !== undefined && !isOver(child)
-      )
-      if (again.length === 0) return
-      set(
-        links,
+      const names = awaitAgain(
         execution,
-        (links.get(execution) ?? []).map((link) => (again.includes(link) ? { ...link, endedAt: undefined } : link))
+        (links.get(execution) ?? []).filter(({ name, owned }) => owned || isFailed(name))
       )
-      const names = new Set(again.map(({ name }) => name))
-      for (const name of names) {
-        const wait = deferred(execution, "children", name)
-        if (wait === undefined) continue
-        const ends = again.filter((link) => link.name === name).length
-        putDeferred({ ...wait, completedAt: undefined, remaining: Math.max(0, wait.remaining ?? 0) + ends })
-      }
+      if (names.size === 0) return
       set(
         steps,
         row.id,
