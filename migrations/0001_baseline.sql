@@ -1,7 +1,8 @@
 -- Oldest code: 0.1.0
 --
 -- The schema of Nightshift. `nightshift migrate` (and every start of `serve`) applies this file in one transaction with
--- search_path set to the schema of DATABASE_SCHEMA, so no name here carries a schema.
+-- search_path set to the schema of DATABASE_SCHEMA and then pg_temp, so no name here carries a schema. Every function
+-- keeps that path: a temporary table or type of its caller must not hide ours.
 --
 --   jobs        job, lease, batch
 --   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL functions complete_deferred() and signal()
@@ -496,6 +497,7 @@ $$;
 -- Fractions are not checked. The same rule as in the program (JsonNumbers).
 create function lost_number(payload jsonb) returns numeric
 language sql immutable
+set search_path from current
 set extra_float_digits = 1
 as $$
   select found.n from (

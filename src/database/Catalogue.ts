@@ -40,8 +40,9 @@ const describeIndexes = (sql: (typeof Database.Service)["sql"], schema: string) 
 
 const describeFunctions = (sql: (typeof Database.Service)["sql"], schema: string) =>
   sql<{ line: string }>`
-    select format('function %s(%s) returns %s body %s', proname, pg_get_function_arguments(oid),
-      pg_get_function_result(oid), md5(coalesce(prosrc, '') || coalesce(pg_get_function_sqlbody(oid), ''))) as line
+    select format('function %s(%s) returns %s set %s body %s', proname, pg_get_function_arguments(oid),
+      pg_get_function_result(oid), replace(array_to_string(proconfig, ' '),
+        'search_path=' || quote_ident(${schema}) || ',', 'search_path=its own,'), md5(coalesce(prosrc, '') || coalesce(pg_get_function_sqlbody(oid), ''))) as line
     from pg_proc
     where pronamespace = ${schema}::regnamespace
     order by proname`

@@ -243,7 +243,8 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
             yield* sql`set local statement_timeout = 0`
             yield* keepLocal
             yield* sql`lock table ${table} in share row exclusive mode`
-            yield* sql`select set_config('search_path', ${schema}, true)`
+            // The functions keep this path. Unless it is listed, the caller's temporary schema is searched first.
+            yield* sql`select set_config('search_path', ${`${schema}, pg_temp`}, true)`
             const { pending } = yield* state
             yield* Effect.forEach(pending, apply, { discard: true })
             return pending

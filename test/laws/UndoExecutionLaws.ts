@@ -2,6 +2,7 @@ import { assert } from "@effect/vitest"
 import { Duration, Effect, Option } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import type { Action, Operation } from "../../src/queue/admin/Operations.js"
+import { isLong } from "../support/Scale.js"
 import type { Law, Line } from "./Line.js"
 import { begin, childOf, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
@@ -167,7 +168,8 @@ export const undoExecutionLaws = (law: Law): void => {
     })
   )
 
-  law("parents and children in different batches are restored, and ends are counted once", (line) =>
+  const inLongRuns: Law = isLong ? law : () => {}
+  inLongRuns("parents and children in different batches are restored, and ends are counted once", (line) =>
     Effect.gen(function* () {
       const runAt = (yield* line.now) + 3_600_000
       const early = yield* begin(line, "early")

@@ -1,11 +1,13 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
-import type { JobId } from "../../src/core/Ids.js"
+import { Clock, Duration, Effect, Layer, Option } from "effect"
+import { type JobId, makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { type Operation, Operations } from "../../src/queue/admin/Operations.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const pod = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling))
@@ -110,6 +112,29 @@ describe("operations on PostgreSQL", () => {
       const again = yield* begin
       yield* drain
       expect(yield* operations.get(again.id)).toMatchObject({ done: 0, skipped: { dedupe_key_held: 1 } })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("keep the journal of deleted executions until their undo expires", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const { start } = yield* Workflows
+      const jobs = { kind: "order", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }
+      const [one, other] = [yield* start({ ...jobs, execution: "1" }), yield* start({ ...jobs, execution: "2" })]
+      yield* sql`insert into nightshift.workflow_step
+        (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at)
+        select id, 'pay', 1, 1, 'run', 'done', '1', now(), now() from nightshift.job`
+      const admin = yield* JobAdmin
+      const ids = yield* makeGenerator
+      const act = ids.plain((yield* Clock.currentTimeMillis) - 120_000)
+      yield* admin.recordingUndo(act).remove(one.id)
+      yield* admin.remove(other.id)
+      const steps = sql`select job_id from nightshift.workflow_step`
+      expect(yield* steps).toEqual([{ job_id: one.id }])
+      expect(yield* admin.pruneUndo(Duration.hours(1))).toBe(0)
+      expect(yield* steps).toHaveLength(1)
+      expect(yield* admin.pruneUndo(Duration.minutes(1))).toBe(1)
+      expect(yield* steps).toEqual([])
     }).pipe(Effect.provide(layer))
   )
 })
