@@ -104,12 +104,17 @@ for (const output of Object.keys(library.metafile.outputs)) {
 }
 
 // A wrong version of effect fails at link time, before any module runs. The entry point that Node imports therefore
-// checks the version first and then imports the library. Bundlers and `require` get the library itself (see `exports`).
+// checks the version first and then imports the library, and so does the one that it requires. Bundlers get the library
+// itself (see `exports`).
 for (const name of entryPoints) {
   const names = library.metafile.outputs[`dist/library/${name}.js`].exports.join(", ")
   writeFileSync(
     join(dist, `${name}.js`),
     `import { check } from "./guard.js"\ncheck()\nconst { ${names} } = await import("./library/${name}.js")\nexport { ${names} }\n`
+  )
+  writeFileSync(
+    join(dist, `${name}.cjs`),
+    `require("./guard.js").check()\nmodule.exports = require("./library/${name}.js")\n`
   )
 }
 

@@ -1,4 +1,4 @@
-import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks"
+import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Histogram } from "./Histogram.js"
 
@@ -19,32 +19,38 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
     readonly watch: Effect.Effect<Effect.Effect<Delays>>
   }
 >() {
-  static readonly layer: Layer.Layer<EventLoop> = Layer.scoped(
-    EventLoop,
-    Effect.gen(function* () {
-      const watchers: Array<Histogram> = []
-      const monitor = yield* Effect.acquireRelease(
-        Effect.sync(() => {
-          const started = monitorEventLoopDelay({ resolution })
-          started.enable()
-          return { histogram: started, readAt: performance.now() }
-        }),
-        ({ histogram }) => Effect.sync(() => histogram.disable())
-      )
-      const watch = Effect.sync(() => {
-        const own = new Histogram()
-        copyTo(monitor, watchers)
-        watchers.push(own)
-        return Effect.sync(() => {
-          copyTo(monitor, watchers)
-          const delays = { p99: (own.quantile(0.99) ?? 0) / 1000, max: own.max / 1000 }
-          own.clear()
-          return delays
-        })
-      })
-      return { watch, longestDelaySeconds: Effect.map(yield* watch, ({ max }) => max) }
-    })
+  static readonly layer: Layer.Layer<EventLoop> = Layer.suspend(() =>
+    EventLoop.layerOver(() => monitorEventLoopDelay({ resolution }))
   )
+
+  /** On another monitor than Node's. */
+  static readonly layerOver = (open: () => DelayHistogram): Layer.Layer<EventLoop> =>
+    Layer.scoped(
+      EventLoop,
+      Effect.gen(function* () {
+        const watchers: Array<Histogram> = []
+        const monitor = yield* Effect.acquireRelease(
+          Effect.sync(() => {
+            const started = open()
+            started.enable()
+            return { histogram: started, readAt: performance.now() }
+          }),
+          ({ histogram }) => Effect.sync(() => histogram.disable())
+        )
+        const watch = Effect.sync(() => {
+          const own = new Histogram()
+          copyTo(monitor, watchers)
+          watchers.push(own)
+          return Effect.sync(() => {
+            copyTo(monitor, watchers)
+            const delays = { p99: (own.quantile(0.99) ?? 0) / 1000, max: own.max / 1000 }
+            own.clear()
+            return delays
+          })
+        })
+        return { watch, longestDelaySeconds: Effect.map(yield* watch, ({ max }) => max) }
+      })
+    )
 
   /**
    * The provided service, or a new one. Programs with a virtual clock provide `still`, because real delays mean nothing
@@ -67,8 +73,19 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
 /** Sampling interval of the monitor, in milliseconds. The monitor includes it in every reading. */
 const resolution = 20
 
+/** The delays since the last reset, in nanoseconds. Bun gives some of them as BigInt. */
+export interface DelayHistogram {
+  readonly count: number | bigint
+  readonly mean: number | bigint
+  readonly max: number | bigint
+  readonly percentiles: Iterable<readonly [percentile: number, nanos: number | bigint]>
+  enable(): void
+  disable(): void
+  reset(): void
+}
+
 interface Monitor {
-  readonly histogram: IntervalHistogram
+  readonly histogram: DelayHistogram
   /** Time of the last read, from `performance.now()`. */
   readAt: number
 }
@@ -79,8 +96,8 @@ interface Monitor {
  * after the previous one, would never be recorded. Up to two intervals are always missing.
  */
 const unseen = (monitor: Monitor, now: number): number => {
-  const { count, mean } = monitor.histogram
-  const seen = count === 0 ? 0 : (mean * count) / 1e6
+  const count = Number(monitor.histogram.count)
+  const seen = count === 0 ? 0 : (Number(monitor.histogram.mean) * count) / 1e6
   return now - monitor.readAt - seen - 2 * resolution
 }
 
@@ -92,13 +109,14 @@ const copyTo = (monitor: Monitor, watchers: ReadonlyArray<Histogram>) => {
   const { histogram } = monitor
   const now = performance.now()
   const missing = unseen(monitor, now)
+  const count = Number(histogram.count)
   let below = 0
   for (const [percentile, nanos] of histogram.percentiles) {
-    const times = Math.round(((percentile - below) / 100) * histogram.count)
+    const times = Math.round(((percentile - below) / 100) * count)
     below = percentile
-    for (const watcher of watchers) watcher.record(nanos / 1e6 - resolution, times)
+    for (const watcher of watchers) watcher.record(Number(nanos) / 1e6 - resolution, times)
   }
-  if (histogram.count > 0) for (const watcher of watchers) watcher.record(histogram.max / 1e6 - resolution)
+  if (count > 0) for (const watcher of watchers) watcher.record(Number(histogram.max) / 1e6 - resolution)
   if (missing > resolution) for (const watcher of watchers) watcher.record(missing)
   histogram.reset()
   monitor.readAt = now

@@ -58,10 +58,13 @@ describe("the version of effect", () => {
         const sentence = `${nightshift} needs effect ${range}, but effect ${version} is installed in node_modules/effect: run \`npm install effect@3\`.`
         expect(yield* serve(cwd)).toEqual({ code: 1, stderr: `nightshift: ${sentence}\n` })
         for (const face of ["nightshift", "nightshift/testing"]) {
-          const { code, stderr } = yield* node(cwd, "--input-type=module", "-e", `import * as all from "${face}"`)
-          expect(code).toBe(1)
-          expect(stderr).toContain(`WrongEffectVersion: ${sentence}`)
-          expect(stderr).not.toMatch(/^ +at /m)
+          for (const load of [`import * as all from "${face}"`, `require("${face}")`]) {
+            const type = load.startsWith("import") ? "module" : "commonjs"
+            const { code, stderr } = yield* node(cwd, `--input-type=${type}`, "-e", load)
+            expect(code).toBe(1)
+            expect(stderr).toContain(`WrongEffectVersion: ${sentence}`)
+            expect(stderr).not.toMatch(/^ +at /m)
+          }
         }
       })
     )

@@ -32,4 +32,25 @@ describe("the event loop's delay", () => {
       expect((yield* one).max).toBeLessThan(0.1)
     }).pipe(Effect.provide(EventLoop.layer))
   )
+
+  it.scopedLive("is read from a monitor that counts in BigInt, as Bun's does", () => {
+    const nanos = (millis: number) => BigInt(millis) * 1_000_000n
+    const monitor = {
+      count: 4n,
+      mean: 60e6,
+      max: nanos(120),
+      percentiles: new Map([
+        [50, nanos(30)],
+        [100, nanos(120)]
+      ]),
+      enable: () => {},
+      disable: () => {},
+      reset: () => {}
+    }
+    return Effect.gen(function* () {
+      const { watch } = yield* EventLoop
+      const delays = yield* watch
+      expect((yield* delays).max).toBeCloseTo(0.1)
+    }).pipe(Effect.provide(EventLoop.layerOver(() => monitor)))
+  })
 })
