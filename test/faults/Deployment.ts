@@ -11,7 +11,7 @@ import { type Pod, token, watch } from "./Pod.js"
 
 export { type Pod, until } from "./Pod.js"
 
-const app = fileURLToPath(new URL("fixtures/fault-app.mjs", import.meta.url))
+const faultApp = fileURLToPath(new URL("fixtures/fault-app.mjs", import.meta.url))
 
 export interface PodOptions {
   readonly env?: Readonly<Record<string, string>>
@@ -29,6 +29,7 @@ export interface Wanted {
   readonly queue?: string
   readonly delayMillis?: number
   readonly expected?: Attempted["expected"]
+  readonly failures?: number
 }
 
 /** A database, pods on it, and a record of every job that a caller enqueued. */
@@ -37,6 +38,8 @@ export interface Deployment {
   readonly databaseUrl: string
   readonly schema: string
   readonly cwd: string
+  /** The file to which handlers append their runs. */
+  readonly ledger: string
   readonly pods: ReadonlyArray<Pod>
   readonly startPod: (options?: PodOptions) => Effect.Effect<Pod, unknown, Scope.Scope>
   readonly query: <Row extends object>(
@@ -76,6 +79,8 @@ export interface DeploymentOptions {
   readonly throughUrl?: (database: Redacted.Redacted) => Effect.Effect<string, unknown, Scope.Scope>
   readonly env?: Readonly<Record<string, string>>
   readonly schema?: string
+  /** The module of `--app`; that of the fault cases if undefined. */
+  readonly app?: string
 }
 
 /** Runs a statement on a separate connection. */
@@ -135,6 +140,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     const database = yield* options.database ?? TestDatabase.migrated
     const databaseUrl = Redacted.value(database)
     const schema = options.schema ?? "nightshift"
+    const app = options.app ?? faultApp
     const podUrl = options.throughUrl === undefined ? databaseUrl : yield* options.throughUrl(database)
     const ask = query(databaseUrl)
     yield* ask("create table public.fault_effect (job uuid not null)")
@@ -218,7 +224,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     let turn = 0
     const enqueue = (jobs: ReadonlyArray<Wanted>, via?: Pod) =>
       Effect.gen(function* () {
-        const records = jobs.map(({ delayMillis, expected = "done", key, kind }): Attempted => {
+        const records = jobs.map(({ delayMillis, expected = "done", failures, key, kind }): Attempted => {
           const n = key === undefined ? undefined : (places.get(key) ?? 0) + 1
           if (key !== undefined && n !== undefined) places.set(key, n)
           return {
@@ -226,7 +232,8 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
             kind,
             expected,
             ...(key === undefined || n === undefined ? {} : { key, n }),
-            ...(delayMillis === undefined ? {} : { runAt: Date.now() + delayMillis })
+            ...(delayMillis === undefined ? {} : { runAt: Date.now() + delayMillis }),
+            ...(failures === undefined ? {} : { failures })
           }
         })
         attempted.push(...records)
@@ -271,6 +278,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       databaseUrl,
       schema,
       cwd,
+      ledger,
       pods,
       startPod,
       query: ask,

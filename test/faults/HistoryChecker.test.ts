@@ -76,6 +76,14 @@ describe("the history checker", () => {
       facts({ attempted: [job("a", { expected: "dead" })], rows: [done("a", { status: "dead" })], counted: 0 })
     ],
     ["jobs of a key in order", inOrder(10)],
+    [
+      "a run that saw the caller's data in a later attempt",
+      facts({
+        attempted: [job("a", { failures: 1, value: "sent" })],
+        rows: [done("a", { attempt: 2 })],
+        events: ran("a", 0, 10).map((event) => ({ ...event, value: "sent" }))
+      })
+    ],
     ["counts that a killed pod lost", facts({ counted: undefined })],
     ["a run after another one that failed", twice({ event: "stop", at: 20 })],
     ["a run after another one whose result was not stored", twice({ event: "end", at: 20 })],
@@ -135,6 +143,17 @@ describe("the history checker", () => {
       "a job that still ran in a process that was stopped before that run",
       twice({ event: "end", at: 25 }, [{ pid: 1, from: -20, to: -10 }]),
       "while process 1 was still running it"
+    ],
+    ["a job that was stored twice", facts({ rows: [done("a"), done("a")], counted: 2 }), "was stored twice"],
+    [
+      "a run that saw other data than the caller sent",
+      facts({ attempted: [job("a", { value: "sent" })] }),
+      "saw undefined and not sent"
+    ],
+    [
+      "a success of an attempt that fails",
+      facts({ attempted: [job("a", { failures: 1 })] }),
+      "is done in attempt 1, and its first 1 attempts fail"
     ],
     ["counts that differ", facts({ counted: 2 }), "counted 2 completed jobs, and 1 are done"]
   ] as ReadonlyArray<[string, Facts, string]>)("reports %s", (_, given, expected) => {

@@ -14,6 +14,10 @@ export interface Attempted {
   readonly runAt?: number
   /** How it must end. */
   readonly expected: "done" | "dead" | "either"
+  /** What its run must have seen, for example the digest of an upload or the value of a signal. */
+  readonly value?: string
+  /** How many of its first attempts fail. */
+  readonly failures?: number
 }
 
 /** A line of the handlers' ledger: a run starts, ends with a result, or stops without one (failed or asked to stop). */
@@ -26,6 +30,7 @@ export interface RunEvent {
   readonly run: string
   readonly pid: number
   readonly at: number
+  readonly value?: string
 }
 
 /**
@@ -70,19 +75,23 @@ interface Run {
   readonly end?: number
   /** When it ended in any way. */
   readonly over?: number
+  readonly value?: string | undefined
 }
 
 const runsOf = (events: ReadonlyArray<RunEvent>): ReadonlyMap<string, Run> => {
   const runs = new Map<string, Run>()
-  for (const { at, event, job, pid, run } of events) {
+  for (const { at, event, job, pid, run, value } of events) {
     const known = runs.get(run)
     if (event === "start") runs.set(run, { job, pid, start: at })
     else if (known !== undefined) {
-      runs.set(run, { ...known, over: known.over ?? at, ...(event === "end" ? { end: at } : {}) })
+      runs.set(run, { ...known, over: known.over ?? at, ...(event === "end" ? { end: at, value } : {}) })
     }
   }
   return runs
 }
+
+/** Kinds that commit one effect with their result, and the workflow that does so in a step. */
+const transactional = new Set(["once", "order"])
 
 /** The clocks of pods and of the test may differ by this much on one machine. */
 const clockTolerance = 50
@@ -96,6 +105,10 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
   const starts = new Map<string, Array<number>>()
   for (const { job, start } of runs.values()) starts.set(job, [...(starts.get(job) ?? []), start])
 
+  if (rows.size < facts.rows.length) {
+    const seen = new Set<string>()
+    for (const { id } of facts.rows) if (seen.has(id) || !seen.add(id)) found.push(`job ${id} was stored twice`)
+  }
   for (const id of facts.acknowledged) if (!rows.has(id)) found.push(`job ${id} was acknowledged and is lost`)
   for (const row of facts.rows) {
     const job = attempted.get(row.id)
@@ -112,6 +125,11 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
     const recorded = row.run === null ? undefined : runs.get(row.run)
     if (recorded?.job !== row.id || recorded.end === undefined) {
       found.push(`job ${row.id} is done by run ${row.run}, which never ended`)
+    } else if (job.value !== undefined && recorded.value !== job.value) {
+      found.push(`job ${row.id} saw ${recorded.value} and not ${job.value}`)
+    }
+    if (job.failures !== undefined && row.attempt <= job.failures) {
+      found.push(`job ${row.id} is done in attempt ${row.attempt}, and its first ${job.failures} attempts fail`)
     }
     const first = Math.min(...(starts.get(row.id) ?? []))
     if (job.runAt !== undefined && first < job.runAt - clockTolerance) {
@@ -123,7 +141,7 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
   const commits = new Map<string, number>()
   for (const id of facts.committed) commits.set(id, (commits.get(id) ?? 0) + 1)
   for (const { id, kind } of facts.attempted) {
-    if (kind !== "once") continue
+    if (!transactional.has(kind)) continue
     const wanted = rows.get(id)?.status === "done" ? 1 : 0
     const effects = commits.get(id) ?? 0
     if (effects !== wanted) found.push(`transactional job ${id} has ${effects} committed effects and not ${wanted}`)

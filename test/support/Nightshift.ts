@@ -22,6 +22,8 @@ interface Options {
   readonly cwd: string
   readonly env?: Readonly<Record<string, string>>
   readonly uid?: number
+  /** Another program of Node to start instead of the command line. */
+  readonly program?: string
 }
 
 /** The process ended before it printed the expected text. */
@@ -77,7 +79,7 @@ export const start = (args: ReadonlyArray<string>, options: Options): Effect.Eff
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [command, ...args], {
+        spawn(process.execPath, [options.program ?? command, ...args], {
           cwd: options.cwd,
           env: { PATH: process.env.PATH, ...options.env },
           ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid })
