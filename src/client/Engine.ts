@@ -12,6 +12,7 @@ import {
   ManagedRuntime,
   Predicate
 } from "effect"
+import { makeGenerator } from "../core/Ids.js"
 import type { Services } from "../crew/Nightshift.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Batches } from "../queue/batch/Batches.js"
@@ -73,6 +74,8 @@ export const logging = (log: LogSink | false | undefined) => {
 /** Runs Effects of a shift as promises. */
 export interface Engine<R> {
   readonly clock: Clock.Clock
+  /** Generates a unique id. */
+  readonly newId: () => string
   /** Runs an effect. Rejects with a ShiftError. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
   /** Stores one job, batched with others, and returns a view of the result. */
@@ -83,12 +86,12 @@ export interface Engine<R> {
 /** Builds the services. */
 export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
   const runtime = ManagedRuntime.make(layer)
-  const built = await runtime.runPromiseExit(Effect.all([Effect.clock, Effect.context<R | Queue>()]))
+  const built = await runtime.runPromiseExit(Effect.all([Effect.clock, Effect.context<R | Queue>(), makeGenerator]))
   if (Exit.isFailure(built)) {
     await runtime.dispose()
     throw fromCause(built.cause)
   }
-  const [clock, context] = built.value
+  const [clock, context, ids] = built.value
   const queue = Context.get(context as Context.Context<Queue>, Queue)
   let closed: Promise<void> | undefined
   const submit = await runtime.runPromise(queue.submitter)
@@ -124,7 +127,7 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
     })
     await runtime.dispose()
   }
-  return { clock, run, store, close: () => (closed ??= end()) }
+  return { clock, newId: () => ids.plain(clock.unsafeCurrentTimeMillis()), run, store, close: () => (closed ??= end()) }
 }
 
 /** An engine on PostgreSQL. Workers run on it. */

@@ -232,6 +232,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     run(Effect.flatMap(Workflows, use))
 
   const workflows: WorkflowAdmin = {
+    newKey: engine.newId,
     start: async (target, payload, execution, { tx, ...options }) => {
       const [ready] = await newJobs(target, [payload], options)
       if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))

@@ -26,6 +26,8 @@ export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
   jobs(): Promise<ReadonlyArray<JobView>>
   /** The clock's current time. */
   now(): Date
+  /** The seed of ids and jitter. */
+  readonly seed: number
   /** Kills the worker like `kill -9` and starts another. Its jobs are recovered one hour later. */
   crash(): Promise<void>
 }
@@ -56,6 +58,7 @@ const known = namesOf<PromiseTestShiftOptions>({
   slots: 0,
   grace: 0,
   startAt: 0,
+  seed: 0,
   mask: 0,
   allowChanged: 0,
   log: 0,
@@ -80,8 +83,15 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
   const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Layer.orDie(Engine.logging(log))))
   const { clock, run } = engine
+  const { seed } = await run(TestShift)
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>
     run(Effect.flatMap(TestShift, use))
+  /** Adds the seed to errors of what a test waits for. */
+  const seeded = <A>(promise: Promise<A>): Promise<A> =>
+    promise.catch((error: unknown) => {
+      if (error instanceof Error) error.message += ` (seed ${seed})`
+      throw error
+    })
   const advance = (duration: DurationInput) => inShift((shift) => shift.advance(duration))
   const drain = () => inShift((shift) => shift.drain)
   const settle = () => inShift((shift) => shift.settle)
@@ -105,11 +115,15 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     return why.reason === "running" ? { ...why, detail: `${why.detail} ${realTime}` } : why
   }
 
+  const shift = Shift.make(engine, { waitFor, explain }, engine.close)
+  const result = (...given: Parameters<Shift.Shift["result"]>) => seeded(shift.result(...given))
   return {
-    ...Shift.make(engine, { waitFor, explain }, engine.close),
-    settle,
-    advance,
-    drain,
+    ...shift,
+    seed,
+    result: result as Shift.Shift["result"],
+    settle: () => seeded(settle()),
+    advance: (duration) => seeded(advance(duration)),
+    drain: () => seeded(drain()),
     jobs: async () => (await inShift((shift) => shift.jobs)).map(View.of),
     now: () => new Date(clock.unsafeCurrentTimeMillis()),
     crash: () => inShift((shift) => shift.crashPod)

@@ -1,4 +1,18 @@
-import { Clock, Context, DateTime, Duration, Effect, Exit, Fiber, Layer, Logger, LogLevel, Option, Scope } from "effect"
+import {
+  Clock,
+  Context,
+  DateTime,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Logger,
+  LogLevel,
+  Option,
+  Random,
+  Scope
+} from "effect"
 import { InvalidOptionError } from "../client/ShiftErrors.js"
 import * as ClusterMemory from "../cluster/ClusterMemory.js"
 import type { Leadership } from "../cluster/Leadership.js"
@@ -50,7 +64,7 @@ import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
-import { eventLoopTurn, VirtualClock } from "./VirtualClock.js"
+import { eventLoopTurn, ordered, VirtualClock } from "./VirtualClock.js"
 
 // A complete pod on in-memory tables and a virtual clock; the worker code is the real one. Due jobs run only when the
 // test settles, and time moves only when the test advances it.
@@ -84,6 +98,9 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
 
     /** Stops the pod gracefully, like SIGTERM. */
     readonly stopPod: Effect.Effect<void>
+
+    /** The seed of ids, jitter and Effect's Random. */
+    readonly seed: number
   }
 >() {
   static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> {
@@ -107,6 +124,8 @@ export interface TestShiftOptions<R> {
   readonly grace?: DurationInput
   /** Start time of the clock. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
+  /** Seed of ids, jitter and Effect's Random. The same test with the same seed has the same history. [1] */
+  readonly seed?: number
   /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
   readonly mask?: ReadonlyArray<string>
   /**
@@ -245,6 +264,7 @@ const layerOn = <R>(
 ): Layer.Layer<TestServices, never, Exclude<R, TestServices>> => {
   const queues = options.queues ?? queuesOf(options)
   const missingFor = missingIn(options, queues)
+  const seed = options.seed ?? 1
   const runs = new HandlerRuns()
   const replays = new ReplayCheck()
   const watch = <A>(handler: Handler<A>) => runs.watch(options.allowChanged === true ? handler : replays.watch(handler))
@@ -346,8 +366,9 @@ const layerOn = <R>(
       yield* startPod(rounds.usual)
       // At the end of a test the clock no longer advances, so running jobs would never finish: disconnect the pod to
       // close it without waiting.
-      yield* Effect.addFinalizer(() =>
+      yield* Effect.addFinalizer((exit) =>
         Effect.gen(function* () {
+          if (Exit.isFailure(exit)) yield* Effect.logWarning(`the test failed with seed ${seed}`)
           yield* pod.disconnect
           const closing = yield* Effect.forkDaemon(stopPod)
           yield* clock.adjust("1 hour").pipe(Effect.repeatN(2))
@@ -355,6 +376,7 @@ const layerOn = <R>(
         })
       )
       return {
+        seed,
         settle,
         advance,
         drain,
@@ -373,6 +395,9 @@ const layerOn = <R>(
       }
     })
   )
-  const whole = shift.pipe(Layer.provideMerge(ports), Layer.provide(Layer.setClock(clock)))
+  const whole = shift.pipe(
+    Layer.provideMerge(ports),
+    Layer.provide(Layer.mergeAll(Layer.setClock(clock), Layer.setRandom(Random.make(`test ${seed}`)), ordered))
+  )
   return whole as unknown as Layer.Layer<TestServices, never, Exclude<R, TestServices>>
 }

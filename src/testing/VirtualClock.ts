@@ -1,4 +1,4 @@
-import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, type TestClock } from "effect"
+import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, Scheduler, type TestClock } from "effect"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
@@ -15,6 +15,29 @@ const longestMove = Duration.toMillis(Duration.days(5 * 366))
 /** Waits one turn of the event loop, in which all ready fibers and resolved promises continue. */
 export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
   (resume) => void setImmediate(() => resume(Effect.void))
+)
+
+/** Turns of microtasks before the scheduler lets the event loop continue. */
+const mostMicrotasks = 2_048
+
+/**
+ * Runs fibers in the order in which they became ready. Effect's own scheduler continues after many microtasks with a real timer, so
+ * that the order would depend on how fast the machine is.
+ */
+class OrderedScheduler extends Scheduler.MixedScheduler {
+  private readonly runner = new Scheduler.SchedulerRunner((depth, drain) => {
+    if (depth >= mostMicrotasks) setImmediate(() => drain(0))
+    else queueMicrotask(() => drain(depth + 1))
+  })
+
+  override scheduleTask(task: Scheduler.Task, priority: number): void {
+    this.runner.scheduleTask(task, priority)
+  }
+}
+
+/** Sets the scheduler of a test. */
+export const ordered: Layer.Layer<never> = Layer.unwrapEffect(
+  Effect.sync(() => Layer.setScheduler(new OrderedScheduler(mostMicrotasks)))
 )
 
 /** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work as on Effect's own. */

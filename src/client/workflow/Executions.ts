@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto"
 import { GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { isId } from "../../core/Ids.js"
@@ -75,6 +74,8 @@ export interface Executions<in In, out Result> {
 
 /** Actions of a shift on executions. */
 export interface WorkflowAdmin {
+  /** A random key for an execution whose workflow has no `key` option. */
+  newKey(): string
   start<In, Result>(
     target: Enqueueable<In, Result>,
     payload: In,
@@ -149,8 +150,9 @@ export const executionsOf = <In, Result>(
     start: async (payload, { key: given, shift, ...options } = {}) => {
       // The key may be derived from parts that an invalid payload does not have.
       if (given === undefined && keyOption !== undefined) await target.encode(payload)
-      const key = given ?? keyOf(name, keyOption, payload) ?? randomUUID()
-      return { ...(await shiftOf(shift).workflows.start(target, payload, idOf(key), options)), key }
+      const used = shiftOf(shift)
+      const key = given ?? keyOf(name, keyOption, payload) ?? used.workflows.newKey()
+      return { ...(await used.workflows.start(target, payload, idOf(key), options)), key }
     },
     signal: async (key, signal, value, { shift } = {}) => {
       const used = shiftOf(shift)
