@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import * as ErrorText from "../core/ErrorText.js"
 import type { DeadReason } from "../core/StoredJob.js"
 import type { WrittenEnd } from "../crew/worker/JobMetrics.js"
 import type { Engine } from "./Engine.js"
@@ -67,7 +68,7 @@ export const reporting = <R>({ clock, run }: Pick<Engine<R>, "clock" | "run">, o
     const now = clock.unsafeCurrentTimeMillis()
     if (now - loggedAt < logInterval) return
     loggedAt = now
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    const text = ErrorText.ofFailure(error)
     // The shift may be closed already.
     run(Effect.logWarning(`onEvent of a worker threw, which has no effect on the job: ${text}`)).catch(() => {})
   }

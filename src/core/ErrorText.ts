@@ -1,6 +1,7 @@
 import { Cause, Predicate } from "effect"
 import * as Issues from "./Issues.js"
 import { limits } from "./StoredJob.js"
+import * as Thrown from "./Thrown.js"
 
 // The stored text of a failure: its message, then its stack trace. A trace consists of the lines of `Error.stack` and of
 // "Caused by:" lines. It holds whole lines only: secrets are masked later, and half of one would not be recognized.
@@ -27,8 +28,19 @@ const hasIssues = (error: unknown): error is Error & { readonly issues: Readonly
   error.issues.length > 0 &&
   error.issues.every((issue) => Predicate.hasProperty(issue, "message") && typeof issue.message === "string")
 
-/** The message of anything that was thrown. */
+/** Longer messages are cut before they are searched for secrets; only their start is stored. */
+const mostMessage = 64 * 1024
+
+/** The message of anything that was thrown. Never throws. */
 export const messageOf = (error: unknown): string => {
+  try {
+    return readMessage(Thrown.plain(error)).slice(0, mostMessage)
+  } catch {
+    return Thrown.unreadable
+  }
+}
+
+const readMessage = (error: unknown): string => {
   if (typeof error === "string") return error
   if (hasIssues(error)) return `${error.name}: ${Issues.issuesText("", error.issues.map(Issues.issueOf))}`
   if (Predicate.hasProperty(error, "message") && typeof error.message === "string" && error.message !== "") {
@@ -102,12 +114,20 @@ export const joined = (message: string, trace: string): string => (trace === "" 
 /** The text of a failure that the handler threw, or failed with. */
 export const ofFailure = (error: unknown): string => joined(messageOf(error), traceOf(error))
 
-/** The text of a cause without a failure: defects, with the spans in which they happened. */
+/** The text of a cause without a failure: defects, with the spans in which they happened. Never throws. */
 export const ofDefects = (cause: Cause.Cause<unknown>): string => {
+  try {
+    return readDefects(Thrown.plainCause(cause))
+  } catch {
+    return Thrown.unreadable
+  }
+}
+
+const readDefects = (cause: Cause.Cause<unknown>): string => {
   const [first, ...rest] = Cause.prettyErrors(cause)
   if (first === undefined) return Cause.pretty(cause)
   const text = (error: Error) =>
-    joined(error.message === "" ? error.name : `${error.name}: ${error.message}`, traceOf(error))
+    joined(error.message === "" ? error.name : `${error.name}: ${messageOf(error.message)}`, traceOf(error))
   return [text(first), ...rest.map((error) => `Caused by: ${text(error)}`)].join("\n")
 }
 

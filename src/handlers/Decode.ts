@@ -1,4 +1,5 @@
 import { type Data, Either, Schema } from "effect"
+import * as ErrorText from "../core/ErrorText.js"
 import * as Tagged from "../core/Tagged.js"
 import type { JobKind } from "../queue/Job.js"
 
@@ -27,7 +28,7 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
       try {
         payload = upcast(payload)
       } catch (error) {
-        return Decoded.Unreadable({ reason: `the upcaster from version ${from} failed: ${String(error)}` })
+        return Decoded.Unreadable({ reason: `the upcaster from version ${from} failed: ${ErrorText.messageOf(error)}` })
       }
     }
     try {
@@ -37,7 +38,7 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
       })
     } catch (error) {
       // A transformation threw, or a recursive schema overflowed the stack on a deeply nested payload.
-      return Decoded.Unreadable({ reason: `decoding failed: ${String(error)}` })
+      return Decoded.Unreadable({ reason: `decoding failed: ${ErrorText.messageOf(error)}` })
     }
   }
 }

@@ -2,6 +2,7 @@ import { Cause, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { Outcome } from "../core/Outcome.js"
+import * as Thrown from "../core/Thrown.js"
 import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
@@ -139,7 +140,7 @@ const untilSettled = <A>(run: (signal: () => AbortSignal) => Promise<A>, job: Jo
         return () => job.succeededLate?.({ result: value, mayBePartial: isSignalRead })
       },
       (error: unknown) => {
-        resume(Effect.fail(error))
+        resume(Effect.failCause(Cause.fail(Thrown.plain(error))))
         return () => {}
       }
     )

@@ -4,6 +4,7 @@ import { decode } from "../../core/DurationText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import type * as Suspension from "../../core/Suspension.js"
+import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { StepKind } from "../../queue/workflow/Execution.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
@@ -104,7 +105,8 @@ export class StepAttempts {
       let retryAt: number | undefined
       try {
         stored = await given.perform(context, record, recordInside)
-      } catch (error) {
+      } catch (thrown) {
+        const error = Thrown.plain(thrown)
         if (error instanceof Stopped) throw error
         // An interrupted step has not failed.
         if (signals.isAborted(canUndo)) return

@@ -43,7 +43,7 @@ export const textOf = (error: unknown): string => {
     return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
   }
   if (error instanceof Error) return error.message
-  return Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
+  return ErrorText.messageOf(error)
 }
 
 /** The value of a success. */

@@ -1,7 +1,8 @@
-import { Effect, GlobalValue } from "effect"
+import { Cause, Effect, GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { issuesText } from "../../core/Issues.js"
 import * as Outcome from "../../core/Outcome.js"
+import * as Thrown from "../../core/Thrown.js"
 import * as Core from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
@@ -73,7 +74,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
           `"${name}" is a workflow, but this job was stored with enqueue. Use start() of the workflow.`
         )
       }
-      const checked = yield* Effect.promise(async () => decoded)
+      const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
       if (checked.issues !== undefined) {
         return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
       }
@@ -86,7 +87,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
           .run(async () => code(checked.value as Out, step))
           .then(
             (result) => resume(Effect.succeed(result)),
-            (error: unknown) => resume(Effect.fail(error))
+            (error: unknown) => resume(Effect.failCause(Cause.fail(Thrown.plain(error))))
           )
         return Effect.promise(() => run.stop())
       })
@@ -95,7 +96,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
 
   const compare = (decoded: Decoded, { execution }: JobContext) =>
     Effect.gen(function* () {
-      const checked = yield* Effect.promise(async () => decoded)
+      const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
       // A cancelled execution is compared by its own run, which starts nothing either.
       if (execution === undefined || execution.cancelled || checked.issues !== undefined) return undefined
       const run = yield* runOf(execution, false)

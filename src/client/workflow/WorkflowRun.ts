@@ -2,6 +2,7 @@ import type { Clock, Runtime } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as Suspension from "../../core/Suspension.js"
+import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
@@ -90,7 +91,7 @@ export class WorkflowRun implements AttemptHost {
         this.replay = replay
         body().then(
           (value) => this.returned(value),
-          (error: unknown) => this.threw(error)
+          (error: unknown) => this.threw(Thrown.plain(error))
         )
         if (!this.isFirst || this.execution.cancelled) this.check()
       }

@@ -5,6 +5,7 @@ import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Suspension from "../../core/Suspension.js"
+import * as Thrown from "../../core/Thrown.js"
 import type { LateSuccess } from "../../handlers/JobContext.js"
 import { End } from "../../queue/AttemptEnd.js"
 import { jsonText } from "../../queue/enqueue/NewJob.js"
@@ -56,6 +57,18 @@ const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: 
   })
 }
 
+/** The delay of the backoff. A backoff that throws or returns no duration is replaced by the default. */
+const backoffOf = ({ attempt }: ClaimedJob, kind: JobKind<never>, at: EndContext) => {
+  const fallback = Backoff.ladder(attempt, at.chance)
+  try {
+    const wait: unknown = (kind.backoff ?? at.curve() ?? Backoff.ladder)(attempt, at.chance)
+    if (Duration.isDuration(wait)) return { wait, fault: undefined }
+    return { wait: fallback, fault: "the kind's backoff must return a duration; the default was used" }
+  } catch (error) {
+    return { wait: fallback, fault: `the kind's backoff threw, the default was used: ${ErrorText.messageOf(error)}` }
+  }
+}
+
 /** A failure that uses up an attempt: retry after the backoff, or dead when no attempts are left. */
 const failed = (
   job: ClaimedJob,
@@ -65,7 +78,9 @@ const failed = (
   after?: Duration.Duration
 ): End => {
   if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
-  const wait = after ?? (kind.backoff ?? at.curve() ?? Backoff.ladder)(job.attempt, at.chance)
+  const { fault, wait } = after === undefined ? backoffOf(job, kind, at) : { fault: undefined, wait: after }
+  if (fault !== undefined)
+    return again(wait, at, { counted: true, error: ErrorText.withLine(error, fault), remember: "failed" })
   const whose = after === undefined ? "the delay of the kind's backoff" : "after of Outcome.retry"
   return unstorable(whose, wait, error) ?? again(wait, at, { counted: true, error, remember: "failed" })
 }
@@ -122,13 +137,21 @@ const suspended = (suspension: Suspension.Suspension): End =>
     error: suspension.error
   })
 
-/** A handler that finished without being interrupted. */
+/** A handler that finished without being interrupted. Never throws: a result that cannot be read is a failure. */
 export const ofExit = (
   job: ClaimedJob,
   kind: JobKind<never>,
   exit: Exit.Exit<unknown, unknown>,
   at: EndContext
 ): End => {
+  try {
+    return readExit(job, kind, Exit.isSuccess(exit) ? exit : Exit.failCause(Thrown.plainCause(exit.cause)), at)
+  } catch (error) {
+    return failed(job, kind, `its result cannot be read: ${ErrorText.messageOf(error)}`, at)
+  }
+}
+
+const readExit = (job: ClaimedJob, kind: JobKind<never>, exit: Exit.Exit<unknown, unknown>, at: EndContext): End => {
   if (Exit.isSuccess(exit)) {
     if (Outcome.isOutcome(exit.value)) return ofOutcome(job, kind, exit.value, at)
     return Suspension.isSuspension(exit.value) ? suspended(exit.value) : done(exit.value)

@@ -15,6 +15,7 @@ import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { limits } from "../../core/StoredJob.js"
+import * as Thrown from "../../core/Thrown.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
 import { AfterCommit } from "../../database/Transaction.js"
@@ -101,7 +102,11 @@ export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void
     const { leave, somethingToDo } = context.localQueue.waiter(context.onIdle)
     const body = () => turn(slot, context, somethingToDo)
     return Effect.ensuring(Effect.whileLoop({ while: () => !slot.retired, body, step: () => {} }), leave)
-  }).pipe(Effect.annotateLogs("job", new LoggedJob(slot)), Effect.locally(inHandler, true))
+  }).pipe(Effect.annotateLogs("job", new LoggedJob(slot)), Effect.locally(inHandler, true), guarded)
+
+/** What a handler throws must not end the process. */
+const guarded = <R>(effect: Effect.Effect<void, never, R>) =>
+  Effect.tracerWith((tracer) => Effect.withTracer(effect, Thrown.guarded(tracer)))
 
 const turn = <R>(
   slot: Slot,
@@ -150,7 +155,10 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
     const effect = handler.run(payload, running)
     return isUninterruptible(effect) ? keepingResult(effect, running) : effect
   })
-  const attempt = context.tracer === undefined ? handled : ProcessSpan.around(context.tracer, job, handled)
+  const attempt =
+    context.tracer === undefined
+      ? handled
+      : ProcessSpan.around(context.tracer, job, Effect.mapErrorCause(handled, Thrown.plainCause))
   return handler.transactional ? runTransactional(slot, context, run, attempt) : runPlain(slot, context, run, attempt)
 }
 
@@ -173,9 +181,10 @@ const keepingResult = <R>(effect: Effect.Effect<unknown, unknown, R>, job: JobCo
 
 const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) =>
   Effect.flatMap(Effect.exit(attempt), (exit) => {
+    const concluded = conclude(context, run, Judge.ofExit(run.job, run.kind, exit, at(context)))
     slot.run = undefined
     slot.late = undefined
-    return conclude(context, run, Judge.ofExit(run.job, run.kind, exit, at(context)))
+    return concluded
   })
 
 /**
@@ -206,7 +215,7 @@ const runTransactional = <R>(
     begun = true
     ended = undefined
     finalized = undefined
-    const exit = yield* Effect.exit(attempt)
+    const exit = yield* Effect.exit(Effect.mapErrorCause(attempt, Thrown.plainCause))
     const conflict = DatabaseFailure.contentionIn(exit)
     if (conflict !== undefined) return yield* conflict
     const end = Judge.ofExit(job, kind, exit, at(context))

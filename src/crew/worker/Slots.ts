@@ -1,4 +1,5 @@
 import { Cause, type Context, Duration, Effect, Exit, Fiber, identity, Option, Scope } from "effect"
+import * as Thrown from "../../core/Thrown.js"
 import type { End } from "../../queue/AttemptEnd.js"
 import type { HeldJob } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -84,9 +85,10 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
         }
         if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {
           crashed.add(1)
-          yield* Effect.logError(`a slot of queue "${context.name}" crashed; starting a replacement`, exit.cause).pipe(
-            run === undefined ? identity : Effect.annotateLogs("job", factsOf(run.job))
-          )
+          yield* Effect.logError(
+            `a slot of queue "${context.name}" crashed; starting a replacement`,
+            Thrown.plainCause(exit.cause)
+          ).pipe(run === undefined ? identity : Effect.annotateLogs("job", factsOf(run.job)))
         }
         if (staying().length < wanted) yield* startSlot
       })

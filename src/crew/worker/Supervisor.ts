@@ -2,6 +2,7 @@ import { Context, Duration, Effect, Layer, Random, type Scope, Utils } from "eff
 import type { QueueSlots } from "../../cluster/Pods.js"
 import * as Backoff from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
+import * as Thrown from "../../core/Thrown.js"
 import type { Registry } from "../../handlers/Registry.js"
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { type ClaimedJob, type HeldJob, Queue } from "../../queue/Queue.js"
@@ -112,7 +113,7 @@ export const start = <R>(
       finalizer,
       metrics: JobMetrics.make(yield* Tally, name, tracer, config.onEnd),
       failures: new FailureLog(),
-      tracer,
+      tracer: tracer === undefined ? undefined : Thrown.guarded(tracer),
       clock,
       chance: () => jitter.number(),
       curve: () => curveOf(queues.known(name)),
