@@ -8,9 +8,9 @@ import { begunAt, CurrentRun, type Run } from "./Run.js"
 
 // Implements the engine of @effect/workflow on Nightshift's journal. Calls of a running workflow go through its `Run`.
 
-/** Set inside an activity, where a clock cannot suspend without repeating the activity. */
+/** The name of the activity inside its code, where a wait cannot suspend without repeating the activity. */
 class InsideActivity extends Context.Reference<InsideActivity>()("nightshift/workflow/InsideActivity", {
-  defaultValue: () => false
+  defaultValue: (): string | undefined => undefined
 }) {}
 
 const suspended = new Workflow.Suspended({})
@@ -56,7 +56,7 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
     const result = yield* (given.executeEncoded as Effect.Effect<unknown, unknown>).pipe(
       Workflow.intoResult,
       Effect.provideService(WorkflowInstance, WorkflowInstance.initial(instance.workflow, instance.executionId)),
-      Effect.provideService(InsideActivity, true),
+      Effect.provideService(InsideActivity, name),
       Effect.onError((cause) =>
         Cause.isInterruptedOnly(cause) ? run.abandon({ name, attempt, startedAt }, instance.suspended) : Effect.void
       )
@@ -133,7 +133,7 @@ export const make = (
       if (discard) return suspended
       const ended = started?.completedAt === undefined ? undefined : yield* exitOf(executionId)
       if (ended?.json === undefined) {
-        run.open.set(name, { kind: "children", name })
+        run.wait(name, { kind: "children", name }, yield* InsideActivity)
         return suspended
       }
       const exit = yield* run.conclude({ name, kind: "children", startedAt: yield* begunAt(started) }, ended.json)
@@ -161,7 +161,7 @@ export const make = (
     activityExecute: (activity, attempt) =>
       Effect.gen(function* () {
         const run = yield* currentRun
-        if (!activity.name.startsWith(clockName) || (yield* InsideActivity)) {
+        if (!activity.name.startsWith(clockName) || (yield* InsideActivity) !== undefined) {
           const abandoned = yield* abandonedActivity(run, activity.name, attempt)
           if (abandoned !== undefined) return abandoned
           return yield* Effect.uninterruptible(run.busy(activity.name, runActivity(run, activity, attempt)))
@@ -173,9 +173,9 @@ export const make = (
       Effect.gen(function* () {
         const run = yield* currentRun
         // An activity that waits runs again from its start, so waiting in this process saves nothing.
-        const isInside = yield* InsideActivity
+        const inside = yield* InsideActivity
         const isClock = run.clocks.has(run.nameOf(deferred.name))
-        return yield* isClock ? run.clock(deferred.name, 0, isInside) : run.signal(deferred.name, isInside)
+        return yield* isClock ? run.clock(deferred.name, 0, inside) : run.signal(deferred.name, inside)
       }),
     deferredDone: ({ deferredName, executionId, exit }) =>
       Effect.gen(function* () {

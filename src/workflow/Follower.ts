@@ -1,11 +1,12 @@
 import { Effect } from "effect"
 import type { Difference } from "../queue/workflow/ChangedCode.js"
-import type { Step, StepKind } from "../queue/workflow/Execution.js"
+import type { Journal, Step, StepKind } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
 
 // Detects code that does not follow its journal. The requests of Effect's fibers have no fixed order, so the rule is by
 // name: before the code starts a step that is not recorded, and before it ends, it must have requested every recorded
-// step. Fibers that are about to request one get a few turns of the event loop to do so.
+// step, and every wait that the execution was suspended on. Fibers that are about to request one get a few turns of the
+// event loop to do so.
 
 /** Turns of the event loop without a request after which the code counts as stopped. */
 const quietTurns = 3
@@ -38,11 +39,13 @@ export class Follower {
   difference: Difference | undefined
   private recorded: ReadonlyMap<string, Recorded> = new Map()
   private reopened: ReadonlyMap<string, number> = new Map()
+  /** Waits that the execution was suspended on. */
+  private waits: ReadonlyArray<Recorded> = []
   private readonly requested = new Set<string>()
   private requests = 0
 
   /** Reads the journal as it was before this run. */
-  load(steps: ReadonlyArray<Step>): void {
+  load(steps: ReadonlyArray<Step>, waits: Journal["waits"]): void {
     const recorded = new Map<string, Recorded>()
     const reopened = new Map<string, number>()
     for (const { endedAt, kind, name, reopenedAt, sequence, startedAt } of steps) {
@@ -55,6 +58,23 @@ export class Follower {
     }
     this.recorded = recorded
     this.reopened = reopened
+    const last = Number.MAX_SAFE_INTEGER
+    const open = waits.filter(({ name, waiting }) => waiting && !name.startsWith("undo:"))
+    // The code requests a wait inside an activity only while the activity runs, a wait behind an activity that it interrupts
+    // only after the time that it waited before, and a wait that lost a race perhaps not at all. Compensations have waits too.
+    const isUncertain =
+      open.some(({ kind }) => kind === "retry") ||
+      steps.some(
+        ({ exit, name, reopenedAt }) =>
+          name.startsWith("raceAll/") ||
+          ExitJson.isAbandoned(exit) ||
+          (name === ExitJson.failureStep && reopenedAt === undefined)
+      )
+    this.waits = open.flatMap(({ createdAt, kind, name }) =>
+      isUncertain || kind === "changed" || kind === "retry" || recorded.has(name) || reopened.has(name)
+        ? []
+        : [{ name, kind, sequence: last, startedAt: createdAt, endedAt: last }]
+    )
   }
 
   /** The code requests a step. Lets other fibers request theirs before a result interrupts them. */
@@ -80,14 +100,15 @@ export class Follower {
         seen = this.requests
       }
       const [first] = this.missing()
-      if (first !== undefined) this.difference ??= { recorded: first.name, requested: name }
+      if (first !== undefined)
+        this.difference ??= { recorded: first.name, requested: name, isOpen: this.waits.includes(first) }
       return this.difference === undefined
     })
   }
 
   /** Recorded steps that the code should have requested, in their order. */
   private missing(): ReadonlyArray<Recorded> {
-    const unseen = [...this.recorded.values()].filter(({ name }) => !this.requested.has(name))
+    const unseen = [...this.recorded.values(), ...this.waits].filter(({ name }) => !this.requested.has(name))
     if (unseen.length === 0) return unseen
     const passed = [...this.recorded.values()].filter(({ name }) => this.requested.has(name))
     // A reopened step may change the path of the code when it runs again.

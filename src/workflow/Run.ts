@@ -111,7 +111,8 @@ export class Run {
     if (journal === undefined) return
     this.woken = journal.woken
     this.waits = journal.waits
-    if (!this.isLoaded && this.steps.size === 0) this.follower.load(journal.steps)
+    if (!this.isLoaded && this.steps.size === 0)
+      this.follower.load(journal.steps, journal.cancelled ? [] : journal.waits)
     this.isLoaded = true
     for (const step of journal.steps) this.keep(step)
   })
@@ -257,11 +258,17 @@ export class Run {
         )
   )
 
+  /** Registers a wait. With the activity around it, which runs again when the wait has ended. */
+  wait(key: string, wait: Wait, inside: string | undefined): void {
+    this.open.set(key, wait)
+    if (inside !== undefined) this.open.set(`retry ${inside}`, { kind: "retry", name: inside })
+  }
+
   /** Lets other fibers start their activities first. */
   private readonly isBusy = Effect.map(Effect.repeatN(Effect.yieldNow(), 2), () => this.running.length > 0)
 
   /** The exit of a durable clock, or undefined to suspend. While an activity runs, the clock runs in this process. */
-  clock(clock: string, millis: number, isInside = false): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+  clock(clock: string, millis: number, inside?: string): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(clock)
       const before = yield* this.request(name, "sleep")
@@ -273,8 +280,8 @@ export class Run {
       while (true) {
         const left = dueAt - (yield* Clock.currentTimeMillis)
         if (left <= 0) break
-        if (left > holdFor && (isInside || !(yield* this.isBusy))) {
-          this.open.set(name, { kind: "sleep", name, dueAt })
+        if (left > holdFor && (inside !== undefined || !(yield* this.isBusy))) {
+          this.wait(name, { kind: "sleep", name, dueAt }, inside)
           return undefined
         }
         yield* Effect.race(Effect.sleep(left), left > holdFor ? this.idle.await : Effect.never)
@@ -284,7 +291,7 @@ export class Run {
   }
 
   /** The exit of a deferred, or undefined to suspend. Polls while an activity runs. */
-  signal(signal: string, isInside: boolean): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+  signal(signal: string, inside: string | undefined): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(signal)
       // The result of a race is recorded by the run itself, after its members.
@@ -300,8 +307,8 @@ export class Run {
         const given = this.waits.find((wait) => wait.kind === "signal" && wait.name === signal)
         if (given?.completedAt !== undefined)
           return yield* this.conclude({ name, kind: "signal", startedAt: yield* begunAt(given) }, given.exit)
-        this.open.set(`signal ${signal}`, { kind: "signal", name: signal })
-        if (isInside || !(yield* this.isBusy)) return undefined
+        this.wait(`signal ${signal}`, { kind: "signal", name: signal }, inside)
+        if (inside !== undefined || !(yield* this.isBusy)) return undefined
         yield* Effect.race(Effect.sleep(pollInterval), this.idle.await)
         const own = yield* this.recorded(name)
         if (own !== undefined) return own

@@ -103,6 +103,28 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("a suspension that got less far keeps what the execution waited for, and a retry does not", (line) =>
+    Effect.gen(function* () {
+      const waiting = Effect.map(line.workflows.show(`${line.name}/order`), ({ deferreds }) =>
+        deferreds.filter((each) => each.waiting).map(({ kind }) => kind)
+      )
+      yield* suspend(line, yield* begin(line), [signal])
+      yield* line.workflows.signal({ execution: `${line.name}/order`, name: "approval", value: 1 })
+      const changed = { kind: "changed", name: "charge", dueAt: (yield* line.now) + 60_000 } as const
+      yield* suspend(line, yield* line.claimOne, [changed])
+      assert.deepStrictEqual((yield* waiting).toSorted(), ["changed", "signal"])
+      yield* line.advance("1 minute")
+      yield* suspend(line, yield* line.claimOne, [])
+      assert.deepStrictEqual((yield* waiting).toSorted(), ["changed", "signal"])
+      yield* line.workflows.wake(`${line.name}/order`)
+      yield* suspend(line, yield* line.claimOne, [{ kind: "signal", name: "second" }])
+      assert.deepStrictEqual(yield* waiting, ["signal"])
+      yield* line.workflows.cancel(`${line.name}/order`, { now: true })
+      yield* line.workflows.retry(`${line.name}/order`)
+      assert.deepStrictEqual(yield* waiting, [])
+    })
+  )
+
   law("a suspension without a due time waits until it is woken", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

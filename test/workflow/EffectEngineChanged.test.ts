@@ -60,7 +60,8 @@ describe("changed code", () => {
         deploy(renamed)
         yield* advance("1 hour")
         const { lastError, status, waits } = yield* show(id)
-        assert.deepStrictEqual([status, waits[0]?.kind, waits[0]?.name], ["changed", "changed", "charge"])
+        const named = waits.map(({ kind, name }) => `${kind} ${name}`)
+        assert.deepStrictEqual([status, named], ["changed", ["sleep DurableClock/cool off", "changed charge"]])
         assert.include(lastError, 'step "charge" is recorded, but its code does "pay" instead')
         deploy(old)
         yield* advance("10 minutes")
@@ -126,6 +127,38 @@ describe("changed code", () => {
   })
 })
 
+describe("code that differs from what the execution waits for", () => {
+  const steps: Record<string, (log: Array<string>) => Code> = {
+    "does something new first": (log) => Effect.zipRight(counted("report tax", log), nap("cool off")),
+    "waits for something else": () => DurableDeferred.await(Approval),
+    ends: () => Effect.void
+  }
+  for (const [name, next] of Object.entries(steps)) {
+    it.effect(`is changed, however often it is tried: ${name}`, () => {
+      const log: Array<string> = []
+      const charge = counted("charge", log)
+      const before = Effect.zipRight(charge, nap("cool off"))
+      return on(before, (deploy) =>
+        Effect.gen(function* () {
+          const id = yield* start
+          yield* settle
+          deploy(Effect.zipRight(charge, next(log)))
+          yield* advance("1 hour")
+          for (let turn = 0; turn < 2; turn += 1) {
+            const { lastError, status } = yield* show(id)
+            assert.deepStrictEqual([status, log], ["changed", ["charge"]])
+            assert.include(lastError, 'it waits for "DurableClock/cool off", but its code')
+            yield* advance("10 minutes")
+          }
+          deploy(before)
+          yield* advance("10 minutes")
+          assert.strictEqual((yield* show(id)).status, "done")
+        })
+      )
+    })
+  }
+})
+
 describe("code that has not changed", () => {
   const cases: Record<string, (log: Array<string>) => Code> = {
     "a race of activities": (log) => Effect.race(counted("a", log), counted("b", log)),
@@ -137,6 +170,18 @@ describe("code that has not changed", () => {
       Effect.all([failing("x"), counted("a", log)], { concurrency: 2 }).pipe(Effect.either),
     "a failure that is tried again": (log) =>
       failing("x").pipe(Effect.retry({ times: 2 }), Effect.either, Effect.zipRight(counted("a", log))),
+    "waits side by side": (log) =>
+      Effect.all(
+        [
+          Effect.zipRight(nap("left"), counted("a", log)),
+          Effect.zipRight(DurableDeferred.await(Approval), counted("b", log)),
+          nap("right").pipe(Effect.zipRight(nap("right again")), Effect.zipRight(counted("c", log)))
+        ],
+        { concurrency: "unbounded" }
+      ),
+    "a race of waits": (log) =>
+      Effect.race(nap("slow"), DurableDeferred.await(Approval)).pipe(Effect.zipRight(counted("a", log))),
+    "a race of a wait and an activity": (log) => Effect.race(DurableDeferred.await(Approval), counted("a", log)),
     "a wait inside an activity": (log) =>
       Activity.make({
         name: "outer",

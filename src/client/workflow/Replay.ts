@@ -6,6 +6,11 @@ import type { Step } from "../../queue/workflow/Execution.js"
 // progress, which a turn of the event loop detects. A step that is not recorded is held back until all recorded results are
 // delivered; if the code stops before it has requested all of them, the code has changed.
 //
+// The waits that the execution was suspended on are part of the recording. When the execution was suspended, the code had
+// received exactly the recorded results, and had requested exactly these waits beside them. So code that has received all
+// results again and stops must have requested all waits, in whichever branch; only then does anything new start. For the
+// same reason, when the code stops, it must have requested the first result in the order that it has not received.
+//
 // A step that a retry reopened has a place in this order but no result: it runs again as soon as the code requests it, and
 // later results wait for its new one. The new result may change the path of the code, so later recorded results are
 // delivered if the code requests them, and do not prove changed code if it does not.
@@ -24,12 +29,14 @@ interface Held {
 /** Turns of the event loop without progress after which the code counts as stopped. */
 const quietTurns = 3
 
-/** The part of the journal that a replay needs. Both lists are ordered by sequence. */
+/** The part of the journal that a replay needs. Steps are ordered by sequence. */
 export interface Recording {
   /** Results that the code has received. */
   readonly results: ReadonlyArray<Step>
   /** Reopened steps: the last attempt of each. */
   readonly reopened: ReadonlyArray<Step>
+  /** Names of the steps that the execution was suspended on. */
+  readonly waits: ReadonlyArray<string>
 }
 
 export class Replay {
@@ -44,6 +51,9 @@ export class Replay {
   private readonly names = new Set<string>()
   private readonly results: ReadonlyMap<string, Step>
   private readonly open: ReadonlyMap<string, Step>
+  private readonly waits: ReadonlySet<string>
+  /** Waits that the code has not requested again. */
+  private readonly awaited: Set<string>
   /** The place of the first step that ran again. */
   private firstAgain: number
   private quiet = 0
@@ -52,12 +62,15 @@ export class Replay {
 
   /** With `frozen`, no step starts. */
   constructor(
-    { reopened, results }: Recording,
+    { reopened, results, waits }: Recording,
     private readonly frozen: boolean
   ) {
     this.results = new Map(results.map((step) => [step.name, step]))
     this.open = new Map(reopened.filter(({ name }) => !this.results.has(name)).map((step) => [step.name, step]))
     this.unseen = [...results, ...this.open.values()].sort((a, b) => a.sequence - b.sequence)
+    // A frozen run starts nothing, so it does not matter what it would start before a wait.
+    this.waits = new Set(frozen ? [] : waits.filter((name) => !this.results.has(name) && !this.open.has(name)))
+    this.awaited = new Set(this.waits)
     const again = reopened.filter(({ name }) => this.results.has(name)).map(({ sequence }) => sequence)
     this.firstAgain = Math.min(Number.POSITIVE_INFINITY, ...again)
   }
@@ -116,6 +129,7 @@ export class Replay {
   /** Starts a step that is not recorded, now or when the replay is over. Returns whether `turn` must be called. */
   begin(held: Held): boolean {
     this.quiet = 0
+    this.awaited.delete(held.name)
     if (!this.frozen && this.held.length === 0 && this.requested.size === 0 && !this.isBehind()) {
       held.start()
       return false
@@ -136,15 +150,21 @@ export class Replay {
   }
 
   private isBehind(): boolean {
-    return this.unseen.some(({ kind }) => kind !== "patch")
+    return this.awaited.size > 0 || this.unseen.some(({ kind }) => kind !== "patch")
   }
 
-  /** The next result to deliver, unless it is behind a step that runs again now. */
+  /** Whether the code has been further than the place where it is now. */
+  private wasFurther(): boolean {
+    const isAhead = (step: Step) => step.kind !== "patch" && !this.requested.has(step) && !this.running.has(step)
+    return this.awaited.size > 0 || this.unseen.some(isAhead)
+  }
+
+  /** The next result to deliver, unless it is behind a step that runs again now or that the code has not requested. */
   private next(): Step | undefined {
     const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
     const [first] = [...this.requested.keys()].sort(bySequence)
-    const [running] = [...this.running].sort(bySequence)
-    return first === undefined || (running !== undefined && running.sequence < first.sequence) ? undefined : first
+    const [before] = [...this.running, ...this.missing()].sort(bySequence)
+    return first === undefined || (before !== undefined && before.sequence < first.sequence) ? undefined : first
   }
 
   /** A turn of the event loop has passed. `wait`: call again. `still`: the code waits for open steps only. */
@@ -158,29 +178,32 @@ export class Replay {
       deliver?.()
       return "wait"
     }
-    const patch = this.unrequested().length === 0 ? undefined : this.held.find(({ passed }) => passed !== undefined)
-    const missing = this.missing()
-    if (patch === undefined && this.held.length > 0 && missing.length === 0 && !this.frozen) {
+    const patch = this.wasFurther() ? this.held.find(({ passed }) => passed !== undefined) : undefined
+    const isComplete = this.missing().length === 0 && this.awaited.size === 0
+    if (patch === undefined && this.held.length > 0 && isComplete && !this.frozen) {
       const ready = this.held
       this.held = []
       this.quiet = 0
       for (const { start } of ready) start()
       return "wait"
     }
+    this.quiet += 1
+    if (this.quiet < quietTurns) return "wait"
     if (patch !== undefined) {
       this.held = this.held.filter((other) => other !== patch)
       this.quiet = 0
       patch.passed?.()
       return "wait"
     }
-    this.quiet += 1
-    if (this.quiet < quietTurns) return "wait"
-    return this.held.length > 0 ? (this.difference() ?? "still") : "still"
+    return this.held.length > 0 || this.requested.size > 0 ? (this.difference() ?? "still") : "still"
   }
 
-  /** Recorded results that the code did not request before it ended. */
+  /** A recorded result or a wait that the code did not request before it stopped. */
   difference(): Difference | undefined {
     const [first] = this.missing()
-    return first === undefined ? undefined : { recorded: first.name, requested: this.held[0]?.name }
+    const [wait] = this.awaited
+    const requested = this.held.find(({ name }) => !this.waits.has(name))?.name ?? [...this.requested.keys()][0]?.name
+    if (first !== undefined) return { recorded: first.name, requested }
+    return wait === undefined ? undefined : { recorded: wait, requested, isOpen: true }
   }
 }

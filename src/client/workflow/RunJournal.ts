@@ -93,7 +93,10 @@ export class RunJournal {
       reopened.set(step.name, step)
       this.places.set(step.name, step.sequence)
     }
-    return { results, reopened: [...reopened.values()] }
+    // Waits of an undo are not those of the code.
+    const isOwn = ({ kind, name, waiting }: Deferred) => waiting && kind !== "changed" && !name.startsWith("undo:")
+    const waits = this.deferreds.filter(isOwn).map(({ name }) => name)
+    return { results, reopened: [...reopened.values()], waits }
   }
 
   /** Remembers an undo that has ended in this run. */

@@ -95,7 +95,7 @@ export class WorkflowRun implements AttemptHost {
         )
         if (!this.isFirst || this.execution.cancelled) this.check()
       }
-      const recording = this.isFirst ? Promise.resolve({ results: [], reopened: [] }) : this.journal.load()
+      const recording = this.isFirst ? Promise.resolve({ results: [], reopened: [], waits: [] }) : this.journal.load()
       recording.then(
         (recorded) => start(new Replay(recorded, this.execution.cancelled)),
         (error: unknown) => this.fail(error)
@@ -196,7 +196,6 @@ export class WorkflowRun implements AttemptHost {
       const inUndo = this.undoing !== undefined
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
       this.undoHasSteps ||= inUndo
-      // A patch and a step may have the same name.
       const own = kind === "patch" ? `patch:${base}` : base
       const name = replay.numbered(inUndo ? `undo:${this.undoing}/${own}` : own)
       const settle = (stored: Stored, sequence: number) => {

@@ -3,8 +3,10 @@ import * as Suspension from "../../core/Suspension.js"
 
 /** A difference between the code of an execution and its journal. */
 export interface Difference {
-  /** The recorded step that the code did not request. */
+  /** The recorded step, or the wait, that the code did not request. */
   readonly recorded: string
+  /** Whether it is a wait that the execution was suspended on. */
+  readonly isOpen?: boolean
   /** The step it requested instead, if any. */
   readonly requested: string | undefined
 }
@@ -13,9 +15,9 @@ export interface Difference {
 const pause = Duration.toMillis("10 minutes")
 
 /** Says how the code differs from the journal. */
-export const textOf = ({ recorded, requested }: Difference): string => {
+export const textOf = ({ isOpen = false, recorded, requested }: Difference): string => {
   const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
-  return `step "${recorded}" is recorded, but ${instead}`
+  return isOpen ? `it waits for "${recorded}", but ${instead}` : `step "${recorded}" is recorded, but ${instead}`
 }
 
 /** Suspends an execution whose code does not follow its journal. */

@@ -27,6 +27,12 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
     where c.woken >= 0 and d.execution = c.dedupe_key and (d.completed_at is null and d.kind <> 'children'
       or d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
         and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
+  ), passed_waits as (
+    -- Steps that run again may lead the code past the waits. Those deleted above are not open.
+    update ${schema}.workflow_deferred d set waiting = false from ${chosen} c
+    where c.woken >= 0 and d.execution = c.dedupe_key and d.waiting and (d.completed_at is not null or d.kind = 'children')
+      and not (d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
+        and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
   )`
 
 /** Changes of a requeued job. */

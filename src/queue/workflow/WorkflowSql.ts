@@ -147,7 +147,8 @@ export const make = (schema: string) => ({
     returning execution, completed_at
   ), left_over as (
     update ${schema}.workflow_deferred d set waiting = false
-    where d.execution = any(array(select execution from held)) and d.waiting
+    -- Without other waits the run did not get as far as before: the next one must know what the execution waited for.
+    where d.execution = any(array(select execution from given where kind <> 'changed')) and d.waiting
       and not exists (select from given g where (g.execution, g.kind, g.name) = (d.execution, d.kind, d.name))
   )
   update ${schema}.job j

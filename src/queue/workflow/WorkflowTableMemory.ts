@@ -240,7 +240,10 @@ const makeTable = (jobs: Jobs) => {
         const fresh = { exit: undefined, remaining: undefined, completedAt: undefined, waiting: true, early: false }
         return { execution, kind, name, dueAt, createdAt: now, ...fresh }
       })
-      setDeferreds(execution, [...others.map((each) => ({ ...each, waiting: false })), ...stored])
+      // Without other waits the run did not get as far as before: the next one must know what the execution waited for.
+      const isFurther = waits.some(({ kind }) => kind !== "changed")
+      const left = isFurther ? others.map((each) => ({ ...each, waiting: false })) : others
+      setDeferreds(execution, [...left, ...stored])
       return stored.some(({ completedAt }) => completedAt !== undefined)
     },
 
@@ -271,7 +274,11 @@ const makeTable = (jobs: Jobs) => {
       const ended = deferredsOf(row.dedupe.key).filter(
         (each) => (each.completedAt !== undefined || each.kind === "children") && !isInvalid(each)
       )
-      setDeferreds(row.dedupe.key, ended)
+      // Steps that run again may lead the code past the waits.
+      setDeferreds(
+        row.dedupe.key,
+        ended.map((each) => ({ ...each, waiting: false }))
+      )
     },
 
     /** Requeues the dead children of a requeued execution, which waits for them again. */

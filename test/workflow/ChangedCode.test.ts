@@ -1,0 +1,203 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { workflow } from "../../src/client/index.js"
+import type { Step } from "../../src/client/workflow/Step.js"
+import { testShift } from "../../src/testing/index.js"
+
+// Code that is deployed while executions wait, on virtual time.
+
+const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id }
+type Code = (step: Step) => Promise<unknown>
+
+/** A shift that runs the workflow "order" with the code of the last `deploy`. */
+const deployed = async (code: Code) => {
+  const current = { code }
+  const order = workflow("order", settings, async (_, step) => current.code(step))
+  const shift = await testShift({ allowChanged: true, handlers: [order] })
+  return {
+    order,
+    shift,
+    deploy: (next: Code) => {
+      current.code = next
+    },
+    [Symbol.asyncDispose]: () => shift[Symbol.asyncDispose]()
+  }
+}
+
+const say = (log: Array<string>, step: Step, name: string) => step.run(name, () => void log.push(name))
+
+describe("patched before a wait", () => {
+  it("is false for an execution that already waits behind it, and true for later ones", async () => {
+    const log: Array<string> = []
+    await using test = await deployed(async (step) => {
+      await step.run("charge", () => 1)
+      await step.sleep("cool off", "3 days")
+    })
+    const { order, shift } = test
+    await order.start({ id: "old" })
+    await shift.settle()
+    test.deploy(async (step) => {
+      await step.run("charge", () => 1)
+      if (await step.patched("tax")) await say(log, step, "report tax")
+      await step.sleep("cool off", "3 days")
+      await step.sleep("and more", "1h")
+    })
+    await order.start({ id: "new" })
+    await shift.drain()
+    expect(log).toEqual(["report tax"])
+    const names = async (id: string) => (await order.show(id)).steps.map(({ name }) => name)
+    expect(await names("old")).toEqual(["charge", "cool off", "and more"])
+    expect(await names("new")).toEqual(["charge", "patch:tax", "report tax", "cool off", "and more"])
+  })
+
+  it("is answered for each branch: false where the branch waits behind it, true where it comes later", async () => {
+    const branches = (patches: boolean) => async (step: Step) => {
+      const left = async () => {
+        await step.run("left", () => 1)
+        const isNew = patches && (await step.patched("before"))
+        await step.waitFor("go left")
+        return isNew
+      }
+      const right = async () => {
+        await step.waitFor("go right")
+        const isNew = patches && (await step.patched("behind"))
+        await step.sleep("right", "1h")
+        return isNew
+      }
+      return Promise.all([left(), right(), step.sleep("long", "10h")])
+    }
+    await using test = await deployed(branches(false))
+    const { order, shift } = test
+    await order.start({ id: "A" })
+    await shift.settle()
+    test.deploy(branches(true))
+    await order.signal("A", "go right")
+    await shift.settle()
+    await order.signal("A", "go left")
+    await shift.drain()
+    expect(await order.result("A")).toEqual([false, true, null])
+  })
+
+  it("is false for an execution that is retried behind it", async () => {
+    const log: Array<string> = []
+    const code = (stock: boolean, patches: boolean) => async (step: Step) => {
+      await step.run("charge", () => 1)
+      if (patches && (await step.patched("tax"))) await say(log, step, "report tax")
+      await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { retries: 0 })
+    }
+    await using test = await deployed(code(false, false))
+    const { order, shift } = test
+    await order.start({ id: "A" })
+    await shift.settle()
+    test.deploy(code(true, true))
+    await order.retry("A")
+    await shift.settle()
+    expect([log, (await order.show("A")).status]).toEqual([["ship"], "done"])
+  })
+})
+
+describe("code that differs from what the execution waits for", () => {
+  const before: Code = async (step) => {
+    await step.run("charge", () => 1)
+    await step.sleep("cool off", "3 days")
+    return "old"
+  }
+
+  it.each<[string, Code, string]>([
+    [
+      "does something new first",
+      async (step) => {
+        await step.run("charge", () => 1)
+        await step.run("report tax", () => Promise.reject(new Error("must not run")))
+        await step.sleep("cool off", "3 days")
+      },
+      'it waits for "cool off", but its code does "report tax" instead'
+    ],
+    [
+      "waits for something else",
+      async (step) => {
+        await step.run("charge", () => 1)
+        await step.waitFor("approval")
+      },
+      'it waits for "cool off", but its code does "approval" instead'
+    ],
+    ["ends", async (step) => step.run("charge", () => 1), 'it waits for "cool off", but its code ended without it']
+  ])("is changed, however often it is tried: %s", async (_, code, text) => {
+    await using test = await deployed(before)
+    const { order, shift } = test
+    await order.start({ id: "A" })
+    await shift.settle()
+    test.deploy(code)
+    await shift.advance("3 days")
+    for (let turn = 0; turn < 3; turn += 1) {
+      const { lastError, status, steps } = await order.show("A")
+      expect([status, steps.map(({ name }) => name)]).toEqual(["changed", ["charge"]])
+      expect(lastError).toContain(text)
+      await shift.advance("10 minutes")
+    }
+    test.deploy(before)
+    await shift.advance("10 minutes")
+    expect(await order.result("A")).toBe("old")
+  })
+
+  it("is changed if recorded steps are in another order", async () => {
+    await using test = await deployed(async (step) => {
+      await step.run("charge", () => 1)
+      await step.run("ship", () => 2)
+      await step.sleep("cool off", "1h")
+    })
+    const { order, shift } = test
+    await order.start({ id: "A" })
+    await shift.settle()
+    test.deploy(async (step) => {
+      await step.run("ship", () => 2)
+      await step.run("charge", () => 1)
+      await step.sleep("cool off", "1h")
+    })
+    await shift.advance("1h")
+    const { lastError, status } = await order.show("A")
+    expect([status, lastError]).toEqual([
+      "changed",
+      expect.stringContaining('step "charge" is recorded, but its code does "ship" instead')
+    ])
+  })
+})
+
+describe("code that has not changed", () => {
+  it("starts steps in one branch while another branch waits", async () => {
+    const log: Array<string> = []
+    await using test = await deployed(async (step) => {
+      const branch = async (name: string) => {
+        // Every branch reaches its waits after a different number of turns.
+        for (let turn = 0; turn < name.length; turn += 1) await Promise.resolve()
+        for (const round of [1, 2, 3]) {
+          await say(log, step, `${name} ${round}`)
+          await step.waitFor(`${name} may go on`)
+        }
+      }
+      const race = async () => {
+        const winner = await Promise.race([
+          step.sleep("deadline", "100 days").then(() => "late"),
+          step.waitFor("answer").then(() => "answered")
+        ])
+        await say(log, step, winner)
+        await step.sleep("after the race", "50 days")
+      }
+      await Promise.all([branch("a"), branch("bbbb"), race(), step.sleep("long", "200 days")])
+    })
+    const { order, shift } = test
+    await order.start({ id: "A" })
+    await shift.settle()
+    const signals = ["a may go on", "answer", "a may go on#2", "bbbb may go on", "bbbb may go on#2", "a may go on#3"]
+    for (const name of [...signals, "bbbb may go on#3"]) {
+      await order.signal("A", name)
+      await shift.settle()
+      expect(["waiting", "sleeping"]).toContain((await order.show("A")).status)
+      await shift.crash()
+      await shift.advance("2h")
+    }
+    await shift.drain()
+    expect(log.sort()).toEqual(["a 1", "a 2", "a 3", "answered", "bbbb 1", "bbbb 2", "bbbb 3"])
+    expect((await order.show("A")).status).toBe("done")
+  })
+})
