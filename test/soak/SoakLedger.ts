@@ -109,12 +109,15 @@ export const make = (deployment: Deployment, handlersFile: string, callersFile: 
     }
   }
 
-  const collect = Effect.gen(function* () {
-    // Jobs are noted before their request is sent, so they are read before the rows.
+  // Jobs are noted before their request is sent. Rows and runs are read first, so that the job of each is known.
+  const takeAttempted = () => {
     for (; taken < deployment.attempted.length; taken += 1) {
       const job = deployment.attempted[taken]
       if (job !== undefined) attempt(job)
     }
+  }
+
+  const collect = Effect.gen(function* () {
     const rows = yield* deployment.query<SeenRow>(rowsOf(deployment.schema, "finished_at is not null"))
     for (const row of rows) {
       const before = ended.get(row.row)
@@ -127,6 +130,7 @@ export const make = (deployment: Deployment, handlersFile: string, callersFile: 
     const kept = new Set(rows.map(({ row }) => row))
     for (const [row, { id }] of ended) if (!kept.has(row) && forgotten.has(id)) ended.delete(row)
     readEvents()
+    takeAttempted()
   })
 
   const committedOf = (batch: ReadonlySet<string>) =>
@@ -151,6 +155,7 @@ export const make = (deployment: Deployment, handlersFile: string, callersFile: 
       const batch = [...open.values()].filter(({ since }) => since < before).map(({ job }) => job)
       const names = new Set(batch.map(({ id }) => id))
       const unfinished = yield* deployment.query<SeenRow>(rowsOf(deployment.schema, "finished_at is null"))
+      takeAttempted()
       const ofBatch = (row: SeenRow) => names.has(row.id) || (!open.has(row.id) && !forgotten.has(row.id))
       const carried = [...lastOfKey.values()]
       const isCarried = new Set(carried.map(({ id }) => id))
