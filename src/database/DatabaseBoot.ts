@@ -2,6 +2,7 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import { Clock, Duration, Effect, FiberRef, Schedule, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
+import { refusesEncryption } from "./ServerUrl.js"
 
 /** Where a database URL comes from. */
 const urlSources = "DATABASE_URL, or the argument of connect()"
@@ -43,10 +44,10 @@ export const reach = (
   Effect.gen(function* () {
     const { address, patience } = options
     const begun = yield* Clock.currentTimeMillis
-    // A pooler that rejects startup parameters is retried without them.
+    // A pooler that rejects startup parameters is retried without them, and a server that rejects encryption without it.
     const version = Effect.retry(mapErrors(serverVersion(sql)), {
-      times: 1,
-      while: ({ sqlState }) => sqlState === "08P01"
+      times: 2,
+      while: ({ detail, sqlState }) => sqlState === "08P01" || refusesEncryption(new Error(detail))
     })
     let announced = Number.NEGATIVE_INFINITY
     const announce = (error: DatabaseError) =>

@@ -30,7 +30,11 @@ const readSchema = (text: string) =>
 
 export const settings = {
   url: Setting.secret(
-    { key: "DATABASE_URL", about: "PostgreSQL server to use, as `postgres://user:password@host:port/database`." },
+    {
+      key: "DATABASE_URL",
+      about:
+        "PostgreSQL server to use, as `postgres://user:password@host:port/database`. `?sslmode=verify-full` encrypts the connection and verifies the server."
+    },
     readUrl
   ),
   listenUrl: Setting.secret(

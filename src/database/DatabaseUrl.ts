@@ -1,5 +1,7 @@
 import { Context, Effect, Layer, Redacted } from "effect"
 import { EmbeddedPostgres } from "./embedded/EmbeddedPostgres.js"
+import * as ServerUrl from "./ServerUrl.js"
+import * as Tls from "./Tls.js"
 
 /** URL of the server, including the password. */
 export class DatabaseUrl extends Context.Tag("nightshift/database/DatabaseUrl")<DatabaseUrl, Redacted.Redacted>() {
@@ -11,7 +13,8 @@ export class DatabaseUrl extends Context.Tag("nightshift/database/DatabaseUrl")<
   )
 }
 
-const pattern = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/
+/** Everything before the hosts, the hosts, and everything after them. */
+const pattern = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^@/?#]*)(.*)$/
 
 /**
  * Splits a URL with several hosts (`host1:5432,host2:5432`) into one URL per host. `needsWrites` is true if the URL
@@ -20,29 +23,33 @@ const pattern = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/
 export const serversOf = (url: string): { readonly urls: ReadonlyArray<string>; readonly needsWrites: boolean } => {
   const [, before = "", hosts = "", after = ""] = pattern.exec(url) ?? []
   const urls = hosts.split(",").map((host) => `${before}${host}${after}`)
-  const wanted = URL.canParse(urls[0] ?? "") ? new URL(urls[0] ?? "").searchParams.get("target_session_attrs") : null
-  return { urls, needsWrites: wanted === null ? urls.length > 1 : wanted !== "any" }
+  const wanted = ServerUrl.parse(urls[0] ?? "")?.parameters.get("target_session_attrs")
+  return { urls, needsWrites: wanted === undefined ? urls.length > 1 : wanted !== "any" }
 }
 
 const sessions = new Set(["any", "read-write", "primary"])
 
 /** Returns why the URL is invalid, or undefined. */
 export const fault = (url: string): string | undefined => {
-  const { urls } = serversOf(url)
-  if (!pattern.test(url) || !urls.every((each) => URL.canParse(each))) {
+  const servers = serversOf(url).urls.map(ServerUrl.parse)
+  const [first] = servers
+  if (first === undefined || servers.includes(undefined))
     return "a URL like postgres://user:password@host:5432/database"
-  }
-  const wanted = new URL(urls[0] ?? "").searchParams.get("target_session_attrs")
-  return wanted === null || sessions.has(wanted)
-    ? undefined
-    : `target_session_attrs to be one of ${[...sessions].join(", ")}`
+  const wanted = first.parameters.get("target_session_attrs")
+  if (wanted !== undefined && !sessions.has(wanted))
+    return `a URL with target_session_attrs as one of ${[...sessions].join(", ")}`
+  const tls = Tls.faultOf(first.parameters)
+  return tls === undefined ? undefined : `a URL with ${tls}`
 }
 
 /** Returns the hosts and ports of a URL, without credentials. */
 export const address = (url: Redacted.Redacted): string => {
-  const parsed = serversOf(Redacted.value(url)).urls.map((each) => new URL(each))
-  const hosts = parsed.map(
-    ({ host, hostname, searchParams }) => searchParams.get("host") ?? (hostname === "" ? "localhost" : host)
-  )
-  return `${hosts.join(",")}${decodeURIComponent(parsed[0]?.pathname ?? "")}`
+  const servers = serversOf(Redacted.value(url)).urls.map(ServerUrl.parse)
+  const hosts = servers.map((server) => {
+    const { host = "localhost", port } = server ?? {}
+    const shown = host.includes(":") ? `[${host}]` : host
+    return port === undefined ? shown : `${shown}:${port}`
+  })
+  const database = servers[0]?.database
+  return `${hosts.join(",")}${database === undefined ? "" : `/${database}`}`
 }

@@ -17,6 +17,7 @@ import pg from "pg"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
+import * as ServerUrl from "./ServerUrl.js"
 import * as Startup from "./Startup.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
@@ -73,7 +74,7 @@ type Subscribers = Map<string, Set<Subscriber>>
  */
 const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) => {
   const { needsWrites, urls } = serversOf(Redacted.value(url))
-  return Effect.firstSuccessOf(urls.map((each) => connectTo(each, config, needsWrites)))
+  return Effect.firstSuccessOf(urls.flatMap(ServerUrl.attempts).map((each) => connectTo(each, config, needsWrites)))
 }
 
 const isReadOnly = async (client: pg.Client) => {
@@ -81,15 +82,15 @@ const isReadOnly = async (client: pg.Client) => {
   return rows[0]?.value === "on"
 }
 
-const connectTo = (connectionString: string, config: typeof DatabaseConfig.Service, needsWrites: boolean) =>
+const connectTo = (server: pg.ClientConfig, config: typeof DatabaseConfig.Service, needsWrites: boolean) =>
   Effect.acquireRelease(
     Effect.tryPromise(async () => {
       const client = new pg.Client({
-        connectionString,
         application_name: `${config.applicationName} listener`,
         connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
         keepAlive: true,
-        keepAliveInitialDelayMillis: 10_000
+        keepAliveInitialDelayMillis: 10_000,
+        ...server
       })
       // The connection may break before a listener is attached, and an unhandled `error` event ends the process.
       client.on("error", () => {})

@@ -3,6 +3,7 @@ import pg from "pg"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { address } from "./DatabaseUrl.js"
 import { destroySocket } from "./ServerConnection.js"
+import { attempts } from "./ServerUrl.js"
 
 // Identifies the PostgreSQL server that runs a statement, as text: its address and its start time. The start time
 // distinguishes servers: one server may have several addresses, and two servers may have the same one in turn.
@@ -34,21 +35,23 @@ export const ask = (
   { connectTimeout }: Pick<typeof DatabaseConfig.Service, "connectTimeout">
 ): Effect.Effect<NamedServer> => {
   const named = { address: address(Redacted.make(url)), server: undefined, takesWrites: false }
-  return Effect.acquireUseRelease(
-    Effect.sync(() => {
-      const timeout = Duration.toMillis(connectTimeout)
-      const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: timeout, query_timeout: timeout })
-      client.on("error", () => {})
-      return client
-    }),
-    (client) =>
-      Effect.tryPromise(async () => {
-        await client.connect()
-        const { rows } = await client.query<{ server: string; writes: boolean }>(
-          `select ${expression} as server, pg_catalog.current_setting('transaction_read_only') = 'off' as writes`
-        )
-        return { ...named, server: rows[0]?.server, takesWrites: rows[0]?.writes === true }
+  const askOn = (server: pg.ClientConfig) =>
+    Effect.acquireUseRelease(
+      Effect.sync(() => {
+        const timeout = Duration.toMillis(connectTimeout)
+        const client = new pg.Client({ ...server, connectionTimeoutMillis: timeout, query_timeout: timeout })
+        client.on("error", () => {})
+        return client
       }),
-    (client) => Effect.sync(() => destroySocket(client))
-  ).pipe(Effect.catchAll(() => Effect.succeed(named)))
+      (client) =>
+        Effect.tryPromise(async () => {
+          await client.connect()
+          const { rows } = await client.query<{ server: string; writes: boolean }>(
+            `select ${expression} as server, pg_catalog.current_setting('transaction_read_only') = 'off' as writes`
+          )
+          return { ...named, server: rows[0]?.server, takesWrites: rows[0]?.writes === true }
+        }),
+      (client) => Effect.sync(() => destroySocket(client))
+    )
+  return Effect.orElseSucceed(Effect.firstSuccessOf(attempts(url).map(askOn)), () => named)
 }

@@ -1,7 +1,8 @@
 import { Duration, Predicate, Redacted } from "effect"
 import type pg from "pg"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
-import { serversOf } from "./DatabaseUrl.js"
+import { address, serversOf } from "./DatabaseUrl.js"
+import * as ServerUrl from "./ServerUrl.js"
 
 // How a connection is opened: which server of the URL, with which settings, and whether it may be used. Settings that
 // Nightshift's statements rely on are sent as startup options, because a role or a database may override the defaults.
@@ -80,6 +81,8 @@ export const make = (
 ): Startup => {
   const { needsWrites, urls } = serversOf(Redacted.value(url))
   let index = 0
+  /** Which of the ways to connect to the current server is used: with or without encryption. */
+  let attempt = 0
   let tells = true
   let server: Pick<Introduction, "server" | "address"> | undefined
 
@@ -87,26 +90,31 @@ export const make = (
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
   const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
 
-  const options = (connectionString: string, purpose: "ours" | "program") => {
-    const given = new URL(connectionString)
-    const wanted = given.searchParams.get("options")
-    given.searchParams.delete("options")
+  const current = () => urls[index % urls.length] ?? Redacted.value(url)
+  const options = (purpose: "ours" | "program"): pg.ClientConfig => {
+    const [first, ...more] = ServerUrl.attempts(current())
+    const given = more[attempt - 1] ?? first
+    if (!tells) return given
     const settings = optionsText(purpose === "ours" ? own : forAll)
-    if (!tells) return { connectionString }
     return {
-      connectionString: given.href,
-      options: wanted === null ? settings : `${wanted} ${settings}`,
-      statement_timeout: Duration.toMillis(config.statementTimeout)
+      statement_timeout: Duration.toMillis(config.statementTimeout),
+      ...given,
+      options: given.options === undefined ? settings : `${given.options} ${settings}`
     }
   }
 
   return {
-    config: (purpose) => options(urls[index % urls.length] ?? Redacted.value(url), purpose),
+    config: options,
     failed: (error) => {
       if (tells && refusesParameters(error)) {
         tells = false
         return "settings rejected"
       }
+      if (ServerUrl.refusesEncryption(error) && attempt + 1 < ServerUrl.attempts(current()).length) {
+        attempt += 1
+        return "settings rejected"
+      }
+      attempt = 0
       index += 1
       return "unavailable"
     },
@@ -116,8 +124,9 @@ export const make = (
       if (found === undefined) return undefined
       Object.assign(client, { pooled: isPooled(client, found.pid) })
       if (needsWrites && found.read_only) {
+        const refused = address(Redacted.make(current()))
         index += 1
-        return new Error(`the server at ${new URL(urls[(index - 1) % urls.length] ?? "").host} is read-only`)
+        return new Error(`the server at ${refused} is read-only`)
       }
       if (server !== undefined && server.server !== found.server) {
         onOther(found.server, server.address === found.address)

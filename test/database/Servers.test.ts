@@ -1,3 +1,5 @@
+import { connect, createServer } from "node:net"
+import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer, Logger, LogLevel, Redacted } from "effect"
 import type pg from "pg"
@@ -6,6 +8,7 @@ import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { address, DatabaseUrl, fault, serversOf } from "../../src/database/DatabaseUrl.js"
 import { Outage } from "../../src/database/Outage.js"
 import * as Startup from "../../src/database/Startup.js"
+import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const several = (before: string, url: Redacted.Redacted) =>
@@ -18,6 +21,45 @@ const connected = (url: Redacted.Redacted, entries: Record<string, string> = {})
     Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(entries))))),
     Layer.provide(Logger.minimumLogLevel(LogLevel.None))
   )
+
+describe("a url", () => {
+  it.scopedLive("may name a database with any characters, and the directory of a socket", () =>
+    Effect.gen(function* () {
+      const url = new URL(Redacted.value(yield* TestDatabase.empty))
+      const own = Redacted.make(url.href)
+      const owner = yield* Effect.provide(TestDatabase.connection, DatabaseUrl.layerOf(own))
+      const name = `${url.pathname.slice(1)} a?b#c%d/e`
+      yield* Effect.acquireRelease(
+        Effect.promise(() => owner.query(`create database "${name}"`)),
+        () => Effect.promise(() => owner.query(`drop database "${name}" with (force)`))
+      )
+      const folder = yield* Nightshift.folder
+      const sockets = createServer((socket) => {
+        const server = connect(Number(url.port), url.hostname)
+        socket.pipe(server).pipe(socket)
+        for (const end of [socket, server]) end.on("error", () => {})
+      })
+      yield* Effect.acquireRelease(
+        Effect.async<void>((resume) => void sockets.listen(join(folder, ".s.PGSQL.6543"), () => resume(Effect.void))),
+        () => Effect.sync(() => sockets.close())
+      )
+      const account = `${url.username}:${url.password}`
+      const database = encodeURIComponent(name)
+      const directory = encodeURIComponent(folder)
+      for (const [to, shown] of [
+        [`postgres://${account}@${url.host}/${database}`, `${url.host}/${name}`],
+        [`postgres://${account}@/${database}?host=${directory}&port=6543`, `${folder}:6543/${name}`],
+        [`postgres://${account}@/?host=${folder}&port=6543&dbname=${database}`, `${folder}:6543/${name}`],
+        [`postgresql://${account}@${directory}:6543/${database}`, `${folder}:6543/${name}`]
+      ] as const) {
+        expect(fault(to), to).toBeUndefined()
+        expect(address(Redacted.make(to))).toBe(shown)
+        const current = Effect.flatMap(Database, ({ sql }) => sql`select current_database() as name`)
+        expect(yield* Effect.provide(current, connected(Redacted.make(to))), to).toEqual([{ name }])
+      }
+    })
+  )
+})
 
 describe("a url with several servers", () => {
   it("names each server, is printed without its password, and requires one that accepts writes", () => {

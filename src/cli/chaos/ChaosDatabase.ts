@@ -2,6 +2,7 @@ import { Duration, Effect, Redacted, Schema, type Scope } from "effect"
 import pg from "pg"
 import type { JobId } from "../../core/Ids.js"
 import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import * as ServerUrl from "../../database/ServerUrl.js"
 
 /** PostgreSQL rejected a fault, for example because the role may not terminate other sessions. */
 export class ChaosDatabaseError extends Schema.TaggedError<ChaosDatabaseError>()("ChaosDatabaseError", {
@@ -35,7 +36,7 @@ export const open = (
     const client = yield* Effect.acquireRelease(
       attempt(async () => {
         const opened = new pg.Client({
-          connectionString: Redacted.value(url),
+          ...ServerUrl.attempts(Redacted.value(url))[0],
           connectionTimeoutMillis: Duration.toMillis(connectTimeout),
           application_name: "chaos"
         })
