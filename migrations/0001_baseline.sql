@@ -80,7 +80,8 @@ create table job (
   dead_reason text,
   payload jsonb not null,
   meta jsonb,
-  -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts}.
+  -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts}, or the string "computed" if the
+  -- code of the kind computes it (table follow_up_due).
   on_dead jsonb,
   progress jsonb,
   result jsonb,
@@ -179,6 +180,28 @@ create table lease (
   autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0
 );
+
+-- A job that died, whose follow-up the code of its kind must compute, and whose pod could not: it had not the code, or it
+-- crashed. The next pod with the code makes the follow-up and deletes the row. Holds what that takes, because the job may
+-- be requeued or deleted first.
+create table follow_up_due (
+  job_id uuid not null,
+  -- The job's death_count.
+  death smallint not null,
+  version int not null,
+  died_at timestamptz not null,
+  -- Later than died_at after the code has failed to make the follow-up.
+  due_at timestamptz not null,
+  kind text not null,
+  dead_reason text not null,
+  error text,
+  payload jsonb not null,
+
+  constraint follow_up_due_pkey primary key (job_id, death)
+);
+
+-- Used by the pass that makes them.
+create index follow_up_due_at on follow_up_due (kind, due_at);
 
 -- Random ids do not compress; without this every large claim would try. Written as ALTER because CREATE TABLE accepts a
 -- storage mode only since PostgreSQL 16, and guarded because Citus refuses this ALTER in a distributed schema: there

@@ -220,13 +220,15 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     )
   checkDurations(name, options)
   const backoff = retryBackoff(name, retry)
-  const kind = Kind.make<StandardSchema.Decoded, unknown>(name, {
+  const made = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
     payload: StandardSchema.payloadSchema(schema as StandardSchema.StandardSchema<never, unknown>),
     ...(retry.maxAttempts === undefined ? {} : { maxAttempts: retry.maxAttempts }),
     ...(backoff === undefined ? {} : { backoff }),
     ...(typeof onDead === "object" ? { onDead } : {})
   })
+  // The stored payload is the input of the validator.
+  const kind = typeof onDead === "function" ? { ...made, followUpOf: (stored: unknown) => onDead(stored as In) } : made
 
   const accept =
     (payload: unknown, stored: unknown, index: number | undefined) => (checked: StandardSchema.Checked<unknown>) => {

@@ -29,6 +29,13 @@ export const FollowUp = Schema.Struct({
 })
 export type FollowUp = typeof FollowUp.Type
 
+/**
+ * What a job stores when it dies: a follow-up, or nothing but that the code of its kind must compute one. Processes without
+ * that code can enqueue the job too.
+ */
+export type OnDead = FollowUp | typeof computed
+export const computed = "computed"
+
 /** History entry of an attempt that ended in anything other than success. */
 export const HistoryEntry = Schema.Struct({
   attempt: Schema.Int,

@@ -121,7 +121,7 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     yield* Gauges.watchUploads
     yield* runLoop(yield* Janitor.make)
     yield* runLoop(yield* Sweeper.make)
-    yield* runLoop(yield* Reaper.make)
+    yield* runLoop(yield* Reaper.make(registry))
     const onHeld = yield* JobHeartbeat.start
     yield* JobHeartbeat.listenForCancels
     yield* OperationRunner.start

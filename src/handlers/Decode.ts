@@ -13,26 +13,32 @@ export type Decoded = Data.TaggedEnum<{
 }>
 export const Decoded = Tagged.taggedEnum<Decoded>({ Ready: true, TooNew: true, Unreadable: true })
 
+/** A stored payload in the form of the kind's current version, or why that is impossible. */
+export const upcasted = (kind: JobKind<never>, stored: unknown, version: number): Either.Either<unknown, string> => {
+  let payload = stored
+  for (let from = version; from < kind.version; from += 1) {
+    const upcast = kind.upcasters[from]
+    if (upcast === undefined) {
+      return Either.left(`the kind has no upcaster from version ${from} to ${from + 1}; add one and requeue the job`)
+    }
+    try {
+      payload = upcast(payload)
+    } catch (error) {
+      return Either.left(`the upcaster from version ${from} failed: ${ErrorText.messageOf(error)}`)
+    }
+  }
+  return Either.right(payload)
+}
+
 /** Makes a decoder of stored payloads. Call it once per kind: compiling a schema costs more than decoding. */
 export const make = (kind: JobKind<never>): ((payload: unknown, version: number) => Decoded) => {
   const decode = Schema.decodeUnknownEither(kind.payload)
   return (stored, version) => {
     if (version > kind.version) return Decoded.TooNew({ version })
-    let payload = stored
-    for (let from = version; from < kind.version; from += 1) {
-      const upcast = kind.upcasters[from]
-      if (upcast === undefined)
-        return Decoded.Unreadable({
-          reason: `the kind has no upcaster from version ${from} to ${from + 1}; add one and requeue the job`
-        })
-      try {
-        payload = upcast(payload)
-      } catch (error) {
-        return Decoded.Unreadable({ reason: `the upcaster from version ${from} failed: ${ErrorText.messageOf(error)}` })
-      }
-    }
+    const upcast = version === kind.version ? Either.right(stored) : upcasted(kind, stored, version)
+    if (Either.isLeft(upcast)) return Decoded.Unreadable({ reason: upcast.left })
     try {
-      return Either.match(decode(payload), {
+      return Either.match(decode(upcast.right), {
         onLeft: (error) => Decoded.Unreadable({ reason: error.message }),
         onRight: (ready) => Decoded.Ready({ payload: ready })
       })

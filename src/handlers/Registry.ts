@@ -1,5 +1,10 @@
+import { Either, Option } from "effect"
+import * as ErrorText from "../core/ErrorText.js"
+import { computed, type FollowUp, limits } from "../core/StoredJob.js"
+import { faultOfFollowUp, jsonText } from "../queue/enqueue/NewJob.js"
+import type { JobKind } from "../queue/Job.js"
 import type { RegisteredKind } from "../queue/Kinds.js"
-import { type Decoded, make as makeDecoder } from "./Decode.js"
+import { type Decoded, make as makeDecoder, upcasted } from "./Decode.js"
 import type { Handler } from "./Handler.js"
 import * as KindSchema from "./KindSchema.js"
 
@@ -7,6 +12,33 @@ import * as KindSchema from "./KindSchema.js"
 export interface Entry<out R> {
   readonly handler: Handler<R>
   readonly decode: (payload: unknown, version: number) => Decoded
+  /** Computes the follow-up of a dead job. Undefined if it is stored with the job, or there is none. */
+  readonly followUp: FollowUpOf | undefined
+}
+
+/** Returns the follow-up, or why it cannot be made. */
+export type FollowUpOf = (payload: unknown, version: number) => Either.Either<FollowUp, string>
+
+const followUpOf = (kind: JobKind<never>): FollowUpOf | undefined => {
+  const { followUpOf } = kind
+  if (followUpOf === undefined) return undefined
+  const faultOf = (followUp: FollowUp): string | undefined => {
+    const fault = faultOfFollowUp(followUp)
+    return fault?.join(" ") ?? Option.getOrUndefined(Either.getLeft(jsonText(followUp, limits.payloadBytes)))
+  }
+  return (payload, version) => {
+    const upcast = upcasted(kind, payload, version)
+    if (Either.isLeft(upcast)) return Either.left(upcast.left)
+    try {
+      const followUp = followUpOf(upcast.right)
+      const fault = faultOf(followUp)
+      return fault === undefined
+        ? Either.right(followUp)
+        : Either.left(`onDead returned an invalid follow-up: ${fault}`)
+    } catch (error) {
+      return Either.left(`onDead threw: ${ErrorText.messageOf(error)}`)
+    }
+  }
 }
 
 /** Handlers of this process by kind name. */
@@ -14,7 +46,12 @@ export type Registry<R> = ReadonlyMap<string, Entry<R>>
 
 /** If a kind has several handlers, the last one wins. */
 export const make = <R>(handlers: ReadonlyArray<Handler<R>>): Registry<R> =>
-  new Map(handlers.map((handler) => [handler.kind.name, { handler, decode: makeDecoder(handler.kind) }]))
+  new Map(
+    handlers.map((handler) => [
+      handler.kind.name,
+      { handler, decode: makeDecoder(handler.kind), followUp: followUpOf(handler.kind) }
+    ])
+  )
 
 /** The kinds as this pod registers them in the cluster. */
 export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<RegisteredKind> =>
@@ -26,6 +63,5 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     maxAttempts: kind.maxAttempts,
     schema: KindSchema.jsonSchemaOf(kind),
     check: KindSchema.checkOf(kind),
-    // A follow-up computed from the payload is a function and cannot be stored: only pods with the code can make it.
-    onDead: typeof kind.onDead === "object" ? kind.onDead : undefined
+    onDead: kind.followUpOf === undefined ? (kind.onDead as FollowUp | undefined) : computed
   }))

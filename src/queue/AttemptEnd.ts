@@ -2,7 +2,7 @@ import type { Data } from "effect"
 import * as ErrorText from "../core/ErrorText.js"
 import type { JobId, Lease } from "../core/Ids.js"
 import { storableText } from "../core/Storable.js"
-import type { DeadReason } from "../core/StoredJob.js"
+import type { DeadReason, FollowUp } from "../core/StoredJob.js"
 import type { Wait } from "../core/Suspension.js"
 import * as Tagged from "../core/Tagged.js"
 
@@ -80,6 +80,8 @@ export type End = Data.TaggedEnum<{
     readonly reason: DeadReason
     readonly counted: boolean
     readonly error: string | undefined
+    /** The follow-up, for a job that stores only that its kind computes one. Without it, the next pod that can makes it. */
+    readonly followUp?: FollowUp | undefined
     /** Outcome recorded in the history, if it differs from the reason. */
     readonly remember?: string | undefined
   }

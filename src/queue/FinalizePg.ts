@@ -62,6 +62,9 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
   }
 }
 
+const followUpOf = (end: Ended): string | null =>
+  end._tag === "Dead" && end.followUp !== undefined ? JSON.stringify(end.followUp) : null
+
 interface WrittenEnd {
   readonly status: NextStatus
   readonly dead_reason: DeadReason | null
@@ -154,7 +157,8 @@ export const make = (
         now,
         SqlArrays.ofPlain(over.leases),
         SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
-        SqlArrays.ofPlain(over.witnesses)
+        SqlArrays.ofPlain(over.witnesses),
+        SqlArrays.ofTexts(ends.map(({ end }) => followUpOf(end)))
       ])
     )
     const became = new Map<JobId, WrittenEnd>()

@@ -37,6 +37,8 @@ export type { EnqueueError }
 export interface JobKind<in out A> extends Kind.Kind<A> {
   /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
+  /** Computes the follow-up from a stored payload of the current version, if `onDead` is a function. */
+  readonly followUpOf?: ((stored: unknown) => FollowUp) | undefined
   /**
    * Stores one job, in the caller's transaction if there is one. Returns the id of the new job, or of the existing job
    * with the same dedupe key.
@@ -126,7 +128,9 @@ export const make = <A, I>(
   options: Kind.KindOptions<A, I> & { readonly onDead?: FollowUp | ((payload: A) => FollowUp) }
 ): JobKind<A> => {
   const kind = Kind.make(name, options)
+  const { onDead } = options
   const encode = ParseResult.encodeEither(kind.payload)
+  const decode = ParseResult.decodeUnknownSync(kind.payload)
 
   // Plain functions, no Effect per job: a bulk enqueue calls them a thousand times, and thousands of fibers enqueue single
   // jobs.
@@ -190,6 +194,7 @@ export const make = <A, I>(
   return {
     ...kind,
     onDead: options.onDead,
+    ...(typeof onDead === "function" ? { followUpOf: (stored: unknown) => onDead(decode(stored)) } : {}),
     job: (payload, given = noOptions) =>
       Effect.clockWith((clock) => prepareOne(payload, given, () => clock.unsafeCurrentTimeMillis())),
     enqueue: (payload, given) => Effect.map(enqueueOne(payload, given), idOf),

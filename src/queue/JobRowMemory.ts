@@ -3,6 +3,7 @@ import { withoutTrace } from "../core/ErrorText.js"
 import type { BatchId, JobId, Lease, PodId } from "../core/Ids.js"
 import {
   cancelledLate,
+  computed,
   type DeadReason,
   type DedupeScope,
   type FollowUp,
@@ -93,7 +94,7 @@ export const toStored = (row: JobRow, now: number): StoredJob => {
     pod: run?.pod ?? ranOn,
     execution: woken !== undefined && woken >= 0 ? dedupe?.key : undefined,
     heartbeatAt: run?.heartbeatAt,
-    onDead: parsed(row.onDead) as FollowUp | undefined,
+    onDead: isComputed(row) ? undefined : (parsed(row.onDead) as FollowUp | undefined),
     result: parsed(row.result),
     progress: parsed(row.progress),
     meta: parsed(row.meta)
@@ -148,6 +149,7 @@ interface Death {
   readonly error: string | undefined
   /** Outcome recorded in the history; absent if no entry is added. */
   readonly remember: string | undefined
+  readonly followUp?: FollowUp | undefined
 }
 
 export const die = (row: JobRow, death: Death, now: number): JobRow => {
@@ -160,6 +162,7 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
     deadReason: death.reason,
     deathCount: row.deathCount + 1,
     attempt: spent(row, death.counted),
+    onDead: death.followUp !== undefined && isComputed(row) ? JSON.stringify(death.followUp) : row.onDead,
     lastError: error ?? row.lastError,
     history: remember(row, death.remember, error, now),
     finishedAt: now,
@@ -243,13 +246,17 @@ const followUpId = (dead: JobRow, now: number): JobId => {
   ) as JobId
 }
 
-export const followUp = (dead: JobRow, now: number): JobRow | undefined => {
-  if (dead.onDead === undefined || dead.deadReason === "cancelled") return undefined
+/** Whether the code of the kind computes the follow-up. */
+export const isComputed = ({ onDead }: JobRow): boolean => onDead === JSON.stringify(computed)
+
+/** The follow-up of a job that has just died at `diedAt`. */
+export const followUp = (dead: JobRow, diedAt: number, now = diedAt): JobRow | undefined => {
+  if (dead.onDead === undefined || dead.deadReason === "cancelled" || isComputed(dead)) return undefined
   const { payload, ...named } = JSON.parse(dead.onDead) as FollowUp
   return {
     ...blank,
     ...named,
-    id: followUpId(dead, now),
+    id: followUpId(dead, diedAt),
     payload: JSON.stringify(payload),
     key: undefined,
     priority: 0,

@@ -1,6 +1,7 @@
 import { cancelledLate, limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { few, hot, opaque } from "../database/Statements.js"
+import * as FollowUpSql from "./FollowUpSql.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 import { workChannel } from "./Wakeups.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
@@ -21,25 +22,6 @@ const appendHistory = (outcome: string, message: string, now: string) => `
  * using the claim index.
  */
 const waiting = "finished_at is null and lease is null"
-
-/** An error without its stack trace (see core/ErrorText). */
-const withoutTrace = (column: string) => `regexp_replace(${column}, E'\\n( {4}at |Caused by: ).*', '')`
-
-/** Stores a follow-up for each job that has just died, once per death, unless an operator cancelled the job. */
-const followUps = (schema: string, ended: string, now: string) => `
-  insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, meta, run_at, created_at, updated_at)
-  select
-    -- Sorts by time like other ids, and is always the same for the same death.
-    overlay(overlay(md5(d.id::text || ':' || d.death_count) placing lpad(to_hex(${now}::float8::bigint), 12, '0') from 1)
-      placing '7' from 13)::uuid,
-    d.on_dead->>'queue', d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
-    (d.on_dead->>'maxAttempts')::smallint,
-    jsonb_build_object('follows', d.id, 'deadReason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}),
-    ${instant(now)}, ${instant(now)}, ${instant(now)}
-  from ${ended} d
-  where d.status = 'dead' and d.dead_reason <> 'cancelled' and d.on_dead is not null
-  on conflict do nothing
-  returning queue, kind`
 
 /** A cancelled execution ends only when it has undone its steps. All other jobs end when they are cancelled. */
 const isPlain = "coalesce(j.woken, -1) < 0"
@@ -106,8 +88,10 @@ const recover = (schema: string, stuck: string) => `
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
-    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.woken
-  ), followed as (${followUps(schema, "ended", "$2")})
+    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.woken,
+      j.version, j.payload
+  ), postponed as (${FollowUpSql.postponed(schema, "ended", "$2")}
+  ), followed as (${FollowUpSql.followUps(schema, "ended", "$2")})
   select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count,
     array_agg(id) filter (where status = 'dead' and woken is not null) as linked
   from ended group by 1, 2, 3
@@ -248,8 +232,8 @@ export const make = (schema: string) => ({
   finalize: hot(`
   with ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
-      $8::text[], $9::text[], $12::float8[])
-      with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience, place)
+      $8::text[], $9::text[], $12::float8[], $14::text[])
+      with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience, follow_up, place)
     where ${few("place")}
   ), ended as (
     update ${schema}.job j
@@ -266,12 +250,15 @@ export const make = (schema: string) => ({
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
       last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
       history = case when ${remember} is null then j.history else ${appendHistory(remember, message, "$10")} end,
+      on_dead = case when e.follow_up is not null and ${FollowUpSql.isComputed("j.on_dead")} then e.follow_up::jsonb else j.on_dead end,
       lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
       updated_at = ${instant("$10")}
     from e
     where j.id = e.id and j.lease = e.lease
-    returning j.id, j.queue, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error
-  ), followed as (${followUps(schema, "ended", "$10")})
+    returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.version,
+      case when ${FollowUpSql.isComputed("j.on_dead")} then j.payload end as payload
+  ), postponed as (${FollowUpSql.postponed(schema, "ended", "$10")}
+  ), followed as (${FollowUpSql.followUps(schema, "ended", "$10")})
   select id, queue, null as kind, status, dead_reason from ended
   union all select null, queue, kind, 'follow-up', null from followed`),
 
@@ -375,6 +362,7 @@ export const make = (schema: string) => ({
   ), ${WorkflowSql.forgotten(schema, "old")}
   delete from ${schema}.job j using old where j.id = old.id`),
 
+  ...FollowUpSql.make(schema),
   ...WorkflowSql.make(schema)
 })
 

@@ -2,7 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
 import * as Undo from "../core/Undo.js"
 import { Tally } from "../telemetry/Tally.js"
-import { followUp, type JobRow } from "./JobRowMemory.js"
+import { followUp, isComputed, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
 // The job table of the memory layers. A step is synchronous, so no other step runs between its reads and its writes.
@@ -18,6 +18,8 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly get: (id: JobId) => JobRow | undefined
     readonly put: (row: JobRow) => void
     readonly putDead: (row: JobRow, now: number) => void
+    /** Follow-ups that the code of a kind must compute, with the instant at which they are due. */
+    readonly dueFollowUps: Map<string, { readonly dead: JobRow; readonly dueAt: number }>
     readonly remove: (row: JobRow) => void
     /** Wakes the queue after this step even if no job was added. */
     readonly wakeAfter: (queue: string) => void
@@ -119,6 +121,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     /** Undo functions of the current step. */
     let written: Array<() => void> = []
     const woken = new Set<string>()
+    const dueFollowUps = new Map<string, { readonly dead: JobRow; readonly dueAt: number }>()
     let changes = 0
     let stepAt = 0
     let announced = 0
@@ -173,6 +176,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       ...reads,
       ids,
       tally,
+      dueFollowUps,
       put,
       step: (act) =>
         Effect.clockWith((clock) => Effect.suspend(() => done(act, clock.unsafeCurrentTimeMillis()))).pipe(
@@ -181,6 +185,11 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         ),
       putDead: (row, now) => {
         put(row)
+        if (isComputed(row) && row.deadReason !== "cancelled") {
+          const key = `${row.id}:${row.deathCount}`
+          dueFollowUps.set(key, { dead: row, dueAt: now })
+          written.push(() => void dueFollowUps.delete(key))
+        }
         const next = followUp(row, now)
         if (next === undefined || reads.get(next.id) !== undefined) return
         put(next)

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import type { FollowUp } from "../core/StoredJob.js"
+import type { OnDead } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { PayloadCheck } from "./enqueue/PayloadCheck.js"
 import { UnknownKind } from "./JobErrors.js"
@@ -12,7 +12,7 @@ export interface RegisteredKind {
   readonly routed?: boolean | undefined
   readonly version: number
   readonly maxAttempts: number
-  readonly onDead: FollowUp | undefined
+  readonly onDead: OnDead | undefined
   /** JSON Schema of the payload, as text. Absent if the schema cannot be expressed as JSON Schema. */
   readonly schema?: string | undefined
   /** The payload schema as code, only in the process that registered it. */

@@ -1,5 +1,5 @@
 import { Clock, Effect, Layer, Schema } from "effect"
-import { FollowUp } from "../core/StoredJob.js"
+import { computed, FollowUp } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments } from "../database/SqlInstant.js"
@@ -17,7 +17,7 @@ interface KindRow {
   readonly schema: string | null
 }
 
-const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
+const decodeOnDead = Schema.decodeUnknownSync(Schema.Union(FollowUp, Schema.Literal(computed)))
 
 const columns = "name, queue, routed, version, max_attempts, on_dead, schema::text as schema"
 
@@ -27,7 +27,7 @@ const toKind = (row: KindRow): RegisteredKind => ({
   ...(row.routed ? { routed: true } : {}),
   version: row.version,
   maxAttempts: row.max_attempts,
-  onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead),
+  onDead: row.on_dead === null ? undefined : decodeOnDead(row.on_dead),
   schema: row.schema ?? undefined
 })
 

@@ -1,6 +1,7 @@
-import { Context, type Data, type Duration, Effect, type Exit, Runtime } from "effect"
+import { Context, type Data, type Duration, Effect, type Either, type Exit, Runtime } from "effect"
 import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
+import type { FollowUp } from "../core/StoredJob.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
@@ -135,6 +136,22 @@ export interface Purged {
   readonly dead: number
 }
 
+/** The payload of a dead job, as it is stored. */
+export interface DeadPayload {
+  readonly kind: string
+  readonly version: number
+  readonly payload: unknown
+}
+
+export interface MadeFollowUps {
+  readonly made: number
+  /** Jobs whose follow-up the code could not compute. */
+  readonly failed: ReadonlyArray<{ readonly job: JobId; readonly reason: string }>
+}
+
+export const followUpsPerPass = 100
+export const followUpRetryMillis = 3_600_000
+
 /** Durable storage and dispatch of jobs. */
 export class Queue extends Context.Tag("nightshift/queue/Queue")<
   Queue,
@@ -193,6 +210,15 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
 
     /** All queues with pending jobs, whether or not a pod serves them, by name. */
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
+
+    /**
+     * Makes the follow-ups that the code of these kinds must compute, for deaths on pods that could not: at most 100, each
+     * once. Those that the code fails to compute are due again an hour later.
+     */
+    readonly makeFollowUps: (
+      kinds: ReadonlyArray<string>,
+      compute: (dead: DeadPayload) => Either.Either<FollowUp, string>
+    ) => Effect.Effect<MadeFollowUps, DatabaseError>
 
     /**
      * Recovers running jobs whose heartbeat has not changed for this long: due immediately, attempt restored, crash

@@ -16,7 +16,7 @@ import { enqueueAll, jobsToStore } from "./enqueue/EnqueueMemory.js"
 import type { NewJob } from "./enqueue/NewJob.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import { QueueFull } from "./JobErrors.js"
-import { begin, die, finish, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
+import { begin, die, finish, followUp, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { type Kinds, layerMemory } from "./Kinds.js"
@@ -25,7 +25,10 @@ import {
   type ClaimRequest,
   type Enqueued,
   type EnqueueError,
+  followUpRetryMillis,
+  followUpsPerPass,
   type HeldJob,
+  type MadeFollowUps,
   Queue,
   type Recovered,
   submitterOf
@@ -170,6 +173,32 @@ const recoverAll = (table: Table, quiet: ReadonlyMap<Lease, number>, now: number
   return recovered
 }
 
+const makeDueFollowUps = (
+  table: Table,
+  kinds: ReadonlyArray<string>,
+  compute: Parameters<(typeof Queue.Service)["makeFollowUps"]>[1],
+  now: number
+): MadeFollowUps => {
+  const failed: Array<MadeFollowUps["failed"][number]> = []
+  let made = 0
+  const due = [...table.dueFollowUps].filter(([, { dead, dueAt }]) => kinds.includes(dead.kind) && dueAt <= now)
+  for (const [key, { dead }] of due.slice(0, followUpsPerPass)) {
+    const computed = compute({ kind: dead.kind, version: dead.version, payload: JSON.parse(dead.payload) })
+    if (Either.isLeft(computed)) {
+      failed.push({ job: dead.id, reason: computed.left })
+      table.dueFollowUps.set(key, { dead, dueAt: now + followUpRetryMillis })
+      continue
+    }
+    table.dueFollowUps.delete(key)
+    const row = followUp({ ...dead, onDead: JSON.stringify(computed.right) }, dead.finishedAt ?? now, now)
+    if (row === undefined) continue
+    table.put(row)
+    table.tally.of(row.queue, row.kind).enqueued(1, now)
+    made += 1
+  }
+  return { made, failed }
+}
+
 const purgeWhere = (table: Table, finishedBefore: number, fits: (row: JobRow) => boolean): number => {
   const old = [...table.rows()].filter(
     (row) => row.finishedAt !== undefined && row.finishedAt < finishedBefore && fits(row)
@@ -280,6 +309,7 @@ const make = (
         return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
       })
     }),
+  makeFollowUps: (kinds, compute) => table.step((now) => makeDueFollowUps(table, kinds, compute, now)),
   purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
       table.step((now) => {

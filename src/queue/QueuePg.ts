@@ -26,6 +26,7 @@ import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import * as FinalizePg from "./FinalizePg.js"
+import * as FollowUpsPg from "./FollowUpsPg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
 import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
 import * as JobSql from "./JobSql.js"
@@ -272,6 +273,7 @@ const make = Effect.gen(function* () {
     nextDue,
     pendingQueues,
     recoverStuck,
+    makeFollowUps: FollowUpsPg.make(database, statements, tally, onReturned),
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })
 })

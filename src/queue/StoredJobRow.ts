@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import type { BatchId, JobId } from "../core/Ids.js"
 import { showableInstant } from "../core/Storable.js"
 import {
+  computed,
   type DeadReason,
   type DedupeScope,
   FollowUp,
@@ -78,7 +79,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     heartbeatAt: instant(row.heartbeat_at),
     finishedAt: instant(row.finished_at),
     cancelRequestedAt: instant(row.cancel_requested_at),
-    onDead: row.on_dead === null ? undefined : decodeFollowUp(row.on_dead),
+    onDead: row.on_dead === null || row.on_dead === computed ? undefined : decodeFollowUp(row.on_dead),
     result: row.result ?? undefined,
     progress: row.progress ?? undefined,
     lastError,

@@ -1,7 +1,8 @@
 import { expect } from "@effect/vitest"
-import { Effect } from "effect"
-import type { DeadReason, FollowUp } from "../../src/core/StoredJob.js"
+import { Effect, Either } from "effect"
+import { computed, type DeadReason, type FollowUp } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
+import type { DeadPayload } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 const afterQueue = (line: Line) => `${line.name}-after`
@@ -114,6 +115,70 @@ export const followUpLaws = (law: Law): void => {
       yield* line.claimOne
       yield* line.end(zombie, ends.dead)
       expect(yield* followUps(line)).toEqual([])
+    })
+  )
+
+  const compute = (line: Line) => (dead: DeadPayload) =>
+    Either.right({ ...onDead(line), payload: { of: dead.payload, version: dead.version } })
+  const make = (line: Line) => line.queue.makeFollowUps([line.name], compute(line))
+
+  law("is the one that its pod computed at the death, if the kind computes it", (line) =>
+    Effect.gen(function* () {
+      const dead = (followUp: FollowUp) => End.Dead({ reason: "rejected", counted: true, error: "no", followUp })
+      const run = yield* line.run({ kind: line.name, onDead: computed })
+      const job = yield* line.end(run, dead({ ...onDead(line), payload: { of: "code" } }))
+      expect(yield* followUps(line)).toMatchObject([{ payload: { of: "code" }, meta: { follows: job.id } }])
+      yield* line.end(yield* line.run({ onDead: onDead(line) }), dead({ ...onDead(line), payload: { of: "code" } }))
+      expect((yield* followUps(line)).map(({ payload }) => payload)).toContainEqual({ of: "Ada" })
+      expect(yield* make(line)).toEqual({ made: 0, failed: [] })
+    })
+  )
+
+  law("is made once by the next pod with the code, if the job died without it", (line) =>
+    Effect.gen(function* () {
+      const { id } = yield* line.end(
+        yield* line.run({ kind: line.name, onDead: computed, payload: { n: 1 } }),
+        ends.dead
+      )
+      expect(yield* line.search.get(id)).toMatchObject({ status: "dead", onDead: undefined })
+      expect(yield* followUps(line)).toEqual([])
+      expect(yield* line.queue.makeFollowUps(["another"], compute(line))).toEqual({ made: 0, failed: [] })
+      // The death has its follow-up even if the job is requeued or deleted first.
+      yield* line.jobAdmin.requeue(id)
+      yield* line.jobAdmin.remove(id)
+      yield* line.advance("1 minute")
+      const made = yield* Effect.all([make(line), make(line)], { concurrency: "unbounded" })
+      expect(made.map((each) => each.made).toSorted()).toEqual([0, 1])
+      expect(yield* make(line)).toEqual({ made: 0, failed: [] })
+      const now = yield* line.now
+      expect(yield* followUps(line)).toMatchObject([
+        { payload: { of: { n: 1 }, version: 1 }, runAt: now, meta: { follows: id, deadReason: "rejected" } }
+      ])
+    })
+  )
+
+  law("is made for poison, and not for a cancelled job", (line) =>
+    Effect.gen(function* () {
+      yield* line.put({ kind: line.name, onDead: computed })
+      for (let crash = 1; crash <= 5; crash += 1) yield* line.crash(yield* line.claimOne)
+      const cancelled = yield* line.run({ kind: line.name, onDead: computed })
+      yield* line.jobAdmin.cancel(cancelled.id)
+      yield* line.end(cancelled, ends.dead)
+      yield* line.end(yield* line.run({ kind: line.name, onDead: computed }), ends.done)
+      expect(yield* make(line)).toEqual({ made: 1, failed: [] })
+      expect(yield* followUps(line)).toMatchObject([{ meta: { deadReason: "poison" } }])
+    })
+  )
+
+  law("is due again an hour after the code failed to compute it", (line) =>
+    Effect.gen(function* () {
+      const { id } = yield* line.end(yield* line.run({ kind: line.name, onDead: computed }), ends.dead)
+      const failing = line.queue.makeFollowUps([line.name], () => Either.left("no luck"))
+      expect(yield* failing).toEqual({ made: 0, failed: [{ job: id, reason: "no luck" }] })
+      yield* line.advance("59 minutes")
+      expect(yield* make(line)).toEqual({ made: 0, failed: [] })
+      yield* line.advance("1 minute")
+      expect(yield* make(line)).toEqual({ made: 1, failed: [] })
     })
   )
 }

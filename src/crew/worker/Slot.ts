@@ -5,6 +5,7 @@ import {
   Data,
   Duration,
   Effect,
+  Either,
   Exit,
   Option,
   RuntimeFlags,
@@ -264,20 +265,27 @@ export const conclude = <R>(
   unanswered?: ReadonlyArray<AttemptEnd>
 ): Effect.Effect<void> => {
   const over = context.clock.unsafeCurrentTimeMillis()
-  const shown = masked(context, run.job, end)
+  const shown = masked(context, run.job, followed(context, run.job, end))
   const written = write(context, context.metrics.ended(run.job, shown, run.began, over, unanswered))
   return end._tag === "Done" ? written : Effect.zipLeft(written, context.failures.of(run.job, shown, over))
 }
 
 /** Passes the result of an unstarted job to the finalizer. */
 export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> => {
-  const shown = masked(context, job, end)
+  const shown = masked(context, job, followed(context, job, end))
   const written = write(context, context.metrics.unstarted(job, shown))
   return Effect.zipLeft(written, context.failures.of(job, shown, context.clock.unsafeCurrentTimeMillis()))
 }
 
 const masked = <R>({ maskText }: SlotContext<R>, { payload }: ClaimedJob, end: End): End =>
   end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }
+
+/** Adds the follow-up of a job that dies, if the code of its kind computes it. */
+const followed = <R>({ registry }: SlotContext<R>, { kind, payload, version }: ClaimedJob, end: End): End => {
+  if (end._tag !== "Dead" || end.reason === "cancelled") return end
+  const made = registry.get(kind)?.followUp?.(payload, version)
+  return made === undefined || Either.isLeft(made) ? end : { ...end, followUp: made.right }
+}
 
 /** Waits only when the finalizer is full, which applies backpressure. */
 const write = <R>(context: SlotContext<R>, end: AttemptEnd): Effect.Effect<void> =>

@@ -12,7 +12,7 @@ import {
   plainNameRule,
   shown
 } from "../../core/Storable.js"
-import { type DedupeScope, type FollowUp, limits } from "../../core/StoredJob.js"
+import { computed, type DedupeScope, type FollowUp, limits, type OnDead } from "../../core/StoredJob.js"
 
 /** A job to store, with its kind already resolved to queue, version and attempts. */
 export interface NewJob {
@@ -32,7 +32,7 @@ export interface NewJob {
   readonly runAt?: number | undefined
   readonly key?: string | undefined
   readonly dedupe?: Dedupe | undefined
-  readonly onDead?: FollowUp | undefined
+  readonly onDead?: OnDead | undefined
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** The batch to which the job belongs. Set by `Batches`. */
   readonly batch?: BatchId | undefined
@@ -145,7 +145,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   (job.dedupe === undefined ? undefined : faultOfDedupe(job.dedupe)) ??
   at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
   at("meta", job.meta === undefined ? undefined : faultOfMeta(job.meta)) ??
-  (job.onDead === undefined ? undefined : faultOfFollowUp(job.onDead))
+  (job.onDead === undefined || job.onDead === computed ? undefined : faultOfFollowUp(job.onDead))
 
 /**
  * Validates the follow-up on enqueue: it is stored when the job dies, in one statement with the ends of other jobs, and
