@@ -66,6 +66,8 @@ export interface Deployment {
   readonly starting: () => ReadonlyArray<Nightshift.Running>
   /** Runs a command line to its end, for example the doctor. */
   readonly command: (...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
+  /** The longest start of a pod, until it serves. */
+  readonly bootMillis: () => number
   /** Whether a pod ended without writing its last counts. */
   readonly lostCounts: () => boolean
   /** Warnings and errors in the logs of pods that have ended. */
@@ -171,9 +173,11 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     const warnings: Array<string> = []
     const refusals: Array<string> = []
     let lostCounts = false
+    let bootMillis = 0
 
     const launch = ({ args = [], env: more = {}, takesLoad = true }: PodOptions) =>
       Effect.gen(function* () {
+        const began = performance.now()
         const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0", ...args], {
           cwd,
           env: { ...env, ...more }
@@ -196,6 +200,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
         )
         const [, base = ""] = yield* running.said(/url +(http:\S+)/)
         starting.delete(running)
+        bootMillis = Math.max(bootMillis, performance.now() - began)
         const signal = (name: NodeJS.Signals) =>
           Effect.suspend(() => {
             if (name === "SIGKILL" || name === "SIGSTOP") leaves(running.pid)
@@ -320,11 +325,19 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       serveToEnd: (more) => Nightshift.run(["serve", "--app", app, "--port", "0"], { cwd, env: { ...env, ...more } }),
       starting: () => [...starting],
       command: (...args) => Nightshift.run(args, { cwd, env }),
+      bootMillis: () => bootMillis,
       lostCounts: () => lostCounts,
       warnings: () => warnings
     }
     return deployment
   })
+
+/** Jobs of several kinds; the turn varies their duration and key. */
+export const batch = (turn: number): ReadonlyArray<Wanted> => [
+  { kind: "work", payload: { ms: 20 + (turn % 5) * 60 } },
+  { kind: "once", payload: { ms: 10 } },
+  { kind: "ordered", payload: { ms: 5 }, key: `key ${turn % 3}` }
+]
 
 /** Enqueues jobs of several kinds at a steady pace until it is interrupted; returns a fiber to stop. */
 export const keepEnqueuing = (
@@ -333,17 +346,10 @@ export const keepEnqueuing = (
   Effect.gen(function* () {
     const stopping = yield* Deferred.make<void>()
     let turn = 0
-    const batch = Effect.suspend(() => {
-      turn += 1
-      return deployment.enqueue([
-        { kind: "work", payload: { ms: 20 + (turn % 5) * 60 } },
-        { kind: "once", payload: { ms: 10 } },
-        { kind: "ordered", payload: { ms: 5 }, key: `key ${turn % 3}` }
-      ])
-    })
     const loop = Effect.gen(function* () {
       while (!(yield* Deferred.isDone(stopping))) {
-        yield* batch
+        turn += 1
+        yield* deployment.enqueue(batch(turn))
         yield* Effect.sleep("150 millis")
       }
     })

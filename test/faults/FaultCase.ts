@@ -8,6 +8,8 @@ export type Group = (typeof groups)[number]
 export interface Observation {
   /** From the end of the fault until every job is finished and a new job has run. */
   readonly recovery: Duration.Duration
+  /** What recovery may take in addition to the settings of the case, on this machine and with the jobs that were left. */
+  readonly allowance: Duration.Duration
   /** What the operator saw meanwhile: log lines, /readyz, doctor findings. */
   readonly saw: ReadonlyArray<string>
   /** A number that the case measured and the docs show, such as how much an asynchronous failover lost. */
@@ -80,8 +82,27 @@ export const sumOf = (
 ): Duration.Duration =>
   names.reduce((sum, name) => Duration.sum(sum, Option.getOrThrow(DurationText.parse(values[name]))), Duration.zero)
 
-/** Starting, claiming and finishing the remaining jobs takes additional time, more on a busy machine. */
-export const slack = Duration.seconds(40 * pace)
+/** What was measured in the same deployment, in milliseconds. */
+export interface Speed {
+  /** The slower of two times in which a batch of the usual load ended, before the fault and after the recovery. */
+  readonly batch: number
+  /** How long the handlers of the jobs that were left at the end of the fault run, in the slots there are. */
+  readonly remaining: number
+  /** How many jobs were left. */
+  readonly jobs: number
+  /** The start of a pod, for cases in which pods are being restarted when the fault ends. */
+  readonly boot: number
+}
+
+/** What recovery may take in addition to the waiting that settings cause. */
+export const allowanceOf = ({ batch, boot, jobs, remaining }: Speed): Duration.Duration =>
+  Duration.millis(Math.max(1_000, 5 * batch) + 1.5 * remaining + 1.5 * boot + (jobs * batch) / 20)
+
+/** The recovery limit of a case with the settings of the pods. */
+export const limitOf = (
+  { recoveryLimit }: Pick<FaultCase, "recoveryLimit">,
+  { allowance }: Pick<Observation, "allowance">
+): Duration.Duration => Duration.sum(sumOf(recoveryLimit, quick), allowance)
 
 /** A setting of the pods in milliseconds. */
 export const millisOf = (name: SettingName): number => Duration.toMillis(sumOf([name], quick))

@@ -21,6 +21,8 @@ export interface FaultServer {
   readonly start: Effect.Effect<void, unknown>
   /** Stops every process of the server until the Scope closes. */
   readonly frozen: Effect.Effect<void, never, Scope.Scope>
+  /** The server's log so far. */
+  readonly printed: () => string
   /** Appends lines to postgresql.conf. Effective at the next start or reload (SIGHUP). */
   readonly configure: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
 }
@@ -49,6 +51,7 @@ export const make = (
     const binaries = yield* PostgresBinaries.find(account)
     const scratch = yield* scratchDirectory(account)
     const data = join(options.directory ?? scratch, "data")
+    let printed = ""
     const password = Redacted.make(randomBytes(12).toString("hex"))
     const cluster: PostgresServer.Cluster = {
       binaries,
@@ -57,7 +60,9 @@ export const make = (
       directory: scratch,
       data,
       removeWhenOrphaned: Option.some(scratch),
-      onOutput: () => {},
+      onOutput: (chunk) => {
+        printed += chunk
+      },
       onLaunch: Effect.void
     }
     yield* DataDirectory.makeForServer(data, account)
@@ -85,6 +90,7 @@ export const make = (
     return {
       url: Redacted.make(`postgres://postgres:${Redacted.value(password)}@127.0.0.1:${port}/postgres`),
       pid,
+      printed: () => printed,
       signal: (signal) => Effect.sync(() => void process.kill(pid(), signal)),
       ended: Effect.suspend(() => Effect.asVoid(running?.server.exited ?? Effect.void)),
       start: Effect.zipRight(stop, start),

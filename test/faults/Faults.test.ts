@@ -1,11 +1,9 @@
 import { Cause, Duration, Effect, Exit, Option } from "effect"
 import { describe, expect, test } from "vitest"
 import { groups } from "../../scripts/matrix/faults-page.mjs"
-import { type FaultCase, pace, quick, slack, sumOf, Unavailable } from "./FaultCase.js"
+import { limitOf, pace, Unavailable } from "./FaultCase.js"
 import type { FaultMeta } from "./FaultsReporter.js"
 import { cases } from "./Registry.js"
-
-const limitOf = ({ recoveryLimit }: FaultCase) => Duration.sum(sumOf(recoveryLimit, quick), slack)
 
 for (const group of groups) {
   const ofGroup = cases.filter((each) => each.group === group)
@@ -31,7 +29,8 @@ for (const group of groups) {
           saw,
           ...(measured === undefined ? {} : { measured })
         }
-        expect(Duration.toSeconds(recovery), "seconds until recovery").toBeLessThan(Duration.toSeconds(limitOf(each)))
+        const limit = limitOf(each, exit.value)
+        expect(Duration.toSeconds(recovery), "seconds until recovery").toBeLessThan(Duration.toSeconds(limit))
         return undefined
       })
     }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
+import { Duration } from "effect"
 import * as Settings from "../../src/cli/Settings.js"
-import { defaults } from "./FaultCase.js"
+import { allowanceOf, defaults, limitOf, pace, type SettingName, type Speed } from "./FaultCase.js"
 import { type Absence, type Attempted, check, type Facts, type JobRow, type RunEvent } from "./HistoryChecker.js"
 import { cases } from "./Registry.js"
 
@@ -158,6 +159,25 @@ describe("the history checker", () => {
     ["counts that differ", facts({ counted: 2 }), "counted 2 completed jobs, and 1 are done"]
   ] as ReadonlyArray<[string, Facts, string]>)("reports %s", (_, given, expected) => {
     expect(check(given)).toEqual([expect.stringContaining(expected)])
+  })
+})
+
+describe("the recovery limit of a case", () => {
+  const millisOf = (speed: Partial<Speed>, recoveryLimit: ReadonlyArray<SettingName> = []) =>
+    Duration.toMillis(
+      limitOf({ recoveryLimit }, { allowance: allowanceOf({ batch: 100, boot: 0, jobs: 0, remaining: 0, ...speed }) })
+    )
+
+  it("is a second if the case waits for nothing and the machine is fast", () => {
+    expect(millisOf({})).toBe(1_000)
+  })
+
+  it("grows with the speed of the machine, the jobs that are left and the settings of the case", () => {
+    expect(millisOf({ batch: 600 })).toBe(3_000)
+    expect(millisOf({ remaining: 2_000 })).toBe(4_000)
+    expect(millisOf({ boot: 1_000 })).toBe(2_500)
+    expect(millisOf({ jobs: 200 })).toBe(2_000)
+    expect(millisOf({}, ["QUEUE_STALE_AFTER"])).toBe(1_000 + 3_000 * pace)
   })
 })
 

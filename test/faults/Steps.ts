@@ -78,12 +78,48 @@ export const startedIn = (deployment: Deployment, { pid }: Pod, ids: ReadonlyArr
     (events) => events.map(({ job }) => job)
   )
 
-/** Terminates every connection of the pods. */
+/** Fails the case unless its fault took place, or what must be seen was seen. */
+export const prove = (what: string, holds: boolean): Effect.Effect<void, Error> =>
+  holds ? Effect.void : Effect.fail(new Error(`not so: ${what}`))
+
+/** Asks the pod to stop; it must exit with 0. */
+export const stopsWell = (pod: Pod) =>
+  Effect.gen(function* () {
+    yield* pod.signal("SIGTERM")
+    const { code, signal } = yield* pod.finished
+    yield* prove(`a pod exits with 0, and not ${code ?? signal}`, code === 0)
+  })
+
+/** Terminates every connection of the pods and returns how many there were, at least one. */
 export const cutConnections = (deployment: Deployment) =>
-  deployment.query(
-    `select pg_terminate_backend(pid) from pg_stat_activity
-     where datname = current_database() and application_name like 'nightshift%' and pid <> pg_backend_pid()`
+  Effect.gen(function* () {
+    const cut = yield* deployment.query(
+      `select from pg_stat_activity where datname = current_database() and application_name like 'nightshift%'
+         and pid <> pg_backend_pid() and pg_terminate_backend(pid)`
+    )
+    yield* prove("connections of the pods were cut", cut.length > 0)
+    return cut.length
+  })
+
+/** Checks that new sessions have this setting. */
+export const hasSetting = (deployment: Deployment, name: string, value: string) =>
+  Effect.flatMap(deployment.query<{ value: string }>("select current_setting($1) as value", [name]), ([row]) =>
+    prove(`new sessions have ${name} = ${value}, and not ${row?.value}`, row?.value === value)
   )
+
+/** What the doctor says about one check; it must have this status and match the pattern. */
+export const doctorSays = (deployment: Deployment, check: string, status: "warn" | "fail", pattern: RegExp) =>
+  Effect.gen(function* () {
+    const { stdout } = yield* deployment.command("doctor", "--json")
+    const { findings } = JSON.parse(stdout) as { findings: Array<{ check: string; status: string; found: string }> }
+    const finding = findings.find((each) => each.check === check)
+    const said = `doctor: ${check} ${finding?.status}: ${finding?.found.slice(0, 160)}`
+    yield* prove(
+      `the check ${check} has the status ${status} and matches ${pattern}: ${said}`,
+      finding?.status === status && pattern.test(finding.found)
+    )
+    return said
+  })
 
 /** So long that no job of a case is found by polling. */
 export const neverPolls = { QUEUE_POLL: "1h" }
@@ -144,9 +180,15 @@ export const otherProgram = (url: string) =>
 export const reload = (deployment: Deployment, setting: string) =>
   Effect.zipRight(deployment.query(`alter system ${setting}`), deployment.query("select pg_reload_conf()"))
 
-/** Repeats a statement of an operator for some seconds. */
+/** Repeats a statement of an operator for some seconds; returns how often it succeeded, at least once. */
 export const during = (seconds: number, act: Effect.Effect<unknown, Error>, everyMillis: number) =>
-  Effect.repeat(Effect.ignore(act), Schedule.spaced(everyMillis).pipe(Schedule.upTo(`${seconds} seconds`)))
+  Effect.gen(function* () {
+    let times = 0
+    const counted = Effect.ignore(Effect.tap(act, () => Effect.sync(() => (times += 1))))
+    yield* Effect.repeat(counted, Schedule.spaced(everyMillis).pipe(Schedule.upTo(`${seconds} seconds`)))
+    yield* prove("the statement of the operator succeeded", times > 0)
+    return times
+  })
 
 /** The schedule of the app fires every second; no tick fires twice. */
 export const ticksOnce = (deployment: Deployment) =>

@@ -1,6 +1,6 @@
 import { Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import * as Deployment from "./Deployment.js"
-import { type Observation, pace } from "./FaultCase.js"
+import { allowanceOf, type Observation, pace } from "./FaultCase.js"
 import * as HistoryChecker from "./HistoryChecker.js"
 import * as Stuck from "./Stuck.js"
 
@@ -96,14 +96,40 @@ const stopPods = (deployment: Deployment.Deployment) =>
     { concurrency: "unbounded", discard: true }
   )
 
+/** How long a batch of the usual load takes, from the request until every job has ended, in milliseconds. */
+const measureBatch = (deployment: Deployment.Deployment) =>
+  Effect.gen(function* () {
+    const began = performance.now()
+    const ids = yield* deployment.enqueue(Deployment.batch(1))
+    yield* Deployment.until(
+      "a batch ends",
+      deployment.query(`select from "${deployment.schema}".job where id = any($1) and finished_at is not null`, [ids]),
+      (rows) => rows.length === ids.length
+    )
+    return performance.now() - began
+  })
+
+/** The jobs that have not ended, and how long their handlers run in milliseconds, if each pod has four free slots. */
+const remainingWork = (deployment: Deployment.Deployment) =>
+  Effect.gen(function* () {
+    const rows = yield* deployment.query<{ ms: number }>(
+      `select (payload->>'ms')::float8 as ms from "${deployment.schema}".job where finished_at is null and kind <> 'tick'`
+    )
+    const alive = deployment.pods.filter((pod) => pod.isAlive()).length
+    const all = rows.reduce((sum, { ms }) => sum + ms, 0)
+    return { jobs: rows.length, remaining: Math.max(0, ...rows.map(({ ms }) => ms), all / (4 * Math.max(1, alive))) }
+  })
+
 /** Waits until everything that was acknowledged has ended and a new job has run, then checks the whole history. */
 export const recover = (
   deployment: Deployment.Deployment,
   since: number,
-  story: Pick<Story, "countsMayDiffer" | "leavesSessions" | "afterwards">,
-  changed: ReadonlyArray<string>
-): Effect.Effect<{ readonly recovery: Duration.Duration; readonly saw: ReadonlyArray<string> }, unknown, Scope.Scope> =>
+  story: Pick<Story, "countsMayDiffer" | "leavesSessions" | "afterwards" | "podOptions">,
+  changed: ReadonlyArray<string>,
+  batchBefore: number
+): Effect.Effect<Observation, unknown, Scope.Scope> =>
   Effect.gen(function* () {
+    const left = yield* Deployment.until("the jobs that are left", remainingWork(deployment), () => true)
     yield* deployment.enqueue([{ kind: "work", payload: { ms: 1 } }])
     yield* Deployment.until("every job ends", unfinished(deployment), (rows) => rows.length === 0).pipe(
       Effect.catchAll((error) =>
@@ -111,6 +137,9 @@ export const recover = (
       )
     )
     const recovery = Duration.millis(performance.now() - since)
+    const batch = Math.max(batchBefore, yield* measureBatch(deployment))
+    const boot = story.podOptions?.restarts === true ? deployment.bootMillis() : 0
+    const allowance = allowanceOf({ batch, boot, ...left })
     const saw = story.afterwards === undefined ? [] : yield* story.afterwards(deployment)
     yield* stopPods(deployment)
     const open = yield* deployment.query<{ pid: number; query: string }>(
@@ -144,7 +173,7 @@ export const recover = (
         )
       )
     }
-    return { recovery, saw }
+    return { recovery, allowance, saw }
   })
 
 /** Runs pods under load, injects the fault, waits for recovery and checks the history. */
@@ -159,11 +188,12 @@ export const survive = (story: Story): Effect.Effect<Observation, unknown, Scope
     const watcher = yield* Effect.forkScoped(watchEnded(deployment, changed))
     const load = yield* Deployment.keepEnqueuing(deployment)
     yield* Deployment.until("jobs run", Effect.sync(deployment.events), (events) => events.length >= 6)
+    const batchBefore = yield* measureBatch(deployment)
     const fault = story.fault(deployment)
     const saw = yield* story.losesLeases === true ? deployment.away(deployment.pods, fault) : fault
     const since = performance.now()
     yield* load.stop
-    const recovered = yield* recover(deployment, since, story, changed)
+    const recovered = yield* recover(deployment, since, story, changed, batchBefore)
     yield* Fiber.interrupt(watcher)
-    return { recovery: recovered.recovery, saw: [...saw, ...recovered.saw] }
+    return { ...recovered, saw: [...saw, ...recovered.saw] }
   })

@@ -67,6 +67,16 @@ const unstorableTexts = [
 ]
 
 export const enqueueLaws = (law: Law): void => {
+  law("is part of the caller's transaction: stores nothing if that fails", (line) =>
+    Effect.gen(function* () {
+      const inside = Effect.zipRight(line.put(), line.queue.enqueue([line.job(), line.job({ key: "k" })]))
+      yield* Effect.ignore(line.transactions.run(Effect.zipRight(inside, Effect.fail("no"))))
+      expect(yield* line.all()).toEqual([])
+      yield* line.transactions.run(inside)
+      expect(yield* line.claim(10)).toHaveLength(3)
+    })
+  )
+
   law("stores a job with the given fields, pending and due now", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now

@@ -13,6 +13,7 @@ import { JobOverview } from "../../src/queue/search/JobOverview.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Routes } from "../../src/queue/settings/Routes.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 
@@ -28,6 +29,7 @@ export type Ports =
   | Workflows
   | Kinds
   | Routes
+  | Transactions
 
 /** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -45,6 +47,7 @@ export interface Line {
   readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly routes: typeof Routes.Service
+  readonly transactions: typeof Transactions.Service
   readonly advance: Advance
   readonly now: Effect.Effect<number>
   /** The queue's name; also a unique prefix for keys and kinds. */
@@ -95,6 +98,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const workflows = yield* Workflows
     const kinds = yield* Kinds
     const routes = yield* Routes
+    const transactions = yield* Transactions
     const ids = yield* makeGenerator
     const now = Clock.currentTimeMillis
     yield* advance("1 second")
@@ -141,6 +145,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       workflows,
       kinds,
       routes,
+      transactions,
       advance,
       now,
       name,

@@ -1,12 +1,13 @@
 import { Layer } from "effect"
 import * as Listener from "../../src/database/Listener.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import { queueLaws } from "./QueueLaws.js"
 import { tallyLaws } from "./TallyLaws.js"
 
-const layer = QueuePg.layer.pipe(
+const layer = Layer.merge(QueuePg.layer, Transactions.layer).pipe(
   Layer.provide(Listener.layerPolling),
   Layer.provide(TestDatabase.layer),
   Layer.provideMerge(SteppableClock.layer)

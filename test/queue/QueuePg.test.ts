@@ -181,17 +181,6 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
     })
   )
 
-  it.scoped("makes an enqueue part of the caller's transaction, including its rollback", () =>
-    Effect.gen(function* () {
-      const queue = yield* Queue
-      const { transaction } = yield* Database
-      yield* Effect.ignore(transaction(Effect.zipRight(queue.enqueue([job("undone")]), Effect.fail("no"))))
-      expect(yield* queue.claim({ queue: "undone", pod: yield* newPod, limit: 10 })).toEqual([])
-      yield* transaction(queue.enqueue([job("undone")]))
-      expect(yield* queue.claim({ queue: "undone", pod: yield* newPod, limit: 10 })).toHaveLength(1)
-    })
-  )
-
   it.scoped("notifies other processes of new jobs at commit", () =>
     Effect.gen(function* () {
       const queue = yield* Queue

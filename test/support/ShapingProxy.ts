@@ -25,6 +25,8 @@ export interface ShapingProxy {
   readonly shape: (shape: Shape) => Effect.Effect<void>
   /** How many connections it reset or swallowed, and how many replies it lost. */
   readonly harmed: () => number
+  /** How many messages it delayed or sliced. */
+  readonly shaped: () => number
 }
 
 const singles = 100
@@ -45,6 +47,7 @@ export const make = (
     let current: Shape = {}
     let connections = 0
     let harmed = 0
+    let shaped = 0
     const open = new Set<() => void>()
     const url = yield* LosingProxy.listen(
       target,
@@ -63,6 +66,7 @@ export const make = (
         if (current.refuses === true) return reset()
         const forward = (to: Socket, bytes: Buffer, delay = 0) => {
           const { delayMillis = 0, sliced = false } = current
+          if (sliced || delayMillis + delay > 0) shaped += 1
           const write = () => (sliced ? writeSliced(to, bytes) : void to.write(bytes))
           if (delayMillis + delay === 0) write()
           else setTimeout(write, delayMillis + delay)
@@ -103,6 +107,7 @@ export const make = (
           current = shape
           if (shape.refuses === true) for (const reset of open) reset()
         }),
-      harmed: () => harmed
+      harmed: () => harmed,
+      shaped: () => shaped
     }
   })

@@ -16,10 +16,12 @@ import {
   neverPolls,
   nothingLost,
   ofGroup,
+  prove,
   second,
   slowJobs,
   started,
   startedIn,
+  stopsWell,
   untilListening,
   wokenByNotification
 } from "../Steps.js"
@@ -55,6 +57,18 @@ const throughProxy = (
       throughUrl: () => Effect.succeed(Redacted.value(proxy.url)),
       fault: (deployment) => fault(proxy, deployment)
     })
+  })
+
+/** Waits until this many more jobs have ended, and returns how many did. */
+const jobsEndWhile = (deployment: Deployment.Deployment, jobs: number) =>
+  Effect.gen(function* () {
+    const ended = () => deployment.events().filter(({ event }) => event === "end").length
+    const before = ended()
+    return yield* Deployment.until(
+      `${jobs} jobs end`,
+      Effect.sync(() => ended() - before),
+      (more) => more >= jobs
+    )
   })
 
 const unanswered = /PostgreSQL did not answer \d+ statements[^"]+/
@@ -183,10 +197,11 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     run: throughProxy((proxy, deployment) =>
       Effect.gen(function* () {
         yield* proxy.shape({ sliced: true })
-        yield* Effect.sleep("5 seconds")
+        const ended = yield* jobsEndWhile(deployment, 10)
         const saw = yield* (yield* first(deployment)).untilReadyz(200)
         yield* proxy.shape({})
-        return [saw]
+        yield* prove("messages arrived in slices", proxy.shaped() > ended)
+        return [saw, `${proxy.shaped()} messages in slices while ${ended} jobs ended`]
       })
     )
   },
@@ -198,10 +213,16 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     run: throughProxy((proxy, deployment) =>
       Effect.gen(function* () {
         yield* proxy.shape({ delayMillis: 100 })
-        yield* Effect.sleep("6 seconds")
+        const ended = yield* jobsEndWhile(deployment, 10)
+        const began = performance.now()
+        yield* Deployment.query(Redacted.value(proxy.url))("select 1")
+        const took = performance.now() - began
         const saw = yield* (yield* first(deployment)).untilReadyz(200)
         yield* proxy.shape({})
-        return [saw]
+        // Connecting takes at least one round trip, the statement another one.
+        yield* prove(`a connection and a statement take at least 400 ms, and not ${took.toFixed(0)}`, took >= 400)
+        yield* prove("messages of the pods were delayed", proxy.shaped() > ended)
+        return [saw, `${proxy.shaped()} messages delayed while ${ended} jobs ended`]
       })
     )
   },
@@ -233,7 +254,8 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
           const saw = yield* (yield* first(deployment)).untilReadyz(503, /not responding|does not answer/)
           yield* Effect.sleep("4 seconds")
           yield* proxy.shape({})
-          return [saw]
+          yield* prove("connections were refused", proxy.harmed() > 0)
+          return [saw, `${proxy.harmed()} connections refused or reset`]
         }),
       { losesLeases: true }
     )
@@ -340,9 +362,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
             const lost = yield* Deployment.until("lost notifications", Effect.sync(proxy.held), (held) => held > 0)
             const saw = yield* polling.untilReadyz(200)
             yield* proxy.heal
-            yield* polling.signal("SIGTERM")
-            const { code } = yield* polling.finished
-            if (code !== 0) return yield* Effect.fail(new Error(`a pod ended with ${code}`))
+            yield* stopsWell(polling)
             yield* untilListening(deployment, 1, sessions)
             const woken = yield* wokenByNotification(deployment)
             return [saw, `${lost} messages lost`, woken, yield* deaf.untilReadyz(200)]

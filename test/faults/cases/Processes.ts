@@ -8,10 +8,12 @@ import {
   hostile,
   nothingLost,
   ofGroup,
+  prove,
   second,
   slowJobs,
   started,
   startedIn,
+  stopsWell,
   ticksOnce
 } from "../Steps.js"
 import { survive } from "../Survival.js"
@@ -86,8 +88,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           yield* Deployment.until(
             "restarted pods",
             Effect.sync(() => deployment.pods.filter((pod) => pod.isAlive()).length),
-            (alive) => alive >= 2
+            (alive) => alive >= 2 && deployment.pods.length >= 5
           )
+          yield* prove("at least three pods restarted", deployment.pods.length >= 5)
           return [`${deployment.pods.length - 2} pods restarted`]
         })
     })
@@ -153,7 +156,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
             ),
             (rows) => rows[0]?.status === "done"
           )
-          return [`history: ${row?.outcome}: ${row?.message}`]
+          const history = `${row?.outcome}: ${row?.message}`
+          yield* prove(`the first attempt timed out: ${history}`, /^failed: timed out/.test(history))
+          return [`history: ${history}`]
         })
     })
   },
@@ -182,10 +187,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           const victim = yield* first(deployment)
           const ids = yield* deployment.enqueue([hostile("wait", { ms: 3_900 }), ...slowJobs(6, 300)], victim)
           yield* started(deployment, ids[0])
-          yield* victim.signal("SIGTERM")
-          const saw = yield* victim.untilReadyz(503, /shutting down/).pipe(Effect.orElseSucceed(() => "exited at once"))
-          const { code } = yield* victim.finished
-          return [saw, `exit code ${code}`]
+          const stopping = yield* Effect.fork(stopsWell(victim))
+          const saw = yield* victim.untilReadyz(503, /shutting down/)
+          yield* stopping
+          return [saw, "exit code 0"]
         })
     })
   },
@@ -203,7 +208,8 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           yield* victim.logged(/shutting down/)
           yield* victim.signal("SIGTERM")
           const { code, signal } = yield* victim.finished
-          return [`exit code ${code ?? signal}`]
+          yield* prove(`the pod exits with 143, and not ${code ?? signal}`, code === 143)
+          return [`exit code ${code}`]
         })
     })
   },
@@ -226,6 +232,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
             (rows) => rows[0]?.reason === "poison",
             240 * pace
           )
+          yield* prove(`the job died after five crashes, and not ${row?.crashes}`, row?.crashes === 5)
           return [`dead: ${row?.reason} after ${row?.crashes} crashes`]
         })
     })
@@ -241,9 +248,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
         Effect.gen(function* () {
           for (const old of [...deployment.pods]) {
             yield* deployment.startPod()
-            yield* old.signal("SIGTERM")
-            const { code } = yield* old.finished
-            if (code !== 0) return yield* Effect.fail(new Error(`a pod ended with ${code}`))
+            yield* stopsWell(old)
           }
           const crashed = yield* deployment.query(`select from "${deployment.schema}".job where crash_count > 0`)
           if (crashed.length > 0) return yield* Effect.fail(new Error(`${crashed.length} jobs count as crashed`))
@@ -273,10 +278,12 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           yield* deployment.startPod()
           const late = (yield* claims).filter(({ claim }) => !before.has(claim))
           if (late.length > 0) return yield* Effect.fail(new Error(`${late.length} jobs claimed from a paused queue`))
+          const waiting = yield* deployment.query(
+            `select from "${deployment.schema}".job where status = 'pending' and queue = 'work'`
+          )
+          yield* prove("jobs waited in the paused queue", waiting.length >= 5)
           yield* Deployment.until("the resume", pause(false), ({ status }) => status === 200)
-          return [
-            `${(yield* deployment.query(`select from "${deployment.schema}".job where status = 'pending'`)).length} jobs waited`
-          ]
+          return [`${waiting.length} jobs waited`]
         })
     })
   },
@@ -294,9 +301,15 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
             payload: { ms: 1 },
             delayMillis: 2_000 + index * 300
           }))
-          yield* deployment.enqueue(due, victim)
+          const ids = yield* deployment.enqueue(due, victim)
           yield* victim.signal("SIGKILL")
-          return []
+          yield* victim.finished
+          const waiting = yield* deployment.query(
+            `select from "${deployment.schema}".job where id = any($1) and started_at is null`,
+            [ids]
+          )
+          yield* prove("the pod was killed before jobs were due", waiting.length > 0)
+          return [`${waiting.length} jobs waited`]
         })
     })
   },

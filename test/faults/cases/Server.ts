@@ -11,11 +11,13 @@ import {
   connectionRecovery,
   crashRecovery,
   cutConnections,
+  doctorSays,
   first,
   nothingLost,
   ofGroup,
   onServer,
   otherProgram,
+  prove,
   reload,
   slowJobs
 } from "../Steps.js"
@@ -103,7 +105,9 @@ const steppedClock = (seconds: number) =>
         yield* setClock(deployment, 0)
         const rescued = yield* deployment.query(`select from "${deployment.schema}".job where crash_count > 0`)
         if (rescued.length > 0) return yield* Effect.fail(new Error(`${rescued.length} jobs of live pods were rescued`))
-        return [/^nightshift_clock_offset_seconds\S* \S+/m.exec(body)?.[0] ?? "no clock offset in /metrics"]
+        const [line = "", offset] = /^nightshift_clock_offset_seconds\S* (\S+)/m.exec(body) ?? []
+        yield* prove(`the offset is about ${seconds} s: "${line}"`, Math.abs(Number(offset) - seconds) < 30)
+        return [line]
       })
   })
 
@@ -141,14 +145,21 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: [...crashRecovery, "DATABASE_CONNECT_TIMEOUT"],
     operatorSees: "Failed steps in the log while the server recovers",
-    run: onServer((_, deployment) =>
+    run: onServer((server, deployment) =>
       Effect.gen(function* () {
-        const [row] = yield* deployment.query<{ pid: number }>(
-          "select pid from pg_stat_activity where application_name like 'nightshift%' limit 1"
+        const [row] = yield* Deployment.until(
+          "a backend of a pod",
+          deployment.query<{ pid: number }>(
+            "select pid from pg_stat_activity where application_name like 'nightshift%' limit 1"
+          ),
+          (rows) => rows.length === 1
         )
         process.kill(row?.pid ?? 0, "SIGKILL")
+        yield* Deployment.until("crash recovery", Effect.sync(server.printed), (log) =>
+          log.includes("all server processes terminated; reinitializing")
+        )
         yield* Deployment.until("the server is back", deployment.query("select 1"), (rows) => rows.length === 1)
-        return []
+        return ["server log: all server processes terminated; reinitializing"]
       })
     )
   },
@@ -183,16 +194,12 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
         Effect.gen(function* () {
           yield* reload(deployment, "set default_transaction_read_only = on")
           const saw = yield* (yield* first(deployment)).untilReadyz(503, /read-only/)
-          const { stdout } = yield* deployment.command("doctor", "--json")
-          const { findings } = JSON.parse(stdout) as {
-            findings: Array<{ check: string; status: string; found: string }>
-          }
-          const writes = findings.find(({ check }) => check === "writes")
+          const said = yield* doctorSays(deployment, "writes", "fail", /read-only/)
           yield* Deployment.query(`${deployment.databaseUrl}?options=-c%20default_transaction_read_only%3Doff`)(
             "alter system reset default_transaction_read_only"
           )
           yield* deployment.query("select pg_reload_conf()")
-          return [saw, `doctor: writes ${writes?.status}: ${writes?.found}`]
+          return [saw, said]
         }),
       { losesLeases: true }
     )
@@ -215,7 +222,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             const logged = yield* Effect.raceAll(deployment.pods.map((each) => each.logged(/No space left on device/)))
             rmSync(ballast)
             yield* storing
-            return [`enqueue: ${deployment.refusals.at(-1)?.slice(0, 120)}`, logged]
+            const refused = deployment.refusals.find((refusal) => refusal.startsWith("503"))
+            yield* prove("an enqueue was refused with 503", refused !== undefined)
+            return [`enqueue: ${refused?.slice(0, 120)}`, logged]
           }),
         { losesLeases: true, server: { directory, settings: { max_wal_size: "64MB", min_wal_size: "32MB" } } }
       )

@@ -1,20 +1,32 @@
 import { Effect } from "effect"
+import * as Deployment from "../Deployment.js"
 import { type FaultCase, millisOf } from "../FaultCase.js"
 import {
   crashRecovery,
   cutConnections,
+  doctorSays,
   during,
   first,
+  hasSetting,
   neverPolls,
   nothingLost,
   ofGroup,
   onServer,
   otherProgram,
+  prove,
   reload,
+  slowJobs,
   untilListening,
   wokenByNotification
 } from "../Steps.js"
 import { survive } from "../Survival.js"
+
+/** Deadlocks in the server's log in which a statement other than that of the operator takes part. */
+const deadlocksWithPods = (log: string) =>
+  log
+    .split("deadlock detected")
+    .slice(1)
+    .filter((detail) => /^\s*Process \d+: (?!do )/im.test(detail.split("HINT:")[0] ?? "")).length
 
 // Faults of single sessions, statements and locks, on a server that otherwise works.
 
@@ -27,8 +39,8 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
-          yield* during(4, cutConnections(deployment), 250)
-          return [yield* (yield* first(deployment)).untilReadyz(200)]
+          const times = yield* during(4, cutConnections(deployment), 250)
+          return [`${times} times`, yield* (yield* first(deployment)).untilReadyz(200)]
         })
     })
   },
@@ -37,17 +49,18 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "Retries in the log; /readyz stays or returns to 200",
-    run: survive({
-      fault: (deployment) =>
-        Effect.gen(function* () {
-          const cancel = deployment.query(
-            `select pg_cancel_backend(pid) from pg_stat_activity
-             where datname = current_database() and application_name like 'nightshift%' and state = 'active'`
-          )
-          yield* during(4, cancel, 20)
-          return [yield* (yield* first(deployment)).untilReadyz(200)]
-        })
-    })
+    run: onServer((server, deployment) =>
+      Effect.gen(function* () {
+        const cancel = deployment.query(
+          `select pg_cancel_backend(pid) from pg_stat_activity
+           where datname = current_database() and application_name like 'nightshift%' and state = 'active'`
+        )
+        yield* during(4, cancel, 20)
+        const cancelled = server.printed().split("canceling statement due to user request").length - 1
+        yield* prove("statements were cancelled", cancelled > 0)
+        return [`${cancelled} statements cancelled`, yield* (yield* first(deployment)).untilReadyz(200)]
+      })
+    )
   },
   {
     name: "the listening connection terminated while queries work",
@@ -105,13 +118,24 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
       fault: (deployment) =>
         Effect.scoped(
           Effect.gen(function* () {
+            yield* deployment.enqueue(slowJobs(4, 1_000))
             const holder = yield* otherProgram(deployment.databaseUrl)
             yield* Effect.promise(() => holder.query("begin"))
-            yield* Effect.promise(() =>
-              holder.query(`select id from "${deployment.schema}".job where finished_at is null for update`)
+            const { rowCount } = yield* Effect.promise(() =>
+              holder.query(`select id from "${deployment.schema}".job where status = 'running' for update`)
+            )
+            yield* prove("rows of running jobs are locked", (rowCount ?? 0) > 0)
+            yield* Deployment.until(
+              "a pod waits for a row",
+              deployment.query(
+                `select from pg_stat_activity where datname = current_database() and application_name like 'nightshift%'
+                   and (select pid from pg_stat_activity where application_name = 'other' and datname = current_database())
+                     = any(pg_blocking_pids(pid))`
+              ),
+              (waiting) => waiting.length > 0
             )
             yield* Effect.sleep(2 * millisOf("DATABASE_STATEMENT_TIMEOUT"))
-            return []
+            return [`${rowCount} rows locked`]
           })
         )
     })
@@ -124,6 +148,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     run: onServer((_, deployment) =>
       Effect.gen(function* () {
         yield* reload(deployment, "set statement_timeout = '100ms'")
+        yield* hasSetting(deployment, "statement_timeout", "100ms")
         yield* cutConnections(deployment)
         yield* Effect.sleep("3 seconds")
         return [yield* (yield* first(deployment)).untilReadyz(200)]
@@ -135,12 +160,17 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "Nothing; /readyz stays or returns to 200",
-    run: onServer((_, deployment) =>
+    run: onServer((server, deployment) =>
       Effect.gen(function* () {
         yield* reload(deployment, "set idle_session_timeout = '500ms'")
         yield* reload(deployment, "set idle_in_transaction_session_timeout = '500ms'")
+        yield* hasSetting(deployment, "idle_session_timeout", "500ms")
         yield* cutConnections(deployment)
-        yield* Effect.sleep("4 seconds")
+        yield* Deployment.until(
+          "idle connections are closed",
+          Effect.sync(server.printed),
+          (log) => log.split("due to idle-session timeout").length > 4
+        )
         return [yield* (yield* first(deployment)).untilReadyz(200)]
       })
     )
@@ -151,7 +181,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     recoveryLimit: crashRecovery,
     operatorSees: "Deadlock errors in the server's log; pods retry",
     run: onServer(
-      (_, deployment) =>
+      (server, deployment) =>
         Effect.gen(function* () {
           const lockAll = (order: string) =>
             deployment.query(
@@ -160,11 +190,18 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
                    perform from "${deployment.schema}".job where id = r.id for update; perform pg_sleep(0.01);
                  end loop; end $$`
             )
-          yield* Effect.all([during(4, lockAll("asc"), 50), during(4, lockAll("desc"), 50)], { concurrency: 2 })
-          const [row] = yield* deployment.query<{ deadlocks: number }>(
-            "select deadlocks::int from pg_stat_database where datname = current_database()"
+          // Many jobs that end at the same time, so that pods write the results of several rows in one statement.
+          const together = deployment.enqueue(slowJobs(30, 200))
+          const turn = Effect.all(
+            [during(2, lockAll("asc"), 50), during(2, lockAll("desc"), 50), during(2, together, 300)],
+            { concurrency: 3 }
           )
-          return [`pg_stat_database: ${row?.deadlocks} deadlocks`]
+          const found = yield* Deployment.until(
+            "deadlocks with a pod",
+            Effect.as(turn, server),
+            (each) => deadlocksWithPods(each.printed()) > 0
+          )
+          return [`${deadlocksWithPods(found.printed())} deadlocks with a pod in the server's log`]
         }),
       { server: { settings: { deadlock_timeout: "50ms" } } }
     )
@@ -177,6 +214,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     run: onServer((_, deployment) =>
       Effect.gen(function* () {
         yield* reload(deployment, "set default_transaction_isolation = 'serializable'")
+        yield* hasSetting(deployment, "default_transaction_isolation", "serializable")
         yield* cutConnections(deployment)
         yield* deployment.enqueue(Array.from({ length: 40 }, () => ({ kind: "once", payload: { ms: 5 } })))
         yield* Effect.sleep("2 seconds")
@@ -197,12 +235,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             const holder = yield* otherProgram(deployment.databaseUrl)
             yield* Effect.promise(() => holder.query("begin isolation level repeatable read; select 1"))
             yield* Effect.sleep("2 seconds")
-            const { stdout } = yield* deployment.command("doctor", "--json")
-            const { findings } = JSON.parse(stdout) as {
-              findings: Array<{ check: string; status: string; found: string }>
-            }
-            const vacuum = findings.find(({ check }) => check === "vacuum")
-            return [`doctor: vacuum ${vacuum?.status}: ${vacuum?.found.slice(0, 120)}`]
+            const pinned = /session \d+ \(other, user \w+, idle in transaction\) has blocked vacuum/
+            const said = yield* doctorSays(deployment, "vacuum", "warn", pinned)
+            // Pods look at their start and every minute.
+            return [said, yield* (yield* deployment.startPod()).logged(/[^"]*\(other[^"]*/)]
           })
         )
     })

@@ -3,7 +3,7 @@ import { Effect, Redacted, type Scope } from "effect"
 import * as TestDatabase from "../../support/TestDatabase.js"
 import * as Deployment from "../Deployment.js"
 import type { FaultCase } from "../FaultCase.js"
-import { cutConnections, first, nothingLost, ofGroup } from "../Steps.js"
+import { cutConnections, first, nothingLost, ofGroup, prove } from "../Steps.js"
 import { type Story, survive } from "../Survival.js"
 
 const longestSchema = `_${"x9".repeat(27)}y`
@@ -37,7 +37,16 @@ const withSettings = (settings: ReadonlyArray<string>, more: Partial<Story> = {}
       Effect.forEach(settings, (setting) =>
         deployment.query(`alter database "${nameOf(deployment.databaseUrl)}" set ${setting}`)
       ),
-    fault: () => Effect.as(Effect.sleep("2 seconds"), []),
+    fault: (deployment) =>
+      Effect.gen(function* () {
+        const [row] = yield* deployment.query<{ count: number }>(
+          `select cardinality(setconfig) as count from pg_db_role_setting
+           where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database())`
+        )
+        yield* prove("the database has the settings", row?.count === settings.length)
+        yield* Effect.sleep("2 seconds")
+        return []
+      }),
     afterwards: readsRight,
     ...more
   })

@@ -3,7 +3,17 @@ import pg from "pg"
 import * as TestDatabase from "../../support/TestDatabase.js"
 import * as Deployment from "../Deployment.js"
 import { type FaultCase, millisOf } from "../FaultCase.js"
-import { crashRecovery, first, nothingLost, ofGroup, slowJobs } from "../Steps.js"
+import {
+  crashRecovery,
+  doctorSays,
+  first,
+  nothingLost,
+  ofGroup,
+  prove,
+  slowJobs,
+  startedIn,
+  stopsWell
+} from "../Steps.js"
 import { survive } from "../Survival.js"
 
 /** Records a migration of a newer release. */
@@ -12,13 +22,6 @@ const newerMigration = (deployment: Deployment.Deployment, oldestCode: string) =
     `insert into nightshift.migration (number, name, checksum, oldest_code, applied_at, applied_by)
      values (2, '0002_future', 'unknown', '${oldestCode}', pg_catalog.clock_timestamp(), '${oldestCode}')`
   )
-
-const doctorSays = (deployment: Deployment.Deployment, check: string) =>
-  Effect.map(deployment.command("doctor", "--json"), ({ stdout }) => {
-    const { findings } = JSON.parse(stdout) as { findings: Array<{ check: string; status: string; found: string }> }
-    const finding = findings.find((each) => each.check === check)
-    return `doctor: ${check} ${finding?.status}: ${finding?.found.slice(0, 160)}`
-  })
 
 export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
   {
@@ -32,23 +35,28 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
         Effect.gen(function* () {
           const old = yield* first(deployment)
           const newer = yield* deployment.startPod({ env: { FAULT_RELEASE: "2" } })
-          yield* deployment.enqueue(
+          // While the newer pod is stopped, only the older one can claim.
+          yield* newer.signal("SIGSTOP")
+          const ids = yield* deployment.enqueue(
             [
               { kind: "evolving", payload: { ms: 1, release: 2 } },
-              { kind: "evolving", payload: { ms: 1, release: 2 } },
-              { kind: "newcomer", payload: { ms: 1 } },
               { kind: "newcomer", payload: { ms: 1 } }
             ],
-            newer
+            old
           )
-          yield* Effect.sleep("2 seconds")
+          const returned = yield* Deployment.until(
+            "the older pod returns them",
+            deployment.query<{ error: string }>(
+              "select last_error as error from nightshift.job where id = any($1) and unknown_since is not null order by kind",
+              [ids]
+            ),
+            (rows) => rows.length === ids.length
+          )
+          yield* newer.signal("SIGCONT")
+          yield* startedIn(deployment, newer, ids)
           // The rollout ends.
-          yield* old.signal("SIGTERM")
-          const { code } = yield* old.finished
-          const returned = yield* deployment.query<{ error: string }>(
-            "select last_error as error from nightshift.job where unknown_since is not null limit 1"
-          )
-          return [`the older pod exits with ${code}`, ...returned.map(({ error }) => `last error: ${error}`)]
+          yield* stopsWell(old)
+          return ["the older pod exits with 0", ...returned.map(({ error }) => `last error: ${error}`)]
         })
     })
   },
@@ -60,13 +68,34 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
-          yield* deployment.enqueue(Array.from({ length: 10 }, () => ({ kind: "evolving", payload: { ms: 200 } })))
-          for (const old of [...deployment.pods]) {
+          const former = [...deployment.pods]
+          // Their queue is paused until the rollout is over, so that the newer pods find payloads of the older version.
+          const pause = (pod: Deployment.Pod, paused: boolean) =>
+            Deployment.until(
+              "the pause",
+              pod.request("PATCH", "/api/v1/queues/hostile", { paused }),
+              ({ status }) => status === 200
+            )
+          yield* pause(yield* first(deployment), true)
+          const evolving = { kind: "evolving", queue: "hostile", payload: { ms: 1 } }
+          const ids = yield* deployment.enqueue(Array.from({ length: 10 }, () => evolving))
+          for (const old of former) {
             yield* deployment.startPod({ env: { FAULT_RELEASE: "2" } })
-            yield* old.signal("SIGTERM")
-            yield* old.finished
+            yield* stopsWell(old)
           }
-          return ["exit code 0 of each pod"]
+          const newer = deployment.pods.filter((pod) => !former.includes(pod))
+          yield* Effect.forEach(newer.slice(0, 1), (pod) => pause(pod, false))
+          const ran = yield* Deployment.until(
+            "the newer pods run them",
+            Effect.sync(() => deployment.events().filter(({ event, job }) => event === "end" && ids.includes(job))),
+            (events) => events.length >= ids.length
+          )
+          const pids = new Set(newer.map(({ pid }) => pid))
+          yield* prove(
+            "only newer pods ran them",
+            ran.every(({ pid }) => pids.has(pid))
+          )
+          return ["exit code 0 of each pod", `${ran.length} payloads of the older version upcast`]
         })
     })
   },
@@ -82,7 +111,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
           yield* newerMigration(deployment, "0.1.0")
           yield* deployment.startPod()
           yield* deployment.enqueue(slowJobs(5, 10))
-          return [yield* (yield* first(deployment)).untilReadyz(200), yield* doctorSays(deployment, "schema")]
+          return [
+            yield* (yield* first(deployment)).untilReadyz(200),
+            yield* doctorSays(deployment, "schema", "warn", /0002_future/)
+          ]
         })
     })
   },
@@ -169,7 +201,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
       fault: (deployment) =>
         Effect.gen(function* () {
           yield* deployment.query("drop index nightshift.job_key")
-          return [yield* doctorSays(deployment, "schema")]
+          return [yield* doctorSays(deployment, "schema", "fail", /job_key/)]
         })
     })
   },
