@@ -143,8 +143,8 @@ export const service = [
     edits: [
       {
         file: "src/crew/worker/Judge.ts",
-        find: "const wait = after ?? (kind.backoff",
-        replace: "const wait = after ?? Duration.zero ?? (kind.backoff"
+        find: "if (Duration.isDuration(wait)) return { wait, fault: undefined }",
+        replace: "if (Duration.isDuration(wait)) return { wait: Duration.zero, fault: undefined }"
       }
     ],
     tests: [simulation(), unit("crew/RetryCurve", "ladder")]

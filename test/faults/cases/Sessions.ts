@@ -237,8 +237,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             yield* Effect.sleep("2 seconds")
             const pinned = /session \d+ \(other, user \w+, idle in transaction\) has blocked vacuum/
             const said = yield* doctorSays(deployment, "vacuum", "warn", pinned)
-            // Pods look at their start and every minute.
-            return [said, yield* (yield* deployment.startPod()).logged(/[^"]*\(other[^"]*/)]
+            // A pod looks every minute.
+            const line = /a transaction has been open for [^"]+\(session \d+, other\)[^"]*/
+            return [said, yield* Effect.raceAll(deployment.pods.map((pod) => pod.logged(line)))]
           })
         )
     })
