@@ -51,6 +51,7 @@ export { Transactions } from "./queue/Transactions.js"
 export { Wakeups } from "./queue/Wakeups.js"
 export {
   ChildNotLinked,
+  ExecutionExists,
   ExecutionNotFound,
   InvalidStep,
   LeaseLost,

@@ -52,11 +52,20 @@ const length = (millis: number): string => {
   return `${Math.floor(millis / size)}${unit}`
 }
 
-/** Formats the distance between an instant and now: `3m ago`, `in 2h`, `now`. */
+/** A time to come, rounded to the second of two units: seven days that began a moment ago are still `7d`. */
+const ahead = (millis: number): string => {
+  const place = ageUnits.findIndex(([, size]) => millis >= size)
+  const [unit, size] = ageUnits[place + 1] ?? ["s", 1_000]
+  const rounded = Math.round(millis / size) * size
+  const rest = Math.round((rounded % (ageUnits[place]?.[1] ?? size)) / size)
+  return `${length(rounded)}${rest === 0 ? "" : `${rest}${unit}`}`
+}
+
+/** Formats the distance between an instant and now: `3m ago`, `in 2h`, `in 1d12h`, `now`. */
 export const age = (millis: number, now: number): string => {
   const distance = Math.abs(now - millis)
   if (distance < 1_000) return "now"
-  return millis < now ? `${length(distance)} ago` : `in ${length(distance)}`
+  return millis < now ? `${length(distance)} ago` : `in ${ahead(distance)}`
 }
 
 /** Renders rows as aligned columns under a heading. */

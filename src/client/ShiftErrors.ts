@@ -342,6 +342,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   JobNotFound: ({ id }, message) => new JobNotFoundError(id, message),
   ExecutionNotFound: ({ execution }, message) => new ExecutionNotFoundError(execution, message),
   StepNotFound: ({ step }, message) => new InvalidOptionError(step, message),
+  ExecutionExists: (_, message) => new InvalidOptionError("as", message),
   InvalidStep: ({ step }, message) => new InvalidOptionError(step, message),
   JobNotInState: ({ allowed, id, state }, message) => new JobStateError(id, state, allowed, message),
   DedupeKeyHeld: ({ holder, id }, message) => new DedupeKeyHeldError(id, holder, message),

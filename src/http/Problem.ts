@@ -26,7 +26,7 @@ import type {
 } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/settings/QueueSettings.js"
-import type { ExecutionNotFound, InvalidStep, StepNotFound } from "../queue/workflow/WorkflowErrors.js"
+import type { ExecutionExists, ExecutionNotFound, InvalidStep, StepNotFound } from "../queue/workflow/WorkflowErrors.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
@@ -105,6 +105,7 @@ export type ExpectedError =
   | InvalidBatch
   | ExecutionNotFound
   | StepNotFound
+  | ExecutionExists
   | InvalidStep
   | IdempotencyKeyReused
   | IdempotencyKeyBusy
@@ -171,6 +172,7 @@ const responseOf = Match.typeTags<ExpectedError, ErrorResponse>()({
   BatchClosed: plain(409),
   ExecutionNotFound: plain(404),
   StepNotFound: plain(404, { field: "step" }),
+  ExecutionExists: plain(409, { field: "as" }),
   InvalidStep: plain(400),
   JobNotInState: plain(409),
   DedupeKeyHeld: plain(409),

@@ -84,7 +84,7 @@ export class Run {
   /** The suspension of an execution whose code does not follow its journal. */
   readonly changed = Effect.map(Clock.currentTimeMillis, (now) => {
     const difference = this.follower.difference ?? { recorded: "", requested: undefined }
-    return ChangedCode.suspension(difference, this.woken, now, "or fork the execution")
+    return ChangedCode.suspension(difference, { woken: this.woken, waits: this.waits }, now, "or fork the execution")
   })
 
   /** Fails with the fault, if there is one. */

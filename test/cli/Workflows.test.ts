@@ -43,6 +43,21 @@ describe("nightshift workflows", () => {
       expect((yield* run("workflows", "signal", "order/A-99", "go")).stdout).toBe(
         "kept go: order/A-99 does not exist yet and receives the signal when it starts\n"
       )
+      yield* Effect.promise(async () => {
+        const client = new pg.Client({ connectionString })
+        await client.connect()
+        await client.query(
+          `insert into nightshift.workflow_deferred (execution, kind, name, created_at, due_at, waiting)
+          values ('order/A-1', 'signal', 'approval', now(), now() + interval '7 days', true)`
+        )
+        await client.end()
+      })
+      expect((yield* run("workflows", "signal", "order/A-1", "aproval")).stdout).toBe(
+        "kept aproval: order/A-1 does not wait for it now, but for approval. Did you mean approval?\n"
+      )
+      const waiting = (yield* run("workflows", "show", "order/A-1")).stdout
+      expect(waiting).toContain('signal "approval", times out in 7d')
+      expect(waiting).toMatch(/unclaimed +signals go, aproval\n/)
       expect(yield* run("workflows", "signal", "A-1", "go")).toMatchObject({
         code: 1,
         stderr: expect.stringContaining("the workflow's name, a slash and the key")

@@ -1,9 +1,13 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Data, Effect, Logger, LogLevel, Schema } from "effect"
+import { z } from "zod"
+import { workflow } from "../../src/client/index.js"
 import * as Backoff from "../../src/core/Backoff.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
+import type { Transactions } from "../../src/queue/Transactions.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const Kind = Job.make("mail", {
@@ -19,7 +23,10 @@ const sending = Handler.make(Kind, ({ to }) =>
 )
 
 /** Every log line of jobs, with its level and the job's kind and attempt. */
-const linesOf = <A>(program: Effect.Effect<A, unknown, TestShift | Queue>, handler: Handler.Handler<never> = sending) =>
+const linesOf = <A>(
+  program: Effect.Effect<A, unknown, TestShift | Queue | Workflows>,
+  handler: Handler.Handler<Workflows | Transactions | Queue> = sending
+) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
     const logger = Logger.make(({ annotations, logLevel, message }) => {
@@ -31,13 +38,41 @@ const linesOf = <A>(program: Effect.Effect<A, unknown, TestShift | Queue>, handl
         lines.push(`${logLevel.label} ${job.kind} ${job.attempt}: ${[message].flat().join(" ")}`)
     })
     yield* program.pipe(
-      Effect.provide(TestShift.layer({ handlers: [handler], queues: ["default"], logLevel: LogLevel.Info })),
+      Effect.provide(
+        TestShift.layer({ allowChanged: true, handlers: [handler], queues: ["default"], logLevel: LogLevel.Info })
+      ),
       Effect.provide(Logger.replace(Logger.defaultLogger, logger))
     )
     return lines
   })
 
 describe("the log", () => {
+  it.effect("has executions whose code has changed, with the step and what to do", () =>
+    Effect.gen(function* () {
+      const code = { first: "charge" }
+      const order = workflow("order", { payload: z.object({}) }, async (_, step) => {
+        await step.run(code.first, () => 1)
+        await step.sleep("nap", "1h")
+      })
+      const job = { kind: "order", version: 1, queue: "default", payload: {}, maxAttempts: 5 }
+      const lines = yield* linesOf(
+        Effect.gen(function* () {
+          const shift = yield* TestShift
+          yield* (yield* Workflows).start({ ...job, execution: "order/A-17" })
+          yield* shift.settle
+          code.first = "pay"
+          yield* shift.advance("1 hour")
+        }),
+        order
+      )
+      expect(lines).toEqual([
+        expect.stringMatching(
+          /^WARN order 1: execution order\/A-17 is suspended: The code has changed: step "charge" is recorded, but its code does "pay" instead\. Deploy code .* fork the execution\..* It is tried again in 1s; `nightshift workflows retry order\/A-17` tries it now\.$/
+        )
+      ])
+    })
+  )
+
   it.effect("has failed attempts and deaths, at most one of each per kind and ten seconds", () =>
     Effect.gen(function* () {
       const lines = yield* linesOf(

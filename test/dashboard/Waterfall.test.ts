@@ -66,6 +66,7 @@ const execution = (more: object = {}): Execution =>
     waits: [],
     steps: [],
     deferreds: [],
+    unclaimed: [],
     children: [],
     parents: [],
     ...more

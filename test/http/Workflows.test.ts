@@ -63,10 +63,11 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       const { admin } = yield* TestServer
       const signal = (name: string, value: unknown) => admin("POST", `${path}/signal`, { json: { name, value } })
       expect(yield* signal("approval", { by: "ada" })).toMatchObject({ status: 200, json: { outcome: "completed" } })
-      expect((yield* signal("approval", { by: "eve" })).json).toEqual({ outcome: "repeated" })
+      expect((yield* signal("approval", { by: "eve" })).json).toEqual({ outcome: "repeated", waitsFor: null })
       yield* running
       expect((yield* admin("GET", path)).json).toMatchObject({
-        deferreds: [{ kind: "signal", name: "approval", value: { by: "ada" } }]
+        deferreds: [{ kind: "signal", name: "approval", value: { by: "ada" } }],
+        unclaimed: ["approval"]
       })
       expect((yield* signal("report", "x".repeat(100_000))).status).toBe(400)
       const audit = yield* admin("GET", `/api/v1/audit?target=${encodeURIComponent(execution)}`)
@@ -85,6 +86,8 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       expect((yield* admin("POST", `${path}/retry`)).json).toMatchObject({ status: "pending" })
       const forked = yield* admin("POST", `${path}/fork`, { json: { step: "charge", as: "greet/Ada again" } })
       expect(forked).toMatchObject({ status: 201, json: { execution: "greet/Ada again" } })
+      const again = yield* admin("POST", `${path}/fork`, { json: { step: "charge", as: "greet/Ada again" } })
+      expect(again).toMatchObject({ status: 409, json: { error: { tag: "ExecutionExists", field: "as" } } })
       const unknown = yield* admin("POST", `${path}/fork`, { json: { step: "ship" } })
       expect(unknown).toMatchObject({ status: 404, json: { error: { tag: "StepNotFound", field: "step" } } })
       const cancelled = yield* admin("POST", `${path}/cancel`, { json: { now: true, reason: "a mistake" } })

@@ -140,6 +140,30 @@ describe("code that differs from what the execution waits for", () => {
     expect(await order.result("A")).toBe("old")
   })
 
+  it("is tried again within seconds, then less often, and at once by a retry", async () => {
+    await using test = await deployed(before)
+    const { order, shift } = test
+    const tries: Array<number> = []
+    await order.start({ id: "A" })
+    await shift.settle()
+    const started = shift.now().getTime()
+    test.deploy(async (step) => {
+      tries.push(Math.round((shift.now().getTime() - started) / 1_000) - 3 * 86_400)
+      await step.run("pay", () => 1)
+    })
+    await shift.advance("3 days")
+    await shift.advance("20 seconds")
+    expect(tries).toEqual([0, 1, 2, 3, 5, 7, 10, 15])
+    await shift.advance("2h")
+    const { dueAt } = await order.show("A")
+    expect((dueAt ?? 0) - shift.now().getTime()).toBeLessThanOrEqual(600_000)
+    expect(tries.length).toBeLessThan(40)
+    test.deploy(before)
+    await order.retry("A")
+    await shift.settle()
+    expect([(await order.show("A")).status, await order.result("A")]).toEqual(["done", "old"])
+  })
+
   it("is changed if recorded steps are in another order", async () => {
     await using test = await deployed(async (step) => {
       await step.run("charge", () => 1)

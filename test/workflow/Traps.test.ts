@@ -126,6 +126,47 @@ describe("concurrent waits and steps", () => {
   })
 })
 
+describe("results that JSON cannot express", () => {
+  it.each<[string, unknown, string]>([
+    ["NaN", Number.NaN, "The result must not contain NaN or Infinity"],
+    ["a function", () => 1, "The result must be a JSON value"],
+    ["a Map", { of: new Map([["a", 1]]) }, "The result must not contain a Map or a Set"],
+    ["a BigInt", { n: 1n }, "The result cannot be encoded as JSON"]
+  ])("fail the step at once: %s", async (_, value, text) => {
+    let calls = 0
+    const order = workflow("order", settings, async (_, step) =>
+      step.run("measure", () => {
+        calls += 1
+        return value as never
+      })
+    )
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    const { lastError, status } = await order.show("A")
+    expect([status, calls]).toEqual(["failed", 1])
+    expect(lastError).toContain(text)
+  })
+})
+
+describe("signals that the execution does not wait for", () => {
+  it("are listed until the code receives them", async () => {
+    const order = workflow("order", settings, async (_, step) => {
+      await step.waitFor("approval")
+      await step.waitFor("shipped")
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    for (const name of ["aproval", "shipped"]) await order.signal("A", name)
+    await shift.settle()
+    expect((await order.show("A")).unclaimed).toEqual(["aproval", "shipped"])
+    await order.signal("A", "approval")
+    await shift.settle()
+    expect([(await order.show("A")).unclaimed, (await order.show("A")).status]).toEqual([["aproval"], "done"])
+  })
+})
+
 describe("names", () => {
   it("used again in a loop are numbered, so that each call has its own result", async () => {
     const order = workflow("order", settings, async (_, step) => {
@@ -334,5 +375,36 @@ describe("operators", () => {
     expect(await order.fork("A", "ship", { as: "A2" })).toBe("order/A2")
     await shift.settle()
     expect([log, (await order.show("A2")).status]).toEqual([["charge", "ship", "ship"], "done"])
+  })
+
+  it("do not retry a done execution, and do not fork to an id that is taken", async () => {
+    const order = workflow("order", settings, async (_, step) => step.run("charge", () => 1))
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await expect(order.retry("A")).rejects.toThrow("is done: retry needs a job that is dead or cancelled")
+    await order.fork("A", "charge", { as: "B" })
+    await expect(order.fork("A", "charge", { as: "B" })).rejects.toThrow(
+      'Execution "order/B" already exists. Fork under another id.'
+    )
+  })
+
+  it("fork an execution with children of its own, even if they have keys", async () => {
+    const log: Array<string> = []
+    const label = workflow("label", settings, async ({ id }, step) => {
+      await step.run("print", () => void log.push(`${id} by ${step.execution}`))
+      return id
+    })
+    const parcel = workflow("parcel", settings, async ({ id }, step) => step.all("label", [id], () => label({ id })))
+    const order = workflow("order", settings, async (_, step) => step.all("ship", ["p"], (id) => parcel({ id })))
+    await using shift = await testShift({ handlers: [order, parcel, label] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.fork("A", "ship", { as: "B" })
+    await shift.settle()
+    expect(await order.result("B")).toEqual([["p"]])
+    expect(log).toEqual(["p by label/p", "p by label/p@parcel/p@order/B"])
+    const { children } = await order.show("B")
+    expect(children.map(({ job, owned }) => [job?.execution, owned])).toEqual([["parcel/p@order/B", true]])
   })
 })

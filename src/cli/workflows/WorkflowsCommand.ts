@@ -4,9 +4,10 @@ import * as Options from "@effect/cli/Options"
 import { Clock, Console, Effect, Option, Predicate } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
+import { joinOr, suggestion } from "../../core/Spelling.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as ExecutionView from "../../http/workflows/ExecutionView.js"
-import { start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
+import { awaitedSignals, start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
 import {
   type Deferred,
   type Execution,
@@ -137,7 +138,12 @@ const stepRow = (now: number) => (step: Step) => [
   printable(exitText(step.exit)).slice(0, 60)
 ]
 
+/** Whether the execution waits for the signal, or for no signal at all: then it may wait for it later. */
+const isExpected = (given: { readonly name: string; readonly waitsFor: ReadonlyArray<string> }) =>
+  given.waitsFor.length === 0 || given.waitsFor.includes(given.name)
+
 const details = (execution: Execution, now: number): string => {
+  const { unclaimed } = execution
   const facts: ReadonlyArray<readonly [string, string | undefined]> = [
     ["execution", printable(execution.execution)],
     ["job", execution.id],
@@ -146,6 +152,7 @@ const details = (execution: Execution, now: number): string => {
     ["started", age(execution.createdAt, now)],
     ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
     ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
+    ["unclaimed", unclaimed.length === 0 ? undefined : `signals ${unclaimed.map(printable).join(", ")}`],
     ["waits for", execution.waits.length === 0 ? undefined : execution.waits.map(waitText(now)).join(", ")],
     ["payload", printable(JSON.stringify(execution.payload) ?? "")],
     ["result", execution.result === undefined ? undefined : printable(JSON.stringify(execution.result) ?? "")],
@@ -232,19 +239,19 @@ export const signal = Command.make(
         const execution = yield* executionOf(given.id)
         // Without a slash it is no id of a workflow that could start later.
         if (!execution.includes("/")) yield* workflows.show(execution)
+        const waitsFor = yield* awaitedSignals(execution)
         const outcome = yield* workflows
           .signal({ execution, name: given.name, value })
           .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name: given.name, outcome } })))
-        const exists = yield* workflows.show(execution).pipe(
-          Effect.as(true),
-          Effect.catchTag("ExecutionNotFound", () => Effect.succeed(false))
-        )
-        const sent = exists
-          ? `sent ${given.name} to ${execution}`
-          : `kept ${given.name}: ${execution} does not exist yet and receives the signal when it starts`
+        const sent =
+          waitsFor === null
+            ? `kept ${given.name}: ${execution} does not exist yet and receives the signal when it starts`
+            : isExpected({ name: given.name, waitsFor })
+              ? `sent ${given.name} to ${execution}`
+              : `kept ${given.name}: ${execution} does not wait for it now, but for ${joinOr(waitsFor)}.${suggestion(given.name, waitsFor)}`
         const message =
           outcome === "completed" ? sent : `${execution} already has a value for ${given.name}, which is unchanged`
-        yield* Console.log(given.json ? JSON.stringify({ execution, outcome }, null, 2) : message)
+        yield* Console.log(given.json ? JSON.stringify({ execution, outcome, waitsFor }, null, 2) : message)
       }).pipe(Operator.acting(given.reason), Effect.provide(QueueLayer.layerForCommand))
     }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
 ).pipe(
@@ -292,7 +299,11 @@ export const retry = Command.make("retry", actOptions, (given) =>
     Effect.provide(QueueLayer.layerForCommand),
     Settings.configured(CommonOptions.databaseFlags(given))
   )
-).pipe(Command.withDescription("Run a failed or cancelled execution again from its failed step."))
+).pipe(
+  Command.withDescription(
+    "Run a failed or cancelled execution again from its failed step, or try one whose code has changed now."
+  )
+)
 
 export const fork = Command.make(
   "fork",

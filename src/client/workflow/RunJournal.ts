@@ -29,7 +29,7 @@ export class RunJournal {
   readonly undone = new Map<string, Step>()
   /** Wake-up count as of the last read. A suspension compares it. */
   woken: number
-  private deferreds: ReadonlyArray<Deferred> = []
+  waits: ReadonlyArray<Deferred> = []
   /** Whether the waits were read. The first run reads them when it waits for a signal that may already have arrived. */
   private isRead = false
   private sequence = 0
@@ -73,7 +73,7 @@ export class RunJournal {
     const claimed = this.isRead ? undefined : this.execution.journal
     const journal = claimed ?? (await this.withRetries(this.services.workflows.load(this.execution.run)))
     this.woken = journal.woken
-    this.deferreds = journal.waits
+    this.waits = journal.waits
     this.isRead = true
     return journal
   }
@@ -95,7 +95,7 @@ export class RunJournal {
     }
     // Waits of an undo are not those of the code.
     const isOwn = ({ kind, name, waiting }: Deferred) => waiting && kind !== "changed" && !name.startsWith("undo:")
-    const waits = this.deferreds.filter(isOwn).map(({ name }) => name)
+    const waits = this.waits.filter(isOwn).map(({ name }) => name)
     return { results, reopened: [...reopened.values()], waits }
   }
 
@@ -128,7 +128,7 @@ export class RunJournal {
   }
 
   deferred(kind: WaitKind, name: string): Deferred | undefined {
-    return this.deferreds.find((each) => each.kind === kind && each.name === name)
+    return this.waits.find((each) => each.kind === kind && each.name === name)
   }
 
   /** When a wait began: now, or before the execution was suspended on it. */

@@ -127,7 +127,7 @@ export class StepAttempts {
   /** When a failed attempt is repeated; undefined if it was the last. */
   private retryOf(options: StepOptions<never>, error: unknown, attempt: number): number | undefined {
     const { backoff, retries = usualRetries } = options
-    if (attempt > retries || error instanceof NestedStepError) return undefined
+    if (attempt > retries || error instanceof NestedStepError || error instanceof StepExit.Unstorable) return undefined
     if (Outcome.isOutcome(error) && error._tag === "Dead") return undefined
     const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
     const wait = asked ?? (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)

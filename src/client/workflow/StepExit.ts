@@ -1,7 +1,7 @@
-import { Predicate } from "effect"
+import { Either, Predicate } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
-import { truncated } from "../../core/Storable.js"
+import { jsonText, truncated } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import { ChildrenFailedError, type ShiftError, StepFailedError } from "../ShiftErrors.js"
 import type { Stored } from "./Replay.js"
@@ -16,11 +16,19 @@ interface StoredError {
   readonly failures?: ChildrenFailedError["failures"]
 }
 
+/** A result that JSON cannot express. A retry would have the same. */
+export class Unstorable extends TypeError {}
+
 /** The value after a JSON round trip, so that the first run sees the same value as a replay. */
 export const ofValue = (value: unknown): Stored => {
   if (value === undefined) return { outcome: "done", exit: {} }
   const isSame = value === null || typeof value === "boolean" || typeof value === "string" || Number.isFinite(value)
-  return { outcome: "done", exit: { value: isSame ? value : JSON.parse(JSON.stringify(value) ?? "null") } }
+  if (isSame) return { outcome: "done", exit: { value } }
+  const text = Either.getOrThrowWith(
+    jsonText(value, Number.POSITIVE_INFINITY),
+    (reason) => new Unstorable(`The result ${reason}. Return a JSON value, or nothing.`)
+  )
+  return { outcome: "done", exit: { value: JSON.parse(text) } }
 }
 
 export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {

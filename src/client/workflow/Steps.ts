@@ -82,12 +82,20 @@ const inTransaction = (
   })
 }
 
-const childOf = async (call: ChildCall<unknown>, fallback: string, now: number): Promise<NewChild> => {
+/** `parent`: the id of the execution, if it is a fork. Then the child is another one than that of the original. */
+const childOf = async (
+  call: ChildCall<unknown>,
+  fallback: string,
+  now: number,
+  parent: string | undefined
+): Promise<NewChild> => {
   const target = call.job as Enqueue.Enqueueable<unknown, unknown>
   const made = await Enqueue.newJob(target, call.payload, {}, () => now)
   const job = Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
   const { dedupe: _, id: __, link: ___, ...rest } = job
-  return call.isWorkflow ? { ...rest, execution: call.execution ?? fallback } : rest
+  if (!call.isWorkflow) return rest
+  if (parent === undefined || call.execution === undefined) return { ...rest, execution: call.execution ?? fallback }
+  return { ...rest, execution: `${call.execution}@${parent}`, meta: { forkOf: call.execution } }
 }
 
 /** Whether starting the same children again would fail again. */
@@ -112,7 +120,7 @@ const judged = (name: string, ends: ReadonlyArray<ChildEnd<unknown>>): Stored =>
   return StepExit.ofError(new Error(message), failures.slice(0, 100))
 }
 
-export const make = (run: WorkflowRun): Step => {
+export const make = (run: WorkflowRun, isFork: boolean): Step => {
   /** Gives the value, and registers the undo of a step that is done. */
   const read =
     <A>(options: StepOptions<A>) =>
@@ -143,7 +151,8 @@ export const make = (run: WorkflowRun): Step => {
           Promise.all(
             items.map((item, index) => {
               const child = checkedChild(name, call(item as never, index), ` for items[${index}]`)
-              return childOf(child, `${run.execution.id}/${numbered}/${index}`, run.now())
+              const { id } = run.execution
+              return childOf(child, `${id}/${numbered}/${index}`, run.now(), isFork ? id : undefined)
             })
           )
         /** Starts the children. Returns the error of those that can never start. */

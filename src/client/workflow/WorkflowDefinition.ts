@@ -1,4 +1,4 @@
-import { Cause, Effect, GlobalValue } from "effect"
+import { Cause, Effect, GlobalValue, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { issuesText } from "../../core/Issues.js"
 import * as Outcome from "../../core/Outcome.js"
@@ -80,7 +80,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       }
       const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
       const run = yield* runOf(execution, isFirst)
-      const step = Steps.make(run)
+      const step = Steps.make(run, Predicate.hasProperty(context.meta, "forkOf"))
       execution.state.onCancel(() => run.cancel())
       return yield* Effect.async<unknown, unknown>((resume) => {
         run
@@ -100,7 +100,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       // A cancelled execution is compared by its own run, which starts nothing either.
       if (execution === undefined || execution.cancelled || checked.issues !== undefined) return undefined
       const run = yield* runOf(execution, false)
-      return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, Steps.make(run))))
+      return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, Steps.make(run, false))))
     })
 
   const call = (payload: In): ChildCall<ROut> => {

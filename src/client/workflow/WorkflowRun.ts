@@ -356,8 +356,7 @@ export class WorkflowRun implements AttemptHost {
   }
 
   private changed(difference: ChangedCode.Difference): void {
-    const advice = "use step.patched, or fork the execution"
-    this.finish(ChangedCode.suspension(difference, this.journal.woken, this.now(), advice))
+    this.finish(ChangedCode.suspension(difference, this.journal, this.now(), "use step.patched, or fork the execution"))
   }
 
   /** Checks in the next turn of the event loop whether the code can continue. */

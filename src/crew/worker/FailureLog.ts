@@ -25,7 +25,7 @@ const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: num
 export class FailureLog {
   private readonly kinds = new Map<string, Logged>()
 
-  /** Logs nothing for ends that are not failures: done, cancelled, suspended, throttled, returned unstarted. */
+  /** Logs nothing for ends that are not failures: done, cancelled, throttled, returned unstarted, most suspensions. */
   of(job: ClaimedJob, end: End, now: number): Effect.Effect<void> {
     switch (end._tag) {
       case "Again": {
@@ -45,6 +45,14 @@ export class FailureLog {
           : this.line("dead", job, now, (more) =>
               Effect.logError(`a job is dead (${end.reason})${more}: ${end.error ?? "no error was given"}`)
             )
+      case "Suspended": {
+        if (!end.waits.some(({ kind }) => kind === "changed")) return Effect.void
+        const id = job.execution?.id ?? job.id
+        const next = `It is tried again in ${DurationText.format(Math.max(1_000, Math.round((end.runAt - now) / 1_000) * 1_000))}; \`nightshift workflows retry ${id}\` tries it now.`
+        return this.line("changed", job, now, (more) =>
+          Effect.logWarning(`execution ${id} is suspended${more}: ${end.error} ${next}`)
+        )
+      }
       default:
         return Effect.void
     }

@@ -63,8 +63,14 @@ const SendSignal = (of: Given) => {
     } catch (error) {
       throw new Error(`The value is not valid JSON: ${(error as Error).message}. Text needs double quotes.`)
     }
-    const { outcome } = await Api.post<{ outcome: string }>(`${pathOf(execution)}/signal`, { name }, { value: text })
-    return outcome === "completed" ? `Signal ${name} sent` : `Signal ${name} already has a value, which is kept`
+    const { outcome, waitsFor } = await Api.post<{ outcome: string; waitsFor: ReadonlyArray<string> | null }>(
+      `${pathOf(execution)}/signal`,
+      { name },
+      { value: text }
+    )
+    if (outcome !== "completed") return `Signal ${name} already has a value, which is kept`
+    const isExpected = waitsFor === null || waitsFor.length === 0 || waitsFor.includes(name)
+    return isExpected ? `Signal ${name} sent` : `Signal ${name} kept: the execution waits for ${waitsFor.join(", ")}`
   }
   return (
     <Ask title={`Send a signal to ${execution.execution}`} name="Send signal" of={of} act={act}>
@@ -130,7 +136,11 @@ const Retry = (of: Given) => {
   }
   return (
     <Ask title={`Retry ${execution.execution}?`} name="Retry execution" of={of} act={act}>
-      <p>It runs again from its failed step. Steps that are done and were not undone keep their results.</p>
+      <p>
+        {execution.status === "changed"
+          ? "The code that is deployed now is tried again. Nothing runs if it still does not follow the journal."
+          : "It runs again from its failed step. Steps that are done and were not undone keep their results."}
+      </p>
     </Ask>
   )
 }
@@ -153,7 +163,7 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
     <Ask title={`Fork from ${step}?`} name="Fork execution" of={of} act={act}>
       <p>
         A new execution starts with the payload of {execution.execution} and the results before this step. The original
-        does not change.
+        does not change. Children from this step on run again, under keys of their own.
       </p>
       <label class="field">
         Id of the new execution
@@ -171,7 +181,7 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
   const { execution, onChange } = props
   const [open, setOpen] = useState<keyof typeof dialogs>()
   const isOver = isFinished(execution)
-  const isRetriable = isOver && execution.status !== "done"
+  const isRetriable = (isOver && execution.status !== "done") || execution.status === "changed"
   const Opened = open === undefined ? undefined : dialogs[open]
   return (
     <div class="side">
@@ -188,7 +198,7 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
         type="button"
         class={isRetriable ? "primary" : ""}
         disabled={!isRetriable}
-        title={isRetriable ? undefined : "Retry applies only to failed and cancelled executions."}
+        title={isRetriable ? undefined : "Retry applies only to failed, cancelled and changed executions."}
         onClick={() => setOpen("retry")}
       >
         Retry

@@ -67,6 +67,7 @@ export const of = (execution: Execution): ExecutionView => ({
   lastError: execution.lastError ?? null,
   steps: execution.steps.map(stepOf),
   deferreds: execution.deferreds.map(waitOf),
+  unclaimed: execution.unclaimed,
   children: execution.children.map(childOf),
   parents: execution.parents
 })

@@ -74,6 +74,9 @@ export const ExecutionView = Schema.Struct({
   deferreds: Schema.Array(Wait).annotations({
     description: "All its waits, and signals that arrived before it waited for them."
   }),
+  unclaimed: Schema.Array(Schema.String).annotations({
+    description: "Names of signals that have arrived and that the execution has not received."
+  }),
   children: Schema.Array(Child),
   parents: Schema.Array(Schema.String)
 }).annotations({ identifier: "WorkflowExecution" })
@@ -132,6 +135,10 @@ const Started = Schema.Struct({
 const Signalled = Schema.Struct({
   outcome: Schema.Literal("completed", "repeated").annotations({
     description: "`repeated`: the signal already had a value, which is unchanged."
+  }),
+  waitsFor: Schema.NullOr(Schema.Array(Schema.String)).annotations({
+    description:
+      "The signals that the execution waited for when this one arrived; null if it does not exist yet. A signal that is not among them is kept until the execution waits for it: check its name."
   })
 })
 
@@ -207,7 +214,11 @@ export const group = HttpApiGroup.make("workflows")
       .addSuccess(ExecutionView)
       .addError(problem(404))
       .addError(problem(409))
-      .annotateContext(about("Run a failed or cancelled execution again from its failed step."))
+      .annotateContext(
+        about(
+          "Run a failed or cancelled execution again from its failed step, or try one whose code has changed now instead of later."
+        )
+      )
   )
   .add(
     HttpApiEndpoint.post("fork", "/workflows/:id/fork")

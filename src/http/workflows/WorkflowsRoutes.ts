@@ -43,6 +43,13 @@ export const start = ({ force = false, key, payload, queue, workflow }: Start) =
     return { execution, id, outcome: _tag === "Enqueued" ? ("started" as const) : ("exists" as const) }
   })
 
+/** Names of the signals that the execution waits for; null if it does not exist. Shared with the command line. */
+export const awaitedSignals = (execution: string) =>
+  Effect.flatMap(Workflows, (workflows) => workflows.show(execution)).pipe(
+    Effect.map(({ waits }) => waits.filter(({ kind }) => kind === "signal").map(({ name }) => name)),
+    Effect.catchTag("ExecutionNotFound", () => Effect.succeed(null))
+  )
+
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "workflows">,
   never,
@@ -84,10 +91,11 @@ export const layer: Layer.Layer<
           const execution = yield* executionOf(path.id)
           // Without a slash it is no id of a workflow that could start later.
           if (!execution.includes("/")) yield* workflows.show(execution)
+          const waitsFor = yield* Effect.provide(awaitedSignals(execution), context)
           const outcome = yield* workflows
             .signal({ execution, name, value: value ?? null })
             .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
-          return { outcome }
+          return { outcome, waitsFor }
         }).pipe(Problem.catchErrors)
       )
       .handleRaw("cancel", ({ path, request }) =>

@@ -1,5 +1,6 @@
 import { Duration } from "effect"
 import * as Suspension from "../../core/Suspension.js"
+import type { Deferred, Journal } from "./Execution.js"
 
 /** A difference between the code of an execution and its journal. */
 export interface Difference {
@@ -11,8 +12,17 @@ export interface Difference {
   readonly requested: string | undefined
 }
 
-/** How long an execution waits before the code is tried again: other code may have been deployed. */
-const pause = Duration.toMillis("10 minutes")
+/**
+ * How long an execution waits before the code is tried again. During a rolling deploy, processes with the code that wrote
+ * the journal are alive, so the first tries come within seconds. Later ones come after half of the time that the execution
+ * has been waiting for other code.
+ */
+const pause = { first: Duration.toMillis("1 second"), longest: Duration.toMillis("10 minutes") }
+
+const pauseOf = (waits: ReadonlyArray<Deferred>, now: number): number => {
+  const since = waits.filter(({ kind, waiting }) => kind === "changed" && waiting).map(({ createdAt }) => createdAt)
+  return Math.min(pause.longest, Math.max(pause.first, (now - Math.min(now, ...since)) / 2))
+}
 
 /** Says how the code differs from the journal. */
 export const textOf = ({ isOpen = false, recorded, requested }: Difference): string => {
@@ -23,7 +33,7 @@ export const textOf = ({ isOpen = false, recorded, requested }: Difference): str
 /** Suspends an execution whose code does not follow its journal. */
 export const suspension = (
   difference: Difference,
-  woken: number,
+  { waits, woken }: Pick<Journal, "waits" | "woken">,
   now: number,
   advice: string
 ): Suspension.Suspension => {
@@ -31,7 +41,7 @@ export const suspension = (
   return Suspension.make({
     woken,
     changed,
-    waits: [{ kind: "changed", name: difference.recorded, dueAt: now + pause }],
+    waits: [{ kind: "changed", name: difference.recorded, dueAt: now + pauseOf(waits, now) }],
     error: `The code has changed: ${changed}. Deploy code that follows the journal, ${advice}. Code that reads the clock or a random number outside a step also causes this: read it in a step.`
   })
 }

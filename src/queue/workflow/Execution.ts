@@ -132,9 +132,24 @@ export interface Execution extends ExecutionSummary {
   readonly steps: ReadonlyArray<Step>
   /** All its waits, including signals that arrived early. */
   readonly deferreds: ReadonlyArray<Deferred>
+  /** Names of signals that have arrived and that the code has not received: early ones, or those with a wrong name. */
+  readonly unclaimed: ReadonlyArray<string>
   readonly children: ReadonlyArray<Child>
   /** Executions that started it or wait for it. */
   readonly parents: ReadonlyArray<string>
+}
+
+/** `unclaimed` of an execution. */
+export const unclaimedSignals = (
+  deferreds: ReadonlyArray<Deferred>,
+  steps: ReadonlyArray<Step>
+): ReadonlyArray<string> => {
+  const received = steps.filter(({ kind }) => kind === "signal" || kind === "undo").map(({ name }) => name)
+  // Signals that a compensation waits for may be recorded with its name in front.
+  const isReceived = (signal: string) => received.some((name) => name === signal || name.endsWith(`/${signal}`))
+  return deferreds
+    .filter(({ completedAt, kind, name }) => kind === "signal" && completedAt !== undefined && !isReceived(name))
+    .map(({ name }) => name)
 }
 
 interface StatusFacts {

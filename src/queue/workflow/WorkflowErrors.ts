@@ -28,6 +28,15 @@ export class StepNotFound extends Schema.TaggedError<StepNotFound>()("StepNotFou
   }
 }
 
+/** The id of a new execution is taken. */
+export class ExecutionExists extends Schema.TaggedError<ExecutionExists>()("ExecutionExists", {
+  execution: Schema.String
+}) {
+  override get message(): string {
+    return `Execution "${this.execution}" already exists. Fork under another id.`
+  }
+}
+
 /** The result of a step, a signal or a name cannot be stored. */
 export class InvalidStep extends Schema.TaggedError<InvalidStep>()("InvalidStep", {
   step: Schema.String,

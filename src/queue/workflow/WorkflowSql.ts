@@ -143,7 +143,9 @@ export const make = (schema: string) => ({
   ), waited as (
     insert into ${schema}.workflow_deferred as d (execution, kind, name, due_at, waiting, created_at)
     select execution, kind, name, ${instant("due_at")}, true, ${instant("$5")} from given order by 1, 2, 3
-    on conflict (execution, kind, name) do update set waiting = true, due_at = coalesce(d.due_at, excluded.due_at)
+    on conflict (execution, kind, name) do update set waiting = true,
+      due_at = case when d.kind = 'changed' then excluded.due_at else coalesce(d.due_at, excluded.due_at) end,
+      created_at = case when d.kind = 'changed' and not d.waiting then excluded.created_at else d.created_at end
     returning execution, completed_at
   ), left_over as (
     update ${schema}.workflow_deferred d set waiting = false

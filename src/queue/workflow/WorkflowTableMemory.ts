@@ -236,6 +236,8 @@ const makeTable = (jobs: Jobs) => {
       const others = deferredsOf(execution).filter(({ kind, name }) => !listed.has(keyOf(kind, name)))
       const stored = waits.map(({ dueAt, kind, name }): StoredDeferred => {
         const known = deferred(execution, kind, name)
+        if (known !== undefined && kind === "changed")
+          return { ...known, waiting: true, dueAt, createdAt: known.waiting ? known.createdAt : now }
         if (known !== undefined) return { ...known, waiting: true, dueAt: known.dueAt ?? dueAt }
         const fresh = { exit: undefined, remaining: undefined, completedAt: undefined, waiting: true, early: false }
         return { execution, kind, name, dueAt, createdAt: now, ...fresh }

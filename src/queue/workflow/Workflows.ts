@@ -1,15 +1,16 @@
-import { Context, type Effect, Either, type Exit } from "effect"
+import { Context, Effect, Either, type Exit } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { NewJob } from "../enqueue/NewJob.js"
-import type { JobNotInState } from "../JobErrors.js"
+import { JobNotInState } from "../JobErrors.js"
 import type { Enqueued, EnqueueError, HeldJob } from "../Queue.js"
 import type { SearchTooSlow } from "../search/JobSearch.js"
 import type { Child, Execution, ExecutionFilter, ExecutionPage, Journal, NewStep, Step } from "./Execution.js"
 import {
   type ChildNotLinked,
+  type ExecutionExists,
   type ExecutionNotFound,
   InvalidStep,
   type LeaseLost,
@@ -112,19 +113,19 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     ) => Effect.Effect<CancelReport, ExecutionNotFound | JobNotInState | DatabaseError>
 
     /**
-     * Runs a failed or cancelled execution again. Failed and undone steps are reopened and run again in their place; dead
+     * Tries an execution whose code has changed now instead of later. Runs a failed or cancelled execution again: failed and undone steps are reopened and run again in their place; dead
      * children that it started or that made a step fail are requeued and waited for again. All other results are kept.
      */
     readonly retry: (execution: string) => Effect.Effect<StoredJob, ExecutionNotFound | JobNotInState | DatabaseError>
 
-    /** Starts a new execution with the payload of another one and its journal before a step. */
+    /** Starts a new execution, under an id that is free, with the payload of another one and its journal before a step. */
     readonly fork: (
       execution: string,
       step: string,
       options?: { readonly as?: string | undefined }
     ) => Effect.Effect<
       { readonly id: JobId; readonly execution: string },
-      ExecutionNotFound | StepNotFound | EnqueueError
+      ExecutionNotFound | StepNotFound | ExecutionExists | EnqueueError
     >
 
     readonly list: (
@@ -150,6 +151,25 @@ export const jobOf = ({ execution, ...job }: NewExecution): NewJob => ({
 /** The job of a child, whose end is counted. */
 export const jobOfChild = ({ execution, ...job }: NewChild): NewJob =>
   execution === undefined ? { ...job, link: "counted" } : jobOf({ ...job, execution })
+
+type RetryError = ExecutionNotFound | JobNotInState | DatabaseError
+
+/** `retry` of both layers. `requeue` runs an execution that has ended again, `read` reads its job. */
+export const retryOf =
+  (
+    { show, wake }: Pick<typeof Workflows.Service, "show" | "wake">,
+    requeue: (id: JobId, execution: string) => Effect.Effect<StoredJob, RetryError>,
+    read: (id: JobId, execution: string) => Effect.Effect<StoredJob, RetryError>
+  ) =>
+  (given: string): Effect.Effect<StoredJob, RetryError> =>
+    Effect.gen(function* () {
+      const { execution, id, status } = yield* show(given)
+      if (status === "done")
+        return yield* new JobNotInState({ id, act: "retry", state: status, allowed: ["dead", "cancelled"] })
+      if (status !== "changed") return yield* requeue(id, execution)
+      yield* wake(execution)
+      return yield* read(id, execution)
+    })
 
 /** A `children` step has the results of many jobs, so it may be as large as a payload. */
 const mostBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)

@@ -11,11 +11,12 @@ import {
   type ExecutionStatus,
   type ExecutionSummary,
   statusOf,
+  unclaimedSignals,
   withoutWaiting
 } from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
-import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
-import { admitted, jobOf, jobOfChild, Workflows } from "./Workflows.js"
+import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
+import { admitted, jobOf, jobOfChild, retryOf, Workflows } from "./Workflows.js"
 import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
@@ -238,28 +239,48 @@ const make = Effect.gen(function* () {
         })
       ])
       if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
-      if (answer._tag === "Enqueued") {
-        yield* jobs.step(() => {
-          table.setSteps(
-            answer.id,
-            steps
-              .filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
-              .map((each) => (isUndone(each, steps) ? reopenedAt(each, now) : each))
-          )
-          const signals = table
-            .deferredsOf(source)
-            .filter((each) => each.kind === "signal" && each.completedAt !== undefined)
-          table.setDeferreds(
-            name,
-            signals.map((each) => ({ ...each, execution: name, waiting: false }))
-          )
-          const created = jobs.get(answer.id)
-          // The first run must read the journal.
-          if (created !== undefined) jobs.put({ ...created, woken: 1 })
-        })
-      }
+      if (answer._tag !== "Enqueued") return yield* new ExecutionExists({ execution: name })
+      yield* jobs.step(() => {
+        table.setSteps(
+          answer.id,
+          steps
+            .filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
+            .map((each) => (isUndone(each, steps) ? reopenedAt(each, now) : each))
+        )
+        const signals = table
+          .deferredsOf(source)
+          .filter((each) => each.kind === "signal" && each.completedAt !== undefined)
+        table.setDeferreds(
+          name,
+          signals.map((each) => ({ ...each, execution: name, waiting: false }))
+        )
+        const created = jobs.get(answer.id)
+        // The first run must read the journal.
+        if (created !== undefined) jobs.put({ ...created, woken: 1 })
+      })
       return { id: answer.id, execution: name }
     })
+
+  const wake: typeof Workflows.Service.wake = (execution) => jobs.step((now) => table.wake(execution, now))
+
+  const show: typeof Workflows.Service.show = (execution) =>
+    Effect.flatten(
+      jobs.step((now) =>
+        Either.map(find(execution), (row) => {
+          const found = summary(row, now)
+          const steps = table.stepsOf(row.id)
+          const deferreds = withoutWaiting(found, table.deferredsOf(found.execution))
+          return {
+            ...found,
+            steps,
+            deferreds,
+            unclaimed: unclaimedSignals(deferreds, steps),
+            children: childrenOf(found.execution),
+            parents: table.parentsOf(row.id)
+          }
+        })
+      )
+    )
 
   return yield* observed({
     start: (given) =>
@@ -279,14 +300,16 @@ const make = Effect.gen(function* () {
       ),
     record,
     signal,
-    wake: (execution) => jobs.step((now) => table.wake(execution, now)),
+    wake,
     startChildren,
     children: (execution, name) => jobs.step(() => childrenOf(execution, name)),
     cancel,
-    retry: (execution) =>
-      Effect.flatMap(find(execution), ({ id }) =>
-        Effect.catchTags(jobAdmin.requeue(id), { JobNotFound: Effect.die, DedupeKeyHeld: Effect.die })
-      ),
+    retry: retryOf(
+      { show, wake },
+      (id) => Effect.catchTags(jobAdmin.requeue(id), { JobNotFound: Effect.die, DedupeKeyHeld: Effect.die }),
+      (id, execution) =>
+        Effect.flatMap(find(execution), (row) => jobs.step((now) => toStored(jobs.get(id) ?? row, now)))
+    ),
     fork,
     list: (filter, { before, limit }) =>
       jobs.step((now) => {
@@ -308,21 +331,7 @@ const make = Effect.gen(function* () {
       const count = (status: ExecutionStatus) => statuses.filter((each) => each === status).length
       return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }
     }),
-    show: (execution) =>
-      Effect.flatten(
-        jobs.step((now) =>
-          Either.map(find(execution), (row) => {
-            const found = summary(row, now)
-            return {
-              ...found,
-              steps: table.stepsOf(row.id),
-              deferreds: withoutWaiting(found, table.deferredsOf(found.execution)),
-              children: childrenOf(found.execution),
-              parents: table.parentsOf(row.id)
-            }
-          })
-        )
-      )
+    show
   })
 })
 

@@ -14,10 +14,10 @@ import * as SqlArrays from "../SqlArrays.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "./CountedEnds.js"
-import { type Journal, type NewStep, withoutWaiting } from "./Execution.js"
+import { type Journal, type NewStep, unclaimedSignals, withoutWaiting } from "./Execution.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { observed } from "./ObservedWorkflows.js"
-import { ChildNotLinked, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
+import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 import {
   admitted,
@@ -25,6 +25,7 @@ import {
   jobOfChild,
   mostCounted,
   type Recorded,
+  retryOf,
   type Signal,
   type SuspendedCounts,
   Workflows
@@ -288,9 +289,8 @@ const make = Effect.gen(function* () {
           })
         ])
         if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
-        if (answer._tag === "Enqueued") {
-          yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name, now]))
-        }
+        if (answer._tag !== "Enqueued") return yield* new ExecutionExists({ execution: name })
+        yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name, now]))
         return { id: answer.id, execution: name }
       })
     )
@@ -303,13 +303,25 @@ const make = Effect.gen(function* () {
       if (row === undefined) return yield* new ExecutionNotFound({ execution })
       const parents = yield* mapErrors(sql.unsafe<{ parent: string }>(statements.parents, [id]))
       const summary = ExecutionRows.toSummary(row, now)
+      const steps = (row.steps ?? []).map(ExecutionRows.toStep)
+      const deferreds = withoutWaiting(summary, (row.deferreds ?? []).map(ExecutionRows.toDeferred))
       return {
         ...summary,
-        steps: (row.steps ?? []).map(ExecutionRows.toStep),
-        deferreds: withoutWaiting(summary, (row.deferreds ?? []).map(ExecutionRows.toDeferred)),
+        steps,
+        deferreds,
+        unclaimed: unclaimedSignals(deferreds, steps),
         children: yield* childrenOf(row.execution),
         parents: parents.map(({ parent }) => parent)
       }
+    })
+
+  const wake: typeof Workflows.Service.wake = (execution) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const woken = yield* mapErrors(
+        sql.unsafe<{ queue: string }>(statements.wakeExecution, [SqlArrays.ofTexts([execution]), now])
+      )
+      yield* notify(woken.map((row) => row.queue))
     })
 
   return yield* observed({
@@ -325,24 +337,19 @@ const make = Effect.gen(function* () {
       else answer(Exit.fail(text.left))
     },
     signal,
-    wake: (execution) =>
-      Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        const woken = yield* mapErrors(
-          sql.unsafe<{ queue: string }>(statements.wakeExecution, [SqlArrays.ofTexts([execution]), now])
-        )
-        yield* notify(woken.map((row) => row.queue))
-      }),
+    wake,
     startChildren,
     children: childrenOf,
     cancel,
-    retry: (execution) =>
-      Effect.flatMap(find(execution), (id) =>
+    retry: retryOf(
+      { show, wake },
+      (id, execution) =>
         Effect.catchTags(jobAdmin.requeue(id), {
           JobNotFound: () => new ExecutionNotFound({ execution }),
           DedupeKeyHeld: Effect.die
-        })
-      ),
+        }),
+      (id, execution) => Effect.catchTag(search.get(id), "JobNotFound", () => new ExecutionNotFound({ execution }))
+    ),
     fork,
     list: (filter, { before, limit }) =>
       Effect.gen(function* () {

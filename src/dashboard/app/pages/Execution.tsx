@@ -60,6 +60,14 @@ const Facts = ({ of }: { readonly of: ExecutionView }) => (
         </dd>
       </>
     )}
+    {of.unclaimed.length === 0 ? null : (
+      <>
+        <dt>Unclaimed signals</dt>
+        <dd title="They have arrived, and the execution has not waited for them. Check their names.">
+          {of.unclaimed.join(", ")}
+        </dd>
+      </>
+    )}
   </dl>
 )
 
