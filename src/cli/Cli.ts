@@ -53,6 +53,9 @@ export const run = (given: ReadonlyArray<string>) => {
   const argv = given.flatMap(splitOption)
   return Effect.gen(function* () {
     const root = yield* Effect.promise(() => load(argv))
+    const asksForHelp = argv.includes("--help") || argv.includes("-h")
+    const unknown = asksForHelp ? UsageText.unknownOf(root.descriptor, argv) : undefined
+    if (unknown !== undefined) return yield* new UsageError({ message: unknown })
     const console = yield* Console.consoleWith(Effect.succeed)
     const main = Command.run(Command.transformHandler(root, Effect.withConsole(console)), {
       name: "nightshift",

@@ -41,6 +41,8 @@ const acceptedBy = (root: CommandDescriptor.Command<unknown>, words: ReadonlyArr
   }
 }
 
+const seeHelp = ({ path }: Accepted) => `See \`${["nightshift", ...path, "--help"].join(" ")}\`.`
+
 const builtIns = ["--help", "--version", "--completions", "--log-level", "--wizard"]
 const quoted = JSON.stringify
 
@@ -49,6 +51,17 @@ const unknownCommand = ({ path, subcommands }: Accepted, words: ReadonlyArray<st
   if (given === undefined) return `Choose a command: ${subcommands.join(", ")}.`
   const next = suggestion(given, subcommands) || ` Commands: ${subcommands.join(", ")}.`
   return `There is no command ${quoted([...path, given].join(" "))}.${next}`
+}
+
+/** Describes the command that does not exist, if one is given. The parser would print the help of its parent. */
+export const unknownOf = (
+  root: CommandDescriptor.Command<unknown>,
+  argv: ReadonlyArray<string>
+): string | undefined => {
+  const words = Examples.wordsOf(argv)
+  const accepted = acceptedBy(root, words)
+  if (accepted.subcommands.length === 0 || words[accepted.path.length] === undefined) return undefined
+  return `${unknownCommand(accepted, words)} ${seeHelp(accepted)}`
 }
 
 const unknownOption = ({ options }: Accepted, given: string) => {
@@ -116,7 +129,7 @@ export const describe = (
   argv: ReadonlyArray<string>
 ): string => {
   const accepted = acceptedBy(root, Examples.wordsOf(argv))
-  const see = `See \`${["nightshift", ...accepted.path, "--help"].join(" ")}\`.`
+  const see = seeHelp(accepted)
   // The parser takes an unknown option for an argument.
   const unknown = givenOptions(argv).find(({ name }) => !accepted.options.has(name) && !builtIns.includes(name))
   if (unknown !== undefined && accepted.subcommands.length === 0) {

@@ -1,11 +1,12 @@
 import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Cause, Effect, Match, Schema } from "effect"
+import { Cause, Clock, Context, Effect, Match, Option, Schema } from "effect"
 import type { IdempotencyKeyBusy, IdempotencyKeyReused } from "../access/Idempotency.js"
 import type { TooManyViews, ViewExists, ViewNotFound } from "../access/SavedViews.js"
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
+import type { RepeatedLines } from "../core/RepeatedLines.js"
 import type { PreviousRunActive } from "../crew/loops/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
@@ -243,6 +244,19 @@ const responseOf = Match.typeTags<ExpectedError, ErrorResponse>()({
       : { status: 500, message: "The database rejected a statement. See the log for details.", logged: true }
 })
 
+/** Limits the log lines about failed requests. Without it, each one is logged. */
+export class FailedRequests extends Context.Tag("nightshift/http/FailedRequests")<FailedRequests, RepeatedLines>() {}
+
+/** Logs one line per cause and ten seconds: in an outage, every request fails. */
+const logFailure = (text: string, error: unknown, logged: unknown): Effect.Effect<void> =>
+  Effect.flatMap(Effect.serviceOption(FailedRequests), (lines) =>
+    Option.isNone(lines)
+      ? Effect.logError(text, logged)
+      : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          lines.value.line(`${text}: ${error}`, now, (more) => Effect.logError(`${text}${more}`, logged))
+        )
+  )
+
 /** Converts an error to its response. */
 export const toResponse = (
   error: ExpectedError,
@@ -252,7 +266,7 @@ export const toResponse = (
   const field = whole === undefined ? undefined : named(whole)
   const details = { ...(field === undefined ? {} : { field }), ...about }
   const response = HttpServerResponse.setHeaders(respond(status, tag ?? error._tag, message, details), headers ?? {})
-  return logged === true ? Effect.as(Effect.logError("a request failed", error), response) : Effect.succeed(response)
+  return logged === true ? Effect.as(logFailure("a request failed", error, error), response) : Effect.succeed(response)
 }
 
 /** Converts every failure of a route to its response. */
@@ -277,7 +291,7 @@ export const causeToResponse = (cause: Cause.Cause<unknown>): Effect.Effect<Http
   }
   if (error instanceof HttpApiDecodeError) return toResponse(faultOfIssues(error.issues))
   return Effect.as(
-    Effect.logError("a request failed with an internal error", cause),
+    logFailure("a request failed with an internal error", error, cause),
     respond(500, "Internal", "Internal error. See the server log for details.")
   )
 }

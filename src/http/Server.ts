@@ -9,6 +9,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { toIncomingMessage, toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Context, Duration, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { RepeatedLines } from "../core/RepeatedLines.js"
 import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
@@ -143,7 +144,8 @@ const appWith = ({ api, ui, uploads }: Apps) =>
     HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
     Effect.catchAllCause(Problem.causeToResponse),
     HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
-    closeUnreadBody
+    closeUnreadBody,
+    Effect.provideService(Problem.FailedRequests, new RepeatedLines())
   )
 
 /** Serves API, uploads, webhooks, pages and health routes on one port. */

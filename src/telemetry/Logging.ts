@@ -1,4 +1,4 @@
-import { Cause, Effect, HashMap, Layer, Logger, LogLevel, Predicate } from "effect"
+import { Array, Cause, Effect, HashMap, Inspectable, Layer, Logger, LogLevel, Predicate } from "effect"
 import * as Setting from "../core/Setting.js"
 import * as Masking from "./Masking.js"
 
@@ -31,8 +31,44 @@ const levels = {
   none: LogLevel.None
 }
 
-/** One JSON object per line, on standard error, so that standard output has only the command's own output. */
-const json = Logger.map(Logger.jsonLogger, (line) => void process.stderr.write(`${line}\n`))
+/** Fields of every line, and of lines about a job. An annotation with one of these names is moved to `fields`. */
+const reserved = new Set(["level", "time", "msg", "job", "kind", "queue", "attempt", "error", "spans", "fields"])
+
+const textOf = (value: unknown): string =>
+  typeof value === "string" ? value : value instanceof Error ? String(value.stack ?? value) : stringify(value)
+
+const stringify = (value: unknown): string => Inspectable.stringifyCircular(value)
+
+/** The job that a line is about: its id, kind, queue and attempt at the top of the line. */
+const factsOf = (job: unknown) => {
+  if (!Predicate.isRecord(job)) return {}
+  const { id, ...facts } = job
+  return { job: id, ...facts }
+}
+
+/** One JSON object per line: level, time and text first, then the job, then the annotations. */
+export const jsonLine: Logger.Logger<unknown, string> = Logger.map(
+  Logger.structuredLogger,
+  ({ annotations, cause, logLevel, message, spans, timestamp }) => {
+    const [text, ...details] = Array.isArray(message) ? message : [message]
+    const error = [...details.map(textOf), ...(cause === undefined ? [] : [cause])].join("\n")
+    const { job, ...others } = annotations
+    const [taken, free] = Array.partition(Object.entries(others), ([name]) => !reserved.has(name))
+    return stringify({
+      level: logLevel.toLowerCase(),
+      time: timestamp,
+      msg: textOf(text),
+      ...factsOf(job),
+      ...Object.fromEntries(free),
+      ...(taken.length === 0 ? {} : { fields: Object.fromEntries(taken) }),
+      ...(error === "" ? {} : { error }),
+      ...(Object.keys(spans).length === 0 ? {} : { spans })
+    })
+  }
+)
+
+/** On standard error, so that standard output has only the command's own output. */
+const json = Logger.map(jsonLine, (line) => void process.stderr.write(`${line}\n`))
 
 const pretty = Logger.prettyLogger({ stderr: true, colors: process.stderr.isTTY === true })
 

@@ -83,7 +83,7 @@ describe("the service on an embedded PostgreSQL", () => {
       const family = yield* below(first.pid)
       expect(family.length).toBeGreaterThan(2)
       yield* first.signal("SIGTERM")
-      yield* first.said(/"message":"stopped"/)
+      yield* first.said(/"msg":"stopped"/)
       expect(yield* first.finished).toMatchObject({ code: 0, signal: null })
       yield* gone(family)
       const second = yield* serve(cwd, { args: ["--embedded"] })

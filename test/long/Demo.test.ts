@@ -89,7 +89,7 @@ layer(Browser.layer, { excludeTestServices: true })("nightshift demo", (it) => {
         yield* demo.signal("SIGINT")
         const finished = yield* demo.finished
         expect(finished).toMatchObject({ code: 0, signal: null })
-        expect(finished.stderr).not.toMatch(/^nightshift:|"logLevel":"(ERROR|FATAL)"/m)
+        expect(finished.stderr).not.toMatch(/^nightshift:|"level":"(error|fatal)"/m)
         yield* gone(family)
         expect(readdirSync(cwd)).toEqual([])
       }),

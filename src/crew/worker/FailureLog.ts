@@ -1,19 +1,9 @@
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import * as DurationText from "../../core/DurationText.js"
+import { RepeatedLines } from "../../core/RepeatedLines.js"
 import type { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import { factsOf } from "./LoggedJob.js"
-
-/** Each kind logs at most one failure and one death per interval; the next line has the number of omitted ones. */
-const interval = Duration.toMillis("10 seconds")
-
-/** Callers choose the names of kinds without a handler. Beyond this many kinds, all intervals are reset. */
-const mostKinds = 1_000
-
-interface Logged {
-  readonly at: number
-  omitted: number
-}
 
 const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: number) => {
   const unit = runAt - now < 1000 ? 1 : 1000
@@ -23,7 +13,8 @@ const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: num
 
 /** Logs failed attempts and deaths of jobs, so that a failing handler shows up in the log. */
 export class FailureLog {
-  private readonly kinds = new Map<string, Logged>()
+  /** One failure and one death per kind. */
+  private readonly lines = new RepeatedLines()
 
   /** Logs nothing for ends that are not failures: done, cancelled, throttled, returned unstarted, most suspensions. */
   of(job: ClaimedJob, end: End, now: number): Effect.Effect<void> {
@@ -59,16 +50,7 @@ export class FailureLog {
   }
 
   private line(what: string, job: ClaimedJob, now: number, log: (more: string) => Effect.Effect<void>) {
-    const key = `${what} ${job.kind}`
-    const last = this.kinds.get(key)
-    // A clock that was set back starts a new interval.
-    if (last !== undefined && now >= last.at && now - last.at < interval) {
-      last.omitted += 1
-      return Effect.void
-    }
-    if (this.kinds.size >= mostKinds) this.kinds.clear()
-    this.kinds.set(key, { at: now, omitted: 0 })
-    const more = last === undefined || last.omitted === 0 ? "" : `, and ${last.omitted} more since the last line`
-    return Effect.annotateLogs(log(more), "job", factsOf(job))
+    const annotated = (more: string) => Effect.annotateLogs(log(more), "job", factsOf(job))
+    return this.lines.line(`${what} ${job.kind}`, now, annotated)
   }
 }
