@@ -78,6 +78,8 @@ create table job (
   -- `active` holds the dedupe key until the job ends, `retained` until the row is deleted or dedupe_until has passed.
   dedupe_scope text,
   dead_reason text,
+  -- Why a workflow execution has died. It is dead when it has undone its steps, which its next run does.
+  dying text,
   payload jsonb not null,
   meta jsonb,
   -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts}, or the string "computed" if the
@@ -103,7 +105,7 @@ create table job (
         and started_at is not null and finished_at is null and dead_reason is null
       when 'dead' then lease is null and pod_id is null and heartbeat_at is null
         and finished_at is not null and dead_reason is not null
-        and dead_reason in ('exhausted', 'rejected', 'cancelled', 'undecodable', 'unknown_kind', 'poison')
+        and dead_reason in ('exhausted', 'rejected', 'cancelled', 'undecodable', 'unknown_kind', 'poison', 'not_undone')
       else false
     end
   ),

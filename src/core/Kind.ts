@@ -1,4 +1,4 @@
-import { Duration, type Schema } from "effect"
+import { Duration, identity, type Schema } from "effect"
 import type { Backoff } from "./Backoff.js"
 import { type DurationInput, decode } from "./DurationText.js"
 
@@ -39,6 +39,18 @@ export interface KindOptions<A, I> {
   /** Version of the payload schema. Increase it with every change that breaks decoding of stored payloads. [1] */
   readonly version?: number | undefined
   readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>> | undefined
+}
+
+/**
+ * The upcasters of a workflow: versions without one keep their payload. The version of a workflow is also raised for changes
+ * of its code, and executions in flight have no other payload.
+ */
+export const withIdentity = ({
+  upcasters = {},
+  version = 1
+}: Pick<KindOptions<never, never>, "version" | "upcasters">): NonNullable<KindOptions<never, never>["upcasters"]> => {
+  const identities = Array.from({ length: Math.max(0, version - 1) }, (_, index) => [index + 1, identity<unknown>])
+  return { ...Object.fromEntries(identities), ...upcasters }
 }
 
 export const defaults = { queue: "default", maxAttempts: 5, timeout: Duration.minutes(15) }

@@ -8,7 +8,7 @@ export type Outcome = Data.TaggedEnum<{
   /** The attempt failed. The job is retried after `after`, or after the backoff delay. Uses up an attempt. */
   Retry: { readonly error: string; readonly after?: Duration.Duration }
   /** The job failed permanently and is not retried. */
-  Dead: { readonly error: string }
+  Dead: { readonly error: string; readonly reason?: "not_undone" }
   /**
    * An upstream service asked for a pause. `scope` selects what pauses: the whole queue, the jobs with the same key, or
    * only this job. Does not use up an attempt.
@@ -38,6 +38,8 @@ export const done = (result?: unknown): Outcome => marked({ _tag: "Done", ...(re
 export const retry = (error: string, after?: DurationInput): Outcome =>
   marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after: decode(after) }) })
 export const dead = (error: string): Outcome => marked({ _tag: "Dead", error })
+/** A workflow execution ended, but steps that it should have undone are not undone. */
+export const notUndone = (error: string): Outcome => marked({ _tag: "Dead", error, reason: "not_undone" })
 export const throttled = ({
   after,
   ...options

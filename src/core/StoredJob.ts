@@ -12,7 +12,15 @@ export type Status = typeof Status.Type
 export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead", "cancelled")
 export type State = typeof State.Type
 
-export const DeadReason = Schema.Literal("exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison")
+export const DeadReason = Schema.Literal(
+  "exhausted",
+  "rejected",
+  "cancelled",
+  "undecodable",
+  "unknown_kind",
+  "poison",
+  "not_undone"
+)
 export type DeadReason = typeof DeadReason.Type
 
 /** How long a dedupe key is reserved: until the job finishes, or until its row is purged. */

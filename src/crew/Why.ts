@@ -68,7 +68,9 @@ const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob)
   undecodable: () => "No version of its kind can decode its payload. Deploy code that can, then requeue it.",
   unknown_kind: () => "No pod had a handler for its kind for a day. Deploy one that has, then requeue it.",
   poison: ({ crashCount }) =>
-    `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`
+    `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`,
+  not_undone: () =>
+    "It ended, but not all of its steps are undone. Undo what its last error names by hand, or fix the cause and retry it."
 }
 
 /** The first line of the last error, as a sentence. */
@@ -125,6 +127,9 @@ const ofWaits = ({ job, waits }: Standing): Why | undefined => {
   const changed = find("changed")
   if (changed !== undefined) {
     const next = "Deploy code that follows the journal, or fork the execution."
+    if (changed.name === "payload" && job.lastError?.includes("cannot decode the payload") === true) {
+      return why("changed", `Its code cannot decode its payload.${errorText(job)}`, until)
+    }
     return why("changed", `Its code no longer follows its journal at step "${changed.name}". ${next}`, until)
   }
   const children = find("children")

@@ -74,6 +74,8 @@ export type End = Data.TaggedEnum<{
     readonly patience?: number | undefined
     /** Also pauses the job's queue or key. */
     readonly cools?: Cooling | undefined
+    /** An execution dies for this reason, after runs that only undo its steps. Their attempts are counted from zero. */
+    readonly dying?: DeadReason | undefined
   }
   /** The job dies. Its follow-up is stored in the same statement, unless an operator cancelled the job. */
   Dead: {

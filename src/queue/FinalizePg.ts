@@ -44,7 +44,7 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
         counted: end.counted,
         error: kept(end.error),
         remember: end.remember ?? null,
-        reason: null,
+        reason: end.dying ?? null,
         result: null,
         patience: end.patience ?? null
       }

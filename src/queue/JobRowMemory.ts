@@ -54,6 +54,8 @@ export interface JobRow {
   readonly lastError: string | undefined
   readonly history: ReadonlyArray<HistoryEntry>
   readonly deadReason: DeadReason | undefined
+  /** Why an execution has died that must still undo its steps. */
+  readonly dying: DeadReason | undefined
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
   /** Undefined for plain jobs, -1 for plain jobs whose end an execution counts, 0 or more for executions. */
@@ -76,6 +78,7 @@ export const blank = {
   lastError: undefined,
   history: [],
   deadReason: undefined,
+  dying: undefined,
   batch: undefined
 } as const satisfies Partial<JobRow>
 
@@ -85,7 +88,7 @@ const crashesToPoison = 5
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 export const toStored = (row: JobRow, now: number): StoredJob => {
-  const { deathCount: _, unknownSince: __, woken, dedupe, ranOn, run, ...shared } = row
+  const { deathCount: _, unknownSince: __, dying: ___, woken, dedupe, ranOn, run, ...shared } = row
   return {
     ...shared,
     state: stateOf(row, now),
@@ -160,6 +163,7 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
     run: undefined,
     woken: nextWoken(row),
     deadReason: death.reason,
+    dying: undefined,
     deathCount: row.deathCount + 1,
     attempt: spent(row, death.counted),
     onDead: death.followUp !== undefined && isComputed(row) ? JSON.stringify(death.followUp) : row.onDead,
@@ -186,7 +190,9 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
     woken: nextWoken(row),
     // A job of an unknown kind is due sooner at first: another pod may have its handler.
     runAt: unknownSince === undefined ? end.runAt : Math.min(end.runAt, now + Math.max(500, now - unknownSince)),
-    attempt: spent(row, end.counted),
+    attempt: end.dying === undefined ? spent(row, end.counted) : 0,
+    ...(end.dying === undefined ? {} : { crashCount: 0 }),
+    dying: row.dying ?? (row.cancelRequestedAt === undefined ? end.dying : undefined),
     // A job returned unstarted has no new error, so it keeps its previous one.
     lastError: error ?? row.lastError,
     history: remember(row, end.remember, error, now),
@@ -210,23 +216,29 @@ export const suspend = (
   woken: nextWoken(row),
   runAt: isDue || (row.woken ?? 0) > end.woken ? now : end.runAt,
   attempt: spent(row, false),
-  lastError: end.error === undefined ? undefined : errorText(end.error),
+  lastError: end.error === undefined ? (row.dying === undefined ? undefined : row.lastError) : errorText(end.error),
   updatedAt: now
 })
 
-/** Returns a job to the queue after its pod stopped sending heartbeats. */
-export const rescue = (row: JobRow, now: number): JobRow => {
+/**
+ * Returns a job to the queue after its pod stopped sending heartbeats. An execution that reaches the limit of crashes runs
+ * again to undo its steps; at the next limit it is dead, and its error names the steps that are `notUndone`.
+ */
+export const rescue = (row: JobRow, notUndone: string, now: number): JobRow => {
   const crashCount = row.crashCount + 1
   const lastError = `pod ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
   const crashed = { ...row, crashCount, lastError }
   const end = { counted: false, error: undefined, remember: "crashed" }
   const isPoison = crashed.crashCount >= crashesToPoison
-  if (row.cancelRequestedAt !== undefined && (isPoison || !isExecution(row))) {
-    return die(crashed, { ...end, reason: "cancelled" }, now)
+  if (!isExecution(row) && (row.cancelRequestedAt !== undefined || isPoison)) {
+    return die(crashed, { ...end, reason: row.cancelRequestedAt === undefined ? "poison" : "cancelled" }, now)
   }
-  if (isPoison) return die(crashed, { ...end, reason: "poison" }, now)
+  if (isPoison && (row.cancelRequestedAt !== undefined || row.dying !== undefined)) {
+    return { ...die(crashed, { ...end, reason: "not_undone" }, now), lastError: `${lastError}${notUndone}` }
+  }
   return {
     ...crashed,
+    ...(isPoison ? { crashCount: 0, dying: row.dying ?? ("poison" as const) } : {}),
     status: "pending",
     run: undefined,
     woken: nextWoken(row),

@@ -4,6 +4,7 @@ import { few, hot, opaque } from "../database/Statements.js"
 import * as FollowUpSql from "./FollowUpSql.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 import { workChannel } from "./Wakeups.js"
+import * as RetrySql from "./workflow/RetrySql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
@@ -26,11 +27,25 @@ const waiting = "finished_at is null and lease is null"
 /** A cancelled execution ends only when it has undone its steps. All other jobs end when they are cancelled. */
 const isPlain = "coalesce(j.woken, -1) < 0"
 
+/** The attempt of an execution that dies after it has undone its steps. */
+const isDying = "e.verb = 'again' and e.reason is not null"
+
+/** An error with the names of the steps that are done and not undone. Which of them have an undo is known to the code only. */
+const withNotUndone = (schema: string, error: string) => `left(${error}, 2000) || coalesce('; not undone: ' || (
+        select left(string_agg(s.name, ', ' order by s.sequence desc), 1000) from ${schema}.workflow_step s
+        where s.job_id = j.id and s.outcome = 'done' and s.kind in ('run', 'transaction') and s.reopened_at is null
+          and not (${RetrySql.isUndone(schema)})), '')`
+
 /** Null and -1 are unchanged: those jobs are not executions. */
 const nextWoken = "case when j.woken >= 0 then j.woken + 1 else j.woken end"
 
-/** The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. */
+/**
+ * The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. An execution that is dying is
+ * dead for its first reason.
+ */
 const endState = `case when e.verb = 'done' then 'done'
+        when e.verb = 'dead' and (e.reason = 'not_undone' or j.dying is not null)
+          then case when e.reason = 'not_undone' then e.reason else j.dying end
         when j.cancel_requested_at is not null and (${isPlain} or e.verb = 'dead') then 'cancelled'
         when e.verb = 'dead' then e.reason
         when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
@@ -64,27 +79,33 @@ const closed = (schema: string, leases: string, witnesses: string) => `closed as
         where j.lease is not null and ${few("place")})
   )`
 
+/** Whether the job reached the limit of crashes. An execution then runs again to undo its steps, with a new count. */
+const isPoison = "j.crash_count + 1 >= $4"
+
 /** Whether a job whose pod ended dies. */
-const isLast = `(j.cancel_requested_at is not null and ${isPlain} or j.crash_count + 1 >= $4)`
+const isLast = `case when ${isPlain} then j.cancel_requested_at is not null or ${isPoison}
+        else ${isPoison} and (j.cancel_requested_at is not null or j.dying is not null) end`
 
 /**
  * A crash is not a failed attempt: the attempt is restored and the crash counted, until the job is quarantined as
- * poison.
+ * poison. An execution that should undo its steps and reaches the limit again is dead as not undone.
  */
 const recover = (schema: string, stuck: string) => `
   with ${stuck}, ended as (
     update ${schema}.job j
     set
       status = case when ${isLast} then 'dead' else 'pending' end,
-      dead_reason = case when j.cancel_requested_at is not null and ${isLast} then 'cancelled'
-        when j.crash_count + 1 >= $4 then 'poison' end,
+      dead_reason = case when not (${isLast}) then null when not ${isPlain} then 'not_undone'
+        when j.cancel_requested_at is not null then 'cancelled' else 'poison' end,
+      dying = case when not (${isLast}) then coalesce(j.dying, case when ${isPoison} then 'poison' end) end,
       death_count = j.death_count + (case when ${isLast} then 1 else 0 end),
       finished_at = case when ${isLast} then ${instant("$2")} end,
       woken = ${nextWoken},
-      crash_count = j.crash_count + 1,
+      crash_count = case when ${isPoison} and not (${isLast}) then 0 else j.crash_count + 1 end,
       attempt = j.attempt - 1,
       history = ${appendHistory("'crashed'", "null::text", "$2")},
-      last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
+      last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')'
+        || case when ${isLast} and not ${isPlain} then ${withNotUndone(schema, "''")} else '' end,
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
@@ -240,15 +261,19 @@ export const make = (schema: string) => ({
     set
       status = case ${endState} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
       dead_reason = case when ${endState} not in ('done', 'pending') then ${endState} end,
+      dying = case when ${endState} = 'pending'
+        then coalesce(j.dying, case when j.cancel_requested_at is null then e.reason end) end,
       death_count = j.death_count + (case when ${endState} in ('done', 'pending') then 0 else 1 end),
       finished_at = case when ${endState} = 'pending' then null else ${instant("$10")} end,
       -- The first pod without a handler sets the time; later pods keep it.
       unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
       run_at = case when e.verb = 'again' then ${dueAgain} else j.run_at end,
-      attempt = j.attempt - (case when e.counted then 0 else 1 end),
+      attempt = case when ${isDying} then 0 else j.attempt - (case when e.counted then 0 else 1 end) end,
+      crash_count = case when ${isDying} then 0 else j.crash_count end,
       woken = ${nextWoken},
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
-      last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
+      last_error = case when e.verb = 'done' then null when e.reason = 'not_undone' then ${withNotUndone(schema, "coalesce(e.error, j.last_error)")}
+        else coalesce(e.error, j.last_error) end,
       history = case when ${remember} is null then j.history else ${appendHistory(remember, message, "$10")} end,
       on_dead = case when e.follow_up is not null and ${FollowUpSql.isComputed("j.on_dead")} then e.follow_up::jsonb else j.on_dead end,
       lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,

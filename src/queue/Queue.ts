@@ -72,7 +72,7 @@ export interface ClaimedExecution {
   readonly id: string
   /** Counts wake-ups and ended runs. At 0 the execution has no journal yet. */
   readonly woken: number
-  /** Cancellation was requested: this run undoes the steps that are done. */
+  /** The execution was cancelled or has died: this run only undoes the steps that are done. */
   readonly cancelled: boolean
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean

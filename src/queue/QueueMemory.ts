@@ -85,7 +85,7 @@ const claimAll = (
           : {
               id: row.dedupe.key,
               woken: row.woken,
-              cancelled: row.cancelRequestedAt !== undefined,
+              cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
               crashed: row.crashCount > 0,
               version: row.version,
               run: { id: row.id, lease },
@@ -111,7 +111,11 @@ const afterwards = (workflows: WorkflowTables, row: JobRow, { end }: AttemptEnd,
     case "Again":
       return tryAgain(row, end, now)
     case "Dead": {
-      const reason = row.cancelRequestedAt === undefined ? end.reason : "cancelled"
+      if (end.reason === "not_undone") {
+        const error = `${end.error ?? row.lastError ?? ""}${workflows.notUndone(row.id)}`
+        return die(row, { ...end, error, remember: end.reason }, now)
+      }
+      const reason = row.dying ?? (row.cancelRequestedAt === undefined ? end.reason : "cancelled")
       return die(row, { ...end, reason, remember: end.remember ?? reason }, now)
     }
     case "Suspended":
@@ -156,19 +160,24 @@ const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
   return oldest
 }
 
-const recoverAll = (table: Table, quiet: ReadonlyMap<Lease, number>, now: number): Recovered => {
+const recoverAll = (
+  table: Table,
+  workflows: WorkflowTables,
+  quiet: ReadonlyMap<Lease, number>,
+  now: number
+): Recovered => {
   const recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
   for (const row of table.running()) {
     const beat = row.run === undefined ? undefined : quiet.get(row.run.lease)
     if (row.run === undefined || beat === undefined || row.run.heartbeatAt > beat) continue
-    const next = rescue(row, now)
+    const next = rescue(row, workflows.notUndone(row.id), now)
     releaseAfter(table, next, now)
     const counters = table.tally.of(row.queue, row.kind)
-    if (next.deadReason === undefined) counters.rescued(1, now)
+    if (next.status === "pending" || next.deadReason === undefined) counters.rescued(1, now)
     else counters.died(1, next.deadReason, now)
     if (next.status === "pending") recovered.rescued += 1
-    else if (next.deadReason === "poison") recovered.poisoned += 1
-    else recovered.cancelled += 1
+    else if (next.deadReason === "cancelled") recovered.cancelled += 1
+    else recovered.poisoned += 1
   }
   return recovered
 }
@@ -306,7 +315,12 @@ const make = (
       const watch = watchOf(clock)
       return table.step((now) => {
         watch.record(signsOfLife(table), steadyMillis(clock))
-        return recoverAll(table, new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))), now)
+        return recoverAll(
+          table,
+          workflows,
+          new Map(watch.quietFor(Duration.toMillis(stuckFor), steadyMillis(clock))),
+          now
+        )
       })
     }),
   makeFollowUps: (kinds, compute) => table.step((now) => makeDueFollowUps(table, kinds, compute, now)),

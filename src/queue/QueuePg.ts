@@ -202,7 +202,11 @@ const make = Effect.gen(function* () {
         else if (isDeadReason(fate)) counters.died(count, fate, now)
       }
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
-      const recovered = { rescued: count("rescued"), poisoned: count("poison"), cancelled: count("cancelled") }
+      const recovered = {
+        rescued: count("rescued"),
+        poisoned: count("poison") + count("not_undone"),
+        cancelled: count("cancelled")
+      }
       yield* onReturned(new Set([...rows.map(({ queue }) => queue), ...woken]))
       return recovered
     }).pipe(retrying)

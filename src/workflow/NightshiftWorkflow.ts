@@ -4,7 +4,7 @@ import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
 import { Cause, Effect, Exit, Fiber, Layer } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
-import type { KindOptions } from "../core/Kind.js"
+import { type KindOptions, withIdentity } from "../core/Kind.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Suspension from "../core/Suspension.js"
 import * as Handler from "../handlers/Handler.js"
@@ -169,7 +169,9 @@ const runExecution = (
     yield* run.healthy
     if (run.isStopping) return suspension()
     if (Exit.isSuccess(exit)) return Outcome.done(json._tag === "Success" ? json.value : undefined)
-    return isFailed ? Outcome.dead([ExitJson.textOf(exit.cause), ...failures].join("; ")) : Outcome.cancelled
+    const text = [...(isFailed ? [ExitJson.textOf(exit.cause)] : []), ...failures].join("; ")
+    if (failures.length > 0) return Outcome.notUndone(text)
+    return isFailed ? Outcome.dead(text) : Outcome.cancelled
   })
 
 /**
@@ -184,6 +186,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
     if (known !== undefined) return known
     const kind = Job.make(workflow.name, {
       ...options,
+      upcasters: withIdentity(options),
       payload: workflow.payloadSchema as never
     }) as Job.JobKind<unknown>
     kinds.set(workflow.name, kind)

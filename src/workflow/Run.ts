@@ -207,6 +207,7 @@ export class Run {
       )
       if (stored === undefined) return undefined
       if (stored instanceof InvalidStep) return yield* stored
+      this.execution.state.recorded = true
       this.keep({ ...step, outcome: stored.outcome, exit: stored.exit })
       return yield* this.give({ ...step, outcome: stored.outcome, exit: stored.exit })
     })

@@ -145,6 +145,7 @@ export const childrenLaws = (law: Law): void => {
     Effect.gen(function* () {
       const parent = yield* parentOf(line, ["poison"])
       for (let crash = 0; crash < 5; crash += 1) yield* line.crash(yield* line.claimOne)
+      yield* end(line, yield* line.claimOne, ends.cancelled)
       assert.strictEqual((yield* line.claimOne).id, parent.id)
     })
   )

@@ -26,6 +26,7 @@ import { undoChildrenLaws } from "./UndoChildrenLaws.js"
 import { undoExecutionLaws } from "./UndoExecutionLaws.js"
 import { undoLaws } from "./UndoLaws.js"
 import { workflowActionLaws } from "./WorkflowActionLaws.js"
+import { workflowEndLaws } from "./WorkflowEndLaws.js"
 import { workflowLaws } from "./WorkflowLaws.js"
 
 const chapters = {
@@ -53,6 +54,7 @@ const chapters = {
   depth: depthLaws,
   workflows: workflowLaws,
   "actions on workflows": workflowActionLaws,
+  "ends of workflows": workflowEndLaws,
   "children of workflows": childrenLaws,
   standing: standingLaws
 }

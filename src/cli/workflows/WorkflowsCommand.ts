@@ -55,9 +55,12 @@ const waitText =
     return `${kind} "${printable(name)}"${left}${until}`
   }
 
+const statusText = ({ deadReason, status }: ExecutionSummary) =>
+  deadReason === "not_undone" ? `${status}: not undone` : status
+
 const rowOf = (now: number) => (execution: ExecutionSummary) => [
   printable(execution.execution),
-  execution.status,
+  statusText(execution),
   String(execution.version),
   age(execution.createdAt, now),
   execution.waits.length === 0
@@ -148,7 +151,7 @@ const details = (execution: Execution, now: number): string => {
     ["execution", printable(execution.execution)],
     ["job", execution.id],
     ["workflow", `${printable(execution.workflow)}, version ${execution.version}`],
-    ["status", execution.status],
+    ["status", statusText(execution)],
     ["started", age(execution.createdAt, now)],
     ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
     ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],

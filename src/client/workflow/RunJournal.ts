@@ -182,12 +182,12 @@ export class RunJournal {
   async record(step: NewStep): Promise<Recorded> {
     if (!this.mayRecord()) throw new Stopped()
     const { run } = this.execution
-    try {
-      return await this.recorded(step)
-    } catch (error) {
+    const recorded = await this.recorded(step).catch((error: unknown) => {
       if (!isTagged(error, "InvalidStep")) throw error
       return this.withRetries(this.services.workflows.record(run, { ...step, ...StepExit.ofError(error) }))
-    }
+    })
+    this.execution.state.recorded = true
+    return recorded
   }
 
   startChildren(name: string, children: ReadonlyArray<NewChild>, detached: boolean): Promise<void> {

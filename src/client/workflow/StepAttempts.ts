@@ -105,6 +105,7 @@ export class StepAttempts {
       let retryAt: number | undefined
       try {
         stored = await given.perform(context, record, recordInside)
+        this.host.execution.state.recorded = true
       } catch (thrown) {
         const error = Thrown.plain(thrown)
         if (error instanceof Stopped) throw error

@@ -1,12 +1,14 @@
 import { Cause, Effect, GlobalValue, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { issuesText } from "../../core/Issues.js"
+import { withIdentity } from "../../core/Kind.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as Thrown from "../../core/Thrown.js"
 import * as Core from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
+import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
 import { type JobOptions, job, type RetryOptions } from "../JobDefinition.js"
@@ -63,7 +65,8 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   options: WorkflowOptions<In, Out, ROut>,
   code: (payload: Out, step: Step) => Promise<Result>
 ): Workflow<In, ROut> => {
-  const { key, ...rest } = options
+  const { key, ...given } = options
+  const rest = { ...given, upcasters: withIdentity(given) }
   const definition = job(name, rest as JobOptions<In, Out, Result, ROut>)
 
   const handler = Core.make(definition.kind, (decoded: Decoded, context) =>
@@ -76,7 +79,12 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       }
       const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
       if (checked.issues !== undefined) {
-        return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
+        const reason = issuesText("payload", checked.issues)
+        // Nothing has happened yet, and other code would not accept it either.
+        if (execution.woken === 0 && execution.version === definition.kind.version) {
+          return Outcome.dead(`the payload is invalid: ${reason}`)
+        }
+        return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
       }
       const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
       const run = yield* runOf(execution, isFirst)

@@ -346,13 +346,15 @@ export class WorkflowRun implements AttemptHost {
   }
 
   private outcome(): Outcome.Outcome {
-    if (this.failure === undefined) return Outcome.cancelled
     const failed = [...this.journal.undone.values()].filter(({ outcome }) => outcome === "failed")
     const notUndone = failed.map(
       (step) => `${step.name.replace("undo:", "undo of ")} failed: ${StepExit.errorOf(step.name, step).message}`
     )
+    if (this.failure === undefined)
+      return notUndone.length === 0 ? Outcome.cancelled : Outcome.notUndone(notUndone.join("; "))
     const message = [StepExit.textOf(this.failure.error), ...notUndone].join("; ")
-    return Outcome.dead(ErrorText.joined(message, ErrorText.traceOf(this.failure.error)))
+    const text = ErrorText.joined(message, ErrorText.traceOf(this.failure.error))
+    return notUndone.length === 0 ? Outcome.dead(text) : Outcome.notUndone(text)
   }
 
   private changed(difference: ChangedCode.Difference): void {

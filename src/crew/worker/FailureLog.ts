@@ -25,6 +25,10 @@ export class FailureLog {
           return this.line("unknown", job, now, (more) =>
             Effect.logWarning(`returned a job to the queue for another pod: ${end.error}${more}`)
           )
+        if (end.dying !== undefined)
+          return this.line("dead", job, now, (more) =>
+            Effect.logError(`an execution failed (${end.dying}) and undoes its steps${more}: ${end.error}`)
+          )
         if (!end.counted) return Effect.void
         return this.line("failed", job, now, (more) =>
           Effect.logWarning(`a job failed (${retryText(job, end.runAt, now)})${more}: ${end.error}`)

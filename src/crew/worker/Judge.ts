@@ -3,7 +3,7 @@ import * as Backoff from "../../core/Backoff.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
-import { limits } from "../../core/StoredJob.js"
+import { type DeadReason, limits } from "../../core/StoredJob.js"
 import * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { LateSuccess } from "../../handlers/JobContext.js"
@@ -11,6 +11,7 @@ import { End } from "../../queue/AttemptEnd.js"
 import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
+import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 
 // Decides what happens to a job after an attempt. Pure: time and randomness are parameters.
 
@@ -36,14 +37,23 @@ const throttlePause = Duration.seconds(60)
 const again = (
   after: Duration.Duration,
   { now }: EndContext,
-  rest: { counted: boolean; error?: string; remember?: string }
+  rest: { counted: boolean; error?: string; remember?: string; dying?: DeadReason }
 ) =>
   End.Again({
     runAt: now + Duration.toMillis(after),
     counted: rest.counted,
     error: rest.error,
-    remember: rest.remember
+    remember: rest.remember,
+    dying: rest.dying
   })
+
+/** A death that the handler did not decide. An execution first undoes its steps, in runs of their own. */
+const dies = (job: ClaimedJob, reason: DeadReason, error: string, at: EndContext): End => {
+  if (job.execution === undefined) return End.Dead({ reason, counted: true, error })
+  return job.execution.cancelled
+    ? End.Dead({ reason: "not_undone", counted: true, error })
+    : again(Duration.zero, at, { counted: true, error, remember: reason, dying: reason })
+}
 
 /** An invalid delay is a bug in the handler that a retry would repeat, so the job is dead. */
 const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: string): End | undefined => {
@@ -57,8 +67,12 @@ const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: 
   })
 }
 
+/** Attempts before the last progress of an execution do not count. */
+const attemptOf = ({ attempt, execution }: ClaimedJob): number => (execution?.state.recorded === true ? 1 : attempt)
+
 /** The delay of the backoff. A backoff that throws or returns no duration is replaced by the default. */
-const backoffOf = ({ attempt }: ClaimedJob, kind: JobKind<never>, at: EndContext) => {
+const backoffOf = (job: ClaimedJob, kind: JobKind<never>, at: EndContext) => {
+  const attempt = attemptOf(job)
   const fallback = Backoff.ladder(attempt, at.chance)
   try {
     const wait: unknown = (kind.backoff ?? at.curve() ?? Backoff.ladder)(attempt, at.chance)
@@ -77,7 +91,7 @@ const failed = (
   at: EndContext,
   after?: Duration.Duration
 ): End => {
-  if (job.attempt >= job.maxAttempts) return End.Dead({ reason: "exhausted", counted: true, error })
+  if (attemptOf(job) >= job.maxAttempts) return dies(job, "exhausted", error, at)
   const { fault, wait } = after === undefined ? backoffOf(job, kind, at) : { fault: undefined, wait: after }
   if (fault !== undefined)
     return again(wait, at, { counted: true, error: ErrorText.withLine(error, fault), remember: "failed" })
@@ -88,11 +102,11 @@ const failed = (
 const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: EndContext): End => {
   switch (outcome._tag) {
     case "Done":
-      return done(outcome.result)
+      return done(job, outcome.result, at)
     case "Retry":
       return failed(job, kind, outcome.error, at, outcome.after)
     case "Dead":
-      return End.Dead({ reason: "rejected", counted: true, error: outcome.error })
+      return End.Dead({ reason: outcome.reason ?? "rejected", counted: true, error: outcome.error })
     case "Throttled":
       return unstorable("after of Outcome.throttled", outcome.after) ?? throttled(job, outcome, at)
     case "Snooze":
@@ -122,11 +136,11 @@ const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at:
 const doneWithoutResult = End.Done({ result: undefined })
 
 /** A result that cannot be stored is a bug in the handler that a retry would repeat, so the job is dead. */
-const done = (result: unknown): End => {
+const done = (job: ClaimedJob, result: unknown, at: EndContext): End => {
   if (result === undefined) return doneWithoutResult
   const text = jsonText(result, limits.resultBytes)
   if (text._tag === "Right") return End.Done({ result: text.right })
-  return End.Dead({ reason: "rejected", counted: true, error: `its result ${text.left}` })
+  return dies(job, "rejected", `its result ${text.left}`, at)
 }
 
 const suspended = (suspension: Suspension.Suspension): End =>
@@ -154,7 +168,7 @@ export const ofExit = (
 const readExit = (job: ClaimedJob, kind: JobKind<never>, exit: Exit.Exit<unknown, unknown>, at: EndContext): End => {
   if (Exit.isSuccess(exit)) {
     if (Outcome.isOutcome(exit.value)) return ofOutcome(job, kind, exit.value, at)
-    return Suspension.isSuspension(exit.value) ? suspended(exit.value) : done(exit.value)
+    return Suspension.isSuspension(exit.value) ? suspended(exit.value) : done(job, exit.value, at)
   }
   const failure = Cause.failureOption(exit.cause)
   // Code deep inside a handler can end the attempt by failing with or throwing an outcome. Done is excluded: a failure
@@ -172,11 +186,16 @@ const readExit = (job: ClaimedJob, kind: JobKind<never>, exit: Exit.Exit<unknown
  * and running it again would repeat it. After a timeout or at shutdown a handler that used its signal may have returned
  * early, so its job runs again.
  */
-export const ofLate = (reason: StopReason, late: LateSuccess | undefined): End | undefined => {
+export const ofLate = (
+  job: ClaimedJob,
+  reason: StopReason,
+  late: LateSuccess | undefined,
+  at: EndContext
+): End | undefined => {
   if (late === undefined || reason === "lost" || (late.mayBePartial && reason !== "cancelled")) return undefined
   if (Suspension.isSuspension(late.result)) return undefined
-  if (!Outcome.isOutcome(late.result)) return done(late.result)
-  return late.result._tag === "Done" ? done(late.result.result) : undefined
+  if (!Outcome.isOutcome(late.result)) return done(job, late.result, at)
+  return late.result._tag === "Done" ? done(job, late.result.result, at) : undefined
 }
 
 /** A handler that was interrupted. A lost job belongs to another pod, so nothing is written for it. */
@@ -222,5 +241,11 @@ export const ofUnknown = (why: string, { now }: EndContext): End =>
     patience: Duration.toMillis(patienceForKind)
   })
 
-/** No known version of the schema can decode the payload. The job is kept for a later release that can. */
-export const ofUnreadable = (why: string): End => End.Dead({ reason: "undecodable", counted: false, error: why })
+/**
+ * No known version of the schema can decode the payload. The job is kept for a later release that can. An execution may have
+ * done steps, so it does not die: it waits for such a release.
+ */
+export const ofUnreadable = ({ execution }: ClaimedJob, why: string, now: number): End =>
+  execution === undefined
+    ? End.Dead({ reason: "undecodable", counted: false, error: why })
+    : suspended(ChangedCode.ofPayload(why, execution, now))

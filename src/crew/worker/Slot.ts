@@ -130,7 +130,7 @@ const turn = <R>(
         Judge.ofUnknown(`its payload has version ${decoded.version}, which is newer than this pod's code`, at(context))
       )
     case "Unreadable":
-      return handOver(context, job, Judge.ofUnreadable(decoded.reason))
+      return handOver(context, job, Judge.ofUnreadable(job, decoded.reason, at(context).now))
     case "Ready":
       return runJob(slot, context, job, entry, decoded.payload)
   }

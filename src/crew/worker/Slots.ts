@@ -80,7 +80,8 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
           const end =
             stop === undefined
               ? Judge.ofExit(run.job, run.kind, exit, then)
-              : (Judge.ofLate(stop, late) ?? Judge.ofStop(run.job, run.kind, stop, then, run.timeoutHint?.(run.job.id)))
+              : (Judge.ofLate(run.job, stop, late, then) ??
+                Judge.ofStop(run.job, run.kind, stop, then, run.timeoutHint?.(run.job.id)))
           if (end !== undefined) yield* conclude(context, run, slot.abandoned ? asAbandoned(end) : end)
         }
         if (stop === undefined && Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) {

@@ -12,6 +12,7 @@ const colours: Readonly<Record<ExecutionSummary["status"], string>> = {
   waiting: "scheduled",
   changed: "retrying",
   cancelling: "cancelled",
+  undoing: "dead",
   done: "done",
   failed: "dead",
   cancelled: "cancelled"
@@ -19,9 +20,13 @@ const colours: Readonly<Record<ExecutionSummary["status"], string>> = {
 
 export const statuses = Object.keys(colours)
 
-export const StatusBadge = ({ status }: { readonly status: ExecutionSummary["status"] }) => (
-  <span class={`state ${colours[status]}`}>{status}</span>
-)
+export const StatusBadge = ({
+  deadReason,
+  status
+}: {
+  readonly status: ExecutionSummary["status"]
+  readonly deadReason?: ExecutionSummary["deadReason"]
+}) => <span class={`state ${colours[status]}`}>{deadReason === "not_undone" ? `${status}: not undone` : status}</span>
 
 /** The address of an execution's page. Its id contains slashes. */
 export const executionAddress = (execution: string): string => to(`workflows/${encodeURIComponent(execution)}`)

@@ -59,7 +59,15 @@ export interface AuditEntry {
 export const states = ["scheduled", "retrying", "pending", "running", "done", "dead", "cancelled"] as const
 export type State = (typeof states)[number]
 
-export const deadReasons = ["exhausted", "rejected", "cancelled", "undecodable", "unknown_kind", "poison"] as const
+export const deadReasons = [
+  "exhausted",
+  "rejected",
+  "cancelled",
+  "undecodable",
+  "unknown_kind",
+  "poison",
+  "not_undone"
+] as const
 
 /** Formats a count; `+` marks a lower bound. */
 export const countText = ({ count, exact }: Total): string => `${count.toLocaleString()}${exact ? "" : "+"}`

@@ -125,7 +125,8 @@ const childBar = (child: Child, from: number, now: number): Bar => {
 const presentDetails: Readonly<Record<string, string>> = {
   running: "since the last recorded step",
   pending: "for a slot",
-  cancelling: "its steps are about to be undone"
+  cancelling: "its steps are about to be undone",
+  undoing: "its steps are about to be undone"
 }
 
 /** The current status, unless an open wait shows it. A running step is recorded when it ends. */

@@ -11,6 +11,7 @@ const restored = [
   "crash_count",
   "death_count",
   "dead_reason",
+  "dying",
   "started_at",
   "pod_id",
   "finished_at",

@@ -1,6 +1,6 @@
 import { instant } from "../../database/SqlInstant.js"
 import { few, hot, opaque } from "../../database/Statements.js"
-import { withClaim } from "../workflow/JournalSql.js"
+import { undoes, withClaim } from "../workflow/JournalSql.js"
 
 // Claim statements. There are four, for queues with and without keys and with and without a rate. The pod chooses one
 // from its cached copy of the queue's row; each statement checks the row itself and claims nothing if another one
@@ -212,7 +212,7 @@ const take = (schema: string, { keyed, rated }: Form, journals: boolean) => `, l
   where j.ctid = place.spot and ${few("place.number")}
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")},
-    case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, j.cancel_requested_at is not null,
+    case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, ${undoes},
     ${journals ? withClaim(schema) : "null"}) end${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */

@@ -1,5 +1,6 @@
 import { Duration } from "effect"
 import * as Suspension from "../../core/Suspension.js"
+import type { ClaimedExecution } from "../Queue.js"
 import type { Deferred, Journal } from "./Execution.js"
 
 /** A difference between the code of an execution and its journal. */
@@ -29,6 +30,26 @@ export const textOf = ({ isOpen = false, recorded, requested }: Difference): str
   const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`
   return isOpen ? `it waits for "${recorded}", but ${instead}` : `step "${recorded}" is recorded, but ${instead}`
 }
+
+/** Suspends an execution whose payload the code cannot decode. */
+export const ofPayload = (
+  reason: string,
+  { journal, woken }: Pick<ClaimedExecution, "journal" | "woken">,
+  now: number
+): Suspension.Suspension =>
+  Suspension.make({
+    woken,
+    changed: reason,
+    // Without its journal it is not known how long the execution has waited.
+    waits: [
+      {
+        kind: "changed",
+        name: "payload",
+        dueAt: now + (journal === undefined ? pause.longest : pauseOf(journal.waits, now))
+      }
+    ],
+    error: `The code has changed: it cannot decode the payload of this execution: ${reason}. Deploy code that can: a schema that accepts the payload, or an upcaster from its version.`
+  })
 
 /** Suspends an execution whose code does not follow its journal. */
 export const suspension = (

@@ -87,8 +87,8 @@ export interface Child {
 
 /**
  * The displayed status of an execution. `pending`: due, waits for a slot. `scheduled`: starts later. `sleeping`: until an
- * instant. `waiting`: for a signal or children. `changed`: its code no longer follows its journal. `cancelling`: due to
- * undo its steps.
+ * instant. `waiting`: for a signal or children. `changed`: its code no longer follows its journal. `cancelling`: cancelled,
+ * due to undo its steps. `undoing`: failed, due to undo its steps.
  */
 export const ExecutionStatus = Schema.Literal(
   "scheduled",
@@ -98,6 +98,7 @@ export const ExecutionStatus = Schema.Literal(
   "waiting",
   "changed",
   "cancelling",
+  "undoing",
   "done",
   "failed",
   "cancelled"
@@ -170,6 +171,7 @@ export const statusOf = (
   const isOpen = (kind: WaitKind) => waits.some((wait) => wait.kind === kind)
   if (isOpen("changed")) return "changed"
   if (cancelled) return "cancelling"
+  if (deadReason !== undefined) return "undoing"
   if (runAt <= now) return "pending"
   if (woken === 0) return "scheduled"
   return isOpen("signal") || isOpen("children") ? "waiting" : "sleeping"

@@ -24,6 +24,9 @@ export const waits = (schema: string, execution: string, more = ""): string =>
     "r.created_at, r.kind, r.name"
   )
 
+/** Whether the next run of the execution `j` only undoes its steps: it was cancelled, or it has died. */
+export const undoes = "(j.cancel_requested_at is not null or j.dying is not null)"
+
 /** A claim reads journals of at most this many steps and waits, and of this many bytes of results. */
 const smallest = { rows: 64, bytes: 16_384 }
 

@@ -1,5 +1,7 @@
 /** What a run of an execution and the slot that runs it report to each other. One per claim. */
 export class RunState {
+  /** Whether the run has recorded a step. Attempts and crashes before that no longer count. */
+  recorded = false
   private isCancelled = false
   private listener: (() => void) | undefined
 

@@ -2,7 +2,7 @@ import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import { keep } from "../admin/KeepSql.js"
 import { workChannel } from "../Wakeups.js"
-import { steps, waits } from "./JournalSql.js"
+import { steps, undoes, waits } from "./JournalSql.js"
 import * as RetrySql from "./RetrySql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
@@ -64,7 +64,7 @@ const open = " and d.waiting and d.completed_at is null and j.status = 'pending'
 export const executionColumns = (
   schema: string
 ): string => `j.id, j.dedupe_key as execution, j.kind as workflow, j.version,
-  j.queue, j.status, j.dead_reason, j.woken, j.payload, j.result, j.last_error, j.attempt, j.crash_count,
+  j.queue, j.status, coalesce(j.dead_reason, j.dying) as dead_reason, j.woken, j.payload, j.result, j.last_error, j.attempt, j.crash_count,
   ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at, ${millis("j.updated_at")} as updated_at,
   ${millis("j.finished_at")} as finished_at, j.cancel_requested_at is not null as cancelled,
   ${waits(schema, "j.dedupe_key", open)} as waits`
@@ -73,9 +73,9 @@ export const executionColumns = (
 const statusCase = (schema: string) => {
   const waitsFor = (kinds: string) =>
     `exists (select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key${open} and d.kind in (${kinds}))`
-  return `case when j.dead_reason = 'cancelled' then 'cancelled' when j.status = 'dead' then 'failed'
+  return `case when j.status = 'dead' then case when j.dead_reason = 'cancelled' then 'cancelled' else 'failed' end
     when j.status <> 'pending' then j.status when ${waitsFor("'changed'")} then 'changed'
-    when j.cancel_requested_at is not null then 'cancelling' when j.run_at <= ${instant("$6")} then 'pending'
+    when j.cancel_requested_at is not null then 'cancelling' when j.dying is not null then 'undoing' when j.run_at <= ${instant("$6")} then 'pending'
     when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children'")} then 'waiting' else 'sleeping' end`
 }
 
@@ -84,7 +84,7 @@ export const make = (schema: string) => ({
 
   /** The journal and the waits for a run, as of the same instant as `woken`. */
   loadJournal: hot(`
-  select r.place::int, j.woken, j.cancel_requested_at is not null as cancelled, ${steps(schema, "j.id")} as steps,
+  select r.place::int, j.woken, ${undoes} as cancelled, ${steps(schema, "j.id")} as steps,
     ${waits(schema, "j.dedupe_key")} as waits
   from unnest($1::uuid[], $2::uuid[]) with ordinality as r(id, lease, place)
   cross join lateral (select * from ${schema}.job where id = r.id and lease = r.lease limit 1) j`),
@@ -100,10 +100,14 @@ export const make = (schema: string) => ({
       unnest($10::float8[])) with ordinality
       as g(job_id, lease, name, attempt, sequence, kind, outcome, exit, started_at, retry_at, place)
   ), held as materialized (
-    select j.id from (select distinct job_id, lease from given order by job_id) g
+    select j.* from (select distinct job_id, lease from given order by job_id) g
     cross join lateral (
-      select id from ${schema}.job where id = g.job_id and lease = g.lease for key share
+      select id, attempt, crash_count from ${schema}.job where id = g.job_id and lease = g.lease for key share
     ) j
+  ), calmed as (
+    -- Attempts and crashes before this progress no longer count. Rarely changes a job.
+    update ${schema}.job j set attempt = 1, crash_count = 0 from held
+    where j.id = held.id and (held.attempt > 1 or held.crash_count > 0)
   ), stored as (
     insert into ${schema}.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at, retry_at)
     select g.job_id, g.name, g.attempt, g.sequence, g.kind, g.outcome, g.exit, ${instant("g.started_at")}, ${instant("$11")},
@@ -155,7 +159,8 @@ export const make = (schema: string) => ({
   )
   update ${schema}.job j
   set status = 'pending', lease = null, pod_id = null, heartbeat_at = null, started_at = null, unknown_since = null,
-    attempt = j.attempt - 1, woken = j.woken + 1, last_error = e.error, updated_at = ${instant("$5")},
+    attempt = j.attempt - 1, woken = j.woken + 1,
+    last_error = coalesce(e.error, case when j.dying is not null then j.last_error end), updated_at = ${instant("$5")},
     run_at = case when j.woken > e.woken
         or exists (select from waited w where w.execution = j.dedupe_key and w.completed_at is not null)
       then ${instant("$5")} else ${instant("e.run_at")} end
@@ -266,7 +271,7 @@ export const make = (schema: string) => ({
     select id from ${schema}.job
     where (id in (select id from tree) or id = any($1::uuid[])) and finished_at is null order by id for update
   )
-  update ${schema}.job j set status = 'dead', dead_reason = 'cancelled', finished_at = ${instant("$2")},
+  update ${schema}.job j set status = 'dead', dead_reason = 'cancelled', dying = null, finished_at = ${instant("$2")},
     death_count = j.death_count + 1, cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
     lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}, woken = greatest(j.woken + 1, j.woken),
     last_error = $3

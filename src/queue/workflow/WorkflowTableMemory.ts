@@ -207,6 +207,13 @@ const makeTable = (jobs: Jobs) => {
         id,
         [...all].sort((a, b) => a.sequence - b.sequence || a.attempt - b.attempt)
       ),
+    /** The names of the steps that are done and not undone, as the end of an error. */
+    notUndone: (id: JobId): string => {
+      const all = steps.get(id) ?? []
+      const isOpen = (step: Step) => step.outcome === "done" && step.reopenedAt === undefined && !isUndone(step, all)
+      const open = all.filter((step) => (step.kind === "run" || step.kind === "transaction") && isOpen(step)).reverse()
+      return open.length === 0 ? "" : `; not undone: ${open.map(({ name }) => name).join(", ")}`.slice(0, 1_000)
+    },
     deferred,
     deferredsOf,
     setDeferreds,

@@ -56,6 +56,10 @@ const make = Effect.gen(function* () {
               endedAt: now
             }
             table.setSteps(id, [...known, stored])
+            const row = jobs.get(id)
+            // Attempts and crashes before this progress no longer count.
+            if (row !== undefined && (row.attempt > 1 || row.crashCount > 0))
+              jobs.put({ ...row, attempt: 1, crashCount: 0 })
             return { ...stored, repeated: false }
           })
         )
@@ -170,7 +174,8 @@ const make = Effect.gen(function* () {
     const waits = table
       .deferredsOf(execution)
       .filter(({ completedAt, waiting }) => waiting && completedAt === undefined && row.status === "pending")
-    const { deadReason, runAt, status } = row
+    const { runAt, status } = row
+    const deadReason = row.deadReason ?? row.dying
     const cancelled = row.cancelRequestedAt !== undefined
     return {
       id: row.id,
@@ -292,7 +297,7 @@ const make = Effect.gen(function* () {
         jobs.step(() =>
           Either.map(held(run), (row) => ({
             woken: row.woken ?? 0,
-            cancelled: row.cancelRequestedAt !== undefined,
+            cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
             steps: table.stepsOf(row.id),
             waits: table.deferredsOf(row.execution)
           }))

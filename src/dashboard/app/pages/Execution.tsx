@@ -102,7 +102,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
         <>
           <div class="head">
             <h1 class="long-name">{data.execution}</h1>
-            <StatusBadge status={data.status} />
+            <StatusBadge status={data.status} deadReason={data.deadReason} />
             {mayAct ? <ExecutionActions execution={data} onChange={execution.reload} /> : null}
           </div>
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}

@@ -42,7 +42,7 @@ const Filters = ({ route }: { readonly route: Route }) => (
 const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
   <tr>
     <td class="what">
-      <StatusBadge status={execution.status} />
+      <StatusBadge status={execution.status} deadReason={execution.deadReason} />
     </td>
     <td class="name">
       <ExecutionLink execution={execution.execution} />

@@ -1,0 +1,122 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { End } from "../../src/queue/AttemptEnd.js"
+import type { ClaimedJob } from "../../src/queue/Queue.js"
+import { ends, type Law, type Line } from "./Line.js"
+import { begin, end, step, suspend } from "./WorkflowLine.js"
+
+/** Lets the pod of an execution end until it has crashed this often. */
+const crashes = (line: Line, first: ClaimedJob, times: number) =>
+  Effect.gen(function* () {
+    let stored = yield* line.crash(first)
+    for (let more = 1; more < times; more += 1) stored = yield* line.crash(yield* line.claimOne)
+    return stored
+  })
+
+/** How executions die: not before their steps are undone, or with the names of those that are not. */
+export const workflowEndLaws = (law: Law): void => {
+  law("crashes and attempts of an execution are counted from its last recorded step", (line) =>
+    Effect.gen(function* () {
+      let job = yield* begin(line)
+      for (let times = 1; times <= 7; times += 1) {
+        yield* line.workflows.record(job, step(`step ${times}`, { sequence: times }))
+        const stored = yield* line.crash(job)
+        assert.deepStrictEqual([stored.status, stored.crashCount, stored.attempt], ["pending", 1, 0])
+        job = yield* line.claimOne
+      }
+      yield* end(line, job, End.Again({ runAt: 0, counted: true, error: "timed out", remember: "failed" }))
+      job = yield* line.claimOne
+      assert.strictEqual(job.attempt, 2)
+      yield* line.workflows.record(job, step("last", { sequence: 8 }))
+      yield* end(line, job, End.Again({ runAt: 0, counted: true, error: "timed out", remember: "failed" }))
+      assert.deepStrictEqual([(yield* line.claimOne).attempt], [2])
+    })
+  )
+
+  law("an execution at the limit of crashes runs again to undo its steps, and is then dead as poison", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("charge"))
+      const stored = yield* crashes(line, job, 5)
+      assert.deepStrictEqual([stored.status, stored.crashCount], ["pending", 0])
+      const dying = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([dying.status, dying.deadReason], ["undoing", "poison"])
+      const undoing = yield* line.claimOne
+      assert.strictEqual(undoing.execution?.cancelled, true)
+      // An undo that waits does not forget why the execution died.
+      yield* suspend(line, undoing, [{ kind: "sleep", name: "undo wait", dueAt: (yield* line.now) + 60_000 }])
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "undoing")
+      yield* line.advance("1 minute")
+      const last = yield* line.claimOne
+      assert.strictEqual((yield* line.workflows.load(last)).cancelled, true)
+      yield* line.workflows.record(last, step("undo:charge", { sequence: 2, kind: "undo" }))
+      yield* end(line, last, ends.cancelled)
+      const { deadReason, lastError, status } = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([status, deadReason], ["failed", "poison"])
+      assert.match(lastError ?? "", /crash 5 of 5/)
+    })
+  )
+
+  law("an execution whose undo reaches the limit of crashes is dead as not undone, and names its steps", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("reserve"))
+      yield* line.workflows.record(job, step("charge", { sequence: 2 }))
+      yield* line.workflows.record(job, step("print", { sequence: 3 }))
+      yield* crashes(line, job, 5)
+      const undoing = yield* line.claimOne
+      yield* line.workflows.record(undoing, step("undo:print", { sequence: 4, kind: "undo" }))
+      const stored = yield* crashes(line, undoing, 5)
+      assert.deepStrictEqual([stored.status, stored.deadReason], ["dead", "not_undone"])
+      assert.match(stored.lastError ?? "", /crash 5 of 5\); not undone: charge, reserve$/)
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "failed")
+    })
+  )
+
+  law("a cancelled execution whose undo reaches the limit of crashes is dead as not undone", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("charge"))
+      yield* line.workflows.cancel(`${line.name}/order`)
+      const stored = yield* crashes(line, job, 5)
+      assert.deepStrictEqual([stored.status, stored.deadReason], ["dead", "not_undone"])
+      assert.match(stored.lastError ?? "", /not undone: charge$/)
+    })
+  )
+
+  law("an execution without attempts left undoes its steps with new attempts, and is then dead as exhausted", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("charge"))
+      const dying = { runAt: 0, counted: true, error: "timed out", remember: "exhausted", dying: "exhausted" } as const
+      yield* end(line, job, End.Again(dying))
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "undoing")
+      assert.lengthOf(
+        (yield* line.workflows.list({ prefix: `${line.name}/`, status: "undoing" }, { limit: 9 })).executions,
+        1
+      )
+      const undoing = yield* line.claimOne
+      assert.deepStrictEqual([undoing.attempt, undoing.execution?.cancelled], [1, true])
+      yield* end(line, undoing, ends.cancelled)
+      const { deadReason, lastError, status } = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([status, deadReason, lastError], ["failed", "exhausted", "timed out"])
+      // A retry starts from a clean state.
+      const again = yield* line.workflows.retry(`${line.name}/order`)
+      assert.deepStrictEqual([again.status, again.deadReason], ["pending", undefined])
+      assert.strictEqual((yield* line.claimOne).execution?.cancelled, false)
+    })
+  )
+
+  law("an undo that failed ends a cancelled execution as not undone", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* line.workflows.record(job, step("charge"))
+      yield* line.workflows.cancel(`${line.name}/order`)
+      yield* line.workflows.record(job, step("undo:charge", { sequence: 2, kind: "undo", outcome: "failed" }))
+      yield* end(line, job, End.Dead({ reason: "not_undone", counted: true, error: "undo of charge failed: no bank" }))
+      const { deadReason, lastError, status } = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([status, deadReason], ["failed", "not_undone"])
+      assert.strictEqual(lastError, "undo of charge failed: no bank; not undone: charge")
+    })
+  )
+}

@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { workflow } from "../../src/client/index.js"
+import { testShift } from "../../src/testing/index.js"
+
+// Executions that their own code does not end: by crashes, by timeouts, and after a change of their payload.
+
+const Order = z.object({ id: z.string() })
+const settings = { payload: Order, key: (order: { id: string }) => order.id }
+
+describe("an execution that crashes its pod again and again", () => {
+  const make = (log: Array<string>, undo: () => unknown = () => {}) =>
+    workflow("order", settings, async (_, step) => {
+      await step.run("charge", () => void log.push("charge"), {
+        undo: () => {
+          log.push("refund")
+          return undo()
+        }
+      })
+      await step.run("print", () => new Promise(() => {}))
+    })
+
+  it("undoes its steps once, and is dead as poison", async () => {
+    const log: Array<string> = []
+    const order = make(log)
+    await using shift = await testShift({ handlers: [order], log: false })
+    const { id } = await order.start({ id: "A" })
+    for (let times = 0; times < 5; times += 1) {
+      await shift.settle()
+      await shift.crash()
+      await shift.advance("1h")
+    }
+    expect(log).toEqual(["charge", "refund"])
+    expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "poison" })
+    expect((await order.show("A")).status).toBe("failed")
+  })
+
+  it("is dead as not undone if its undo crashes too, and names the step", async () => {
+    const log: Array<string> = []
+    const order = make(log, () => new Promise(() => {}))
+    await using shift = await testShift({ handlers: [order], log: false })
+    const { id } = await order.start({ id: "A" })
+    for (let times = 0; times < 10; times += 1) {
+      await shift.settle()
+      await shift.crash()
+      await shift.advance("1h")
+    }
+    expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "not_undone" })
+    expect((await shift.job(id)).lastError).toMatch(/; not undone: charge$/)
+    expect((await shift.why(id)).detail).toContain("not all of its steps are undone")
+  })
+})
+
+describe("an execution whose runs time out", () => {
+  it("has all attempts again after each step, and undoes its steps when they are used up", async () => {
+    const log: Array<string> = []
+    const tries = new Map<string, number>()
+    /** Hangs in its first two runs. */
+    const slow = (name: string, most: number) => {
+      const times = (tries.get(name) ?? 0) + 1
+      tries.set(name, times)
+      return times <= most ? new Promise(() => {}) : undefined
+    }
+    const limits = { timeout: "1m", retry: { maxAttempts: 3, backoff: "1s" } } as const
+    const order = workflow("order", { ...settings, ...limits }, async (_, step) => {
+      await step.run("first", () => slow("first", 2), { undo: () => void log.push("undo first") })
+      await step.run("second", () => slow("second", 2), { undo: () => void log.push("undo second") })
+      await step.run("third", () => slow("third", 9))
+    })
+    await using shift = await testShift({ handlers: [order], log: false })
+    const { id } = await order.start({ id: "A" })
+    await shift.advance("1h")
+    expect([...tries.values()]).toEqual([3, 3, 3])
+    expect(log).toEqual(["undo second", "undo first"])
+    expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "exhausted" })
+  })
+})
+
+describe("a new version of a workflow", () => {
+  const key = (order: { id: string }) => order.id
+  const old = workflow("order", { payload: Order, key }, async () => {})
+
+  it("keeps the payload of executions of the old one if it has no upcaster", async () => {
+    const order = workflow("order", { payload: Order, key, version: 3 }, async ({ id }, step) => {
+      await step.sleep("nap", "1h")
+      return id
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await old.start({ id: "A" })
+    await shift.drain()
+    expect(await order.result("A")).toBe("A")
+  })
+
+  it("suspends executions whose payload it cannot decode, until a release can", async () => {
+    const payload = z.object({ id: z.string(), cents: z.number() })
+    const order = workflow("order", { payload, key, version: 2 }, async (_, step) => step.sleep("nap", "1h"))
+    await using shift = await testShift({ allowChanged: true, handlers: [order], log: false })
+    const { id } = await old.start({ id: "A" })
+    await shift.advance("3 days")
+    expect((await order.show("A")).status).toBe("changed")
+    expect((await shift.job(id)).lastError).toMatch(/cannot decode the payload of this execution: .*cents/)
+    expect(await shift.why(id)).toMatchObject({ reason: "changed", detail: expect.stringContaining("cannot decode") })
+  })
+})
