@@ -45,6 +45,20 @@ const sleepOf = (code: Effect.Effect<unknown, unknown, unknown>) =>
     return millis
   }) as Effect.Effect<number>
 
+/** The instance for the code of an activity, and an effect that ends when something inside waits. */
+const suspendable = (instance: WorkflowInstance["Type"]) => {
+  const latch = Effect.unsafeMakeLatch(false)
+  let isSuspended = false
+  Object.defineProperty(instance, "suspended", {
+    get: () => isSuspended,
+    set: (value: boolean) => {
+      isSuspended = value
+      if (value) latch.unsafeOpen()
+    }
+  })
+  return { instance, suspension: latch.await }
+}
+
 const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0], asked: number) =>
   Effect.gen(function* () {
     const instance = yield* WorkflowInstance
@@ -53,9 +67,12 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
     const before = yield* run.request(name, "run", attempt)
     if (before !== "start") return complete(before)
     const startedAt = yield* Clock.currentTimeMillis
+    const inner = suspendable(WorkflowInstance.initial(instance.workflow, instance.executionId))
     const result = yield* (given.executeEncoded as Effect.Effect<unknown, unknown>).pipe(
+      // Waits side by side end as a failure that the activity would retry, instead of an interruption of its fiber.
+      Effect.raceFirst(Effect.zipRight(inner.suspension, Effect.interrupt)),
       Workflow.intoResult,
-      Effect.provideService(WorkflowInstance, WorkflowInstance.initial(instance.workflow, instance.executionId)),
+      Effect.provideService(WorkflowInstance, inner.instance),
       Effect.provideService(InsideActivity, name),
       Effect.onError((cause) =>
         Cause.isInterruptedOnly(cause) ? run.abandon({ name, attempt, startedAt }, instance.suspended) : Effect.void

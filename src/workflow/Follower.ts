@@ -39,6 +39,8 @@ export class Follower {
   difference: Difference | undefined
   private recorded: ReadonlyMap<string, Recorded> = new Map()
   private reopened: ReadonlyMap<string, number> = new Map()
+  /** Activities that wait inside, and since when. They run again, and the steps recorded inside them are requested then. */
+  private unfinished: ReadonlyMap<string, number> = new Map()
   /** Waits that the execution was suspended on. */
   private waits: ReadonlyArray<Recorded> = []
   private readonly requested = new Set<string>()
@@ -62,8 +64,11 @@ export class Follower {
     const open = waits.filter(({ name, waiting }) => waiting && !name.startsWith("undo:"))
     // The code requests a wait inside an activity only while the activity runs, a wait behind an activity that it interrupts
     // only after the time that it waited before, and a wait that lost a race perhaps not at all. Compensations have waits too.
+    this.unfinished = new Map(
+      open.filter(({ kind }) => kind === "retry").map(({ createdAt, name }) => [name, createdAt])
+    )
     const isUncertain =
-      open.some(({ kind }) => kind === "retry") ||
+      this.unfinished.size > 0 ||
       steps.some(
         ({ exit, name, reopenedAt }) =>
           name.startsWith("raceAll/") ||
@@ -93,6 +98,7 @@ export class Follower {
   /** Whether the code may start this step, which is not recorded: it must have requested all recorded ones. */
   follows(name: string | undefined): Effect.Effect<boolean> {
     return Effect.gen(this, function* () {
+      if (name !== undefined && this.unfinished.has(name)) return this.difference === undefined
       let seen = this.requests
       for (let quiet = 0; quiet < quietTurns && this.missing().length > 0; quiet += 1) {
         yield* turn
@@ -113,7 +119,9 @@ export class Follower {
     const passed = [...this.recorded.values()].filter(({ name }) => this.requested.has(name))
     // A reopened step may change the path of the code when it runs again.
     const again = [...this.reopened].filter(([name]) => this.requested.has(name)).map(([, sequence]) => sequence)
+    const begun = [...this.unfinished.values()]
     const isExcused = (step: Recorded) =>
+      begun.some((since) => step.endedAt >= since) ||
       again.some((sequence) => sequence < step.sequence) ||
       // The result of a race replaces the steps of its members.
       passed.some((other) => other.name.startsWith("raceAll/") && step.sequence < other.sequence) ||
