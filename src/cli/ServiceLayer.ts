@@ -16,7 +16,7 @@ import * as MeasuresLayer from "../crew/MeasuresLayer.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
 import * as Shutdown from "../crew/Shutdown.js"
 import * as Assets from "../dashboard/Assets.js"
-import { Database } from "../database/Database.js"
+import { Database, patiently } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
@@ -56,7 +56,7 @@ const httpServer = Server.layer.pipe(
 )
 
 /** Applies pending migrations. */
-export const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
+export const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => patiently(migrations.migrate)))
 
 /** Stops the process if the embedded server exits: a restart of the process recovers it. */
 const watchServer = Layer.scopedDiscard(

@@ -3,6 +3,7 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import type { PodId } from "../core/Ids.js"
+import { patiently } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Signals } from "../database/Signals.js"
 import { type Handler, opened } from "../handlers/Handler.js"
@@ -210,10 +211,14 @@ export const layer = <R>(
       const queues = options.queues === "none" ? [] : yield* checked(options.queues)
       // Opened first, so closed last: resources of a handler must outlive its jobs.
       const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
-      yield* declare(queues, registry)
-      yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
-      yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
-      yield* declareSchedules(options.schedules ?? [])
+      yield* patiently(
+        Effect.gen(function* () {
+          yield* declare(queues, registry)
+          yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
+          yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
+          yield* declareSchedules(options.schedules ?? [])
+        })
+      )
       return yield* staffed(queues, registry)
     })
   ).pipe(Layer.provide(Boot.layer))

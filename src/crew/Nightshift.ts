@@ -19,7 +19,7 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import { type DurationInput, decode } from "../core/DurationText.js"
-import { Database } from "../database/Database.js"
+import { Database, patiently } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
@@ -116,7 +116,7 @@ const urlFromConfig = Layer.unwrapEffect(
   })
 )
 
-const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => migrations.migrate))
+const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => patiently(migrations.migrate)))
 
 const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
 

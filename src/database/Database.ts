@@ -1,8 +1,8 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import type * as PgClient from "@effect/sql-pg/PgClient"
-import { Context, Duration, Effect, Layer } from "effect"
-import { type DatabaseRejected, type DatabaseUnreachable, reach } from "./DatabaseBoot.js"
+import { Context, Duration, Effect, Layer, Option } from "effect"
+import { type DatabaseRejected, type DatabaseUnreachable, reach, repeatUnanswered } from "./DatabaseBoot.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { address, DatabaseUrl } from "./DatabaseUrl.js"
@@ -68,6 +68,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Calls the listener with the duration of every later statement of this process. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
 
+    /** DATABASE_BOOT_PATIENCE: how long steps of the startup are repeated while the server does not answer. */
+    readonly bootPatience: Duration.Duration
+
     /** The server's `server_version_num`. */
     readonly serverVersion: number
   }
@@ -108,6 +111,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             beginShutdown: pools.beginShutdown,
             cancelShutdown: pools.cancelShutdown,
             onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
+            bootPatience: config.bootPatience,
             serverVersion
           })
         })
@@ -116,6 +120,12 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     })
   )
 }
+
+/** Repeats an idempotent step of the startup while the database does not answer. In memory, it runs once. */
+export const patiently = <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.serviceOption(Database), (database) =>
+    Option.isNone(database) ? step : repeatUnanswered(database.value.bootPatience)(step)
+  )
 
 const modeOf = (sql: PgClient.PgClient) =>
   Effect.map(

@@ -1,7 +1,7 @@
 import type { SqlClient } from "@effect/sql/SqlClient"
 import { Clock, Duration, Effect, FiberRef, Schedule, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
-import { type DatabaseError, mapErrors } from "./DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable, mapErrors } from "./DatabaseError.js"
 import { refusesEncryption } from "./ServerUrl.js"
 
 /** Where a database URL comes from. */
@@ -62,10 +62,7 @@ export const reach = (
     const found = yield* attempt.pipe(
       Effect.retry({
         while: (error) => error._tag === "DatabaseUnavailable",
-        schedule: Schedule.exponential("200 millis").pipe(
-          Schedule.union(Schedule.spaced("2 seconds")),
-          Schedule.upTo(patience)
-        )
+        schedule: retries(patience)
       }),
       Effect.mapError((error) =>
         error._tag === "DatabaseUnavailable"
@@ -77,6 +74,28 @@ export const reach = (
     const detail = `the server is version ${Math.floor(found / 10_000)}, but the oldest supported version is ${oldestSupported / 10_000}`
     return yield* new DatabaseRejected({ address, detail })
   })
+
+const retries = (patience: Duration.Duration) =>
+  Schedule.exponential("200 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")), Schedule.upTo(patience))
+
+/** Repeats a step of the startup while the database does not answer its statements. The step must be idempotent. */
+export const repeatUnanswered =
+  (patience: Duration.Duration) =>
+  <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    step.pipe(
+      Effect.tapError((error) =>
+        isUnavailable(error)
+          ? Effect.whenFiberRef(
+              Effect.logWarning(`the database did not answer a statement of the startup (${error.detail}), retrying`),
+              announcesRetries,
+              (announces) => announces
+            )
+          : Effect.void
+      ),
+      Effect.retry({ while: isUnavailable, schedule: retries(patience) })
+    )
+
+const isUnavailable = (error: unknown): error is DatabaseUnavailable => error instanceof DatabaseUnavailable
 
 /** Shortest time between two log lines about failed attempts, in milliseconds. */
 const announceEvery = 10_000

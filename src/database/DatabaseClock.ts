@@ -3,7 +3,7 @@ import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../core/DurationText.js"
 import { repeatLoop, single } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
-import { Database } from "./Database.js"
+import { Database, patiently } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 
 // Every instant that is written to or compared in the database is a parameter taken from Effect's Clock. This layer
@@ -148,7 +148,7 @@ export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError 
     Effect.gen(function* () {
       const { sql } = yield* Database
       const lease = yield* settings.lease.config
-      const first = yield* sample(sql)
+      const first = yield* patiently(sample(sql))
       const allowed = Duration.times(lease, 0.1)
       if (first.halfRoundTrip > Duration.toMillis(allowed)) {
         return yield* new ClockTooUncertain({

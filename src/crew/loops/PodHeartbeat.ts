@@ -4,6 +4,7 @@ import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { patiently } from "../../database/Database.js"
 import { DatabaseTime } from "../../database/DatabaseClock.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
@@ -118,7 +119,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
         )
       )
 
-    yield* beat
+    yield* patiently(beat)
     yield* signals.publish(podsTopic, facts.id)
     yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
     const latch = makeLatch()
