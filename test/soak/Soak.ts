@@ -54,7 +54,7 @@ const settings = {
   SOURCE_SHOP_SECRET: SoakLoad.secret,
   QUEUE_HEARTBEAT: "2s",
   QUEUE_REAPER_INTERVAL: "5s",
-  LOG_LEVEL: "warning"
+  LOG_LEVEL: "error"
 }
 
 /** Jobs older than this must have ended, whatever was killed meanwhile. */
