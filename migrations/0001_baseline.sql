@@ -82,7 +82,7 @@ create table job (
   dying text,
   payload jsonb not null,
   meta jsonb,
-  -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts}, or the string "computed" if the
+  -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts, priority}, or the string "computed" if the
   -- code of the kind computes it (table follow_up_due).
   on_dead jsonb,
   progress jsonb,
@@ -225,7 +225,7 @@ create table batch (
   -- Jobs stored in this batch so far. Adding jobs updates the row, so that it cannot be closed at the same time.
   total int not null,
   name text,
-  -- {queue, kind, version, payload, maxAttempts}
+  -- {queue, kind, version, payload, maxAttempts, priority, routed}
   follow_up jsonb,
   -- How the jobs had ended when the batch was closed: {done, dead, cancelled, deleted}.
   counts jsonb,
@@ -491,6 +491,7 @@ create table kind (
   routed boolean not null default false,
   version int not null,
   max_attempts smallint not null,
+  priority smallint not null default 0,
   on_dead jsonb,
   -- The payload as JSON Schema. Null where the kind's code declares none.
   schema jsonb,
@@ -549,7 +550,7 @@ create function enqueue(
   payload jsonb,
   queue text default null,
   run_at timestamptz default null,
-  priority int default 0,
+  priority int default null,
   dedupe_key text default null,
   max_attempts int default null,
   key text default null,
@@ -570,6 +571,8 @@ declare
   payload_text text := enqueue.payload::text;
   target text;
   attempts int;
+  rank int;
+  follow_up jsonb;
   start timestamptz;
   lost numeric;
   cap int;
@@ -606,13 +609,19 @@ begin
         using errcode = 'numeric_value_out_of_range', hint = 'Send the number as a string.';
     end if;
   end if;
-  if enqueue.priority not between -32768 and 32767 then
+  rank := coalesce(enqueue.priority, known.priority, 0);
+  if rank not between -32768 and 32767 then
     raise exception 'priority must be a whole number from -32768 to 32767' using errcode = 'numeric_value_out_of_range';
   end if;
   target := coalesce(enqueue.queue,
     case when coalesce(known.routed, true) then route_of(enqueue.kind) end, known.queue, 'default');
   if target !~ '^[A-Za-z0-9_.-]{1,64}$' then
     raise exception 'queue must be 1 to 64 letters, digits, _, . or -' using errcode = 'invalid_parameter_value';
+  end if;
+  follow_up := known.on_dead;
+  if known.on_dead ? 'routed' then
+    follow_up := (known.on_dead - 'routed')
+      || jsonb_build_object('queue', coalesce(route_of(known.on_dead->>'kind'), known.on_dead->>'queue'));
   end if;
   attempts := coalesce(enqueue.max_attempts, known.max_attempts, 5);
   if attempts not between 1 and 1000 then
@@ -666,7 +675,7 @@ begin
       if not holder.lapsed then
         if enqueue.dedupe_replace and holder.kind = enqueue.kind then
           update job j set payload = enqueue.payload, version = coalesce(known.version, 1), run_at = start,
-            priority = enqueue.priority::smallint, updated_at = now_
+            priority = rank::smallint, updated_at = now_
           where j.id = holder.id and j.status = 'pending';
           if found then
             perform pg_notify(current_schema || '_work', holder.queue);
@@ -689,8 +698,8 @@ begin
     end if;
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
       dedupe_until, on_dead, meta, created_at, updated_at)
-    values (new_id, target, enqueue.kind, coalesce(known.version, 1), enqueue.payload, enqueue.priority::smallint,
-      start, attempts::smallint, enqueue.key, enqueue.dedupe_key, scope, now_ + enqueue.dedupe_window, known.on_dead,
+    values (new_id, target, enqueue.kind, coalesce(known.version, 1), enqueue.payload, rank::smallint,
+      start, attempts::smallint, enqueue.key, enqueue.dedupe_key, scope, now_ + enqueue.dedupe_window, follow_up,
       enqueue.meta, now_, now_)
     on conflict do nothing;
     if found then

@@ -142,16 +142,19 @@ const made = <In>(
   options: AnyOptions<In>,
   runAt: number | undefined
 ): NewJob => {
-  const { dedupe, key } = options
-  return Kind.newJob(
-    job.kind,
-    encoded,
-    options as Omit<AnyOptions<In>, "id"> & { readonly id?: StoredId | undefined },
+  const { dedupe, id, key, maxAttempts, meta, priority, queue } = options
+  return Kind.jobOf(job.kind, {
+    payload: encoded,
+    id: id as StoredId | undefined,
+    queue,
+    priority,
+    maxAttempts,
+    meta,
     runAt,
-    typeof key === "function" ? key(payload) : key,
-    checkedDedupe(typeof dedupe === "function" ? dedupe(payload) : dedupe),
-    job.deadLetter(payload)
-  )
+    key: typeof key === "function" ? key(payload) : key,
+    dedupe: Kind.dedupeOf(checkedDedupe(typeof dedupe === "function" ? dedupe(payload) : dedupe)),
+    onDead: job.deadLetter(payload)
+  })
 }
 
 /** What to call for a workflow instead. */

@@ -291,13 +291,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
       })
       return { name: scheduleName, definition }
     },
-    followUp: (payload) => ({
-      kind: name,
-      version: kind.version,
-      queue: kind.queue,
-      maxAttempts: kind.maxAttempts,
-      payload: encodeNow(payload)
-    }),
+    followUp: (payload) => Kind.followUpOf(kind, { payload: encodeNow(payload) }),
     deadLetter: (payload) => (typeof onDead === "function" ? onDead(payload) : onDead),
     readResult: (stored) =>
       result === undefined

@@ -33,7 +33,10 @@ export const FollowUp = Schema.Struct({
   version: Schema.Int,
   queue: Schema.String,
   payload: Schema.Unknown,
-  maxAttempts: Schema.Int
+  maxAttempts: Schema.Int,
+  priority: Schema.optional(Schema.Int),
+  /** Its kind names no queue: a matching route takes precedence over `queue`. Decided when the job or batch is stored. */
+  routed: Schema.optional(Schema.Boolean)
 })
 export type FollowUp = typeof FollowUp.Type
 

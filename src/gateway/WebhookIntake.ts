@@ -17,7 +17,7 @@ import { storableText } from "../core/Storable.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
-import type { EnqueueError } from "../queue/Job.js"
+import { type EnqueueError, jobOf } from "../queue/Job.js"
 import type { UnknownKind } from "../queue/JobErrors.js"
 import { Kinds, type RegisteredKind } from "../queue/Kinds.js"
 import { type Enqueued, Queue, type Submit } from "../queue/Queue.js"
@@ -129,17 +129,13 @@ const sourceWindow = Duration.toMillis("72 hours")
 export const sourceDedupePrefix = (source: string): string => `source:${source}:`
 
 /** Makes the job for a delivery: the body is its payload; source, delivery id and event are its meta. */
-const sourceJob = (source: string, kind: RegisteredKind, { body, event, id, text }: SourceDelivery): NewJob => ({
-  kind: kind.name,
-  version: kind.version,
-  queue: kind.queue,
-  maxAttempts: kind.maxAttempts,
-  onDead: kind.onDead,
-  payload: body,
-  payloadText: text,
-  dedupe: { key: `${sourceDedupePrefix(source)}${id}`, scope: "retained", window: sourceWindow },
-  meta: { source, delivery: id, ...(event === undefined ? {} : { event }) }
-})
+const sourceJob = (source: string, kind: RegisteredKind, { body, event, id, text }: SourceDelivery): NewJob =>
+  jobOf(kind, {
+    payload: body,
+    payloadText: text,
+    dedupe: { key: `${sourceDedupePrefix(source)}${id}`, scope: "retained", window: sourceWindow },
+    meta: { source, delivery: id, ...(event === undefined ? {} : { event }) }
+  })
 
 /** Receives the result, once. */
 export type Report = (exit: Exit.Exit<Received, WebhookIntakeError>) => void

@@ -61,6 +61,7 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     ...(kind.routed ? { routed: true } : {}),
     version: kind.version,
     maxAttempts: kind.maxAttempts,
+    ...(kind.priority === 0 ? {} : { priority: kind.priority }),
     schema: KindSchema.jsonSchemaOf(kind),
     check: KindSchema.checkOf(kind),
     onDead: kind.followUpOf === undefined ? (kind.onDead as FollowUp | undefined) : computed

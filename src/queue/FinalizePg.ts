@@ -229,7 +229,7 @@ export const make = (
         SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver().leases),
         SqlArrays.ofTexts(ends.map(({ end }) => kept(end.error))),
         SqlArrays.ofPlain(waits.map(({ id }) => id)),
-        SqlArrays.ofPlain(waits.map(({ kind }) => kind)),
+        SqlArrays.ofTexts(waits.map(({ kind }) => kind)),
         SqlArrays.ofTexts(waits.map(({ name }) => name)),
         SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt))
       ])

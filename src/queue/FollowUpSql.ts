@@ -22,13 +22,15 @@ export const postponed = (schema: string, ended: string, now: string) => `
 
 /** Stores a follow-up for each job that has just died, once per death. */
 export const followUps = (schema: string, ended: string, diedAt: string, now = diedAt) => `
-  insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, meta, run_at, created_at, updated_at)
+  insert into ${schema}.job (id, queue, kind, version, payload, max_attempts, priority, meta, run_at, created_at,
+    updated_at)
   select
     -- Sorts by time like other ids, and is always the same for the same death.
     overlay(overlay(md5(d.id::text || ':' || d.death_count) placing lpad(to_hex(${diedAt}::float8::bigint), 12, '0') from 1)
       placing '7' from 13)::uuid,
-    d.on_dead->>'queue', d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
-    (d.on_dead->>'maxAttempts')::smallint,
+    coalesce(case when d.on_dead ? 'routed' then ${schema}.route_of(d.on_dead->>'kind') end, d.on_dead->>'queue'),
+    d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
+    (d.on_dead->>'maxAttempts')::smallint, coalesce((d.on_dead->>'priority')::smallint, 0),
     jsonb_build_object('follows', d.id, 'deadReason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}),
     ${instant(now)}, ${instant(now)}, ${instant(now)}
   from ${ended} d

@@ -4,7 +4,7 @@ import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import * as Kind from "../core/Kind.js"
 import { faultOfWait } from "../core/Storable.js"
-import type { FollowUp } from "../core/StoredJob.js"
+import type { FollowUp, OnDead } from "../core/StoredJob.js"
 import type { Dedupe, NewJob } from "./enqueue/NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
@@ -55,7 +55,7 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
   readonly job: (payload: A, options?: EnqueueOptions) => Effect.Effect<NewJob, InvalidJob>
 }
 
-const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
+export const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
   typeof dedupe === "string" ? { key: dedupe } : dedupe
 
 /** The earliest start of a job in epoch milliseconds; undefined means now. */
@@ -83,30 +83,64 @@ export type KindDefaults = Pick<
   "name" | "version" | "queue" | "routed" | "maxAttempts" | "priority" | "timeout"
 >
 
-/** Applies the kind's defaults to an encoded payload. */
-export const newJob = (
-  kind: KindDefaults,
-  payload: unknown,
-  options: Pick<EnqueueOptions, "id" | "queue" | "priority" | "maxAttempts" | "meta">,
-  runAt: number | undefined,
-  key: string | undefined,
-  dedupe: string | Dedupe | undefined,
-  onDead: FollowUp | undefined
-): NewJob => ({
+/** The stored form of those defaults, which processes without the kind's code read. */
+export type StoredDefaults = Pick<KindDefaults, "name" | "version" | "queue" | "maxAttempts"> & {
+  readonly routed?: boolean | undefined
+  readonly priority?: number | undefined
+  readonly onDead?: OnDead | undefined
+}
+
+/** A request for a job with an encoded payload. The kind's defaults fill what it does not say. */
+export interface JobFields {
+  readonly payload: unknown
+  /** The payload as JSON, if the caller has it. */
+  readonly payloadText?: string | undefined
+  readonly queue?: string | undefined
+  readonly priority?: number | undefined
+  /** Epoch milliseconds. */
+  readonly runAt?: number | undefined
+  readonly maxAttempts?: number | undefined
+  readonly key?: string | undefined
+  readonly dedupe?: Dedupe | undefined
+  readonly id?: JobId | undefined
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+  readonly onDead?: OnDead | undefined
+}
+
+/**
+ * The job of a request: the only place where the defaults of a kind meet a request, for every way to enqueue. The SQL
+ * function `enqueue` does the same.
+ */
+export const jobOf = (kind: StoredDefaults, request: JobFields): NewJob => ({
   kind: kind.name,
   version: kind.version,
-  queue: options.queue ?? kind.queue,
-  routed: kind.routed && options.queue === undefined,
-  payload,
-  maxAttempts: options.maxAttempts ?? kind.maxAttempts,
-  id: options.id,
-  priority: options.priority ?? kind.priority,
-  runAt,
-  key,
-  dedupe: dedupeOf(dedupe),
-  onDead,
-  meta: options.meta
+  queue: request.queue ?? kind.queue,
+  routed: kind.routed === true && request.queue === undefined,
+  payload: request.payload,
+  payloadText: request.payloadText,
+  maxAttempts: request.maxAttempts ?? kind.maxAttempts,
+  id: request.id,
+  priority: request.priority ?? kind.priority,
+  runAt: request.runAt,
+  key: request.key,
+  dedupe: request.dedupe,
+  onDead: request.onDead ?? kind.onDead,
+  meta: request.meta
 })
+
+/** The same for a job that follows another job or a batch, which keeps no other options. */
+export const followUpOf = (kind: Omit<StoredDefaults, "onDead">, request: JobFields): FollowUp => {
+  const { kind: name, maxAttempts, payload, priority = 0, queue, routed, version } = jobOf(kind, request)
+  return {
+    kind: name,
+    version,
+    queue,
+    payload,
+    maxAttempts,
+    ...(priority === 0 ? {} : { priority }),
+    ...(routed === true ? { routed } : {})
+  }
+}
 
 const noOptions: EnqueueOptions = {}
 
@@ -148,15 +182,18 @@ export const make = <A, I>(
       return new InvalidJob({ index: place, jobs: count, field: "payload", reason })
     }
     const { dedupe, key } = given
-    return newJob(
-      kind,
-      encoded.right,
-      given,
+    return jobOf(kind, {
+      payload: encoded.right,
+      id: "id" in given ? given.id : undefined,
+      queue: given.queue,
+      priority: given.priority,
+      maxAttempts: given.maxAttempts,
+      meta: given.meta,
       runAt,
-      typeof key === "function" ? key(payload) : key,
-      typeof dedupe === "function" ? dedupe(payload) : dedupe,
-      typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
-    )
+      key: typeof key === "function" ? key(payload) : key,
+      dedupe: dedupeOf(typeof dedupe === "function" ? dedupe(payload) : dedupe),
+      onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
+    })
   }
 
   const prepareAll = (

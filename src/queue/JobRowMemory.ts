@@ -264,14 +264,14 @@ export const isComputed = ({ onDead }: JobRow): boolean => onDead === JSON.strin
 /** The follow-up of a job that has just died at `diedAt`. */
 export const followUp = (dead: JobRow, diedAt: number, now = diedAt): JobRow | undefined => {
   if (dead.onDead === undefined || dead.deadReason === "cancelled" || isComputed(dead)) return undefined
-  const { payload, ...named } = JSON.parse(dead.onDead) as FollowUp
+  const { payload, priority = 0, routed: _, ...named } = JSON.parse(dead.onDead) as FollowUp
   return {
     ...blank,
     ...named,
     id: followUpId(dead, diedAt),
     payload: JSON.stringify(payload),
     key: undefined,
-    priority: 0,
+    priority,
     runAt: now,
     dedupe: undefined,
     createdAt: now,

@@ -12,6 +12,8 @@ export interface RegisteredKind {
   readonly routed?: boolean | undefined
   readonly version: number
   readonly maxAttempts: number
+  /** Absent means 0. */
+  readonly priority?: number | undefined
   readonly onDead: OnDead | undefined
   /** JSON Schema of the payload, as text. Absent if the schema cannot be expressed as JSON Schema. */
   readonly schema?: string | undefined

@@ -12,6 +12,7 @@ interface KindRow {
   readonly routed: boolean
   readonly version: number
   readonly max_attempts: number
+  readonly priority: number
   readonly on_dead: unknown
   /** As text: the compiled schema is cached by its text. */
   readonly schema: string | null
@@ -19,7 +20,7 @@ interface KindRow {
 
 const decodeOnDead = Schema.decodeUnknownSync(Schema.Union(FollowUp, Schema.Literal(computed)))
 
-const columns = "name, queue, routed, version, max_attempts, on_dead, schema::text as schema"
+const columns = "name, queue, routed, version, max_attempts, priority, on_dead, schema::text as schema"
 
 const toKind = (row: KindRow): RegisteredKind => ({
   name: row.name,
@@ -27,6 +28,7 @@ const toKind = (row: KindRow): RegisteredKind => ({
   ...(row.routed ? { routed: true } : {}),
   version: row.version,
   maxAttempts: row.max_attempts,
+  ...(row.priority === 0 ? {} : { priority: row.priority }),
   onDead: row.on_dead === null ? undefined : decodeOnDead(row.on_dead),
   schema: row.schema ?? undefined
 })
@@ -55,6 +57,7 @@ const make = Effect.gen(function* () {
       routed: kind.routed === true,
       version: kind.version,
       max_attempts: kind.maxAttempts,
+      priority: kind.priority ?? 0,
       on_dead: kind.onDead ?? null,
       // As text: JavaScript would round its large numbers.
       schema: kind.schema ?? null
@@ -62,13 +65,13 @@ const make = Effect.gen(function* () {
     // During a rolling deploy the newer version wins, regardless of which pod registers last.
     return sql`
       insert into ${table} as known
-        (name, queue, routed, version, max_attempts, on_dead, schema, registered_at, updated_at)
-      select name, queue, routed, version, max_attempts, on_dead, schema::jsonb, ${at}, ${at}
+        (name, queue, routed, version, max_attempts, priority, on_dead, schema, registered_at, updated_at)
+      select name, queue, routed, version, max_attempts, priority, on_dead, schema::jsonb, ${at}, ${at}
       from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-        as given (name text, queue text, routed boolean, version int, max_attempts int, on_dead jsonb, schema text)
+        as given (name text, queue text, routed boolean, version int, max_attempts int, priority int, on_dead jsonb, schema text)
       order by name
       on conflict (name) do update set queue = excluded.queue, routed = excluded.routed, version = excluded.version,
-        max_attempts = excluded.max_attempts, on_dead = excluded.on_dead, schema = excluded.schema,
+        max_attempts = excluded.max_attempts, priority = excluded.priority, on_dead = excluded.on_dead, schema = excluded.schema,
         updated_at = excluded.updated_at
       where excluded.version >= known.version`
   }

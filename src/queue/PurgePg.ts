@@ -43,7 +43,7 @@ export const make = (
           group.status,
           from,
           until,
-          SqlArrays.ofPlain(group.queues),
+          SqlArrays.ofTexts(group.queues),
           group.onlyThese,
           batch
         ]).raw

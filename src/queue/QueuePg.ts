@@ -34,7 +34,7 @@ import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
-import { type HeldJob, Queue, type Recovered, submitterOf } from "./Queue.js"
+import { type HeldJob, Queue, type Recovered, type Submit, submitterOf } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
 import { BoundedQuery } from "./search/BoundedQuery.js"
 import type { JobOverview } from "./search/JobOverview.js"
@@ -188,7 +188,7 @@ const make = Effect.gen(function* () {
               maintenanceBatch,
               poisonAt,
               // A lease without running jobs has no heartbeat to compare.
-              SqlArrays.ofPlain(quiet.map(([, beat]) => beat ?? 0))
+              SqlArrays.ofTexts(quiet.map(([, beat]) => beat ?? "0"))
             ])
           )
           const ended = recovered.flatMap(({ linked }) => linked ?? [])
@@ -266,7 +266,17 @@ const make = Effect.gen(function* () {
 
   return Queue.of({
     enqueue: traced,
-    submitter: tracer === undefined ? Effect.flatMap(submitterOf(traced), submitter) : submitterOf(traced),
+    submitter:
+      tracer === undefined
+        ? Effect.map(
+            Effect.flatMap(submitterOf(traced), submitter),
+            (submit): Submit =>
+              (job, answer) => {
+                const queueOf = Routes.isRouted(job) ? routes.cached() : undefined
+                submit(queueOf === undefined ? job : Routes.routed(job, queueOf), answer)
+              }
+          )
+        : submitterOf(traced),
     enqueueInside: (run, jobs) =>
       Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
     claim: (request) => retrying(claims.claim(request)),

@@ -1,3 +1,4 @@
+import type { Brand } from "effect"
 import type { IdGenerator, JobId } from "../core/Ids.js"
 
 // Encodes arrays in PostgreSQL's text format. The driver's encoder escapes every element; ids, numbers and most names
@@ -5,8 +6,9 @@ import type { IdGenerator, JobId } from "../core/Ids.js"
 
 const plainElement = /^[A-Za-z0-9_.:-]+$/
 
-/** Encodes numbers, booleans and ids, which never need quotes. */
-export const ofPlain = (values: ReadonlyArray<number | boolean | string>): string => `{${values.join(",")}}`
+/** Encodes numbers, booleans and ids, which never need quotes. Names do: a queue may be named `null`. */
+export const ofPlain = (values: ReadonlyArray<number | boolean | (string & Brand.Brand<string>)>): string =>
+  `{${values.join(",")}}`
 
 const quoted = (text: string) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`
 

@@ -268,4 +268,25 @@ export const enqueueLaws = (law: Law): void => {
       })
     )
   }
+
+  for (const queue of ["null", "NULL", "true", "-"]) {
+    law(`a queue may be named ${queue}`, (line) =>
+      Effect.gen(function* () {
+        const now = yield* line.now
+        yield* line.queues.declare([queue])
+        yield* line.queues.change(queue, { perKey: { concurrency: 1, order: "none" } })
+        const own = { queue, key: "null", dedupe: { key: `${line.name}-${queue}`, scope: "active" as const } }
+        yield* line.queue.enqueue([
+          line.job({ ...own, runAt: now + 60_000 }),
+          line.job({ queue, key: "k", runAt: now + 60_000 })
+        ])
+        expect(yield* line.queue.nextDue([queue])).toEqual(new Map([[queue, now + 60_000]]))
+        yield* line.advance("2 minutes")
+        const runs = yield* line.queue.claim({ queue, pod: line.pod, limit: 10 })
+        expect(runs).toHaveLength(2)
+        yield* line.queue.finalize(runs.map(({ id, lease }) => ({ id, lease, end: ends.done })))
+        expect((yield* line.all(queue)).map(({ state }) => state)).toEqual(["done", "done"])
+      })
+    )
+  }
 }

@@ -23,7 +23,7 @@ const options = {
   ...CommonOptions.database,
   payload: EnqueueOptions.payloadSource,
   queue: optionalText("queue", "The queue (default: the kind's queue, or a matching route)."),
-  priority: optionalInteger("priority", "Lower runs first (default 0)."),
+  priority: optionalInteger("priority", "Lower runs first (default: the kind's)."),
   start: EnqueueOptions.start,
   key: optionalText("key", "Key for per-key limits and ordering."),
   dedupe: optionalText("dedupe", "Dedupe key: skip the job if another one with this key exists."),

@@ -5,6 +5,7 @@ import { Clock, Effect, Either, type Layer } from "effect"
 import { type BatchId, isId, type JobId } from "../../core/Ids.js"
 import { type Batch, Batches, BatchNotFound, InvalidBatch } from "../../queue/batch/Batches.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
+import { followUpOf } from "../../queue/Job.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Enqueued } from "../../queue/Queue.js"
 import { Api } from "../Api.js"
@@ -60,9 +61,7 @@ const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =
           new InvalidBatch({ field: "followUp.kind", reason: `"${kind}" is not registered by any pod` })
       })
     )
-    if (job === undefined) return undefined
-    const { kind, maxAttempts, payload, queue, version } = job
-    return { kind, maxAttempts, payload, queue, version }
+    return job === undefined ? undefined : followUpOf({ ...job, name: job.kind }, { payload: job.payload })
   })
 
 const idOf = (id: string): Effect.Effect<BatchId, BatchNotFound> =>

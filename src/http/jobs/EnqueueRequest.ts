@@ -53,7 +53,7 @@ const job = {
   kind: WireText.Text,
   payload: Schema.Unknown,
   queue: WireText.optional(WireText.Text),
-  priority: WireText.optional(Whole.annotations({ description: "Lower runs first. Defaults to 0." })),
+  priority: WireText.optional(Whole.annotations({ description: "Lower runs first. Defaults to the kind's." })),
   runAt: WireText.optional(Instant),
   delay: WireText.optional(Delay),
   maxAttempts: WireText.optional(Whole),

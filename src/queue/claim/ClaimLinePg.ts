@@ -25,7 +25,7 @@ const lastsOf = (rows: ReadonlyArray<ClaimedRow>): ReadonlyMap<number, Start> =>
 export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> => [
   SqlArrays.ofPlain(starts.map(({ priority }) => priority)),
   SqlArrays.ofPlain(starts.map(({ runAt }) => runAt)),
-  SqlArrays.ofPlain(starts.map(({ id }) => id))
+  SqlArrays.ofTexts(starts.map(({ id }) => id))
 ]
 
 export const scanFromFront = (

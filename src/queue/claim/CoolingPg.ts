@@ -42,7 +42,7 @@ export const make = (
         const row = yield* known.get(queue, Duration.infinity)
         if (row === undefined || row.throttleAttempts === 0 || row.calmSince !== undefined) continue
         if ((row.throttledUntil ?? 0) > now) continue
-        yield* mapErrors(sql.unsafe(statements.calm, [SqlArrays.ofPlain([queue]), now]))
+        yield* mapErrors(sql.unsafe(statements.calm, [SqlArrays.ofTexts([queue]), now]))
         known.forget(queue)
       }
     },

@@ -27,7 +27,7 @@ export const make =
       const blocked = new Map(queues.map((queue) => [queue, claims.blocked(queue, sentAt)]))
       const rows = yield* mapErrors(
         sql.unsafe<DueRow>(statements.nextDue, [
-          SqlArrays.ofPlain(queues),
+          SqlArrays.ofTexts(queues),
           SqlArrays.ofPlain(queues.map((queue) => blocked.get(queue)?.seenUntil ?? 0))
         ])
       )

@@ -9,6 +9,7 @@ import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import { Enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
+import { isRouted } from "../settings/Routes.js"
 import * as BulkInsert from "./BulkInsert.js"
 import type * as DepthCap from "./DepthCap.js"
 import {
@@ -267,7 +268,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
           }
         }
         return (job, answer) => {
-          if (job.routed === true || job.id !== undefined) return others(job, answer)
+          if (isRouted(job) || job.id !== undefined) return others(job, answer)
           const admitted = admit(job, 0)
           if (Either.isLeft(admitted)) return answerSafely(answer, Exit.fail(admitted.left))
           const request = [stamp(admitted.right, ids, clock.unsafeCurrentTimeMillis())]

@@ -1,26 +1,17 @@
 import { Effect, Schema } from "effect"
-import type { JobId } from "../../core/Ids.js"
 import { InvalidJob, jobPrefix } from "../../core/InvalidJob.js"
+import * as Kind from "../../core/Kind.js"
 import { closest } from "../../core/Spelling.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { type JobFields, jobOf } from "../Job.js"
 import { forceAdvice, UnknownKind } from "../JobErrors.js"
 import { Kinds, type RegisteredKind } from "../Kinds.js"
-import type { Dedupe, NewJob } from "./NewJob.js"
+import type { NewJob } from "./NewJob.js"
 import * as PayloadCheck from "./PayloadCheck.js"
 
 /** A job requested by a client without the kind's code, which knows only its name. */
-export interface JobRequest {
+export interface JobRequest extends Omit<JobFields, "onDead"> {
   readonly kind: string
-  readonly payload: unknown
-  readonly queue?: string | undefined
-  readonly priority?: number | undefined
-  /** Epoch milliseconds. */
-  readonly runAt?: number | undefined
-  readonly maxAttempts?: number | undefined
-  readonly key?: string | undefined
-  readonly dedupe?: Dedupe | undefined
-  readonly id?: JobId | undefined
-  readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
@@ -36,7 +27,10 @@ export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused"
 }
 
 /** Defaults for an unregistered kind, which only `force` accepts. */
-const unregistered = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined } as const
+const unregistered = (name: string): RegisteredKind => {
+  const { maxAttempts, queue } = Kind.defaults
+  return { name, queue, routed: true, version: 1, maxAttempts, onDead: undefined }
+}
 
 const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>
   Effect.gen(function* () {
@@ -108,15 +102,5 @@ export const resolve = Effect.fn("JobRequests.resolve")(function* (
   }
   const fault = options.check === true && !options.force ? misfit(requests, registered) : undefined
   if (fault !== undefined) return yield* fault
-  return requests.map((request) => {
-    const { maxAttempts, onDead, queue, routed, version } = registered.get(request.kind) ?? unregistered
-    return {
-      ...request,
-      version,
-      onDead,
-      queue: request.queue ?? queue,
-      routed: request.queue === undefined && routed === true,
-      maxAttempts: request.maxAttempts ?? maxAttempts
-    }
-  })
+  return requests.map((request) => jobOf(registered.get(request.kind) ?? unregistered(request.kind), request))
 })

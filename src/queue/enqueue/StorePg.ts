@@ -62,7 +62,7 @@ const pieces = (jobs: StampedJobs): ReadonlyArray<StampedJobs> => {
 
 const plainParameters = (jobs: StampedJobs, now: number) => [
   SqlArrays.ofPlain(jobs.map(({ id }) => id)),
-  SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
+  SqlArrays.ofTexts(jobs.map(({ queue }) => queue)),
   SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
   SqlArrays.ofPlain(jobs.map(({ version }) => version)),
   SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
@@ -159,7 +159,7 @@ export const make = (
     mapErrors(
       sql.unsafe<StandingRow>(statements.standing, [
         SqlArrays.ofPlain(jobs.map(({ id }) => id)),
-        SqlArrays.ofPlain(jobs.map(({ queue }) => queue)),
+        SqlArrays.ofTexts(jobs.map(({ queue }) => queue)),
         SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
         SqlArrays.ofPlain(jobs.map(({ version }) => version)),
         SqlArrays.ofJson(jobs.map(({ payload }) => payload)),

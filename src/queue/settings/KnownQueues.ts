@@ -51,7 +51,7 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
           const before = forgotten
           const now = yield* Clock.currentTimeMillis
           const found = yield* mapErrors(
-            sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofPlain([name])])
+            sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofTexts([name])])
           )
           const row = found[0] === undefined ? undefined : QueueSql.toRow(found[0])
           rows.set(name, { row, readAt: now })

@@ -79,6 +79,7 @@ export const routes: Layer.Layer<Routes> = Layer.sync(Routes, () => {
         return Effect.void
       }),
     all: Effect.sync(all),
-    current: Effect.sync(() => current)
+    current: Effect.sync(() => current),
+    cached: () => current
   }
 })

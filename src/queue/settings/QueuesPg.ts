@@ -21,7 +21,7 @@ const make = Effect.gen(function* () {
   const claims = ClaimSql.make(schema)
 
   const declare = (names: ReadonlyArray<string>, now: number) =>
-    mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofPlain([...new Set(names)]), now]))
+    mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofTexts([...new Set(names)]), now]))
 
   const change: typeof Queues.Service.change = (name, patch) =>
     Effect.gen(function* () {

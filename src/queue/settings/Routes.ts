@@ -53,20 +53,30 @@ export class Routes extends Context.Tag("nightshift/queue/Routes")<
 
     /** The current routing function. Changes by other processes may take a second to appear. */
     readonly current: Effect.Effect<Decide, DatabaseError>
+
+    /** The same if no query is needed, otherwise undefined. A plain function, for webhooks. */
+    readonly cached: () => Decide | undefined
   }
 >() {}
+
+/** Whether the queue of the job or of its follow-up depends on the routes. */
+export const isRouted = (job: NewJob): boolean =>
+  job.routed === true || (typeof job.onDead === "object" && job.onDead.routed === true)
+
+/** The job with its queue and that of its follow-up decided. */
+export const routed = (job: NewJob, queueOf: Decide): NewJob => {
+  const queue = (job.routed === true ? queueOf(job.kind) : undefined) ?? job.queue
+  if (typeof job.onDead !== "object" || job.onDead.routed !== true) return { ...job, queue, routed: false }
+  const { routed: _, ...onDead } = job.onDead
+  return { ...job, queue, routed: false, onDead: { ...onDead, queue: queueOf(onDead.kind) ?? onDead.queue } }
+}
 
 /** Wraps an enqueue function: it routes jobs without a queue first. */
 export const apply =
   <A, E>(routes: typeof Routes.Service, enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<A, E>) =>
   (jobs: ReadonlyArray<NewJob>): Effect.Effect<A, E | DatabaseError> =>
-    jobs.some(({ routed }) => routed === true)
+    jobs.some(isRouted)
       ? Effect.flatMap(routes.current, (queueOf) =>
-          enqueue(
-            jobs.map((job) => {
-              const queue = job.routed === true ? queueOf(job.kind) : undefined
-              return queue === undefined ? job : { ...job, queue }
-            })
-          )
+          enqueue(jobs.map((job) => (isRouted(job) ? routed(job, queueOf) : job)))
         )
       : enqueue(jobs)

@@ -25,13 +25,10 @@ const make = Effect.gen(function* () {
     return rule
   }).pipe(Effect.catchAll((error) => (known === undefined ? Effect.fail(error) : Effect.succeed(known.decide))))
 
-  const fresh = Effect.clockWith((clock) =>
-    Effect.sync(() =>
-      known !== undefined && Math.abs(clock.unsafeCurrentTimeMillis() - known.at) < freshMillis
-        ? known.decide
-        : undefined
-    )
-  )
+  const freshAt = (now: number) =>
+    known !== undefined && Math.abs(now - known.at) < freshMillis ? known.decide : undefined
+  const fresh = Effect.map(Clock.currentTimeMillis, freshAt)
+  const clock = yield* Effect.clock
   const orRead = (found: Decide | undefined) => (found === undefined ? read : Effect.succeed(found))
 
   const current = Effect.flatMap(fresh, (found) =>
@@ -58,6 +55,7 @@ const make = Effect.gen(function* () {
   return Routes.of({
     all,
     current,
+    cached: () => freshAt(clock.unsafeCurrentTimeMillis()),
     register: (declared) =>
       Effect.gen(function* () {
         const fault = faultOf(declared)
