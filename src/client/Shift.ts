@@ -4,7 +4,6 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import { explain, type Why } from "../crew/Why.js"
-import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import { JobNotFound } from "../queue/JobErrors.js"
@@ -59,12 +58,7 @@ export interface Shift {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** Poll interval for results, in milliseconds: short at first, for jobs that finish quickly. */
-const pollInterval = { first: 10, growth: 1.5, most: 200 }
-
 const retryExecution = "Fix the cause, then retry the execution: workflow.retry(key)."
-
-const isOver = ({ status }: StoredJob) => status === "done" || status === "dead"
 
 /** Waits until the job has ended. Returns undefined after the timeout, in milliseconds. */
 export type Await = (
@@ -79,22 +73,10 @@ export interface Watching {
   readonly explain: (id: StoredId) => Promise<Why>
 }
 
-/** Waits by polling. */
-const awaitByPolling =
+const waitFor =
   ({ run }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
-    const pollUntilOver = (wait: number): Effect.Effect<StoredJob, JobNotFound | DatabaseError, JobSearch> =>
-      Effect.flatMap(JobSearch, (search) =>
-        Effect.flatMap(search.get(id), (job) =>
-          isOver(job)
-            ? Effect.succeed(job)
-            : Effect.zipRight(
-                Effect.sleep(wait),
-                pollUntilOver(Math.min(pollInterval.most, wait * pollInterval.growth))
-              )
-        )
-      )
-    const over = pollUntilOver(pollInterval.first)
+    const over = Effect.flatMap(JobSearch, (search) => search.await(id))
     return run(
       timeout === undefined ? over : Effect.map(Effect.timeoutOption(over, timeout), Option.getOrUndefined),
       signal
@@ -103,7 +85,7 @@ const awaitByPolling =
 
 /** Reads jobs from the database. */
 export const watching = (engine: PgEngine): Watching => ({
-  waitFor: awaitByPolling(engine),
+  waitFor: waitFor(engine),
   explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
 })
 

@@ -37,6 +37,7 @@ import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered, type Submit, submitterOf } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
 import { BoundedQuery } from "./search/BoundedQuery.js"
+import { JobEnds } from "./search/JobEnds.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewPg from "./search/JobOverviewPg.js"
 import type { JobSearch } from "./search/JobSearch.js"
@@ -95,6 +96,7 @@ const make = Effect.gen(function* () {
   const wakeups = yield* Wakeups.Wakeups
   const directHandoff = yield* DirectHandoff
   const routes = yield* Routes.Routes
+  const jobEnds = yield* JobEnds
   const ids = yield* makeGenerator
   const tally = yield* Tally
   const tracer = yield* Tracing
@@ -143,11 +145,14 @@ const make = Effect.gen(function* () {
       return notifier.stored(queues, false)
     })
 
+  const cooling = CoolingPg.make(database, known, wakeups, claims)
   const finalize = FinalizePg.make(database, statements, leases, tally, {
     onPending: onReturned,
     // Their start times are not before any cursor's position.
     onWoken: notifier.stored,
-    ...CoolingPg.make(database, known, wakeups, claims)
+    onCooling: cooling.onCooling,
+    onEnded: (ends, inTransaction) =>
+      Effect.zipRight(cooling.onEnded(ends, inTransaction), jobEnds.ended(ends, inTransaction))
   })
 
   const heartbeat: typeof Queue.Service.heartbeat = (held) =>
@@ -323,10 +328,11 @@ export const layer: Layer.Layer<
       JobDiagnosisPg.layer,
       KindsPg.layer,
       RoutesPg.layer,
-      Transactions.layer,
-      Signals.layer
+      Transactions.layer
     )
   ),
+  Layer.provide(JobEnds.layer),
+  Layer.provideMerge(Signals.layer),
   Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, BoundedQuery.layer)),
   Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer))
 )

@@ -1,6 +1,5 @@
-import { Clock, Effect, Layer, Schedule } from "effect"
+import { Clock, Effect, Layer } from "effect"
 import { isId } from "../../core/Ids.js"
-import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
@@ -10,6 +9,7 @@ import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { BoundedQuery } from "./BoundedQuery.js"
 import * as CountsPg from "./CountsPg.js"
 import { conditions } from "./JobConditions.js"
+import { JobEnds } from "./JobEnds.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 import { BadCursor, JobSearch, type PageRequest } from "./JobSearch.js"
 import {
@@ -22,12 +22,6 @@ import {
   writeCursor
 } from "./JobSort.js"
 import * as SortedListPg from "./SortedListPg.js"
-
-/** Poll interval of a waiting caller: the end of a job is not announced, and most waits are longer than this. */
-const untilEnded = Schedule.identity<StoredJob>().pipe(
-  Schedule.untilInput(({ status }) => status === "done" || status === "dead"),
-  Schedule.addDelay(() => "200 millis")
-)
 
 /** Whether a filter may have to read all jobs. Running jobs are listed by their leases, and are few. */
 const scans = (filter: JobFilter) => {
@@ -56,6 +50,7 @@ const boundOf = ({ looked = 0, searched = 0 }: PlacedRow) => {
 const make = Effect.gen(function* () {
   const database = yield* Database
   const bounded = yield* BoundedQuery
+  const ends = yield* JobEnds
   const { schema, sql } = database
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
@@ -147,9 +142,7 @@ const make = Effect.gen(function* () {
   const overdue: typeof JobSearch.Service.overdue = (before) =>
     Effect.map(mapErrors(sql.unsafe<{ queue: string }>(lateQueues, [before])), (rows) => rows.map(({ queue }) => queue))
 
-  const ended: typeof JobSearch.Service.await = (id) => Effect.repeat(get(id), untilEnded)
-
-  return JobSearch.of({ get, list, total, overdue, counts: CountsPg.make(database, bounded), await: ended })
+  return JobSearch.of({ get, list, total, overdue, counts: CountsPg.make(database, bounded), await: ends.wait })
 })
 
-export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery> = Layer.effect(JobSearch, make)
+export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery | JobEnds> = Layer.effect(JobSearch, make)

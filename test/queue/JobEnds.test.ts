@@ -1,0 +1,170 @@
+import { expect, layer } from "@effect/vitest"
+import { Context, Deferred, Duration, Effect, Fiber, Layer, Schedule } from "effect"
+import pg from "pg"
+import { vi } from "vitest"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import type { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import type { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Listener from "../../src/database/Listener.js"
+import { Signals } from "../../src/database/Signals.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import { EndPolling } from "../../src/queue/search/JobEnds.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const rarely = Duration.toMillis("1 hour")
+
+/** Another process on the test's database. */
+const process = (
+  polling: { readonly first: number; readonly most: number; readonly mostAlone: number },
+  listener: Layer.Layer<Listener.Listener, never, DatabaseUrl | DatabaseConfig> = Listener.layer
+) =>
+  Effect.gen(function* () {
+    const built = yield* Layer.build(
+      QueuePg.layer.pipe(
+        Layer.provide(listener),
+        Layer.provide(Layer.fresh(Database.layer)),
+        Layer.provide(Layer.succeed(EndPolling, polling)),
+        Layer.orDie
+      )
+    )
+    const signals = Context.get(built, Signals)
+    if (listener === Listener.layer)
+      yield* Effect.repeat(signals.connected, {
+        until: (connected) => connected,
+        schedule: Schedule.spaced("2 millis")
+      })
+    return {
+      queue: Context.get(built, Queue),
+      search: Context.get(built, JobSearch),
+      admin: Context.get(built, JobAdmin),
+      signals
+    }
+  })
+
+/** Never polls within a test. */
+const byNotification = { first: rarely, most: rarely, mostAlone: rarely }
+
+/** Counts the statements of an effect, and those that send a notification. */
+const statementsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    const query = vi.spyOn(pg.Query.prototype as pg.Query & { readonly submit: () => void }, "submit")
+    return Effect.map(effect, (value) => {
+      const texts = query.mock.contexts.map((sent) => (sent as { readonly text: string }).text)
+      expect(texts.length).toBeGreaterThan(0)
+      return { value, all: texts.length, notifications: texts.filter((text) => text.includes("pg_notify")).length }
+    }).pipe(Effect.ensuring(Effect.sync(() => query.mockRestore())))
+  })
+
+const stored = (queue: typeof Queue.Service, name: string, count: number) =>
+  Effect.map(
+    queue.enqueue(
+      Array.from({ length: count }, () => ({ kind: "test", version: 1, queue: name, payload: {}, maxAttempts: 5 }))
+    ),
+    (all) => all.map(({ id }) => id)
+  )
+
+const claimed = (queue: typeof Queue.Service, name: string, count: number) =>
+  Effect.gen(function* () {
+    const pod = (yield* makeGenerator).pod(0)
+    const runs: Array<ClaimedJob> = []
+    while (runs.length < count) runs.push(...(yield* queue.claim({ queue: name, pod, limit: count - runs.length })))
+    return runs
+  })
+
+const doneWith = (run: ClaimedJob, result: unknown) => ({
+  id: run.id,
+  lease: run.lease,
+  queue: run.queue,
+  key: run.key,
+  end: End.Done({ result: JSON.stringify(result) })
+})
+
+/** Completes when a process has received the announcements of this many jobs. */
+const announcedIn = ({ signals }: { readonly signals: typeof Signals.Service }, count: number) =>
+  Effect.gen(function* () {
+    const all = yield* Deferred.make<void>()
+    const ids = new Set<string>()
+    yield* signals.subscribe("awaited", (subject = "") => {
+      for (const id of subject.split(",")) ids.add(id)
+      if (ids.size >= count) Deferred.unsafeDone(all, Effect.void)
+    })
+    return Deferred.await(all)
+  })
+
+layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for jobs of another process", (it) => {
+  it.scoped("are notified of the ends, with a few statements for a thousand of them", () =>
+    Effect.gen(function* () {
+      const [caller, worker] = [yield* process(byNotification), yield* process(byNotification)]
+      const ids = yield* stored(caller.queue, "many", 1_000)
+      const runs = yield* claimed(worker.queue, "many", 1_000)
+      const announced = yield* announcedIn(worker, 1_000)
+      const waiting = yield* statementsOf(
+        Effect.gen(function* () {
+          const fibers = yield* Effect.forEach(ids, (id) => Effect.fork(caller.search.await(id)))
+          yield* announced
+          return fibers
+        })
+      )
+      expect(waiting.all).toBeLessThan(30)
+      const ended = yield* statementsOf(
+        Effect.gen(function* () {
+          for (let part = 0; part < 10; part += 1)
+            yield* worker.queue.finalize(
+              runs.slice(part * 100, (part + 1) * 100).map((run, index) => doneWith(run, index))
+            )
+          return yield* Effect.forEach(waiting.value, (fiber) => Fiber.join(fiber))
+        })
+      )
+      expect(ended.value.every(({ status }) => status === "done")).toBe(true)
+      expect(ended.all).toBeLessThan(100)
+    })
+  )
+
+  it.scoped("cost the ends of other jobs no notification", () =>
+    Effect.gen(function* () {
+      const [caller, worker] = [yield* process(byNotification), yield* process(byNotification)]
+      const [awaited] = yield* stored(caller.queue, "one", 1)
+      if (awaited === undefined) return yield* Effect.dieMessage("one was stored")
+      const announced = yield* announcedIn(worker, 1)
+      const waiter = yield* Effect.fork(caller.search.await(awaited))
+      yield* announced
+      yield* stored(caller.queue, "others", 20)
+      const others = yield* claimed(worker.queue, "others", 20)
+      const unawaited = yield* statementsOf(worker.queue.finalize(others.map((run) => doneWith(run, 1))))
+      expect(unawaited.notifications).toBe(0)
+      const [run] = yield* claimed(worker.queue, "one", 1)
+      if (run === undefined) return yield* Effect.dieMessage("one was stored")
+      const ended = yield* statementsOf(
+        Effect.zipRight(worker.queue.finalize([doneWith(run, "late")]), Fiber.join(waiter))
+      )
+      expect(ended.value).toMatchObject({ id: awaited, status: "done", result: "late" })
+      expect(ended.notifications).toBe(1)
+    })
+  )
+
+  it.scoped("share one query per poll without notifications, and learn of ends without a worker", () =>
+    Effect.gen(function* () {
+      const caller = yield* process({ first: 20, most: 20, mostAlone: 20 }, Listener.layerPolling)
+      const ids = yield* stored(caller.queue, "alone", 500)
+      const begun = performance.now()
+      const ended = yield* statementsOf(
+        Effect.gen(function* () {
+          const fibers = yield* Effect.forEach(ids, (id) => Effect.fork(caller.search.await(id)))
+          yield* Effect.forEach(ids.slice(0, 5), (id) => caller.admin.cancel(id))
+          const cancelled = yield* Effect.forEach(fibers.slice(0, 5), (fiber) => Fiber.join(fiber))
+          yield* Fiber.interruptAll(fibers)
+          return cancelled
+        })
+      )
+      expect(ended.value.map(({ deadReason }) => deadReason)).toEqual(Array(5).fill("cancelled"))
+      expect(ended.all).toBeLessThan(60 + (performance.now() - begun) / 10)
+      const [missing] = [(yield* makeGenerator).job(0)]
+      expect(yield* Effect.flip(caller.search.await(missing))).toMatchObject({ _tag: "JobNotFound", id: missing })
+    })
+  )
+})
