@@ -1,4 +1,4 @@
-import { Cause, Clock, Duration, Effect, Predicate, type Schedule } from "effect"
+import { Cause, Clock, Duration, Effect, FiberRef, Predicate, type Schedule } from "effect"
 import * as DurationText from "./DurationText.js"
 
 /** One part of a pass. Its failure does not keep the other steps from running. */
@@ -107,11 +107,33 @@ export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
   )
 }
 
+/**
+ * Until when the steps of the last pass have nothing to do, in epoch milliseconds. Only stores in memory know that, for tests
+ * whose clock skips the passes in between.
+ */
+export interface IdleSteps {
+  /** Number of steps of the loop. */
+  readonly steps: number
+  /** One function per step that knows. They are called before each jump of the clock. */
+  readonly until: Array<() => number>
+}
+
+/** Of the loop that the current fiber runs. */
+export const idleSteps: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
+
+/** Says until when the current step of a loop will have nothing to do if it runs again. */
+export const idleUntil = (instant: () => number): Effect.Effect<void> =>
+  Effect.map(FiberRef.get(idleSteps), (idle) => void idle?.until.push(instant))
+
 /** Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. */
 export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> => {
   // A schedule that never sleeps must not keep other fibers from running.
-  const pass = runPass(loop).pipe(Effect.tap(passed), Effect.zipLeft(Effect.yieldNow()))
+  const idle: IdleSteps = { steps: loop.steps.length, until: [] }
+  const pass = Effect.suspend(() => {
+    idle.until.length = 0
+    return runPass(loop)
+  }).pipe(Effect.tap(passed), Effect.zipLeft(Effect.yieldNow()))
   return Effect.asVoid(
     loop.runAtStart ? Effect.repeat(pass, loop.schedule) : Effect.scheduleFrom(pass, "ok", loop.schedule)
-  )
+  ).pipe(Effect.locally(idleSteps, idle))
 }

@@ -2,6 +2,7 @@ import { Duration, Effect, Either, Layer, type Tracer } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import type { Lease } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
+import { idleUntil } from "../core/Loop.js"
 import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import { type AttemptEnd, withoutSuperseded } from "./AttemptEnd.js"
@@ -229,6 +230,11 @@ const purgeAll = (
   return purged
 }
 
+/** Whether no finished job is ever deleted. */
+const keepsAll = (queues: QueueTables, doneRetention: Duration.Duration) =>
+  !Duration.isFinite(doneRetention) &&
+  [...queues.rows.values()].every(({ retainDead, retainDone }) => retainDead === undefined && retainDone === undefined)
+
 /** Returns an error for the first queue that would exceed its depth cap. Sleeping executions do not count. */
 const fullQueue = (
   table: Table,
@@ -322,7 +328,7 @@ const make = (
           now
         )
       })
-    }),
+    }).pipe(Effect.zipLeft(idleUntil(() => (table.running().length === 0 ? Number.POSITIVE_INFINITY : 0)))),
   makeFollowUps: (kinds, compute) => table.step((now) => makeDueFollowUps(table, kinds, compute, now)),
   purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
@@ -330,7 +336,7 @@ const make = (
         workflows.purgeEarly(now - Duration.toMillis(doneRetention))
         return purgeAll(table, settings, doneRetention, now)
       })
-    )
+    ).pipe(Effect.zipLeft(idleUntil(() => (keepsAll(tables, doneRetention) ? Number.POSITIVE_INFINITY : 0))))
 })
 
 const queue = Layer.effect(

@@ -5,7 +5,7 @@ import * as View from "../client/JobView.js"
 import { checkKnown, namesOf } from "../client/Options.js"
 import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
-import { InvalidOptionError } from "../client/ShiftErrors.js"
+import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
@@ -59,6 +59,7 @@ const known = namesOf<PromiseTestShiftOptions>({
   grace: 0,
   startAt: 0,
   seed: 0,
+  retention: 0,
   mask: 0,
   allowChanged: 0,
   log: 0,
@@ -86,12 +87,27 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const { seed } = await run(TestShift)
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>
     run(Effect.flatMap(TestShift, use))
-  /** Adds the seed to errors of what a test waits for. */
-  const seeded = <A>(promise: Promise<A>): Promise<A> =>
-    promise.catch((error: unknown) => {
-      if (error instanceof Error) error.message += ` (seed ${seed})`
+  /**
+   * Runs a method for a test. An error shows the frame of the test that called it and none of the harness, and the seed if the
+   * error depends on it.
+   */
+  const called = <A>(method: (...args: never) => unknown, run: () => Promise<A>): Promise<A> => {
+    const caller: { stack?: string } = {}
+    Error.captureStackTrace(caller, method)
+    return run().catch((error: unknown) => {
+      if (error instanceof Error) {
+        if (!(error instanceof InvalidOptionError || error instanceof JobNotFoundError))
+          error.message += ` (seed ${seed})`
+        const frames =
+          caller.stack
+            ?.split("\n")
+            .slice(1)
+            .filter((frame) => !/node_modules|node:/.test(frame)) ?? []
+        error.stack = [`${error.name}: ${error.message}`, ...frames].join("\n")
+      }
       throw error
     })
+  }
   const advance = (duration: DurationInput) => inShift((shift) => shift.advance(duration))
   const drain = () => inShift((shift) => shift.drain)
   const settle = () => inShift((shift) => shift.settle)
@@ -116,14 +132,17 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   }
 
   const shift = Shift.make(engine, { waitFor, explain }, engine.close)
-  const result = (...given: Parameters<Shift.Shift["result"]>) => seeded(shift.result(...given))
+  const tested = {
+    result: (...given: Parameters<Shift.Shift["result"]>) => called(tested.result, () => shift.result(...given)),
+    settle: () => called(tested.settle, settle),
+    advance: (duration: DurationInput) => called(tested.advance, () => advance(duration)),
+    drain: () => called(tested.drain, drain)
+  }
   return {
     ...shift,
+    ...tested,
+    result: tested.result as Shift.Shift["result"],
     seed,
-    result: result as Shift.Shift["result"],
-    settle: () => seeded(settle()),
-    advance: (duration) => seeded(advance(duration)),
-    drain: () => seeded(drain()),
     jobs: async () => (await inShift((shift) => shift.jobs)).map(View.of),
     now: () => new Date(clock.unsafeCurrentTimeMillis()),
     crash: () => inShift((shift) => shift.crashPod)

@@ -126,6 +126,8 @@ export interface TestShiftOptions<R> {
   readonly startAt?: DateTime.DateTime.Input
   /** Seed of ids, jitter and Effect's Random. The same test with the same seed has the same history. [1] */
   readonly seed?: number
+  /** Retention of done jobs. [all jobs are kept] */
+  readonly retention?: DurationInput
   /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
   readonly mask?: ReadonlyArray<string>
   /**
@@ -193,13 +195,7 @@ const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
   Layer.provideMerge(Metrics.layer)
 )
 
-/**
- * Interval of loops that only have work after a crash. The jobs of a crashed pod are recovered an hour later. Without a
- * crash a long interval saves time: every pass slows the test down.
- */
-const rounds = { usual: Duration.days(1), afterCrash: Duration.hours(1) }
-
-const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Duration) =>
+const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
     metricsConfig,
     // Wake-ups and the next due time make polling unnecessary. Every poll would slow the test down.
@@ -225,11 +221,11 @@ const configs = <R>(options: TestShiftOptions<R>, janitorInterval: Duration.Dura
     }),
     Layer.succeed(SchedulerConfig, { poll: Duration.days(7), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
-      doneRetention: Duration.hours(168),
+      doneRetention: options.retention === undefined ? Duration.infinity : decode(options.retention),
       stuckTimeout: Duration.minutes(30),
-      interval: janitorInterval
+      interval: Duration.hours(1)
     }),
-    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.days(1) })
+    Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.minutes(5) })
   )
 
 const neverInMemory = { DatabaseUnavailable: Effect.die, DatabaseConflict: Effect.die, DatabaseFault: Effect.die }
@@ -280,31 +276,29 @@ const layerOn = <R>(
         readonly crew: typeof Crew.Crew.Service
       }
 
-      const buildPod = (janitorInterval: Duration.Duration) =>
-        Effect.gen(function* () {
-          const scope = yield* Scope.make()
-          const disconnectable = Disconnectable.make(context)
-          const built = yield* Crew.layer({
-            ...options,
-            queues,
-            handlers: options.handlers.map((handler) => watch(handler))
-          }).pipe(
-            Layer.provide(configs(options, janitorInterval)),
-            Layer.provide(counting),
-            Layer.provide(disconnectable.layer),
-            Layer.orDie,
-            Layer.buildWithScope(scope),
-            Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
-          )
-          const crew = Context.get(built, Crew.Crew)
-          pod = { scope, crew, disconnect: disconnectable.disconnect(crew.pod) }
-        })
-      // The handlers' requirements are in the context, but the compiler cannot subtract them from the type parameter R.
-      const startPod = (janitorInterval: Duration.Duration) =>
-        Effect.mapInputContext(
-          buildPod(janitorInterval) as Effect.Effect<void, never, R | Ports>,
-          (_: Context.Context<never>) => context
+      const buildPod = Effect.gen(function* () {
+        const scope = yield* Scope.make()
+        const disconnectable = Disconnectable.make(context)
+        const built = yield* Crew.layer({
+          ...options,
+          queues,
+          handlers: options.handlers.map((handler) => watch(handler))
+        }).pipe(
+          Layer.provide(configs(options)),
+          Layer.provide(counting),
+          Layer.provide(disconnectable.layer),
+          Layer.orDie,
+          Layer.buildWithScope(scope),
+          Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
+        const crew = Context.get(built, Crew.Crew)
+        pod = { scope, crew, disconnect: disconnectable.disconnect(crew.pod) }
+      })
+      // The handlers' requirements are in the context, but the compiler cannot subtract them from the type parameter R.
+      const startPod = Effect.mapInputContext(
+        buildPod as Effect.Effect<void, never, R | Ports>,
+        (_: Context.Context<never>) => context
+      )
 
       let seen = -1
       const settle = Effect.gen(function* () {
@@ -363,7 +357,7 @@ const layerOn = <R>(
       })
 
       const stopPod = Effect.suspend(() => Scope.close(pod.scope, Exit.void))
-      yield* startPod(rounds.usual)
+      yield* startPod
       // At the end of a test the clock no longer advances, so running jobs would never finish: disconnect the pod to
       // close it without waiting.
       yield* Effect.addFinalizer((exit) =>
@@ -384,13 +378,13 @@ const layerOn = <R>(
         why: (id) =>
           explain(id).pipe(
             Effect.catchTags({ ...neverInMemory, SearchTooSlow: Effect.die }),
-            Effect.provide(configs(options, rounds.usual)),
+            Effect.provide(configs(options)),
             Effect.mapInputContext(() => context)
           ),
         jobs: table.all,
         stopPod,
         crashPod: Effect.suspend(() =>
-          pod.disconnect.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod(rounds.afterCrash)))
+          pod.disconnect.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
         )
       }
     })

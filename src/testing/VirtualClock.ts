@@ -1,4 +1,5 @@
 import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, Scheduler, type TestClock } from "effect"
+import { type IdleSteps, idleSteps } from "../core/Loop.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
@@ -16,6 +17,13 @@ const longestMove = Duration.toMillis(Duration.days(5 * 366))
 export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
   (resume) => void setImmediate(() => resume(Effect.void))
 )
+
+/** The pause of a background loop that has nothing to do. */
+interface Pause {
+  /** When it ends unless something changes, in epoch milliseconds. */
+  readonly endsAt: () => number
+  readonly end: (at: number) => void
+}
 
 /** Turns of microtasks before the scheduler lets the event loop continue. */
 const mostMicrotasks = 2_048
@@ -44,6 +52,7 @@ export const ordered: Layer.Layer<never> = Layer.unwrapEffect(
 export class VirtualClock implements TestClock.TestClock {
   readonly [Clock.ClockTypeId]: Clock.ClockTypeId = Clock.ClockTypeId
   private readonly steps: SteppingClock
+  private readonly pauses = new Set<Pause>()
   /** Runs before a move and at every instant in between. */
   settle: Effect.Effect<void> = eventLoopTurn
 
@@ -60,7 +69,7 @@ export class VirtualClock implements TestClock.TestClock {
   readonly sleep = (duration: Duration.Duration): Effect.Effect<void> => {
     const millis = Duration.toMillis(duration)
     if (millis <= 0) return Effect.void
-    return Effect.flatMap(FiberRef.get(currentRun), (run) =>
+    return Effect.flatMap(Effect.all([FiberRef.get(currentRun), FiberRef.get(idleSteps)]), ([run, idle]) =>
       Effect.async<void>((resume) => {
         const count = (by: number) => {
           if (run !== undefined) run.sleeping += by
@@ -70,13 +79,46 @@ export class VirtualClock implements TestClock.TestClock {
           count(-1)
           resume(Effect.void)
         }
-        const cancel = Number.isFinite(millis) ? this.steps.after(owner, millis, wake) : () => {}
+        const cancel = idle === undefined ? this.after(millis, wake) : this.pause(millis, idle, wake)
         return Effect.sync(() => {
           count(-1)
           cancel()
         })
       })
     )
+  }
+
+  private after(millis: number, wake: () => void): () => void {
+    return Number.isFinite(millis) ? this.steps.after(owner, millis, wake) : () => {}
+  }
+
+  /** The pause of a loop. Ends at the first multiple of its length at which the loop has something to do. */
+  private pause(millis: number, idle: IdleSteps, wake: () => void): () => void {
+    if (idle.until.length < idle.steps || !Number.isFinite(millis)) return this.after(millis, wake)
+    const first = this.steps.now + millis
+    let cancel: () => void = () => this.pauses.delete(pause)
+    const pause: Pause = {
+      endsAt: () => {
+        const due = Math.max(this.steps.now, Math.min(...idle.until.map((instant) => instant())))
+        return due <= first ? first : first + Math.ceil((due - first) / millis) * millis
+      },
+      end: (at) => {
+        this.pauses.delete(pause)
+        cancel = this.steps.after(owner, at - this.steps.now, wake)
+      }
+    }
+    this.pauses.add(pause)
+    return () => cancel()
+  }
+
+  /** The next wake-up until this instant. */
+  private nextUntil(instant: number): number | undefined {
+    for (const pause of [...this.pauses]) {
+      const at = pause.endsAt()
+      if (at <= Math.min(instant, this.steps.nextAt ?? instant)) pause.end(at)
+    }
+    const next = this.steps.nextAt
+    return next !== undefined && next <= instant ? next : undefined
   }
 
   readonly adjust = (duration: Duration.DurationInput): Effect.Effect<void> =>
@@ -91,7 +133,7 @@ export class VirtualClock implements TestClock.TestClock {
         )
       }
       yield* this.settle
-      for (let next = this.steps.nextAt; next !== undefined && next <= instant; next = this.steps.nextAt) {
+      while (this.nextUntil(instant) !== undefined) {
         this.steps.step()
         yield* this.settle
       }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto"
 import { Clock, Duration, Effect, Either, Layer, Stream } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator, type UploadId, type Workspace } from "../core/Ids.js"
+import { idleUntil } from "../core/Loop.js"
 import * as Draft from "./Draft.js"
 import { mostListed, Storage, type StuckWorkspace, type UploadPage } from "./Storage.js"
 import { admitAll, type ByteRange, chunkBytes, faultOfNames, stateOf, type Upload } from "./Upload.js"
@@ -49,6 +50,15 @@ const make = Effect.gen(function* () {
 
   const waitingNow = (now: number) =>
     [...uploads.values()].filter(({ ackedAt, expiresAt }) => ackedAt === undefined && expiresAt > now).sort(byAge)
+
+  /** When the next file or draft can be swept. */
+  const nextSweep = (ackRetention: number) => {
+    let next = Number.POSITIVE_INFINITY
+    for (const { ackedAt, expiresAt } of uploads.values())
+      next = Math.min(next, ackedAt === undefined ? expiresAt : ackedAt + ackRetention)
+    for (const { draftUntil } of contents.values()) next = Math.min(next, draftUntil ?? next)
+    return next
+  }
 
   const step = <A, E>(act: (now: number) => Either.Either<A, E>): Effect.Effect<A, E> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.suspend(() => act(now)))
@@ -181,7 +191,7 @@ const make = Effect.gen(function* () {
           total: acked.length + expired.length,
           leftovers: leftovers.length
         }
-      }),
+      }).pipe(Effect.zipLeft(idleUntil(() => nextSweep(Duration.toMillis(ackRetention))))),
     browse: ({ state, workspace }, { cursor, limit }) =>
       step((now): Either.Either<UploadPage, BadCursor> => {
         if (cursor !== undefined && !isId(cursor)) return Either.left(new BadCursor({ cursor }))

@@ -185,8 +185,26 @@ describe("testShift", () => {
     await expect(shift.drain()).rejects.toMatchObject({ name: "InvalidOptionError", option: "handlers" })
     await expect(shift.result(id)).rejects.toThrow(missing)
     await expect(shift.result(id, { timeout: "1h" })).rejects.toThrow(missing)
+    for (const failed of [shift.drain(), shift.result(id)]) {
+      const error = await failed.catch((thrown: unknown) => thrown as Error)
+      const frames = String((error as Error).stack)
+        .split("\n")
+        .filter((line) => /^ +at /.test(line))
+      expect(frames).toEqual([expect.stringMatching(/PromiseTestShift\.test\.ts:\d+:\d+/)])
+    }
     const later = await shift.enqueue(b, {}, { delay: "1d" })
     await expect(shift.result(later.id)).rejects.toThrow(missing)
+  })
+
+  it("keeps every job, or done jobs as long as the test says", async () => {
+    const count = async (options: Pick<PromiseTestShiftOptions, "retention">) => {
+      await using shift = await testShift({ handlers: [reminded], ...options })
+      await shift.enqueue(remind, { who: "Ada" })
+      await shift.advance("300d")
+      return (await shift.jobs()).length
+    }
+    expect(await count({})).toBe(1)
+    expect(await count({ retention: "30d" })).toBe(0)
   })
 
   it("fails at once when the queue of a job is not served", async () => {

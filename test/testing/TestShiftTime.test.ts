@@ -1,9 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Schema, TestClock } from "effect"
+import { Workspace } from "../../src/core/Ids.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as Schedule from "../../src/schedule/Schedule.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
+import { Storage } from "../../src/uploads/Storage.js"
 
 const Tidy = Job.make("tidy", { payload: Schema.Struct({}) })
 const idle = { handlers: [Handler.make(Tidy, () => Effect.succeed("tidy"))] }
@@ -64,6 +67,39 @@ describe("time in a shift", () => {
       // An idle pod wakes a few times a day.
       expect(week.turns).toBeLessThan(7 * 10)
       expect(adjusted.turns).toBeLessThan(7 * 10)
+    }).pipe(Effect.provide(TestShift.layer(idle)))
+  )
+
+  it.effect("skips the passes of background loops that have nothing to do", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const passes = Effect.map(
+        Effect.flatMap(Metrics, ({ render }) => render),
+        (text) => {
+          const found = text.matchAll(/^nightshift_loop_passes_total\{loop="([^"]+)",[^}]*\} (\d+)$/gm)
+          return new Map([...found].map(([, loop = "", count]) => [loop, Number(count)]))
+        }
+      )
+      yield* shift.advance("30 days")
+      const month = yield* passes
+      expect([month.get("sweeper"), month.get("janitor")]).toEqual([1, 1])
+      expect([...month.values()].reduce((sum, count) => sum + count)).toBeLessThan(200)
+    }).pipe(Effect.provide(TestShift.layer(idle)))
+  )
+
+  it.effect("sweeps an acknowledged file when production would", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const storage = yield* Storage
+      const acme = Schema.decodeSync(Workspace)("acme")
+      const content = new TextEncoder().encode("text")
+      const id = yield* storage.put(acme, { filename: "a.txt", mimetype: "text/plain", content })
+      yield* shift.advance("3 minutes")
+      yield* storage.ack(acme, id)
+      yield* shift.advance("60 minutes")
+      expect((yield* storage.counts).acked).toBe(1)
+      yield* shift.advance("5 minutes")
+      expect((yield* storage.counts).acked).toBe(0)
     }).pipe(Effect.provide(TestShift.layer(idle)))
   )
 

@@ -1,4 +1,5 @@
-import { Clock, Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
+import { Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
+import { steadyMillis, steadyNow } from "../../core/ChangeWatch.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { repeatLoop, single } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
@@ -86,14 +87,14 @@ const make = Effect.gen(function* () {
   const unannounced = new Set<JobId>()
   const latch = makeLatch()
   let interval = polling.first
-  let nextPoll = 0
-  let announcedAt = 0
+  let nextPoll = Number.NEGATIVE_INFINITY
+  let announcedAt = steadyMillis(clock)
 
   /** Jobs that callers of any process await, and when that was announced. Oldest first. */
   const announced = new Map<JobId, number>()
 
   yield* signals.subscribe(awaitedTopic, (subject = "") => {
-    const now = clock.unsafeCurrentTimeMillis()
+    const now = steadyMillis(clock)
     for (const id of subject.split(",") as Array<JobId>) {
       if (!isId(id)) continue
       announced.delete(id)
@@ -147,8 +148,8 @@ const make = Effect.gen(function* () {
 
   const pass = Effect.gen(function* () {
     latch.close()
-    const now = yield* Clock.currentTimeMillis
-    const isPoll = now >= nextPoll
+    const now = yield* steadyNow
+    const isPoll = now >= nextPoll || unread.size === 0
     const ids = isPoll ? [...waiters.keys()] : [...unread].filter((id) => waiters.has(id))
     unread.clear()
     yield* read(ids)
@@ -166,15 +167,13 @@ const make = Effect.gen(function* () {
     } else if (isPoll) interval *= 2
     if (isPoll || fresh.length > 0) {
       interval = Math.min(interval, (yield* signals.connected) ? polling.most : polling.mostAlone)
-      nextPoll = (yield* Clock.currentTimeMillis) + interval
+      nextPoll = (yield* steadyNow) + interval
     }
     yield* Effect.sleep(spacing)
   })
 
   const pause = Effect.suspend(() =>
-    waiters.size === 0
-      ? latch.opened
-      : latch.openedWithin(Duration.millis(Math.max(0, nextPoll - clock.unsafeCurrentTimeMillis())))
+    waiters.size === 0 ? latch.opened : latch.openedWithin(Duration.millis(Math.max(0, nextPoll - steadyMillis(clock))))
   )
   yield* Effect.forkScoped(
     repeatLoop(
