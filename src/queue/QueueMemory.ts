@@ -21,6 +21,7 @@ import { begin, die, finish, followUp, type JobRow, rescue, suspend, tryAgain } 
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { type Kinds, layerMemory } from "./Kinds.js"
+import { nextPurge, purgeAll } from "./PurgeMemory.js"
 import {
   type ClaimedJob,
   type ClaimRequest,
@@ -34,13 +35,12 @@ import {
   type Recovered,
   submitterOf
 } from "./Queue.js"
-import { classesOf, covers } from "./Retention.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewMemory from "./search/JobOverviewMemory.js"
 import type { JobSearch } from "./search/JobSearch.js"
 import * as JobSearchMemory from "./search/JobSearchMemory.js"
 import { formOf } from "./settings/QueueRow.js"
-import { type QueueSettings, Queues } from "./settings/QueueSettings.js"
+import { Queues } from "./settings/QueueSettings.js"
 import * as QueuesMemory from "./settings/QueuesMemory.js"
 import * as Routes from "./settings/Routes.js"
 import type { Wakeups } from "./Wakeups.js"
@@ -209,32 +209,6 @@ const makeDueFollowUps = (
   return { made, failed }
 }
 
-const purgeWhere = (table: Table, finishedBefore: number, fits: (row: JobRow) => boolean): number => {
-  const old = [...table.rows()].filter(
-    (row) => row.finishedAt !== undefined && row.finishedAt < finishedBefore && fits(row)
-  )
-  for (const row of old) table.remove(row)
-  return old.length
-}
-
-const purgeAll = (
-  table: Table,
-  queues: ReadonlyArray<QueueSettings>,
-  doneRetention: Duration.Duration,
-  now: number
-) => {
-  const purged = { done: 0, dead: 0 }
-  for (const group of classesOf(queues, doneRetention)) {
-    purged[group.status] += purgeWhere(table, now - Duration.toMillis(group.keepFor), (row) => covers(group, row))
-  }
-  return purged
-}
-
-/** Whether no finished job is ever deleted. */
-const keepsAll = (queues: QueueTables, doneRetention: Duration.Duration) =>
-  !Duration.isFinite(doneRetention) &&
-  [...queues.rows.values()].every(({ retainDead, retainDone }) => retainDead === undefined && retainDone === undefined)
-
 /** Returns an error for the first queue that would exceed its depth cap. Sleeping executions do not count. */
 const fullQueue = (
   table: Table,
@@ -336,7 +310,7 @@ const make = (
         workflows.purgeEarly(now - Duration.toMillis(doneRetention))
         return purgeAll(table, settings, doneRetention, now)
       })
-    ).pipe(Effect.zipLeft(idleUntil(() => (keepsAll(tables, doneRetention) ? Number.POSITIVE_INFINITY : 0))))
+    ).pipe(Effect.zipLeft(idleUntil(nextPurge(table, tables, doneRetention))))
 })
 
 const queue = Layer.effect(
