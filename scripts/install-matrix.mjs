@@ -50,7 +50,13 @@ const npm = { name: "npm", command: ["npm", "install", "--no-audit", "--no-fund"
 const managers = [
   npm,
   { name: "npm --legacy-peer-deps", command: [...npm.command, "--legacy-peer-deps"], only: "effect 4" },
-  { name: "pnpm 12", command: [bin("pnpm"), "add", "--ignore-scripts"] },
+  {
+    name: "pnpm 12",
+    command: [bin("pnpm"), "add"],
+    files: { "pnpm-workspace.yaml": "strictDepBuilds: false\n" },
+    // As in CI, from the lock file alone.
+    again: [bin("pnpm"), "install", "--frozen-lockfile"]
+  },
   {
     name: "yarn 1",
     command: [
@@ -152,7 +158,7 @@ const runCase = async (manager, { before, beside, expected, first }, tarball) =>
     join(cwd, "package.json"),
     JSON.stringify({ name: "greetings", version: "1.0.0", type: "module", private: true, resolutions })
   )
-  for (const [name, text] of files) writeFileSync(join(cwd, name), text)
+  for (const [name, text] of [...files, ...Object.entries(manager.files ?? {})]) writeFileSync(join(cwd, name), text)
   const row = { manager: manager.name, before, install: beside.join(" ") || "nightshift alone", effect: "-" }
   try {
     if (first.length > 0) {
@@ -165,6 +171,10 @@ const runCase = async (manager, { before, beside, expected, first }, tarball) =>
       const namesBoth = output.includes("ERESOLVE") && output.includes(peerDependencies.effect)
       if (expected !== refused || !namesBoth) throw new Error(output)
       return { ...row, result: `ok: ${manager.name} refuses with ERESOLVE and names both versions` }
+    }
+    if (manager.again !== undefined) {
+      rmSync(join(cwd, "node_modules"), { recursive: true })
+      await must(cwd, manager.again[0], manager.again.slice(1), environment)
     }
     row.effect = effectVersion(cwd)
     // A package manager may upgrade effect 3 to a compatible version.
