@@ -112,7 +112,7 @@ export const run = (options: OrderRunOptions): Effect.Effect<OrderReport, unknow
       const entries = newLines()
         .map((line) => JSON.parse(line) as BankCheck.BookEntry)
         .filter((entry) => entry.execution !== undefined)
-      latest = entries.at(-1) ?? latest
+      latest = entries.findLast(({ event }) => event === "charged" || event === "refunded") ?? latest
       const due = entries.flatMap(({ event, execution }) => {
         const ofChild = execution.startsWith("parcel/")
         const id = ofChild ? execution.replace(/^parcel\/(.*)-\w+$/, "order/$1") : execution
@@ -152,7 +152,7 @@ export const run = (options: OrderRunOptions): Effect.Effect<OrderReport, unknow
         did(`release ${wanted} is rolled out`)
       })
 
-    /** A pod that has just begun or made a charge or a refund, or any pod if none does so. */
+    /** A pod in which a charge or refund has just taken effect and is not recorded yet; any pod if there is none. */
     const busyPod = Effect.gen(function* () {
       const before = latest
       yield* Effect.repeat(Effect.sleep("5 millis"), {
