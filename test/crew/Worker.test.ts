@@ -97,11 +97,15 @@ describe("an outcome", () => {
             ? Outcome.dead("never")
             : tag === "snooze"
               ? Outcome.snooze(Duration.minutes(1))
-              : tag === "throttled"
-                ? Outcome.throttled({ after: Duration.seconds(10), scope: "job" })
-                : tag === "cancelled"
-                  ? Outcome.cancelled
-                  : Outcome.done()
+              : tag === "snooze none"
+                ? Outcome.snooze(-5)
+                : tag === "throttled none"
+                  ? Outcome.throttled({ after: 0, scope: "job" })
+                  : tag === "throttled"
+                    ? Outcome.throttled({ after: Duration.seconds(10), scope: "job" })
+                    : tag === "cancelled"
+                      ? Outcome.cancelled
+                      : Outcome.done()
     )
   )
 
@@ -124,6 +128,8 @@ describe("an outcome", () => {
       })
       expect(yield* run("dead")).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
       expect(yield* run("snooze")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 60_000 })
+      expect(yield* run("snooze none")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 1_000 })
+      expect(yield* run("throttled none")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 1_000 })
       expect(yield* run("throttled")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 10_000 })
       expect(yield* run("cancelled")).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))

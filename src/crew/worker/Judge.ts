@@ -31,6 +31,8 @@ interface EndContext {
 const longestElsewhere = Duration.seconds(30)
 /** A job is dead if no pod had a handler for its kind for this long. */
 const patienceForKind = Duration.hours(24)
+/** Shortest delay of a snooze or a throttle: they use no attempt, so nothing else would stop a job that asks for none. */
+const shortestPause = Duration.seconds(1)
 /** Delay of a throttled job without a specified one. */
 const throttlePause = Duration.seconds(60)
 
@@ -112,7 +114,7 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
     case "Snooze":
       return (
         unstorable("after of Outcome.snooze", outcome.after) ??
-        again(outcome.after, at, { counted: false, remember: "snoozed" })
+        again(Duration.max(outcome.after, shortestPause), at, { counted: false, remember: "snoozed" })
       )
     case "Cancelled":
       return End.Dead({ reason: "cancelled", counted: true, error: undefined })
@@ -123,7 +125,8 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
  * If the queue or the key pauses, the job keeps its due time, so that it can run as soon as the pause ends, even if it
  * ends early.
  */
-const throttled = (job: ClaimedJob, { after, by, scope }: Outcome.Throttled, at: EndContext): End => {
+const throttled = (job: ClaimedJob, { after: given, by, scope }: Outcome.Throttled, at: EndContext): End => {
+  const after = given === undefined ? undefined : Duration.max(given, shortestPause)
   if (scope === "job" || (scope === "key" && job.key === undefined)) {
     return again(after ?? throttlePause, at, { counted: false, remember: Outcome.throttledWords(by) })
   }
