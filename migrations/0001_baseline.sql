@@ -175,6 +175,10 @@ create table lease (
   pod_id uuid not null,
   claimed_at timestamptz not null,
   jobs uuid[] not null,
+  -- Jobs that the pod held at locked_beat and whose row another transaction had locked, so that their own heartbeat could
+  -- not be renewed.
+  locked uuid[],
+  locked_beat timestamptz,
 
   constraint lease_pkey primary key (id)
 ) with (

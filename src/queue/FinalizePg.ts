@@ -62,6 +62,12 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
   }
 }
 
+/**
+ * How long a statement waits for a locked job before its results are written one by one. A caller's transaction keeps its
+ * own setting.
+ */
+const lockWait = (inTransaction: boolean) => (inTransaction ? null : "2s")
+
 const followUpOf = (end: Ended): string | null =>
   end._tag === "Dead" && end.followUp !== undefined ? JSON.stringify(end.followUp) : null
 
@@ -115,7 +121,8 @@ export const make = (
     const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
     const over = inTransaction ? noLeases : leases.takeOver()
     const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
-    const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing])) === ends.length
+    const all =
+      (yield* direct.count(statements.finish, [ids, held, now, ...closing, lockWait(inTransaction)])) === ends.length
     const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
     const movedOn = new Set(rows.map(({ id }) => id))
     for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
@@ -158,7 +165,8 @@ export const make = (
         SqlArrays.ofPlain(over.leases),
         SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
         SqlArrays.ofPlain(over.witnesses),
-        SqlArrays.ofTexts(ends.map(({ end }) => followUpOf(end)))
+        SqlArrays.ofTexts(ends.map(({ end }) => followUpOf(end))),
+        lockWait(inTransaction)
       ])
     )
     const became = new Map<JobId, WrittenEnd>()

@@ -68,6 +68,14 @@ const remember = `case when e.verb = 'done' and j.cancel_requested_at is not nul
 const message = `case when e.verb = 'done' then '${cancelledLate}' else e.error end`
 
 /**
+ * Bounds the wait for a job that another transaction has locked, so that it does not hold up the other jobs of the
+ * statement. Null keeps the setting, in a caller's transaction. Each statement must read from it.
+ */
+const lockWait = (parameter: string) => `lock_wait as materialized (
+    select set_config('lock_timeout', coalesce(${parameter}, current_setting('lock_timeout')), true)
+  )`
+
+/**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
  * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses all of them.
  */
@@ -81,6 +89,9 @@ const closed = (schema: string, leases: string, witnesses: string) => `closed as
 
 /** Whether the job reached the limit of crashes. An execution then runs again to undo its steps, with a new count. */
 const isPoison = "j.crash_count + 1 >= $4"
+
+/** The last sign of life of a job `j` under its lease `l`. */
+const beat = "greatest(j.heartbeat_at, case when j.id = any(l.locked) then l.locked_beat end)"
 
 /** Whether a job whose pod ended dies. */
 const isLast = `case when ${isPlain} then j.cancel_requested_at is not null or ${isPoison}
@@ -229,13 +240,13 @@ export const make = (schema: string) => ({
 
   /** The common case: done without a result. Also deletes leases whose last job ended. */
   finish: hot(`
-  with ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
+  with ${lockWait("$6::text")}, ${closed(schema, "$4::uuid[]", "$5::uuid[]")}
   update ${schema}.job j
   set status = 'done', lease = null, heartbeat_at = null, last_error = null,
     history = case when j.cancel_requested_at is null then j.history
       else ${appendHistory("'done'", `'${cancelledLate}'`, "$3")} end,
     finished_at = ${instant("$3")}, updated_at = ${instant("$3")}
-  from unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) with ordinality as e(id, lease, place)
+  from lock_wait, unnest(${opaque("$1::uuid[]")}, ${opaque("$2::uuid[]")}) with ordinality as e(id, lease, place)
   where j.id = e.id and j.lease = e.lease and ${few("place")}`),
 
   /** Returns the jobs that did not end at this time: their lease was lost. */
@@ -251,7 +262,7 @@ export const make = (schema: string) => ({
 
   /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
-  with ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
+  with ${lockWait("$15::text")}, ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[], $14::text[])
       with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience, follow_up, place)
@@ -278,7 +289,7 @@ export const make = (schema: string) => ({
       on_dead = case when e.follow_up is not null and ${FollowUpSql.isComputed("j.on_dead")} then e.follow_up::jsonb else j.on_dead end,
       lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
       updated_at = ${instant("$10")}
-    from e
+    from lock_wait, e
     where j.id = e.id and j.lease = e.lease
     returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.version,
       case when ${FollowUpSql.isComputed("j.on_dead")} then j.payload end as payload
@@ -287,7 +298,7 @@ export const make = (schema: string) => ({
   select id, queue, null as kind, status, dead_reason from ended
   union all select null, queue, kind, 'follow-up', null from followed`),
 
-  /** A row locked by a transactional handler keeps its old heartbeat but is still reported as held. */
+  /** A row that another transaction has locked keeps its heartbeat. The lease row says instead that its pod lives. */
   heartbeat: hot(`
   with held as (
     select j.id, j.lease, j.cancel_requested_at is not null as cancel
@@ -300,6 +311,13 @@ export const make = (schema: string) => ({
     for update of j skip locked
   ), renewed as (
     update ${schema}.job j set heartbeat_at = ${instant("$3")} from free where j.id = free.id and j.lease = free.lease
+    returning j.id
+  ), waiting as (
+    select held.lease, array_agg(held.id) as jobs from held
+    where not exists (select from renewed where renewed.id = held.id) group by held.lease
+  ), renewed_lease as (
+    update ${schema}.lease l set locked = waiting.jobs, locked_beat = ${instant("$3")}
+    from waiting where l.id = waiting.lease
   )
   select lease, id, cancel from held`),
 
@@ -339,7 +357,7 @@ export const make = (schema: string) => ({
 
   /** The oldest heartbeat of each lease, to detect whether it changes; null if no job runs under the lease. */
   signsOfLife: `
-  select l.id, ${micros("min(j.heartbeat_at)")}::text as beat
+  select l.id, ${micros(`min(${beat})`)}::text as beat
   from ${schema}.lease l
   left join lateral unnest(l.jobs) as taken(id) on true
   left join ${schema}.job j on j.id = taken.id and j.lease = l.id
@@ -352,7 +370,7 @@ export const make = (schema: string) => ({
   quiet as (
     select * from unnest($1::uuid[], $5::bigint[]) as quiet(id, beat)
   ), held as (
-    select j.id, j.lease, quiet.beat
+    select j.id, j.lease, quiet.beat, case when j.id = any(l.locked) then l.locked_beat end as locked_beat
     from quiet join ${schema}.lease l on l.id = quiet.id
     cross join unnest(l.jobs) as taken(id)
     join ${schema}.job j on j.id = taken.id and j.lease = l.id
@@ -362,7 +380,7 @@ export const make = (schema: string) => ({
   ), stuck as (
     -- Check the row again: the job may have ended or sent a heartbeat since this statement started.
     select j.id from held join ${schema}.job j on j.id = held.id and j.lease = held.lease
-    where ${micros("j.heartbeat_at")} <= held.beat
+    where ${micros("greatest(j.heartbeat_at, held.locked_beat)")} <= held.beat
     limit $3 for update of j skip locked
   )`
   ),

@@ -79,6 +79,30 @@ layer(house, { excludeTestServices: true })("leases on PostgreSQL", (it) => {
     })
   )
 
+  it.scoped("keep a job alive whose row another session has locked, while its pod lives", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const [run, abandoned] = yield* taken("locked", 2)
+      if (!run || !abandoned) return yield* Effect.dieMessage("two were stored")
+      const session = yield* TestDatabase.connection
+      yield* Effect.promise(() => session.query("begin"))
+      yield* Effect.promise(() => session.query("select from nightshift.job where id = $1 for update", [run.id]))
+      const limit = Duration.seconds(60)
+      const rescued: Array<number> = []
+      for (let seconds = 0; seconds <= 90; seconds += 15) {
+        expect((yield* queue.heartbeat([run])).lost).toEqual([])
+        rescued.push((yield* queue.recoverStuck(limit)).rescued)
+        yield* SteppableClock.advance("15 seconds")
+      }
+      yield* Effect.promise(() => session.query("rollback"))
+      rescued.push((yield* queue.recoverStuck(limit)).rescued)
+      // Only the job beside it, whose pod sent no heartbeat.
+      expect(rescued.reduce((sum, each) => sum + each)).toBe(1)
+      expect(yield* queue.finalize([{ ...run, end: done }])).toEqual([])
+      expect(yield* queue.finalize([{ ...abandoned, end: done }])).toEqual([abandoned.id])
+    })
+  )
+
   it.scoped("stay while a job runs whose end was rolled back, and the job is rescued after the stale limit", () =>
     Effect.gen(function* () {
       const queue = yield* Queue

@@ -12,11 +12,11 @@ const one = `{${id}}`
 
 /** Calls for one job, as an almost idle process makes them. */
 const calls: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>]> = [
-  ["finish", statements.finish, [one, one, 0, one, one]],
+  ["finish", statements.finish, [one, one, 0, one, one, null]],
   [
     "finalize",
     statements.finalize,
-    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 0, one, "{NULL}", one]
+    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 0, one, "{NULL}", one, "{NULL}", null]
   ],
   ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
@@ -34,11 +34,11 @@ const suspended = `insert into nightshift.job (${columns}, dedupe_key, dedupe_sc
 
 /** Calls that change one job, stored by the last statement. */
 const onRows: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>, job: string]> = [
-  ["finish", statements.finish, [one, one, 1, one, one], running],
+  ["finish", statements.finish, [one, one, 1, one, one, null], running],
   [
     "finalize",
     statements.finalize,
-    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 1, one, "{NULL}", one],
+    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 1, one, "{NULL}", one, "{NULL}", null],
     running
   ],
   ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", "{00000000-0000-0000-0000-000000000000}"], pending],

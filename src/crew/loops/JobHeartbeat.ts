@@ -8,29 +8,44 @@ import { type HeldJob, Queue } from "../../queue/Queue.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { runLoop } from "../LoopRunner.js"
+import { Finalizer } from "../worker/Finalizer.js"
 import { Supervisors } from "../worker/Supervisor.js"
+
+/** The jobs of this pod: claimed, running, or with a result that cannot be written yet. */
+const makeHeld = Effect.gen(function* () {
+  const supervisors = yield* Supervisors
+  const finalizer = yield* Finalizer
+  return (): ReadonlyArray<HeldJob> => [
+    ...[...supervisors.values()].flatMap((supervisor) => supervisor.held()),
+    ...finalizer.held()
+  ]
+})
 
 /** Sends the heartbeat of this pod's jobs and stops jobs whose lease was lost or that were cancelled. */
 const makeBeat = Effect.gen(function* () {
   const queue = yield* Queue
   const supervisors = yield* Supervisors
+  const stillHeld = yield* makeHeld
   return (held: ReadonlyArray<HeldJob>) =>
     Effect.gen(function* () {
       const pulse = yield* queue.heartbeat(held)
+      const keyOf = ({ id, lease }: HeldJob) => `${id} ${lease}`
+      // A job that ended while the statement ran is not lost.
+      const still = pulse.lost.length === 0 ? undefined : new Set(stillHeld().map(keyOf))
+      const lost = pulse.lost.filter((job) => still?.has(keyOf(job)) === true)
       for (const supervisor of supervisors.values()) {
-        yield* Effect.forEach(pulse.lost, (job) => supervisor.stop(job, "lost"), { discard: true })
+        yield* Effect.forEach(lost, (job) => supervisor.stop(job, "lost"), { discard: true })
         yield* Effect.forEach(pulse.cancelRequested, (job) => supervisor.stop(job, "cancelled"), { discard: true })
       }
-      return { lost: pulse.lost.length, cancelled: pulse.cancelRequested.length }
+      return { lost: lost.length, cancelled: pulse.cancelRequested.length }
     })
 })
 
-const heldBy = (supervisors: typeof Supervisors.Service) =>
-  [...supervisors.values()].flatMap((supervisor) => supervisor.held())
-
-const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue | Supervisors | CrewConfig> =>
+const make = (
+  untilHeld: Effect.Effect<void>
+): Effect.Effect<Loop, never, Queue | Supervisors | Finalizer | CrewConfig> =>
   Effect.gen(function* () {
-    const supervisors = yield* Supervisors
+    const held = yield* makeHeld
     const { heartbeat } = yield* CrewConfig
     const beat = yield* makeBeat
     return {
@@ -39,7 +54,7 @@ const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue 
       // An idle pod waits until it has a job and sends the first heartbeat one interval later.
       schedule: after(untilHeld, Schedule.spaced(heartbeat)),
       runAtStart: false,
-      steps: [{ name: "beat", timeout: heartbeat, run: Effect.suspend(() => beat(heldBy(supervisors))) }]
+      steps: [{ name: "beat", timeout: heartbeat, run: Effect.suspend(() => beat(held())) }]
     }
   })
 
@@ -47,22 +62,25 @@ const make = (untilHeld: Effect.Effect<void>): Effect.Effect<Loop, never, Queue 
  * Sends heartbeats while this pod holds jobs, until the Scope closes. Returns a function to call when the pod receives
  * a job.
  */
-export const start: Effect.Effect<() => void, never, Queue | Supervisors | CrewConfig | Metrics | Scope.Scope> =
-  Effect.gen(function* () {
-    const supervisors = yield* Supervisors
-    const latch = makeLatch()
-    const untilHeld = Effect.suspend(() => (heldBy(supervisors).length > 0 ? Effect.void : latch.opened))
-    yield* runLoop(yield* make(untilHeld))
-    return latch.open
-  })
+export const start: Effect.Effect<
+  () => void,
+  never,
+  Queue | Supervisors | Finalizer | CrewConfig | Metrics | Scope.Scope
+> = Effect.gen(function* () {
+  const held = yield* makeHeld
+  const latch = makeLatch()
+  const untilHeld = Effect.suspend(() => (held().length > 0 ? Effect.void : latch.opened))
+  yield* runLoop(yield* make(untilHeld))
+  return latch.open
+})
 
 /**
  * Stops cancelled jobs before the next heartbeat, until the Scope closes. The signal is only a hint, so the database is
  * checked before a job is stopped.
  */
-export const listenForCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Scope.Scope> = Effect.gen(
-  function* () {
-    const supervisors = yield* Supervisors
+export const listenForCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Finalizer | Scope.Scope> =
+  Effect.gen(function* () {
+    const held = yield* makeHeld
     const signals = yield* Signals
     const beat = yield* makeBeat
     const named = new Set<string>()
@@ -73,7 +91,7 @@ export const listenForCancels: Effect.Effect<void, never, Queue | Signals | Supe
       latch.open()
     })
     const stopCancelled = Effect.suspend(() => {
-      const signalled = heldBy(supervisors).filter(({ id }) => named.has(id))
+      const signalled = held().filter(({ id }) => named.has(id))
       named.clear()
       return signalled.length === 0 ? Effect.void : Effect.asVoid(beat(signalled))
     }).pipe(
@@ -88,5 +106,4 @@ export const listenForCancels: Effect.Effect<void, never, Queue | Signals | Supe
       run: stopCancelled
     })
     yield* Effect.forkScoped(repeatLoop(loop))
-  }
-)
+  })

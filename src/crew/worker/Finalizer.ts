@@ -3,7 +3,7 @@ import * as Batcher from "../../core/Batcher.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
-import { Queue } from "../../queue/Queue.js"
+import { type HeldJob, Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 
@@ -53,6 +53,8 @@ export class Finalizer extends Context.Tag("nightshift/crew/Finalizer")<
     /** Adds a result without waiting. Returns false when the buffer is full; the caller must then use `submit`. */
     readonly offer: (end: AttemptEnd) => boolean
     readonly submit: (end: AttemptEnd) => Effect.Effect<void>
+    /** Jobs whose result waits because another transaction has locked their row. This pod still holds them. */
+    readonly held: () => ReadonlyArray<HeldJob>
     /** Whether too many results wait to be written for the pod to claim more jobs. */
     readonly isBehind: () => boolean
     /** Calls `listener` when `isBehind` was true and may have become false, until the Scope closes. */
@@ -77,6 +79,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   const clock = yield* Effect.clock
   let giveUpAt = Number.POSITIVE_INFINITY
   const unwritten: Array<AttemptEnd> = []
+  const held = new Set<AttemptEnd>()
   const listeners = new Set<() => void>()
   let wasBehind = false
 
@@ -126,13 +129,17 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
    * forever.
    */
   const alone = (end: AttemptEnd) =>
-    flush([end], "fail").pipe(
+    Effect.suspend(() => {
+      held.add(end)
+      return flush([end], "fail")
+    }).pipe(
       Effect.catchIf(isRefused, (error) =>
         Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
           Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
           Effect.zipRight(flush([refused(end, error)], "fail"))
         )
       ),
+      Effect.ensuring(Effect.sync(() => held.delete(end))),
       Effect.asVoid
     )
 
@@ -162,6 +169,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   )
 
   return {
+    held: () => [...held],
     isBehind: () => {
       const isBehind = batcher.size() >= mostWaiting
       wasBehind ||= isBehind
