@@ -10,13 +10,15 @@ const claims = ClaimSql.make("nightshift")
 const id = "018f0000-0000-7000-8000-000000000000"
 const one = `{${id}}`
 
+const none = "{NULL}"
+
 /** Calls for one job, as an almost idle process makes them. */
 const calls: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>]> = [
   ["finish", statements.finish, [one, one, 0, one, one, null]],
   [
     "finalize",
     statements.finalize,
-    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 0, one, "{NULL}", one, "{NULL}", null]
+    [one, one, "{done}", none, "{true}", none, none, none, none, 0, one, none, one, none, null]
   ],
   ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
@@ -38,7 +40,7 @@ const onRows: ReadonlyArray<readonly [name: string, text: string, values: Readon
   [
     "finalize",
     statements.finalize,
-    [one, one, "{done}", "{NULL}", "{true}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", 1, one, "{NULL}", one, "{NULL}", null],
+    [one, one, "{done}", none, "{true}", none, none, none, none, 1, one, none, one, none, null],
     running
   ],
   ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", "{00000000-0000-0000-0000-000000000000}"], pending],
