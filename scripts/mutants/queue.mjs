@@ -49,7 +49,8 @@ export const queue = [
         replace: "select coalesce("
       }
     ],
-    tests: [law("while a queue is paused|paused"), unit("queue/QueueLimits", "pause")]
+    tests: [law("while a queue is paused|paused"), unit("queue/QueueLimits", "has not learned of")],
+    toAdd: "a fault in which an operator pauses a queue while a pod does not listen"
   },
   {
     name: "claims-out-of-key-order",

@@ -48,6 +48,20 @@ const countOf = (queue: string, status: string) =>
   })
 
 layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, between processes", (it) => {
+  it.scoped("claim nothing after a pause that the claiming process has not learned of", () =>
+    Effect.gen(function* () {
+      const operator = yield* newPod()
+      const unaware = yield* newPod(Listener.layerPolling)
+      yield* operator.queues.declare(["unaware"])
+      yield* operator.queue.enqueue([job("unaware"), job("unaware")])
+      const claim = unaware.queue.claim({ queue: "unaware", pod: unaware.id, limit: 1 })
+      // Now it has a copy of the queue's row.
+      expect(yield* claim).toHaveLength(1)
+      yield* operator.queues.change("unaware", { paused: true })
+      expect(yield* claim).toEqual([])
+    })
+  )
+
   it.scoped("claim nothing after a pause has returned, even with many concurrent claimers", () =>
     Effect.gen(function* () {
       const pods = yield* newPods(4)
