@@ -36,7 +36,8 @@ export const service = [
         replace: "Duration.lessThan(steady, Duration.zero) ?"
       }
     ],
-    tests: [simulation(), unit("crew/Cluster", "outage|database")]
+    tests: [simulation(), unit("crew/Cluster", "outage|database")],
+    toAdd: "a fault in which pods reconnect one after another"
   },
   {
     name: "webhook-before-commit",
@@ -86,7 +87,8 @@ export const service = [
         replace: "    if (next === undefined || true) this.finish(this.outcome())\n"
       }
     ],
-    tests: [workflows, unit("workflow/Promises", "compensation")]
+    tests: [workflows, unit("workflow/Promises", "compensation")],
+    toAdd: "an invariant of the simulation: a failed execution has undone its steps"
   },
   {
     name: "undo-order-reversed",
@@ -98,7 +100,8 @@ export const service = [
         replace: "open.sort((a, b) => a.sequence - b.sequence)[0]"
       }
     ],
-    tests: [workflows, unit("workflow/Promises", "compensation")]
+    tests: [workflows, unit("workflow/Promises", "compensation")],
+    toAdd: "an invariant of the simulation: undos run in reverse order"
   },
   {
     name: "journal-not-read",
@@ -122,7 +125,7 @@ export const service = [
         replace: "return hashes.length > 0"
       }
     ],
-    tests: [law("a token opens its workspace", "AccessPg"), unit("http/Access", "token")]
+    tests: [law("a token opens its workspace", "UploadsPg"), unit("http/Access", "token")]
   },
   {
     name: "idempotency-key-ignored",

@@ -227,12 +227,13 @@ describe("the reaper", () => {
       const one = yield* TestCluster.hire()
       const two = yield* TestCluster.hire({ queues: ["elsewhere"] })
       const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
-      yield* StepClock.advance("1 second")
+      // The other pod sees the last heartbeat of the job before the outage: beats are 10 s apart, passes of its reaper 15 s.
+      yield* StepClock.advance("47 seconds")
       for (const pod of [one, two]) pod.connected(false)
       yield* StepClock.advance("90 seconds")
-      // The pod that runs the job reconnects last.
+      // The pod that runs the job reconnects last, after a pass of the other's reaper.
       two.connected(true)
-      yield* StepClock.advance("9 seconds")
+      yield* StepClock.advance("16 seconds")
       one.connected(true)
       yield* StepClock.advance("90 seconds")
       const search = yield* JobSearch
