@@ -20,8 +20,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/JobSql.ts",
-        find: "    where j.id = e.id and j.lease = e.lease\n    returning j.id, j.queue, j.status",
-        replace: "    where j.id = e.id and j.lease is not null\n    returning j.id, j.queue, j.status"
+        find: "    where j.id = e.id and j.lease = e.lease\n    returning j.id",
+        replace: "    where j.id = e.id and j.lease is not null\n    returning j.id"
       }
     ],
     tests: [law("moved on|two ends of a job|zombie")]
@@ -130,8 +130,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/JobSql.ts",
-        find: "or j.crash_count + 1 >= $4)`",
-        replace: "or j.crash_count + 1 >= $4 + 1000)`"
+        find: 'const isPoison = "j.crash_count + 1 >= $4"',
+        replace: 'const isPoison = "j.crash_count + 1 >= $4 + 1000"'
       }
     ],
     tests: [law("poison at its fifth crash")]
