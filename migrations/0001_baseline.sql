@@ -364,7 +364,7 @@ begin
       where j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
         -- An execution that has never run reads its waits when it does.
         and (j.woken > 0 or j.lease is not null) and g.place between 1 and 1000000000
-      order by j.id for no key update of j
+      order by j.id desc for no key update of j
     ), woke as (
       update job j set woken = j.woken + 1,
         run_at = case when j.lease is null then least(j.run_at, now_) else j.run_at end

@@ -74,6 +74,8 @@ export interface ClaimedExecution {
   readonly woken: number
   /** The execution was cancelled or has died: this run only undoes the steps that are done. */
   readonly cancelled: boolean
+  /** Whether it has died. Its children are not cancelled then. */
+  readonly dying: boolean
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean
   /** The version of the workflow that started it. */

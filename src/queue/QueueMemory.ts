@@ -87,6 +87,7 @@ const claimAll = (
               id: row.dedupe.key,
               woken: row.woken,
               cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
+              dying: row.dying !== undefined,
               crashed: row.crashCount > 0,
               version: row.version,
               run: { id: row.id, lease },

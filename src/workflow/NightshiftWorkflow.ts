@@ -2,7 +2,7 @@ import * as Activity from "@effect/workflow/Activity"
 import * as DurableClock from "@effect/workflow/DurableClock"
 import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
-import { Cause, Effect, Exit, Fiber, Layer } from "effect"
+import { Cause, Clock, Effect, Exit, Fiber, Layer } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import { type KindOptions, withIdentity } from "../core/Kind.js"
 import * as Outcome from "../core/Outcome.js"
@@ -10,6 +10,7 @@ import * as Suspension from "../core/Suspension.js"
 import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
+import * as ChildrenFirst from "../queue/workflow/ChildrenFirst.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
@@ -142,6 +143,13 @@ const runExecution = (
     const isFailed = Exit.isFailure(exit) && !(cancelled && Cause.isInterruptedOnly(exit.cause))
     if (isFailed && run.failure === undefined) {
       yield* run.conclude({ name: ExitJson.failureStep, kind: "run" }, json)
+    }
+
+    if (cancelled && !run.execution.dying) {
+      const children = yield* run.attempt(run.workflows.children(id))
+      yield* run.healthy
+      const waits = ChildrenFirst.waits(children ?? [], yield* Clock.currentTimeMillis)
+      if (waits.length > 0) return Suspension.make({ woken: run.woken, waits })
     }
 
     const failures: Array<string> = []

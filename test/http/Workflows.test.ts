@@ -1,8 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
+import { never } from "../../src/core/Suspension.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { Queue } from "../../src/queue/Queue.js"
+import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { backends, TestServer } from "./TestServer.js"
 
@@ -72,6 +73,33 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       expect((yield* signal("report", "x".repeat(100_000))).status).toBe(400)
       const audit = yield* admin("GET", `/api/v1/audit?target=${encodeURIComponent(execution)}`)
       expect(audit.json).toMatchObject({ entries: [{ act: "workflow.signal" }, { act: "workflow.signal" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("takes thirty signals while the execution is being suspended", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const queue = yield* Queue
+      const workflows = yield* Workflows
+      const ids = yield* makeGenerator
+      const names = Array.from({ length: 30 }, (_, index) => `signal ${index}`)
+      const suspend = ({ execution: claimed, id, lease }: ClaimedJob, waitsFor: ReadonlyArray<string>) => {
+        const waits = waitsFor.map((name) => ({ kind: "signal" as const, name }))
+        const end = End.Suspended({ woken: claimed?.woken ?? 0, runAt: never, waits, error: undefined })
+        return queue.finalize([{ id, lease, linked: true, end }])
+      }
+      const { run } = yield* running
+      yield* suspend(run, names)
+      yield* workflows.wake(execution)
+      const [again] = yield* queue.claim({ queue: "mail", pod: ids.pod(1), limit: 1 })
+      if (again === undefined) return yield* Effect.dieMessage("the execution was not claimed")
+      const send = (name: string) => admin("POST", `${path}/signal`, { json: { name, value: 1 } })
+      const [answers] = yield* Effect.all(
+        [Effect.forEach(names, send, { concurrency: "unbounded" }), suspend(again, names.slice(0, 1))],
+        { concurrency: "unbounded" }
+      )
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+      expect((yield* queue.claim({ queue: "mail", pod: ids.pod(1), limit: 1 })).length).toBe(1)
     }).pipe(Effect.provide(layer()))
   )
 

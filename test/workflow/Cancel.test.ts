@@ -173,3 +173,30 @@ describe("the end of a process during a step", () => {
     expect((await order.show("A")).status).toBe("done")
   })
 })
+
+describe("a cancel of a parent", () => {
+  it("undoes the steps of its children first, in reverse order over the whole tree", async () => {
+    const log: Array<string> = []
+    const done = (name: string) => ({ undo: () => void log.push(`undo ${name}`) })
+    const parcel = workflow("parcel", settings, async ({ id }, step) => {
+      await step.run("wrap", () => id, done(`wrap ${id}`))
+      await step.waitFor("courier")
+    })
+    const shipment = workflow("shipment", settings, async ({ id }, step) => {
+      await step.run("pick", () => id, done(`pick ${id}`))
+      await step.all("parcels", ["1", "2"], (parcelId) => parcel({ id: `${id}/${parcelId}` }))
+    })
+    const order = workflow("order", settings, async ({ id }, step) => {
+      await step.run("charge", () => id, done("charge"))
+      await step.all("ship", ["S"], (shipmentId) => shipment({ id: shipmentId }))
+    })
+    await using shift = await testShift({ handlers: [order, shipment, parcel] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    await shift.drain()
+    expect(log.slice(0, 2).sort()).toEqual(["undo wrap S/1", "undo wrap S/2"])
+    expect(log.slice(2)).toEqual(["undo pick S", "undo charge"])
+    expect((await order.show("A")).status).toBe("cancelled")
+  })
+})

@@ -69,3 +69,17 @@ export const errorOf = (step: string, { exit }: Stored): ShiftError => {
   if (error?.stack !== undefined) thrown.stack = `${thrown.name}: ${message}\n${error.stack}`
   return thrown
 }
+
+/** The end of an execution that has undone its steps: it failed, or it was cancelled. */
+export const outcomeOf = (
+  failure: { readonly error: unknown } | undefined,
+  undos: ReadonlyArray<Stored & { readonly name: string }>
+): Outcome.Outcome => {
+  const notUndone = undos
+    .filter(({ outcome }) => outcome === "failed")
+    .map((step) => `${step.name.replace("undo:", "undo of ")} failed: ${errorOf(step.name, step).message}`)
+  if (failure === undefined) return notUndone.length === 0 ? Outcome.cancelled : Outcome.notUndone(notUndone.join("; "))
+  const message = [textOf(failure.error), ...notUndone].join("; ")
+  const text = ErrorText.joined(message, ErrorText.traceOf(failure.error))
+  return notUndone.length === 0 ? Outcome.dead(text) : Outcome.notUndone(text)
+}

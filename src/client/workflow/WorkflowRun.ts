@@ -1,10 +1,9 @@
 import type { Clock, Runtime } from "effect"
-import * as ErrorText from "../../core/ErrorText.js"
-import * as Outcome from "../../core/Outcome.js"
 import * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
+import * as ChildrenFirst from "../../queue/workflow/ChildrenFirst.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import { NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
@@ -50,6 +49,7 @@ export class WorkflowRun implements AttemptHost {
   /** The undo that runs. One that calls steps may wait and then never settles. */
   private undoBody: Promise<unknown> | undefined
   private undoHasSteps = false
+  private haveChildrenEnded = false
   /** The undo calls a step, which it does not get from a run that stops. */
   private onUndoBlocked: () => void = () => {}
   private isChecking = false
@@ -317,10 +317,24 @@ export class WorkflowRun implements AttemptHost {
     this.check()
   }
 
+  /** Lets the children that were cancelled with this execution undo their steps first. */
+  private async childrenFirst(): Promise<void> {
+    const children = await this.journal.withRetries(this.journal.services.workflows.children(this.execution.id))
+    const waits = ChildrenFirst.waits(children, this.now())
+    this.haveChildrenEnded = true
+    if (waits.length > 0) this.finish(Suspension.make({ woken: this.journal.woken, waits }))
+  }
+
   private undoNext(): void {
+    const waits = this.execution.cancelled && !this.execution.dying && !this.haveChildrenEnded
+    if (waits) this.busy(() => this.childrenFirst())
+    else this.undoLast()
+  }
+
+  private undoLast(): void {
     const open = this.undos.filter(({ step }) => !this.journal.undone.has(`undo:${step}`))
     const next = open.sort((a, b) => b.sequence - a.sequence)[0]
-    if (next === undefined) this.finish(this.outcome())
+    if (next === undefined) this.finish(StepExit.outcomeOf(this.failure, [...this.journal.undone.values()]))
     else this.undo(next)
   }
 
@@ -343,18 +357,6 @@ export class WorkflowRun implements AttemptHost {
         this.check()
       }
     })
-  }
-
-  private outcome(): Outcome.Outcome {
-    const failed = [...this.journal.undone.values()].filter(({ outcome }) => outcome === "failed")
-    const notUndone = failed.map(
-      (step) => `${step.name.replace("undo:", "undo of ")} failed: ${StepExit.errorOf(step.name, step).message}`
-    )
-    if (this.failure === undefined)
-      return notUndone.length === 0 ? Outcome.cancelled : Outcome.notUndone(notUndone.join("; "))
-    const message = [StepExit.textOf(this.failure.error), ...notUndone].join("; ")
-    const text = ErrorText.joined(message, ErrorText.traceOf(this.failure.error))
-    return notUndone.length === 0 ? Outcome.dead(text) : Outcome.notUndone(text)
   }
 
   private changed(difference: ChangedCode.Difference): void {

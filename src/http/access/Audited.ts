@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Audit } from "../../access/Audit.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable, isContention } from "../../database/DatabaseError.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { Caller } from "./Caller.js"
 
@@ -21,19 +21,25 @@ export type Audited = <A>(
   seen?: (result: A) => Seen
 ) => <E, R>(change: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
 
+/** Whether the change was rolled back because of a concurrent one: a deadlock, a serialization failure or a lock timeout. */
+const isTransient = (error: unknown): boolean =>
+  isContention(error) || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
+
 /** For routes and commands that make changes for an operator. */
 export const make: Effect.Effect<Audited, never, Audit | Transactions> = Effect.gen(function* () {
   const audit = yield* Audit
   const transactions = yield* Transactions
   return <A>(act: string, target: string | ((result: A) => string), seen: (result: A) => Seen = () => ({})) =>
     <E, R>(change: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseError, R> =>
-      transactions.run(
-        Effect.gen(function* () {
-          const { reason, who } = yield* Caller
-          const result = yield* change
-          const named = typeof target === "string" ? target : target(result)
-          yield* audit.record({ who, act, target: named, reason, ...seen(result) })
-          return result
-        })
-      )
+      transactions
+        .run(
+          Effect.gen(function* () {
+            const { reason, who } = yield* Caller
+            const result = yield* change
+            const named = typeof target === "string" ? target : target(result)
+            yield* audit.record({ who, act, target: named, reason, ...seen(result) })
+            return result
+          })
+        )
+        .pipe(Effect.retry({ times: 2, while: isTransient }))
 })

@@ -23,7 +23,7 @@ const acting = (
   with chosen as (
     select * from ${schema}.job
     where id = any($1::uuid[]) and ${condition}
-    order by id for update${wait ? "" : " skip locked"}
+    order by id desc for update${wait ? "" : " skip locked"}
   ), free as (${free}), changed as (${change}), kept as (${keep(schema, action)})${also === undefined ? "" : `, ${also}`}
   select chosen.id, changed.id is not null as changed, changed.queue, changed.status, chosen.woken
   from chosen left join changed on changed.id = chosen.id`

@@ -18,7 +18,9 @@ export type ClaimedRow = readonly [
   createdAt: number,
   runAt: number,
   /** Null for plain jobs. */
-  linked: readonly [woken: number, execution: string, cancelled: boolean, journal: JournalJson | null] | null,
+  linked:
+    | readonly [woken: number, execution: string, cancelled: boolean, journal: JournalJson | null, dying: boolean]
+    | null,
   /** Round-robin position, only for claims by key. */
   place?: number
 ]
@@ -31,9 +33,9 @@ type JournalJson = readonly [
 const executionOf = (row: ClaimedRow, lease: Lease): ClaimedExecution | undefined => {
   const linked = row[12]
   if (linked === null || linked[0] < 0) return undefined
-  const [woken, id, cancelled, journal] = linked
+  const [woken, id, cancelled, journal, dying] = linked
   const run = { id: row[0], lease }
-  const execution = { woken, id, cancelled, crashed: row[7] > 0, version: row[2], run, state: new RunState() }
+  const execution = { woken, id, cancelled, dying, crashed: row[7] > 0, version: row[2], run, state: new RunState() }
   if (journal === null) return execution
   const [steps, waits] = journal
   return {

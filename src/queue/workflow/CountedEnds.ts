@@ -21,7 +21,7 @@ export interface CancelledBelow {
  * added while that statement waited.
  */
 export interface CountedEnds {
-  /** Locks the jobs that an action on these jobs reaches, in the order of their ids. The first statement of the action. */
+  /** Locks the jobs that an action on these jobs reaches, in descending order of their ids. The first statement of the action. */
   readonly lock: (action: "requeue" | "end", ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
   readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>

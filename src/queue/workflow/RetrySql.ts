@@ -59,7 +59,7 @@ const awaiting = (schema: string, linked: string) => `
     ${linked}
   ), standing as materialized (
     select j.id from ${schema}.job j
-    where j.id = any(array(select child from linked)) and j.finished_at is null order by j.id for share
+    where j.id = any(array(select child from linked)) and j.finished_at is null order by j.id desc for share
   ), counted as (
     update ${schema}.workflow_child l set ended_at = null
     from linked join standing on standing.id = linked.child
@@ -84,7 +84,7 @@ export const make = (schema: string) => ({
     from tree join ${schema}.workflow_child l on l.parent = tree.execution and ${isRetriedWith(schema, "tree.id")}
     join ${schema}.job j on j.id = l.child and j.status = 'dead'
   ), chosen as (
-    select * from ${schema}.job where id in (select id from tree where not above) and status = 'dead' order by id for update
+    select * from ${schema}.job where id in (select id from tree where not above) and status = 'dead' order by id desc for update
   ), ${reopenFailed(schema, "chosen", instant("$2"))}, changed as (
     update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
     from chosen where j.id = chosen.id

@@ -1,12 +1,12 @@
 import { isRetriedWith } from "./RetrySql.js"
 
-// Locks every job that an action on the jobs `$1` may change, in the order of their ids, before the first change. Actions
+// Locks every job that an action on the jobs `$1` may change, in descending order of their ids, before the first change. Actions
 // change jobs level by level; without this, two of them over crossing trees of executions would deadlock.
 
 /** Jobs with neither children nor waiting parents are left to the statement of the action, which may skip locked jobs. */
 const locked = (schema: string, tree: string, others: string) => `
   with recursive ${tree}, chosen(id) as (${others})
-  select id from ${schema}.job where id = any(array(select id from chosen)) order by id for update`
+  select id from ${schema}.job where id = any(array(select id from chosen)) order by id desc for update`
 
 export const make = (schema: string) => ({
   /** For a requeue, which reaches children that have failed, and waits for those that were requeued before. */

@@ -6,8 +6,10 @@ import { steps, undoes, waits } from "./JournalSql.js"
 import * as RetrySql from "./RetrySql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
-// workflow_deferred, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken on a job first. Actions
-// of operators lock all jobs that they reach, in the order of their ids, before anything else (TreeLockSql).
+// workflow_deferred in the order of their key, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken
+// on a job first. Jobs are locked in descending order of their ids, so children come before the parents that wait for them:
+// the end of a child locks the child before its parent. Actions of operators lock all jobs that they reach, in this order,
+// before anything else (TreeLockSql).
 
 /**
  * Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. Steps
@@ -30,7 +32,7 @@ const wake = (schema: string, executions: string, now: string) => `
     select j.id from ${schema}.job j
     where j.dedupe_key = any(${executions}) and j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
       and (j.woken > 0 or j.lease is not null)
-    order by j.id for no key update
+    order by j.id desc for no key update
   )
   update ${schema}.job j set woken = j.woken + 1,
     run_at = case when j.lease is null then least(j.run_at, ${instant(now)}) else j.run_at end
@@ -127,8 +129,8 @@ export const make = (schema: string) => ({
   order by 1`),
 
   /**
-   * Suspends executions. The waits are inserted or locked first: this statement sees a completion that is being committed,
-   * and a later completion finds the job suspended.
+   * Suspends executions. All waits are inserted or locked first, those that ended included: this statement sees a completion
+   * that is being committed, and a later completion finds the job suspended.
    */
   suspend: hot(`
   with closed as (
@@ -144,27 +146,38 @@ export const make = (schema: string) => ({
     select held.execution, w.kind, w.name, w.due_at
     from unnest($8::uuid[], $9::text[], $10::text[], $11::float8[]) as w(id, kind, name, due_at)
     join held on held.id = w.id
-  ), waited as (
-    insert into ${schema}.workflow_deferred as d (execution, kind, name, due_at, waiting, created_at)
-    select execution, kind, name, ${instant("due_at")}, true, ${instant("$5")} from given order by 1, 2, 3
-    on conflict (execution, kind, name) do update set waiting = true,
-      due_at = case when d.kind = 'changed' then excluded.due_at else coalesce(d.due_at, excluded.due_at) end,
-      created_at = case when d.kind = 'changed' and not d.waiting then excluded.created_at else d.created_at end
-    returning execution, completed_at
-  ), left_over as (
-    update ${schema}.workflow_deferred d set waiting = false
+  ), left_over as materialized (
+    select d.execution, d.kind, d.name from ${schema}.workflow_deferred d
     -- Without other waits the run did not get as far as before: the next one must know what the execution waited for.
     where d.execution = any(array(select execution from given where kind <> 'changed')) and d.waiting
       and not exists (select from given g where (g.execution, g.kind, g.name) = (d.execution, d.kind, d.name))
+  ), waited as (
+    insert into ${schema}.workflow_deferred as d (execution, kind, name, due_at, waiting, created_at)
+    select execution, kind, name, ${instant("due_at")}, waiting, ${instant("$5")} from (
+      select given.*, true as waiting from given union all select left_over.*, null, false from left_over
+    ) every_wait order by 1, 2, 3
+    on conflict (execution, kind, name) do update set waiting = excluded.waiting,
+      due_at = case when not excluded.waiting then d.due_at when d.kind = 'changed' then excluded.due_at
+        else coalesce(d.due_at, excluded.due_at) end,
+      created_at = case when d.kind = 'changed' and excluded.waiting and not d.waiting then excluded.created_at
+        else d.created_at end
+    returning execution, completed_at, waiting
+  ), ready as materialized (
+    -- Reads all of "waited", so that every wait is locked before the first job.
+    select array_agg(execution) filter (where waiting and completed_at is not null) as executions from waited
+  ), locked as materialized (
+    select j.id, ready.executions from ready cross join (select id, lease from e order by id desc) e
+    cross join lateral (
+      select id from ${schema}.job where id = e.id and lease = e.lease for no key update
+    ) j
   )
   update ${schema}.job j
   set status = 'pending', lease = null, pod_id = null, heartbeat_at = null, started_at = null, unknown_since = null,
     attempt = j.attempt - 1, woken = j.woken + 1,
     last_error = coalesce(e.error, case when j.dying is not null then j.last_error end), updated_at = ${instant("$5")},
-    run_at = case when j.woken > e.woken
-        or exists (select from waited w where w.execution = j.dedupe_key and w.completed_at is not null)
+    run_at = case when j.woken > e.woken or j.dedupe_key = any(locked.executions)
       then ${instant("$5")} else ${instant("e.run_at")} end
-  from e where j.id = e.id and j.lease = e.lease
+  from e join locked on locked.id = e.id where j.id = e.id and j.lease = e.lease
   returning j.id, j.queue, ${millis("j.run_at")} as run_at`),
 
   /** Counts the end of jobs `$1` where others wait for them, and wakes executions whose children have all ended. */
@@ -220,7 +233,7 @@ export const make = (schema: string) => ({
     from unnest($3::uuid[], $4::boolean[]) with ordinality as g(child, owned, place)
   ), standing as materialized (
     select j.id, j.woken, j.finished_at is not null or $6::boolean as over
-    from ${schema}.job j where j.id = any($3::uuid[]) order by j.id for share
+    from ${schema}.job j where j.id = any($3::uuid[]) order by j.id desc for share
   ), links as (
     insert into ${schema}.workflow_child (parent, name, position, child, owned, ended_at)
     select $1, $2, g.position, g.child, g.owned, case when s.over then ${instant("$5")} end
@@ -257,7 +270,7 @@ export const make = (schema: string) => ({
   /** Requests the cancellation of all jobs that the jobs `$1` started and wait for. Saves them under the act id `$3`. */
   cancelBelow: `
   with ${below(schema)}, chosen as (
-    select * from ${schema}.job where id in (select id from tree) and finished_at is null order by id for update
+    select * from ${schema}.job where id in (select id from tree) and finished_at is null order by id desc for update
   ), changed as (
     update ${schema}.job j set ${cancelSet(instant("$2"))}, updated_at = ${instant("$2")}
     from chosen where j.id = chosen.id
@@ -269,7 +282,7 @@ export const make = (schema: string) => ({
   cancelNow: `
   with ${below(schema)}, chosen as (
     select id from ${schema}.job
-    where (id in (select id from tree) or id = any($1::uuid[])) and finished_at is null order by id for update
+    where (id in (select id from tree) or id = any($1::uuid[])) and finished_at is null order by id desc for update
   )
   update ${schema}.job j set status = 'dead', dead_reason = 'cancelled', dying = null, finished_at = ${instant("$2")},
     death_count = j.death_count + 1, cancel_requested_at = coalesce(j.cancel_requested_at, ${instant("$2")}),
