@@ -1,6 +1,3 @@
-import { execFile } from "node:child_process"
-import { fileURLToPath } from "node:url"
-import { promisify } from "node:util"
 import { Effect, Logger, Random } from "effect"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
@@ -8,18 +5,14 @@ import * as client from "../../src/client/index.js"
 import * as testing from "../../src/testing/index.js"
 import { history } from "./seeded-history.mjs"
 
-const program = fileURLToPath(new URL("./seeded-history.mjs", import.meta.url))
 const seeded = (seed?: number): Promise<string> => history({ client, testing, z }, seed)
 
 describe("a test", () => {
-  it("has the same history every time, in any process, time zone and language", async () => {
+  it("has the same history every time", async () => {
     const first = await seeded()
     expect(first).toMatch(/flaky 3 2 2030-01-01T00:\d\d:\d\d\.(?!000)/)
     expect(first).toContain('"state":"dead"')
     expect(await seeded()).toBe(first)
-    const env = { ...process.env, TZ: "Asia/Kathmandu", LANG: "tr_TR.UTF-8", LC_ALL: "tr_TR.UTF-8" }
-    const { stdout } = await promisify(execFile)(process.execPath, [program], { env, maxBuffer: 64 * 1024 * 1024 })
-    expect(stdout).toBe(first)
   })
 
   it("has another history with another seed", async () => {
