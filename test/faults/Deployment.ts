@@ -190,7 +190,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
               alive = false
               leaves(running.pid)
               if (code !== 0 || stderr.includes("could not write the last counts")) lostCounts = true
-              const lines = stderr.split("\n").filter((line) => /"(WARN|ERROR|FATAL)/.test(line))
+              const lines = stderr.split("\n").filter((line) => /"(WARN|ERROR|FATAL)/i.test(line))
               warnings.push(
                 ...lines.map((line) => `pod ${running.pid}: ${line.slice(0, 600)}`),
                 `pod ${running.pid}: exit ${code ?? signal}`

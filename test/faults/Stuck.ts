@@ -49,7 +49,7 @@ export const describe = (deployment: Deployment): Effect.Effect<string> =>
       const warned = pod
         .printed()
         .split("\n")
-        .filter((line) => /"(WARN|ERROR|FATAL)/.test(line))
+        .filter((line) => /"(WARN|ERROR|FATAL)/i.test(line))
       report.push(
         `process ${pod.pid}:`,
         ...poolLines(body).map((line) => `  ${line}`),
