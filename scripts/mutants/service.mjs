@@ -150,7 +150,8 @@ export const service = [
         replace: "if (Duration.isDuration(wait)) return { wait: Duration.zero, fault: undefined }"
       }
     ],
-    tests: [simulation(), unit("crew/RetryCurve", "ladder")]
+    tests: [simulation(), unit("crew/RetryCurve", "ladder")],
+    toAdd: "an invariant of the simulation: a retry starts no earlier than its backoff"
   },
   {
     name: "attempt-not-counted",
@@ -162,7 +163,8 @@ export const service = [
         replace: 'again(wait, at, { counted: false, error, remember: "failed" })'
       }
     ],
-    tests: [simulation(), unit("crew/Worker", "attempt|retr")]
+    tests: [simulation(), unit("crew/Worker", "attempt|retr")],
+    toAdd: "an invariant of the simulation: each failure uses up an attempt"
   },
   {
     name: "signature-not-checked",
