@@ -39,9 +39,7 @@ describe("nightshift migrate", () => {
       const migrate = yield* onEmptyDatabase
       const { stderr } = yield* migrate([])
       const lines = stderr.trim().split("\n")
-      expect(lines.map((line) => JSON.parse(line).message)).toEqual(
-        migrations.map((name) => `applied migration ${name}`)
-      )
+      expect(lines.map((line) => JSON.parse(line).msg)).toEqual(migrations.map((name) => `applied migration ${name}`))
       const quiet = yield* onEmptyDatabase
       expect(yield* quiet([], { LOG_LEVEL: "warning" })).toMatchObject({ code: 0, stderr: "" })
       const pretty = yield* onEmptyDatabase

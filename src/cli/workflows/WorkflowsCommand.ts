@@ -302,11 +302,7 @@ export const retry = Command.make("retry", actOptions, (given) =>
     Effect.provide(QueueLayer.layerForCommand),
     Settings.configured(CommonOptions.databaseFlags(given))
   )
-).pipe(
-  Command.withDescription(
-    "Run a failed or cancelled execution again from its failed step, or try one whose code has changed now."
-  )
-)
+).pipe(Command.withDescription("Run a failed, cancelled or changed execution again from where it ended, now."))
 
 export const fork = Command.make(
   "fork",
