@@ -174,8 +174,8 @@ describe("the types of a signal", () => {
       return by
     })
     await using tested = await testShift({ handlers: [approval] })
-    const options = { shift: tested, key: "1" }
-    await approval.start({}, options)
+    const options = { shift: tested }
+    await approval.start({}, { ...options, key: "1" })
     await tested.settle()
     expect(await approval.signal("1", "approval", { by: 7 }, options)).toBe("completed")
     expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("repeated")
