@@ -16,7 +16,7 @@ import type { Batches } from "../queue/batch/Batches.js"
 import { isQueueName } from "../queue/enqueue/NewJob.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import { Kinds } from "../queue/Kinds.js"
-import type { ClaimedJob, Queue } from "../queue/Queue.js"
+import { type ClaimedJob, Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/settings/Routes.js"
@@ -197,6 +197,18 @@ const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
     if (written.length > 0) yield* Effect.logInfo(`schedules declared: ${written.join(", ")}`)
   })
 
+/** Returns jobs of processes that ended long ago before the first claim: watching their heartbeats would take minutes. */
+const recoverAbandoned = Effect.gen(function* () {
+  const queue = yield* Queue
+  const { stuckTimeout } = yield* Janitor.JanitorConfig
+  const { cancelled, poisoned, rescued } = yield* queue.recoverAbandoned(stuckTimeout)
+  if (rescued + poisoned + cancelled > 0) {
+    yield* Effect.logInfo(
+      `jobs of processes that ended: rescued=${rescued} poisoned=${poisoned} cancelled=${cancelled}`
+    )
+  }
+})
+
 /** Runs a pod. Its row exists from before the first claim until after the last result is written. */
 export const layer = <R>(
   options: CrewOptions<R>
@@ -219,6 +231,7 @@ export const layer = <R>(
           yield* declareSchedules(options.schedules ?? [])
         })
       )
+      yield* recoverAbandoned
       return yield* staffed(queues, registry)
     })
   ).pipe(Layer.provide(Boot.layer))

@@ -1,5 +1,4 @@
 import { Clock, Duration, Effect, Random, Schema } from "effect"
-import * as Backoff from "../core/Backoff.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
@@ -9,7 +8,6 @@ import { type Bot, Bots } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
 import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram/Telegram.js"
 import { isUpdate, replyChatOf, type Update } from "./telegram/TelegramUpdate.js"
-import { ladder, maxAttempts } from "./WebhookIntake.js"
 
 // Telegram's 429 does not say whether the chat's limit or the bot's limit was exceeded. If other chats still receive
 // messages, it is the chat's. If several chats in a row are throttled and none receives a message, it is the bot's.
@@ -107,8 +105,8 @@ const handlerOf = <R>(
   const kind = Job.make(kindOf(bot.slug), {
     payload: UpdateSchema,
     queue: queueOf(bot.slug),
-    maxAttempts: maxAttempts,
-    backoff: Backoff.stepwise(...ladder),
+    maxAttempts: bot.retry?.maxAttempts,
+    backoff: bot.retry?.backoff,
     timeout: timeoutOf(bot.handler, kinds)
   })
   const { handler } = bot

@@ -13,6 +13,7 @@ import {
   Schema
 } from "effect"
 import type { JobId } from "../core/Ids.js"
+import { defaults } from "../core/Kind.js"
 import { storableText } from "../core/Storable.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -65,11 +66,6 @@ export class HandlerFailed extends Schema.TaggedError<HandlerFailed>()("HandlerF
 
 export type WebhookIntakeError = HandlerFailed | UnknownKind | EnqueueError
 
-/** Backoff of a bot's job. Short, because later messages of the same chat wait behind it. */
-export const ladder = [Duration.seconds(5), Duration.seconds(30), Duration.minutes(2)] as const
-
-export const maxAttempts = ladder.length + 1
-
 /** Longer than Telegram retries an update, shorter than the week after which Telegram may restart update ids. */
 const botWindow = Duration.toMillis("48 hours")
 
@@ -77,7 +73,10 @@ const botWindow = Duration.toMillis("48 hours")
 export const botDedupePrefix = (slug: string): string => `telegram:${slug}:`
 
 /** Makes the jobs of an async bot, one per update. `text` is the update as it arrived, if it is known. */
-export const jobsOfBot = (slug: string): ((update: Update, text?: string) => NewJob) => {
+export const jobsOfBot = (
+  slug: string,
+  maxAttempts: number = defaults.maxAttempts
+): ((update: Update, text?: string) => NewJob) => {
   const [kind, queue, dedupePrefix] = [kindOf(slug), queueOf(slug), botDedupePrefix(slug)]
   const letter = followUp(slug, 0)
   return (update, text) => {
@@ -241,7 +240,7 @@ const make = ({ kindOf, submit }: Stores) =>
     const makerOf = (bot: Bot) => {
       const known = makers.get(bot)
       if (known !== undefined) return known
-      const maker = jobsOfBot(bot.slug)
+      const maker = jobsOfBot(bot.slug, bot.retry?.maxAttempts)
       makers.set(bot, maker)
       return maker
     }

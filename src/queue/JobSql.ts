@@ -293,6 +293,23 @@ export const make = (schema: string) => ({
   )`
   ),
 
+  /** Recovers the jobs of pods without a recent heartbeat, by the clock of the server. */
+  recoverAbandoned: recover(
+    schema,
+    `
+  stuck as (
+    select j.id
+    from ${schema}.lease l
+    cross join unnest(l.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = l.id
+    where ${beat} < clock_timestamp() - $1::float8 * interval '1 millisecond'
+      and not exists (
+        select from ${schema}.pod p
+        where p.id = l.pod_id and p.heartbeat_at >= clock_timestamp() - $1::float8 * interval '1 millisecond')
+    limit $3 for update of j skip locked
+  )`
+  ),
+
   /** Creates missing lease rows for running jobs, so that they are monitored like all others. */
   adoptStrays: `
   insert into ${schema}.lease (id, pod_id, claimed_at, jobs)

@@ -214,6 +214,12 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
     /**
+     * Recovers running jobs like `recoverStuck`, without having watched them: those whose pod has sent no heartbeat, and
+     * which themselves have had none, for this long by the database's clock. For the start of a process.
+     */
+    readonly recoverAbandoned: (quietFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
+
+    /**
      * Makes the follow-ups that the code of these kinds must compute, for deaths on pods that could not: at most 100, each
      * once. Those that the code fails to compute are due again an hour later.
      */

@@ -304,6 +304,16 @@ const make = (
         )
       })
     }).pipe(Effect.zipLeft(idleUntil(() => (table.running().length === 0 ? Number.POSITIVE_INFINITY : 0)))),
+  recoverAbandoned: (quietFor) =>
+    table.step((now) => {
+      const before = now - Duration.toMillis(quietFor)
+      return recoverAll(
+        table,
+        workflows,
+        new Map([...signsOfLife(table).keys()].map((lease) => [lease, before - 1])),
+        now
+      )
+    }),
   makeFollowUps: (kinds, compute) => table.step((now) => makeDueFollowUps(table, kinds, compute, now)),
   purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>

@@ -181,20 +181,13 @@ const make = Effect.gen(function* () {
     rows.map(({ queue }) => queue).sort()
   )
 
-  const recoverBatch = (quiet: ReadonlyArray<SignOfLife>) =>
+  const recoverBatch = (statement: string, ...[which, ...more]: readonly [unknown, ...ReadonlyArray<unknown>]) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const [rows, woken] = yield* database.transaction(
         Effect.gen(function* () {
           const recovered = yield* mapErrors(
-            sql.unsafe<RecoveredRow>(statements.recoverQuiet, [
-              SqlArrays.ofPlain(quiet.map(([lease]) => lease)),
-              now,
-              maintenanceBatch,
-              poisonAt,
-              // A lease without running jobs has no heartbeat to compare.
-              SqlArrays.ofTexts(quiet.map(([, beat]) => beat ?? "0"))
-            ])
+            sql.unsafe<RecoveredRow>(statement, [which, now, maintenanceBatch, poisonAt, ...more])
           )
           const ended = recovered.flatMap(({ linked }) => linked ?? [])
           return [recovered, yield* counted.count(ended, now)] as const
@@ -216,12 +209,11 @@ const make = Effect.gen(function* () {
       return recovered
     }).pipe(retrying)
 
-  const recoverAll = (quiet: ReadonlyArray<SignOfLife>) =>
+  const recoverAll = (...statement: Parameters<typeof recoverBatch>) =>
     Effect.gen(function* () {
       let sum: Recovered = { rescued: 0, poisoned: 0, cancelled: 0 }
-      if (quiet.length === 0) return sum
       for (;;) {
-        const batch = yield* recoverBatch(quiet)
+        const batch = yield* recoverBatch(...statement)
         sum = {
           rescued: sum.rescued + batch.rescued,
           poisoned: sum.poisoned + batch.poisoned,
@@ -230,6 +222,16 @@ const make = Effect.gen(function* () {
         if (batch.rescued + batch.poisoned + batch.cancelled < maintenanceBatch) return sum
       }
     })
+
+  const recoverQuiet = (quiet: ReadonlyArray<SignOfLife>) =>
+    quiet.length === 0
+      ? Effect.succeed<Recovered>({ rescued: 0, poisoned: 0, cancelled: 0 })
+      : recoverAll(
+          statements.recoverQuiet,
+          SqlArrays.ofPlain(quiet.map(([lease]) => lease)),
+          // A lease without running jobs has no heartbeat to compare.
+          SqlArrays.ofTexts(quiet.map(([, beat]) => beat ?? "0"))
+        )
 
   // Checking lease rows is cheap and finds the jobs of dead pods. A running job without a lease row was written by
   // another program. Finding those means reading all due jobs, so it is done rarely.
@@ -256,7 +258,7 @@ const make = Effect.gen(function* () {
         yield* steadyNow
       )
       const quiet = watch.beats.quietFor(Duration.toMillis(stuckFor), sentAt)
-      const recovered = yield* recoverAll(quiet)
+      const recovered = yield* recoverQuiet(quiet)
       const held = quiet.filter(([, beat]) => beat !== null).map(([lease]) => lease)
       watch.blockers = yield* endSessions(held, watch.blockers)
       return recovered
@@ -292,6 +294,7 @@ const make = Effect.gen(function* () {
     nextDue,
     pendingQueues,
     recoverStuck,
+    recoverAbandoned: (quietFor) => recoverAll(statements.recoverAbandoned, Duration.toMillis(quietFor)),
     makeFollowUps: FollowUpsPg.make(database, statements, tally, onReturned),
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })

@@ -63,6 +63,8 @@ export const make = (
         nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
         pendingQueues: unless([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
+        recoverAbandoned: (quietFor) =>
+          unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverAbandoned(quietFor)),
         makeFollowUps: (kinds, compute) => unless({ made: 0, failed: [] }, queue.makeFollowUps(kinds, compute)),
         purge: (doneRetention, fence) => unless({ done: 0, dead: 0 }, queue.purge(doneRetention, fence))
       }),

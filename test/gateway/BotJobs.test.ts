@@ -103,17 +103,17 @@ describe("an async bot's job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is retried after 5 s, 30 s and two minutes, then notifies the user once", () => {
+  it.effect("is retried after 30 s, two minutes, ten minutes and an hour, then notifies the user once", () => {
     const { layer, said } = story({ handle: failing })
     return Effect.gen(function* () {
       const shift = yield* TestShift
       const id = yield* enqueue(message(1, "hello"))
       const attempts: Array<number> = []
-      for (const wait of ["0 seconds", "5 seconds", "30 seconds", "2 minutes"] as const) {
+      for (const wait of ["0 seconds", "30 seconds", "2 minutes", "10 minutes", "1 hour"] as const) {
         yield* shift.advance(wait)
         attempts.push((yield* shift.job(id)).attempt)
       }
-      expect(attempts).toEqual([1, 2, 3, 4])
+      expect(attempts).toEqual([1, 2, 3, 4, 5])
       expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "exhausted" })
       yield* shift.drain
       yield* shift.advance("1 hour")

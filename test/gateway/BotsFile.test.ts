@@ -52,6 +52,25 @@ describe("a bots file", () => {
     })
   )
 
+  it.effect("may set the attempts and delays of an async bot's jobs", () =>
+    Effect.gen(function* () {
+      const { bots } = yield* read(
+        one("handler: echo\nrequireAuth: false\nasync: true\nretry: { maxAttempts: 3, delays: [5s, 2m] }")
+      )
+      const { backoff, maxAttempts } = bots[0]?.retry ?? {}
+      expect(maxAttempts).toBe(3)
+      expect([1, 2, 3].map((attempt) => Duration.toSeconds(backoff?.(attempt, 0) ?? 0))).toEqual([5, 120, 120])
+      expect(
+        yield* problems(one("handler: echo\nrequireAuth: false\nretry: { maxAttempts: 0, delays: [5], after: 1s }"))
+      ).toEqual([
+        expect.stringContaining("bots.helper.retry: the bot helper is not async"),
+        expect.stringContaining("bots.helper.retry.after: is not a known key"),
+        expect.stringContaining("bots.helper.retry.maxAttempts: expected a whole number from 1 to 1000, got 0"),
+        expect.stringContaining("bots.helper.retry.delays: expected a list of durations")
+      ])
+    })
+  )
+
   it.effect("may be empty and may declare no bots", () =>
     Effect.gen(function* () {
       for (const text of ["", "# nothing yet", "bots:", "bots: {}\nsources: {}"]) {
@@ -81,7 +100,7 @@ describe("a bots file", () => {
         'bots.Big_Bot: "Big_Bot" is not a valid bot name: use 1 to 64 lower-case letters, digits and -',
         "bots.Big_Bot: set BOT_BIG_BOT_TOKEN to the token that BotFather gave the bot",
         "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends with its updates",
-        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, updates, got ["echo"]',
+        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, updates, retry, got ["echo"]',
         "bots.list.handler: expected echo, http, auth or a kind of the app (resize, report), got nothing",
         "bots.list: set BOT_LIST_TOKEN to the token that BotFather gave the bot",
         "bots.list: set BOT_LIST_SECRET to the secret that Telegram sends with its updates"

@@ -64,6 +64,19 @@ describe("the queue in memory", () => {
     }).pipe(Effect.provide(layer))
   )
 
+  it.scoped("recovers at the start of a process what has had no heartbeat for the limit", () =>
+    Effect.gen(function* () {
+      const { claim, queue } = yield* open
+      yield* queue.enqueue([job({ payload: 1 }), job({ payload: 2 })])
+      const recent = yield* Effect.zipRight(claim, claim)
+      yield* TestClock.adjust("31 minutes")
+      if (recent !== undefined) yield* queue.heartbeat([recent])
+      const limit = Duration.minutes(30)
+      expect(yield* queue.recoverAbandoned(limit)).toMatchObject({ rescued: recent === undefined ? 2 : 1 })
+      expect(yield* queue.recoverAbandoned(limit)).toMatchObject({ rescued: 0 })
+    }).pipe(Effect.provide(layer))
+  )
+
   it.scoped("counts its changes, and exposes its state", () =>
     Effect.gen(function* () {
       const { claim, queue } = yield* open

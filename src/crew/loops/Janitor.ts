@@ -18,7 +18,7 @@ export const settings = {
     {
       key: "QUEUE_STUCK_TIMEOUT",
       about:
-        "Time without a heartbeat after which the janitor returns a running job to the queue. Values of 0 or less use the default."
+        "Time without a heartbeat after which a starting process and the janitor return a running job to the queue. Values of 0 or less use the default."
     },
     "30m"
   ),

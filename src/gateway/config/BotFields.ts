@@ -1,4 +1,6 @@
 import { Duration, Either, Redacted } from "effect"
+import * as Backoff from "../../core/Backoff.js"
+import { limits } from "../../core/StoredJob.js"
 import { isQueueName } from "../../queue/enqueue/NewJob.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { updateTypes } from "../telegram/TelegramUpdate.js"
@@ -6,7 +8,8 @@ import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations
 import * as FileFields from "./FileFields.js"
 import { type FileContext, isSlug, secretsIn, slugRule, variablesOfBot } from "./FileFields.js"
 
-const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates"]
+const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates", "retry"]
+const retryKeys = ["maxAttempts", "delays"]
 const httpKeys = ["url", "timeout", "redirects"]
 const builtIn = ["echo", "http", "auth"]
 
@@ -120,6 +123,29 @@ const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables 
   return { token: Redacted.make(token ?? ""), secrets }
 }
 
+const longestDelay = Duration.days(30)
+
+const readDelays: FileFields.Read<Backoff.Backoff> = (value) => {
+  const delays = Array.isArray(value) ? value.map(FileFields.duration(longestDelay)) : []
+  const [first, ...more] = delays.flatMap((delay) => (Either.isRight(delay) ? [delay.right] : []))
+  return first === undefined || more.length + 1 < delays.length
+    ? Either.left('a list of durations, such as ["30s", "2m"], each at most 30 days; the last one repeats')
+    : Either.right(Backoff.stepwise(first, ...more))
+}
+
+/** Attempts and delays of the jobs. Absent fields have the usual values. */
+const retryOf = (fields: FileFields.FileFields, slug: string, isAsync: boolean): BotDeclaration["retry"] => {
+  if (!isAsync) {
+    const reason = `the bot ${slug} is not async, so it has no jobs that could be retried: set async: true, or remove retry`
+    fields.problems.add(fields.at("retry"), reason)
+  }
+  const retry = fields.problems.fields(fields.raw("retry") ?? {}, fields.at("retry"), retryKeys)
+  return {
+    maxAttempts: retry.optional("maxAttempts", FileFields.whole(1, limits.attempts), undefined),
+    backoff: retry.optional("delays", readDelays, undefined)
+  }
+}
+
 /** Reads one bot. Problems are collected, and fallbacks replace invalid fields. */
 export const read = (
   slug: string,
@@ -144,6 +170,7 @@ export const read = (
     chatOrder: fields.optional("chatOrder", FileFields.choice(KeyOrder.literals), "serial"),
     onError: fields.optional("onError", FileFields.choice(["apologize", "redeliver"]), "apologize"),
     ...(fields.has("updates") ? { updates: fields.required("updates", readUpdates, []) } : {}),
+    ...(fields.has("retry") ? { retry: retryOf(fields, slug, isAsync) } : {}),
     ...credentialsOf(fields, slug, facts)
   }
 }

@@ -1,4 +1,5 @@
 import type { Data, Duration, Redacted } from "effect"
+import type { Backoff } from "../../core/Backoff.js"
 import type { KeyOrder } from "../../queue/settings/QueueSettings.js"
 
 /** The handler of a bot's updates. */
@@ -21,6 +22,8 @@ export interface BotDeclaration {
   readonly onError: "apologize" | "redeliver"
   /** Update types that the bot takes, if the file lists them. */
   readonly updates?: ReadonlyArray<string> | undefined
+  /** Attempts and delays of an async bot's jobs, if the file sets them. */
+  readonly retry?: { readonly maxAttempts: number | undefined; readonly backoff: Backoff | undefined } | undefined
   readonly token: Redacted.Redacted
   /** The first is registered with Telegram; the others are still accepted. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>
