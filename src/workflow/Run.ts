@@ -322,10 +322,13 @@ export class Run {
   /** Completes a deferred of this execution from inside. An interruption is not a result. */
   complete(signal: string, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> {
     if (Exit.isInterrupted(exit) || this.isStopping) return Effect.void
-    const wake = Effect.suspend(() =>
-      this.open.has(`signal ${signal}`) ? this.attempt(this.workflows.wake(this.execution.id)) : Effect.void
-    )
-    return Effect.zipRight(this.conclude({ name: this.nameOf(signal), kind: "signal" }, ExitJson.encode(exit)), wake)
+    const name = this.nameOf(signal)
+    return Effect.gen(this, function* () {
+      // Code that completes the deferred again follows its journal, even if it does not await it.
+      if (this.undoing === undefined) yield* this.follower.request(name, "signal")
+      yield* this.conclude({ name, kind: "signal" }, ExitJson.encode(exit))
+      if (this.open.delete(`signal ${signal}`)) yield* this.attempt(this.workflows.wake(this.execution.id))
+    })
   }
 
   /** The wait for the children of a step that were started before this run. */
