@@ -77,6 +77,8 @@ describe("the bank check", () => {
       absences: [{ pid: 1, from: 12, to: Number.POSITIVE_INFINITY }]
     })
     expect(check(unrecorded)).toMatchObject({ violations: [], unrecorded: [payment] })
+    const later = { ...unrecorded, absences: [{ pid: 1, from: 60_000, to: Number.POSITIVE_INFINITY }] }
+    expect(check(later)).toMatchObject({ violations: [expect.stringContaining("has 0 refunds")], unrecorded: [] })
     const other = { ...unrecorded, absences: [{ pid: 2, from: 12, to: Number.POSITIVE_INFINITY }] }
     expect(check(other)).toMatchObject({ violations: [expect.stringContaining("has 0 refunds")], unrecorded: [] })
   })

@@ -1,3 +1,4 @@
+import { pace } from "../faults/FaultCase.js"
 import type { Absence } from "../faults/HistoryChecker.js"
 
 // Compares the bank's book, which step bodies write themselves, with how the executions ended. Like a payment provider, the
@@ -41,9 +42,12 @@ export interface BankReport {
   readonly unrecorded: ReadonlyArray<string>
 }
 
-/** Whether the process was killed or stopped at or after the instant, within the time that a body may take. */
+/** A process that lives this long after a charge must have recorded it, in milliseconds. */
+const recordsWithin = 2_000 * pace
+
+/** Whether the process was killed or stopped before it had to record the entry. */
 const wasAbsent = (absences: ReadonlyArray<Absence>, { at, pid }: BookEntry) =>
-  absences.some((absence) => absence.pid === pid && absence.to > at && absence.from < at + 10_000)
+  absences.some((absence) => absence.pid === pid && absence.to > at && absence.from < at + recordsWithin)
 
 const stepOf = ({ execution, key }: BookEntry) => key.slice(execution.length + 1)
 
