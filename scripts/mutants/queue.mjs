@@ -106,8 +106,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/workflow/WorkflowSql.ts",
-        find: "    run_at = case when j.woken > e.woken\n        or exists (select from waited w where w.execution = j.dedupe_key and w.completed_at is not null)\n",
-        replace: "    run_at = case when false\n"
+        find: "run_at = case when j.woken > e.woken or j.dedupe_key = any(locked.executions)",
+        replace: "run_at = case when false"
       }
     ],
     tests: [law("suspension due at once|is due at once")]
@@ -117,7 +117,7 @@ export const queue = [
     what: "a dedupe key is held after its window has ended",
     edits: [
       {
-        file: "src/queue/JobSql.ts",
+        file: "src/queue/enqueue/InsertSql.ts",
         find: "coalesce(j.status in ('done', 'dead') and j.dedupe_until <= ${instant(\"$8\")}, false) as lapsed",
         replace: 'coalesce(false and j.dedupe_until <= ${instant("$8")}, false) as lapsed'
       }

@@ -20,8 +20,8 @@ export const service = [
     edits: [
       {
         file: "src/crew/loops/JobHeartbeat.ts",
-        find: "run: Effect.suspend(() => beat(heldBy(supervisors))) }]",
-        replace: "run: Effect.succeed({}) }]"
+        find: "run: Effect.suspend(() => beat(held()))",
+        replace: "run: Effect.succeed({})"
       }
     ],
     tests: [simulation(), fault("kill -9 of a pod that runs jobs")]
@@ -83,8 +83,8 @@ export const service = [
     edits: [
       {
         file: "src/client/workflow/WorkflowRun.ts",
-        find: "    if (next === undefined) this.finish(this.outcome())\n",
-        replace: "    if (next === undefined || true) this.finish(this.outcome())\n"
+        find: "if (next === undefined) this.finish(",
+        replace: "if (next === undefined || true) this.finish("
       }
     ],
     tests: [workflows, unit("workflow/Promises", "compensation")],
