@@ -391,8 +391,8 @@ begin
   if coalesce(length(signal.execution), 0) not between 1 and 512 then
     raise exception 'execution must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;
-  if coalesce(length(signal.name), 0) not between 1 and 512 then
-    raise exception 'name must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  if coalesce(length(signal.name), 0) not between 1 and 256 then
+    raise exception 'name must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
   end if;
   if octet_length(signal.value::text) > 65536 then
     raise exception 'value is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
@@ -496,6 +496,8 @@ create table kind (
   version int not null,
   max_attempts smallint not null,
   priority smallint not null default 0,
+  -- A workflow: its jobs are executions, which are started and not enqueued.
+  workflow boolean not null default false,
   on_dead jsonb,
   -- The payload as JSON Schema. Null where the kind's code declares none.
   schema jsonb,

@@ -71,6 +71,7 @@ export const limits = {
   historyEntries: 32,
   nameCharacters: 128,
   keyCharacters: 512,
+  signalCharacters: 256,
   attempts: 1000,
   /** Maximum delay of a job or a retry, and maximum length of a dedupe window. */
   waitDays: 36_500,

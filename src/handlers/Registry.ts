@@ -62,6 +62,7 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     version: kind.version,
     maxAttempts: kind.maxAttempts,
     ...(kind.priority === 0 ? {} : { priority: kind.priority }),
+    ...(kind.workflow === true ? { workflow: true } : {}),
     schema: KindSchema.jsonSchemaOf(kind),
     check: KindSchema.checkOf(kind),
     onDead: kind.followUpOf === undefined ? (kind.onDead as FollowUp | undefined) : computed

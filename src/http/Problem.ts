@@ -27,7 +27,13 @@ import type {
 } from "../queue/JobErrors.js"
 import type { BadCursor, SearchTooSlow } from "../queue/search/JobSearch.js"
 import type { InvalidSetting, QueueNotFound } from "../queue/settings/QueueSettings.js"
-import type { ExecutionExists, ExecutionNotFound, InvalidStep, StepNotFound } from "../queue/workflow/WorkflowErrors.js"
+import type {
+  ExecutionExists,
+  ExecutionNotFound,
+  InvalidStep,
+  NotAWorkflow,
+  StepNotFound
+} from "../queue/workflow/WorkflowErrors.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,
@@ -105,6 +111,7 @@ export type ExpectedError =
   | BatchClosed
   | InvalidBatch
   | ExecutionNotFound
+  | NotAWorkflow
   | StepNotFound
   | ExecutionExists
   | InvalidStep
@@ -173,6 +180,7 @@ const responseOf = Match.typeTags<ExpectedError, ErrorResponse>()({
   BatchClosed: plain(409),
   ExecutionNotFound: plain(404),
   StepNotFound: plain(404, { field: "step" }),
+  NotAWorkflow: plain(422, { field: "workflow" }),
   ExecutionExists: plain(409, { field: "as" }),
   InvalidStep: plain(400),
   JobNotInState: plain(409),

@@ -35,6 +35,8 @@ export type { EnqueueError }
 
 /** A job kind that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {
+  /** A workflow: its jobs are executions. */
+  readonly workflow?: boolean
   /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
   /** Computes the follow-up from a stored payload of the current version, if `onDead` is a function. */

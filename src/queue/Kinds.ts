@@ -14,6 +14,8 @@ export interface RegisteredKind {
   readonly maxAttempts: number
   /** Absent means 0. */
   readonly priority?: number | undefined
+  /** Its jobs are executions, which are started and not enqueued. */
+  readonly workflow?: boolean | undefined
   readonly onDead: OnDead | undefined
   /** JSON Schema of the payload, as text. Absent if the schema cannot be expressed as JSON Schema. */
   readonly schema?: string | undefined

@@ -13,6 +13,7 @@ interface KindRow {
   readonly version: number
   readonly max_attempts: number
   readonly priority: number
+  readonly workflow: boolean
   readonly on_dead: unknown
   /** As text: the compiled schema is cached by its text. */
   readonly schema: string | null
@@ -20,7 +21,7 @@ interface KindRow {
 
 const decodeOnDead = Schema.decodeUnknownSync(Schema.Union(FollowUp, Schema.Literal(computed)))
 
-const columns = "name, queue, routed, version, max_attempts, priority, on_dead, schema::text as schema"
+const columns = "name, queue, routed, version, max_attempts, priority, workflow, on_dead, schema::text as schema"
 
 const toKind = (row: KindRow): RegisteredKind => ({
   name: row.name,
@@ -29,6 +30,7 @@ const toKind = (row: KindRow): RegisteredKind => ({
   version: row.version,
   maxAttempts: row.max_attempts,
   ...(row.priority === 0 ? {} : { priority: row.priority }),
+  ...(row.workflow ? { workflow: true } : {}),
   onDead: row.on_dead === null ? undefined : decodeOnDead(row.on_dead),
   schema: row.schema ?? undefined
 })
@@ -58,6 +60,7 @@ const make = Effect.gen(function* () {
       version: kind.version,
       max_attempts: kind.maxAttempts,
       priority: kind.priority ?? 0,
+      workflow: kind.workflow === true,
       on_dead: kind.onDead ?? null,
       // As text: JavaScript would round its large numbers.
       schema: kind.schema ?? null
@@ -65,14 +68,15 @@ const make = Effect.gen(function* () {
     // During a rolling deploy the newer version wins, regardless of which pod registers last.
     return sql`
       insert into ${table} as known
-        (name, queue, routed, version, max_attempts, priority, on_dead, schema, registered_at, updated_at)
-      select name, queue, routed, version, max_attempts, priority, on_dead, schema::jsonb, ${at}, ${at}
+        (name, queue, routed, version, max_attempts, priority, workflow, on_dead, schema, registered_at, updated_at)
+      select name, queue, routed, version, max_attempts, priority, workflow, on_dead, schema::jsonb, ${at}, ${at}
       from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-        as given (name text, queue text, routed boolean, version int, max_attempts int, priority int, on_dead jsonb, schema text)
+        as given (name text, queue text, routed boolean, version int, max_attempts int, priority int,
+          workflow boolean, on_dead jsonb, schema text)
       order by name
       on conflict (name) do update set queue = excluded.queue, routed = excluded.routed, version = excluded.version,
-        max_attempts = excluded.max_attempts, priority = excluded.priority, on_dead = excluded.on_dead, schema = excluded.schema,
-        updated_at = excluded.updated_at
+        max_attempts = excluded.max_attempts, priority = excluded.priority, workflow = excluded.workflow,
+        on_dead = excluded.on_dead, schema = excluded.schema, updated_at = excluded.updated_at
       where excluded.version >= known.version`
   }
 

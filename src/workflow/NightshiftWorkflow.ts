@@ -192,11 +192,12 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
   const kindOf: Engine.KindOf = (workflow) => {
     const known = kinds.get(workflow.name)
     if (known !== undefined) return known
-    const kind = Job.make(workflow.name, {
+    const made = Job.make(workflow.name, {
       ...options,
       upcasters: withIdentity(options),
       payload: workflow.payloadSchema as never
     }) as Job.JobKind<unknown>
+    const kind = { ...made, workflow: true }
     kinds.set(workflow.name, kind)
     return kind
   }

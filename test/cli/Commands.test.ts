@@ -139,7 +139,7 @@ describe("every command", () => {
         expect(yield* json("batches list")).toMatchObject({ batches: [{ id: batch, total: 1 }] })
         expect(yield* json("batches show", batch)).toMatchObject({ id: batch, counts: { unfinished: 1 } })
         const execution = "noop_echo/A-17"
-        const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved")
+        const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved", "--force")
         expect(started).toMatchObject({ execution, outcome: "started" })
         expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, status: "pending" }] })
         expect(yield* json("workflows signal", execution, "go")).toMatchObject({ outcome: "completed" })

@@ -56,6 +56,28 @@ describe.each(backends)("on %s, /api/v1/batches", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("stores a batch, and jobs of a batch, once per Idempotency-Key", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const headers = { "idempotency-key": "retry-1" }
+      const json = { jobs: [greet("Ada"), greet("Grace")] }
+      const first = yield* admin("POST", "/api/v1/batches", { json, headers })
+      const again = yield* admin("POST", "/api/v1/batches", { json, headers })
+      expect([first.status, again.status, again.json]).toEqual([201, 201, first.json])
+      expect((yield* admin("GET", "/api/v1/batches")).json).toMatchObject({ batches: [{ total: 2 }] })
+      const other = yield* admin("POST", "/api/v1/batches", { json: { jobs: [greet("Eve")] }, headers })
+      expect(other).toMatchObject({ status: 422, json: { error: { tag: "IdempotencyKeyReused" } } })
+      expect(yield* admin("POST", "/api/v1/jobs", { json, headers })).toMatchObject({ status: 422 })
+      const { id } = (first.json as { batch: { id: string } }).batch
+      const more = { json: { jobs: [greet("Edsger")] }, headers: { "idempotency-key": "retry-2" } }
+      const added = yield* admin("POST", `/api/v1/batches/${id}/jobs`, more)
+      expect((yield* admin("POST", `/api/v1/batches/${id}/jobs`, more)).json).toEqual(added.json)
+      expect((yield* admin("GET", `/api/v1/batches/${id}`)).json).toMatchObject({ total: 3 })
+      const bad = yield* admin("POST", "/api/v1/batches", { json, headers: { "idempotency-key": "x".repeat(256) } })
+      expect(bad).toMatchObject({ status: 400, json: { error: { field: "Idempotency-Key" } } })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("refuses an invalid batch, names the field and stores nothing", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

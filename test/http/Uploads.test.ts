@@ -120,18 +120,25 @@ describe.each(backends)("files on %s", (_, layer) => {
       const theirs = yield* client(other)
       const [id = ""] = idsOf(yield* mine.upload({ content: "mine" }))
       const [their = ""] = idsOf(yield* theirs.upload({ content: "theirs" }))
+      const malformed = ["not-an-id", id.slice(0, -1), `${id}0`]
       const routes = [
-        ["GET", "content"],
-        ["POST", "ack"]
+        ["GET", "content", [their, nobody, ...malformed]],
+        ["POST", "ack", malformed]
       ] as const
-      for (const [method, act] of routes) {
-        const answers = yield* Effect.forEach([their, nobody, "not-an-id", id.slice(0, -1), `${id}0`], (wrong) =>
+      for (const [method, act, ids] of routes) {
+        const answers = yield* Effect.forEach(ids, (wrong) =>
           ask(method, `/uploads/acme/${wrong}/${act}`, { token: mine.token })
         )
         for (const { json, status } of answers)
           expect({ json, status }).toEqual({ json: answers[0]?.json, status: 404 })
         expect(JSON.stringify(answers[0]?.json)).not.toContain("other")
       }
+      // The same answer for another workspace's file as for a file that was deleted.
+      for (const gone of [their, nobody]) {
+        const acked = yield* ask("POST", `/uploads/acme/${gone}/ack`, { token: mine.token })
+        expect(acked).toMatchObject({ status: 200, json: { acked: true, raced: true } })
+      }
+      expect(yield* theirs.content(their)).toMatchObject({ status: 200, text: "theirs" })
       for (const token of [undefined, "", "guess", theirs.token, adminToken, `${mine.token}x`]) {
         for (const [method, path] of [
           ["POST", "/uploads/acme"],
@@ -281,6 +288,7 @@ describe.each(backends)("files on %s", (_, layer) => {
       yield* ack(id)
       expect(yield* upload(...three.slice(2))).toMatchObject({ status: 413 })
       yield* Effect.flatMap(Storage, (storage) => storage.sweep(0))
+      expect(yield* ack(id)).toMatchObject({ status: 200, json: { acked: true, raced: true } })
       expect(yield* upload(...three.slice(2))).toMatchObject({ status: 201 })
     }).pipe(Effect.provide(layer({ maxFile: 1000, maxRequest: 2000, quota: 3000 })))
   )

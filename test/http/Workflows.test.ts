@@ -34,6 +34,44 @@ const running = Effect.gen(function* () {
 })
 
 describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
+  it.scopedLive("refuses to start a plain kind, unless forced", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const json = { workflow: "plain", key: "1", payload: {} }
+      expect(yield* admin("POST", "/api/v1/workflows", { json })).toMatchObject({
+        status: 422,
+        json: { error: { tag: "NotAWorkflow", message: expect.stringContaining('"plain" is not a workflow') } }
+      })
+      expect((yield* admin("GET", "/api/v1/workflows")).json).toMatchObject({ executions: [] })
+      expect((yield* admin("POST", "/api/v1/workflows", { json: { ...json, force: true } })).status).toBe(201)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses a signal whose name is too long, and a new payload for an execution that has started", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const { json, run } = yield* running
+      const signal = (name: string) => admin("POST", `${path}/signal`, { json: { name, value: 1 } })
+      expect(yield* signal("n".repeat(257))).toMatchObject({ status: 400 })
+      expect((yield* signal("n".repeat(256))).status).toBe(200)
+      const queue = yield* Queue
+      const suspended = End.Suspended({
+        woken: 0,
+        waits: [{ kind: "signal", name: "go" }],
+        error: undefined,
+        runAt: never
+      })
+      yield* queue.finalize([{ id: run.id, lease: run.lease, linked: true, end: suspended }])
+      const edit = (change: object) => admin("PATCH", `/api/v1/jobs/${run.id}`, { json: change })
+      expect(yield* edit({ payload: { name: "Eve" } })).toMatchObject({
+        status: 400,
+        json: { error: { field: "payload", message: expect.stringContaining("has started") } }
+      })
+      expect((yield* edit({ priority: 3 })).status).toBe(200)
+      expect((yield* admin("GET", path)).json).toMatchObject({ payload: json.payload })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("starts an execution once, lists it, and shows its steps", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -70,6 +70,29 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("a signal whose name is longer than 256 characters is refused", (line) =>
+    Effect.gen(function* () {
+      const send = (name: string) => line.workflows.signal({ execution: `${line.name}/order`, name, value: 1 })
+      const error = yield* Effect.flip(send("n".repeat(257)))
+      assert.strictEqual(error._tag, "InvalidStep")
+      assert.include(error.message, "256")
+      assert.strictEqual(yield* send("n".repeat(256)), "completed")
+    })
+  )
+
+  law("the payload of an execution can be edited until its first run", (line) =>
+    Effect.gen(function* () {
+      const { id } = yield* line.workflows.start(executionOf(line, "order"))
+      yield* line.jobAdmin.edit(id, { payload: { id: "other" } })
+      const job = yield* line.claimOne
+      assert.deepStrictEqual(job.payload, { id: "other" })
+      yield* suspend(line, job, [signal])
+      const error = yield* Effect.flip(line.jobAdmin.edit(id, { payload: { id: "third" }, priority: 2 }))
+      assert.deepInclude(error, { _tag: "InvalidJob", field: "payload" })
+      assert.deepInclude(yield* line.jobAdmin.edit(id, { priority: 3 }), { priority: 3, payload: { id: "other" } })
+    })
+  )
+
   law("a suspension returns the attempt, adds no history and waits until its earliest due time", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

@@ -69,7 +69,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = job(name, rest as JobOptions<In, Out, Result, ROut>)
 
-  const handler = Core.make(definition.kind, (decoded: Decoded, context) =>
+  const handler = Core.make({ ...definition.kind, workflow: true }, (decoded: Decoded, context) =>
     Effect.gen(function* () {
       const { execution } = context
       if (execution === undefined) {

@@ -6,6 +6,7 @@ import { mostJobs } from "../../queue/batch/Batches.js"
 import { about, idPath, Moment, pageQuery, problem } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import { JobToEnqueue } from "./EnqueueRequest.js"
+import { idempotent } from "./JobsContract.js"
 
 const jobs = Schema.Array(JobToEnqueue).annotations({
   message: () => "must be a list of jobs",
@@ -89,11 +90,13 @@ export const group = HttpApiGroup.make("batches")
   .add(
     HttpApiEndpoint.post("create", "/batches")
       .setPayload(NewBatchRequest)
+      .setHeaders(idempotent)
       .addSuccess(Created, { status: 201 })
       .addError(problem(400))
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
+      .addError(problem(422))
       .annotateContext(
         about("Enqueue jobs as a batch, all or none, with one follow-up that runs when all of them have ended.")
       )
@@ -116,11 +119,13 @@ export const group = HttpApiGroup.make("batches")
     HttpApiEndpoint.post("add", "/batches/:id/jobs")
       .setPath(idPath)
       .setPayload(AddJobsRequest)
+      .setHeaders(idempotent)
       .addSuccess(Schema.Struct({ jobs: Outcomes }), { status: 201 })
       .addError(problem(400))
       .addError(problem(404))
       .addError(problem(409))
       .addError(problem(413))
       .addError(problem(415))
+      .addError(problem(422))
       .annotateContext(about("Add jobs to an open batch, all or none. Fails if the batch is closed."))
   )

@@ -1,12 +1,14 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Clock, Effect, Either, type Layer } from "effect"
+import type { Idempotency } from "../../access/Idempotency.js"
 import { type BatchId, isId, type JobId } from "../../core/Ids.js"
 import { type Batch, Batches, BatchNotFound, InvalidBatch } from "../../queue/batch/Batches.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
-import { Kinds } from "../../queue/Kinds.js"
+import type { Kinds } from "../../queue/Kinds.js"
 import type { Enqueued } from "../../queue/Queue.js"
 import { Api } from "../Api.js"
 import * as Body from "../Body.js"
@@ -14,7 +16,9 @@ import { pageLimits } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { AddJobsRequest, type BatchView, NewBatchRequest } from "./BatchesContract.js"
+import { derivedId } from "./DerivedId.js"
 import * as EnqueueRequest from "./EnqueueRequest.js"
+import * as OncePerKey from "./OncePerKey.js"
 
 const mostBodyBytes = 8 * 1024 * 1024
 
@@ -64,32 +68,51 @@ const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =
     return job === undefined ? undefined : followUpOf({ ...job, name: job.kind }, { payload: job.payload })
   })
 
+/** Answers with the result of `act`, which runs once per Idempotency-Key. It gets the id of a new batch for the key. */
+const oncePerKey = <E, R>(
+  request: HttpServerRequest.HttpServerRequest,
+  content: unknown,
+  act: (derived: BatchId | undefined) => Effect.Effect<unknown, E, R>
+) =>
+  Effect.gen(function* () {
+    const key = yield* OncePerKey.keyOf(request)
+    const answer =
+      key === undefined
+        ? yield* act(undefined)
+        : yield* OncePerKey.run(key, JSON.stringify(content), (firstSeen) =>
+            act(derivedId(key, 0, firstSeen) as string as BatchId)
+          )
+    return HttpServerResponse.unsafeJson(answer, { status: 201 })
+  })
+
 const idOf = (id: string): Effect.Effect<BatchId, BatchNotFound> =>
   isId(id) ? Effect.succeed(id as BatchId) : new BatchNotFound({ id: id.slice(0, 64) })
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "batches">,
   never,
-  Batches | Kinds
+  Batches | Kinds | Idempotency
 > = HttpApiBuilder.group(Api, "batches", (handlers) =>
   Effect.gen(function* () {
     const batches = yield* Batches
-    const kinds = yield* Kinds
+    const context = yield* Effect.context<Kinds | Idempotency>()
     return handlers
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
-          const { followUp, force, id, jobs, name } = yield* Body.decoded(request, NewBatchRequest, mostBodyBytes)
-          const stored = yield* batches.create({
-            id,
+          const body = yield* Body.decoded(request, NewBatchRequest, mostBodyBytes)
+          const { followUp, force, id, jobs, name } = body
+          const batch = {
             name,
             followUp: yield* resolveFollowUp(followUp, force),
             jobs: yield* resolve(jobs, force)
-          })
-          return HttpServerResponse.unsafeJson(
-            { batch: viewOf(stored.batch), jobs: outcomes(stored.jobs) },
-            { status: 201 }
+          }
+          return yield* oncePerKey(request, { batch: body }, (derived) =>
+            Effect.map(batches.create({ ...batch, id: id ?? derived }), (stored) => ({
+              batch: viewOf(stored.batch),
+              jobs: outcomes(stored.jobs)
+            }))
           )
-        }).pipe(Effect.provideService(Kinds, kinds), Problem.catchErrors)
+        }).pipe(Effect.provide(context), Problem.catchErrors)
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         batches.list({ limit: Math.min(limit, 100), cursor }).pipe(
@@ -103,10 +126,12 @@ export const layer: Layer.Layer<
       .handleRaw("add", ({ path, request }) =>
         Effect.gen(function* () {
           const id = yield* idOf(path.id)
-          const { force, jobs } = yield* Body.decoded(request, AddJobsRequest, mostBodyBytes)
-          const answers = yield* batches.add(id, yield* resolve(jobs, force))
-          return HttpServerResponse.unsafeJson({ jobs: outcomes(answers) }, { status: 201 })
-        }).pipe(Effect.provideService(Kinds, kinds), Problem.catchErrors)
+          const body = yield* Body.decoded(request, AddJobsRequest, mostBodyBytes)
+          const jobs = yield* resolve(body.jobs, body.force)
+          return yield* oncePerKey(request, { addTo: id, ...body }, () =>
+            Effect.map(batches.add(id, jobs), (answers) => ({ jobs: outcomes(answers) }))
+          )
+        }).pipe(Effect.provide(context), Problem.catchErrors)
       )
   })
 )

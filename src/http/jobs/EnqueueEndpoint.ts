@@ -1,30 +1,17 @@
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Clock, Duration, Effect, Either, Schema } from "effect"
-import { Idempotency } from "../../access/Idempotency.js"
+import { Clock, Effect, Either, Schema } from "effect"
+import type { Idempotency } from "../../access/Idempotency.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
-import { isUnstorable } from "../../queue/enqueue/NewJob.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import { Queue } from "../../queue/Queue.js"
 import * as Body from "../Body.js"
 import * as Problem from "../Problem.js"
-import { BadRequest } from "../RequestErrors.js"
 import { derivedId } from "./DerivedId.js"
 import * as EnqueueRequest from "./EnqueueRequest.js"
 import { Outcomes } from "./JobsContract.js"
+import * as OncePerKey from "./OncePerKey.js"
 
 const mostBodyBytes = 8 * 1024 * 1024
-const mostKeyCharacters = 255
-
-/** How long an Idempotency-Key is remembered. */
-const remembered = Duration.hours(24)
-
-const keyOf = ({ headers }: HttpServerRequest.HttpServerRequest): Effect.Effect<string | undefined, BadRequest> => {
-  const key = headers["idempotency-key"]
-  if (key === undefined) return Effect.succeed(undefined)
-  if (key.length > 0 && key.length <= mostKeyCharacters && !isUnstorable(key)) return Effect.succeed(key)
-  const message = `Idempotency-Key must have 1 to ${mostKeyCharacters} characters.`
-  return new BadRequest({ message, field: "Idempotency-Key" })
-}
 
 const decodeOutcomes = Schema.decodeUnknown(Outcomes)
 
@@ -47,9 +34,7 @@ const storeRequest = ({ force, jobs: requested }: EnqueueRequest.Decoded, key: s
       requested.map((job, index) => EnqueueRequest.toRequest(job, index, requested.length, now))
     )
     if (key === undefined) return yield* store(jobs, force)
-    const idempotency = yield* Idempotency
-    const content = JSON.stringify(body)
-    const answer = yield* idempotency.once({ key, content, remembered }, (firstSeen) =>
+    const answer = yield* OncePerKey.run(key, JSON.stringify(body), (firstSeen) =>
       store(
         jobs.map((job, place) => ({ ...job, id: job.id ?? derivedId(key, place, firstSeen) })),
         force
@@ -60,7 +45,7 @@ const storeRequest = ({ force, jobs: requested }: EnqueueRequest.Decoded, key: s
 
 const handle = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
-    const key = yield* keyOf(request)
+    const key = yield* OncePerKey.keyOf(request)
     const body = yield* Body.json(request, mostBodyBytes)
     const decoded = yield* EnqueueRequest.decode(body)
     const stored = storeRequest(decoded, key, body)

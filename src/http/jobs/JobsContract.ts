@@ -94,20 +94,20 @@ const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`
     .addError(problem(409))
     .annotateContext(OpenApi.annotations({ description }))
 
+/** The header that makes a request safe to retry. */
+export const idempotent = Schema.Struct({
+  "idempotency-key": WireText.optional(
+    Schema.String.annotations({
+      description: "Makes the request safe to retry for 24 hours: the same key and body return the same response."
+    })
+  )
+})
+
 export const group = HttpApiGroup.make("jobs")
   .add(
     HttpApiEndpoint.post("enqueue", "/jobs")
       .setPayload(EnqueueRequest)
-      .setHeaders(
-        Schema.Struct({
-          "idempotency-key": WireText.optional(
-            Schema.String.annotations({
-              description:
-                "Makes the request safe to retry for 24 hours: the same key and body return the same response."
-            })
-          )
-        })
-      )
+      .setHeaders(idempotent)
       .addSuccess(Outcomes, { status: 201 })
       .addSuccess(Outcome, { status: 201 })
       .addError(problem(400))

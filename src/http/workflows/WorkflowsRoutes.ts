@@ -5,8 +5,9 @@ import { Effect, type Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { isId } from "../../core/Ids.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
-import type { Kinds } from "../../queue/Kinds.js"
+import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -38,6 +39,11 @@ export const start = ({ force = false, key, payload, queue, workflow }: Start) =
     const workflows = yield* Workflows
     const [job] = yield* JobRequests.resolve([{ kind: workflow, payload, queue }], { force, check: true })
     if (job === undefined) return yield* Effect.dieMessage("the workflow was not resolved")
+    if (!force) {
+      const { find } = yield* Kinds
+      const isWorkflow = yield* Effect.map(find(workflow), (kind) => kind.workflow === true)
+      if (!isWorkflow) return yield* new NotAWorkflow({ kind: workflow })
+    }
     const execution = `${workflow}/${key}`
     const { _tag, id } = yield* workflows.start({ ...job, execution })
     return { execution, id, outcome: _tag === "Enqueued" ? ("started" as const) : ("exists" as const) }

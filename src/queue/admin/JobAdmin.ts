@@ -1,9 +1,17 @@
 import { Context, Duration, type Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import type { InvalidJob } from "../../core/InvalidJob.js"
+import { InvalidJob } from "../../core/InvalidJob.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
+
+/** Recorded steps of an execution belong to the payload it started with. */
+export const startedPayload: InvalidJob = new InvalidJob({
+  index: 0,
+  field: "payload",
+  reason:
+    "cannot be changed: the execution has started, and its recorded steps belong to this payload. Cancel it and start another"
+})
 
 export interface JobEdit {
   readonly payload?: unknown
@@ -43,7 +51,7 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
     /** The same actions, which also save the previous state of the job under this id for `undo`. */
     readonly recordingUndo: (act: string) => JobActions
 
-    /** Pending: changes payload, priority or start time. */
+    /** Pending: changes payload, priority or start time. An execution that has started keeps its payload. */
     readonly edit: (
       id: JobId,
       edit: JobEdit

@@ -7,7 +7,7 @@ import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobEr
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type ExecutionState, WorkflowTable } from "../workflow/WorkflowTableMemory.js"
-import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "./JobAdmin.js"
 
 type Table = typeof JobTable.Service
 type Workflows = typeof WorkflowTable.Service
@@ -84,7 +84,9 @@ const requeued = (
   return next
 }
 
-const edited = (table: Table, row: JobRow, edit: JobEdit, now: number) => {
+const edited = (table: Table, workflows: Workflows, row: JobRow, edit: JobEdit, now: number) => {
+  const hasStarted = isExecution(row) && (row.woken !== 0 || workflows.stepsOf(row.id).length > 0)
+  if (edit.payload !== undefined && hasStarted) return Either.left(startedPayload)
   const { kind, maxAttempts, queue, version } = row
   const whole = {
     kind,
@@ -250,7 +252,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
   return {
     ...actions(undefined),
     recordingUndo: actions,
-    edit: (id, change) => edit(id, (row, now) => edited(table, row, change, now)),
+    edit: (id, change) => edit(id, (row, now) => edited(table, workflows, row, change, now)),
     undo: (id, kept) =>
       Effect.flatten(
         table.step((now) => {

@@ -17,7 +17,7 @@ import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
-import { cancelTopic, type JobActions, JobAdmin, type JobEdit } from "./JobAdmin.js"
+import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "./JobAdmin.js"
 import { isKept, keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
@@ -58,7 +58,8 @@ const statementsOf = (schema: string) => ({
   update ${schema}.job j
   set payload = coalesce($3::jsonb, j.payload), priority = coalesce($4::smallint, j.priority),
     run_at = coalesce(${instant("$5")}, j.run_at), updated_at = ${instant("$2")}
-  where j.id = $1 and j.status = 'pending'
+  where j.id = $1 and j.status = 'pending' and ($3::jsonb is null or coalesce(j.woken, -1) < 0 or j.woken = 0
+    and not exists (select from ${schema}.workflow_step s where s.job_id = j.id))
   returning ${storedColumns}`,
 
   // A job that is already due keeps its position in the queue.
@@ -301,7 +302,12 @@ const make = Effect.gen(function* () {
           payload.right,
           edit.priority ?? null,
           edit.runAt ?? null
-        ])
+        ]).pipe(
+          Effect.catchIf(
+            (error) => error._tag === "JobNotInState" && waiting.includes(error.state),
+            () => startedPayload
+          )
+        )
       }).pipe(notifying),
     undo: (id, kept) => notifying(undo(id, kept)),
     pruneUndo

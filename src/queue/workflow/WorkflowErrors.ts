@@ -17,6 +17,13 @@ export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("
   }
 }
 
+/** The kind has plain jobs, no executions. */
+export class NotAWorkflow extends Schema.TaggedError<NotAWorkflow>()("NotAWorkflow", { kind: Schema.String }) {
+  override get message(): string {
+    return `"${this.kind}" is not a workflow: its jobs are plain jobs. Enqueue it as a job instead.`
+  }
+}
+
 export class StepNotFound extends Schema.TaggedError<StepNotFound>()("StepNotFound", {
   execution: Schema.String,
   step: Schema.String,

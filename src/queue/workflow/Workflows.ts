@@ -174,9 +174,18 @@ export const retryOf =
 /** A `children` step has the results of many jobs, so it may be as large as a payload. */
 const mostBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
 
-/** Checks a step or signal. Returns its JSON text. */
-export const admitted = (kind: string, name: string, value: unknown): Either.Either<string, InvalidStep> => {
-  const fault = faultOfText(name, limits.keyCharacters)
+/** Checks a signal to send. Returns its value as JSON text. */
+export const admittedSignal = (name: string, value: unknown): Either.Either<string, InvalidStep> =>
+  admitted("signal", name, value, limits.signalCharacters)
+
+/** Checks a step. Returns its JSON text. The names of repeated steps and undos are longer than those in the code. */
+export const admitted = (
+  kind: string,
+  name: string,
+  value: unknown,
+  mostCharacters: number = limits.keyCharacters
+): Either.Either<string, InvalidStep> => {
+  const fault = faultOfText(name, mostCharacters)
   if (fault !== undefined)
     return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `has an invalid name: it ${fault}` }))
   return Either.mapLeft(jsonText(value === undefined ? null : value, mostBytes(kind)), (reason) => {

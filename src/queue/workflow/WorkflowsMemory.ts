@@ -16,7 +16,7 @@ import {
 } from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
-import { admitted, jobOf, jobOfChild, retryOf, Workflows } from "./Workflows.js"
+import { admitted, admittedSignal, jobOf, jobOfChild, retryOf, Workflows } from "./Workflows.js"
 import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
@@ -67,7 +67,7 @@ const make = Effect.gen(function* () {
     )
 
   const signal: typeof Workflows.Service.signal = ({ execution, name, value }) =>
-    Effect.flatMap(admitted("signal", name, value), (text) =>
+    Effect.flatMap(admittedSignal(name, value), (text) =>
       jobs.step((now) => {
         const known = table.deferred(execution, "signal", name)
         if (known?.completedAt === undefined) {

@@ -21,6 +21,7 @@ import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotF
 import * as WorkflowSql from "./WorkflowSql.js"
 import {
   admitted,
+  admittedSignal,
   jobOf,
   jobOfChild,
   mostCounted,
@@ -180,7 +181,7 @@ const make = Effect.gen(function* () {
 
   const signal: typeof Workflows.Service.signal = (given) =>
     Effect.gen(function* () {
-      const text = yield* admitted("signal", given.name, given.value)
+      const text = yield* admittedSignal(given.name, given.value)
       const one = { ...given, text }
       if (yield* isOutside) return yield* sender.submit(one)
       const [exit] = yield* complete([one], null)
