@@ -186,7 +186,8 @@ it("a step is recorded once although the server ended the connection that record
   let calls = 0
   const order = workflow("cut", settings, async (_, step) => step.run("pay", () => (calls += 1)))
   const client = await database.pool().connect()
-  await order.start({ id: "A" }, { shift })
+  // Before the lock: the start of a worker recovers executions, which reads the journal.
+  await using _ = await worker(shift, { handlers: [order] })
   const until = async (query: string) => {
     for (;;) {
       const { rows } = await database.pool().query<{ pid: number }>(query)
@@ -197,7 +198,7 @@ it("a step is recorded once although the server ended the connection that record
   // The record waits for this lock, and its connection is ended meanwhile.
   await client.query("begin")
   await client.query("lock table nightshift.workflow_step in access exclusive mode")
-  await using _ = await worker(shift, { handlers: [order] })
+  await order.start({ id: "A" }, { shift })
   const pid = await until(
     `select pid, pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and wait_event_type = 'Lock' and query like '%workflow_step%'`
