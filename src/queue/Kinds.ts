@@ -1,6 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import type { OnDead } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import { Tally } from "../telemetry/Tally.js"
 import type { PayloadCheck } from "./enqueue/PayloadCheck.js"
 import { UnknownKind } from "./JobErrors.js"
 
@@ -37,11 +38,16 @@ export class Kinds extends Context.Tag("nightshift/queue/Kinds")<
   }
 >() {}
 
-export const layerMemory: Layer.Layer<Kinds> = Layer.sync(Kinds, () => {
+/** Gives the metrics of registered kinds their own series. */
+export const preferIn = (tally: typeof Tally.Service, kinds: ReadonlyArray<RegisteredKind>): void =>
+  tally.prefer({ kinds: kinds.map(({ name }) => name), queues: kinds.map(({ queue }) => queue) })
+
+const makeMemory = (tally: typeof Tally.Service): typeof Kinds.Service => {
   const known = new Map<string, RegisteredKind>()
   return {
     register: (kinds) =>
       Effect.sync(() => {
+        preferIn(tally, kinds)
         for (const kind of kinds) {
           if ((known.get(kind.name)?.version ?? 0) <= kind.version) known.set(kind.name, kind)
         }
@@ -53,4 +59,11 @@ export const layerMemory: Layer.Layer<Kinds> = Layer.sync(Kinds, () => {
       }),
     all: Effect.sync(() => [...known.values()].sort((left, right) => (left.name < right.name ? -1 : 1)))
   }
-})
+}
+
+export const layerMemory: Layer.Layer<Kinds> = Layer.effect(
+  Kinds,
+  Effect.gen(function* () {
+    return makeMemory(yield* Tally)
+  })
+)

@@ -3,8 +3,9 @@ import { computed, FollowUp } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments } from "../database/SqlInstant.js"
+import { Tally } from "../telemetry/Tally.js"
 import { UnknownKind } from "./JobErrors.js"
-import { Kinds, type RegisteredKind } from "./Kinds.js"
+import { Kinds, preferIn, type RegisteredKind } from "./Kinds.js"
 
 interface KindRow {
   readonly name: string
@@ -37,6 +38,7 @@ const toKind = (row: KindRow): RegisteredKind => ({
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
+  const tally = yield* Tally
   const table = sql(`${schema}.kind`)
   const known = sql.literal(columns)
   const own = new Map<string, RegisteredKind>()
@@ -85,12 +87,16 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         for (const kind of kinds) own.set(kind.name, kind)
+        preferIn(tally, kinds)
         if (kinds.length > 0) yield* mapErrors(registerAll(kinds, now))
       }),
     find: (name) =>
       Effect.gen(function* () {
         const rows = yield* mapErrors(sql<KindRow>`select ${known} from ${table} where name = ${name}`)
-        return rows[0] === undefined ? yield* new UnknownKind({ kind: name }) : ofRow(rows[0])
+        if (rows[0] === undefined) return yield* new UnknownKind({ kind: name })
+        const kind = ofRow(rows[0])
+        preferIn(tally, [kind])
+        return kind
       }),
     all: Effect.map(mapErrors(sql<KindRow>`select ${known} from ${table} order by name`), (rows) => rows.map(ofRow))
   })

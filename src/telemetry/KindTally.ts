@@ -35,6 +35,8 @@ export interface TallyOwner {
   readonly touched: () => void
   /** Called when a bucket ends with counts that have not been taken. */
   readonly closed: (count: BucketCount) => void
+  /** Called when a minute begins. */
+  readonly began: (minute: number) => void
 }
 
 /** A bucket of several minutes; holds the minutes that have ended. */
@@ -52,6 +54,8 @@ class WideBucket {
  */
 export class KindTally {
   private minute = Number.NEGATIVE_INFINITY
+  /** Attempts that have started and not ended: their ends are counted here. */
+  private running = 0
   private changed = false
   private readonly counts = new RunningCounts()
   private readonly wide = [new WideBucket(10), new WideBucket(60)]
@@ -76,6 +80,7 @@ export class KindTally {
   /** An attempt started this long after its job was due. */
   started(waitMillis: number, now: number): void {
     this.at(now).started += 1
+    this.running += 1
     const { started, wait } = this.ofRuns()
     started.add(1)
     wait.observe(waitMillis / 1000)
@@ -84,6 +89,7 @@ export class KindTally {
   /** An attempt ended, with any outcome. */
   ran(processingMillis: number, totalMillis: number, now: number): void {
     const { processing, total } = this.at(now)
+    this.running = Math.max(0, this.running - 1)
     processing.record(processingMillis)
     total.record(totalMillis)
     this.ofRuns().duration.observe(processingMillis / 1000)
@@ -130,6 +136,20 @@ export class KindTally {
     return true
   }
 
+  /** Whether nothing was counted in the hour of this minute, so that a later tally of the pair counts other buckets. */
+  isIdleAt(minute: number): boolean {
+    return this.running === 0 && this.wide.every(({ grain, start }) => startOf(grain, minute) > start)
+  }
+
+  /** Hands over the counts that were not taken, and removes the series. */
+  close(): void {
+    for (const counts of this.take()) this.owner.closed(counts)
+    const labels = { queue: this.queue, kind: this.kind }
+    const { dead, ...plain } = specs
+    for (const spec of Object.values(plain)) this.metrics.drop(spec, labels)
+    for (const reason of this.deadSeries.keys()) this.metrics.drop(dead, { ...labels, reason })
+  }
+
   /** Moves to another minute when the current one ends. A clock that goes back does not reopen a minute. */
   private at(now: number): RunningCounts {
     if (now >= this.minute + 60_000) this.open(minuteOf(now))
@@ -152,6 +172,7 @@ export class KindTally {
     }
     this.minute = minute
     this.counts.clear()
+    this.owner.began(minute)
   }
 
   private openMinute(): BucketCount {

@@ -54,4 +54,8 @@ export class Family {
     this.cells.set(key, cell)
     return cell
   }
+
+  drop(labelValues: ReadonlyArray<string>): void {
+    this.cells.delete(labelValues.join("\u0000"))
+  }
 }

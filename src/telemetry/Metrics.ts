@@ -12,6 +12,9 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
     /** Returns the series with these labels, always the same object. Keep it in a variable on hot paths. */
     readonly series: <Label extends string>(spec: MetricSpec<Label>, labels: Labels<Label>) => Series
 
+    /** Removes a series. The next call of `series` with these labels returns a new one. */
+    readonly drop: <Label extends string>(spec: MetricSpec<Label>, labels: Labels<Label>) => void
+
     /** Registers an effect that runs before metrics are read, for values that are cheaper to query than to track. */
     readonly onRead: (refresh: Effect.Effect<void>) => Effect.Effect<void>
 
@@ -29,6 +32,7 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
         families.set(spec.name, family)
         return family.cell(spec.labels.map((label) => labels[label]))
       },
+      drop: (spec, labels) => families.get(spec.name)?.drop(spec.labels.map((label) => labels[label])),
       onRead: (refresh) => Effect.sync(() => void refreshers.push(refresh)),
       render: Effect.gen(function* () {
         yield* Effect.forEach(refreshers, (refresh) => refresh, { discard: true })

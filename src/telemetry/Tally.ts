@@ -1,5 +1,5 @@
 import { Context, Effect } from "effect"
-import type { BucketCount } from "./BucketCount.js"
+import { type BucketCount, startOf } from "./BucketCount.js"
 import { KindTally } from "./KindTally.js"
 import * as MetricSpec from "./MetricSpec.js"
 import { Metrics } from "./Metrics.js"
@@ -10,7 +10,10 @@ const dropped = MetricSpec.counter(
   "Closed buckets dropped because the database was unavailable for too long."
 )
 
-/** Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. */
+/**
+ * Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. Registered kinds in
+ * served queues do not count: there are as many as the programs of the cluster declare.
+ */
 const mostPairs = 2_000
 /** Not a valid queue name, so it cannot collide. */
 const others = "(other)"
@@ -20,6 +23,9 @@ const mostWaiting = 10_000
 interface Counting {
   /** Returns the counters of a kind in a queue, always the same object. Keep them in a variable on hot paths. */
   readonly of: (queue: string, kind: string) => KindTally
+
+  /** Names of registered kinds and served queues, which always have their own series. */
+  readonly prefer: (names: { readonly kinds?: ReadonlyArray<string>; readonly queues?: ReadonlyArray<string> }) => void
 
   readonly workflows: WorkflowTally
 
@@ -38,7 +44,11 @@ const keyOf = ({ grain, kind, queue, start }: BucketCount) => `${grain} ${start}
 const count = (metrics: typeof Metrics.Service): Counting => {
   const queues = new Map<string, Map<string, KindTally>>()
   const waiting = new Map<string, BucketCount>()
+  const preferred = { kinds: new Set<string>(), queues: new Set<string>() }
+  /** Pairs of which a name is not preferred. */
   let pairs = 0
+  let newest = Number.NEGATIVE_INFINITY
+  let lookedAt = Number.NEGATIVE_INFINITY
   let hasChanged = false
   let onChange: (() => void) | undefined
 
@@ -54,7 +64,29 @@ const count = (metrics: typeof Metrics.Service): Counting => {
       const [oldest] = waiting.keys()
       if (oldest !== undefined) waiting.delete(oldest)
       metrics.series(dropped, {}).add(1)
+    },
+    began: (minute: number) => {
+      newest = Math.max(newest, minute)
     }
+  }
+
+  const isPreferred = (queue: string, kind: string) =>
+    queue === others || (preferred.kinds.has(kind) && preferred.queues.has(queue))
+
+  const all = () => [...queues.values()].flatMap((kinds) => [...kinds.values()])
+
+  /** Closes the other pairs that were idle in this hour. Returns whether there is room for another. */
+  const makeRoom = (): boolean => {
+    const hour = startOf(60, newest)
+    if (hour === lookedAt) return false
+    lookedAt = hour
+    for (const tally of all()) {
+      if (isPreferred(tally.queue, tally.kind) || !tally.isIdleAt(newest)) continue
+      tally.close()
+      queues.get(tally.queue)?.delete(tally.kind)
+      pairs -= 1
+    }
+    return pairs < mostPairs
   }
 
   const add = (queue: string, kind: string): KindTally => {
@@ -62,19 +94,27 @@ const count = (metrics: typeof Metrics.Service): Counting => {
     const tally = new KindTally(queue, kind, metrics, owner)
     kinds.set(kind, tally)
     queues.set(queue, kinds)
-    pairs += 1
+    if (!isPreferred(queue, kind)) pairs += 1
     return tally
   }
 
   const of = (queue: string, kind: string): KindTally => {
     const known = queues.get(queue)?.get(kind)
     if (known !== undefined) return known
-    return pairs < mostPairs || queue === others ? add(queue, kind) : of(others, others)
+    const hasRoom = pairs < mostPairs || isPreferred(queue, kind) || makeRoom()
+    return hasRoom ? add(queue, kind) : of(others, others)
   }
 
   return {
     of,
-    workflows: new WorkflowTally(metrics),
+    prefer: ({ kinds = [], queues: names = [] }) => {
+      const before = preferred.kinds.size + preferred.queues.size
+      for (const kind of kinds) preferred.kinds.add(kind)
+      for (const name of names) preferred.queues.add(name)
+      if (preferred.kinds.size + preferred.queues.size === before) return
+      pairs = all().filter(({ kind, queue }) => !isPreferred(queue, kind)).length
+    },
+    workflows: new WorkflowTally(metrics, (name) => preferred.kinds.has(name)),
     take: () => {
       hasChanged = false
       const taken = [...waiting.values()]
@@ -106,14 +146,22 @@ const count = (metrics: typeof Metrics.Service): Counting => {
 
 const nobody: typeof Metrics.Service = {
   series: () => ({ add: () => {}, set: () => {}, observe: () => {} }),
+  drop: () => {},
   onRead: () => Effect.void,
   render: Effect.succeed("")
 }
 
 const nothing: Counting = (() => {
-  const silent = new KindTally(others, others, nobody, { touched: () => {}, closed: () => {} })
+  const silent = new KindTally(others, others, nobody, { touched: () => {}, closed: () => {}, began: () => {} })
   const workflows = new WorkflowTally(nobody)
-  return { of: () => silent, workflows, take: () => [], returnToQueue: () => {}, changed: Effect.never }
+  return {
+    of: () => silent,
+    prefer: () => {},
+    workflows,
+    take: () => [],
+    returnToQueue: () => {},
+    changed: Effect.never
+  }
 })()
 
 /** Job counters of this process. Optional: without a layer, nothing is counted. */

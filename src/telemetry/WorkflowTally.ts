@@ -19,7 +19,7 @@ const signals = MetricSpec.counter(
 
 export type ExecutionEnd = "completed" | "failed" | "cancelled"
 
-/** Workflow names come from users: beyond this many, the rest are counted together. */
+/** Workflow names come from users: beyond this many that are not registered, the rest are counted together. */
 const mostWorkflows = 500
 const others = "(other)"
 
@@ -28,12 +28,19 @@ export class WorkflowTally {
   private readonly series = new Map<string, Series>()
   private readonly workflows = new Set<string>()
 
-  constructor(private readonly metrics: typeof Metrics.Service) {}
+  constructor(
+    private readonly metrics: typeof Metrics.Service,
+    private readonly isRegistered: (workflow: string) => boolean = () => false
+  ) {}
 
   ended(workflow: string, end: ExecutionEnd): void {
-    if (!this.workflows.has(workflow) && this.workflows.size < mostWorkflows) this.workflows.add(workflow)
-    const name = this.workflows.has(workflow) ? workflow : others
+    const name = this.isRegistered(workflow) || this.hasRoom(workflow) ? workflow : others
     this.of(`ended ${end} ${name}`, () => this.metrics.series(ended, { workflow: name, end })).add(1)
+  }
+
+  private hasRoom(workflow: string): boolean {
+    if (this.workflows.size < mostWorkflows) this.workflows.add(workflow)
+    return this.workflows.has(workflow)
   }
 
   /** Both labels have a few fixed values. */

@@ -91,8 +91,6 @@ export const make = (
   tracer: Tracer.Tracer | undefined,
   onEnd: ((end: WrittenEnd) => void) | undefined
 ) => {
-  const kinds = new Map<string, KindTally>()
-
   const onExecution: OnExecution = (job, end, now) => {
     tally.workflows.ended(job.kind, end)
     if (tracer !== undefined) ProcessSpan.ofExecution(tracer, job, end, now)
@@ -100,13 +98,7 @@ export const make = (
 
   const listeners: Listeners = { onExecution, onEnd }
 
-  const of = (kind: string): KindTally => {
-    const known = kinds.get(kind)
-    if (known !== undefined) return known
-    const found = tally.of(queue, kind)
-    kinds.set(kind, found)
-    return found
-  }
+  const of = (kind: string): KindTally => tally.of(queue, kind)
 
   return {
     began: (job: ClaimedJob, now: number): void => of(job.kind).started(Math.max(0, now - job.runAt), now),

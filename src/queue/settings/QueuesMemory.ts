@@ -1,5 +1,6 @@
 import { Clock, Context, Effect, Either, Layer } from "effect"
 import { Signals } from "../../database/Signals.js"
+import { Tally } from "../../telemetry/Tally.js"
 import { Wakeups } from "../Wakeups.js"
 import * as QueuePatch from "./QueuePatch.js"
 import { fresh, type QueueRow, toSettings } from "./QueueRow.js"
@@ -27,6 +28,7 @@ const byName = (left: QueueRow, right: QueueRow) => (left.name < right.name ? -1
 const make = Effect.gen(function* () {
   const { rows } = yield* QueueTable
   const { wake } = yield* Wakeups
+  const tally = yield* Tally
   const signals = yield* Signals
   const clock = yield* Effect.clock
 
@@ -35,6 +37,7 @@ const make = Effect.gen(function* () {
   return Queues.of({
     declare: (names) =>
       Effect.sync(() => {
+        tally.prefer({ queues: names })
         for (const name of names) if (!rows.has(name)) rows.set(name, fresh(name))
       }),
     all: Effect.map(Clock.currentTimeMillis, (now) =>

@@ -2,6 +2,7 @@ import { Clock, Effect, Layer } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import { Tally } from "../../telemetry/Tally.js"
 import * as ClaimSql from "../claim/ClaimSql.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { Wakeups } from "../Wakeups.js"
@@ -15,6 +16,7 @@ const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups
+  const tally = yield* Tally
   const signals = yield* Signals
   const clock = yield* Effect.clock
   const statements = QueueSql.make(schema)
@@ -49,7 +51,11 @@ const make = Effect.gen(function* () {
     )
 
   return Queues.of({
-    declare: (names) => Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.asVoid(declare(names, now))),
+    declare: (names) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        tally.prefer({ queues: names })
+        return Effect.asVoid(declare(names, now))
+      }),
     all: Effect.gen(function* () {
       const rows = (yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.all))).map(QueueSql.toRow)
       const now = yield* Clock.currentTimeMillis
