@@ -229,7 +229,7 @@ describe("nightshift jobs", () => {
       const later = idOf(yield* run("enqueue", "two\u001b[31m", "--force", "--delay", "1h"))
       const said = yield* run("jobs", "why", later)
       expect(said).toMatchObject({ code: 0, stderr: "" })
-      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m|1h)\)\nIt is scheduled for later\. [^\n]+\n$/)
+      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m(\d+s)?|1h)\)\nIt is scheduled for later\. [^\n]+\n$/)
       const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
       const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
       expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })
