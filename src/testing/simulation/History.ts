@@ -63,6 +63,7 @@ export interface Ending {
 export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined =>
   (call.args[0] as ReadonlyArray<AttemptEnd>).find((end) => end.id === id && end.lease === run?.lease)
 
+const recovers = new Set(["Queue.recoverStuck", "Queue.recoverAbandoned"])
 const signsOfLife = new Set(["Queue.claim", "Queue.insertClaimed", "Queue.heartbeat"])
 
 /** Whether a change gave a job to a pod: by a claim, or by storing it for a free slot of the pod. */
@@ -152,7 +153,7 @@ export class History {
       this.claims.push({ job: after.id, queue: after.queue, at: change.at })
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
-    else if (call.call === "Queue.recoverStuck" && before?.run !== undefined && after.run === undefined)
+    else if (recovers.has(call.call) && before?.run !== undefined && after.run === undefined)
       this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "JobAdmin.requeue") {
