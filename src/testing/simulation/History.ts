@@ -90,7 +90,7 @@ export class History {
   readonly cancelled = new Set<JobId>()
   /** Jobs whose enqueue reply reached the client. */
   readonly acknowledged = new Set<JobId>()
-  /** Counted attempts since the job was enqueued or requeued. */
+  /** Counted attempts since the job was enqueued or requeued, or recorded a step. */
   readonly attempts = new Map<JobId, number>()
   /** The job last enqueued with each dedupe key. */
   readonly holders = new Map<string, { readonly id: JobId; readonly scope: string }>()
@@ -156,6 +156,7 @@ export class History {
     else if (recovers.has(call.call) && before?.run !== undefined && after.run === undefined)
       this.counted.recovered(after.deadReason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
+    else if (call.call === "Workflows.record") this.attempts.delete(after.id)
     else if (call.call === "JobAdmin.requeue") {
       // Results are kept, and what runs again has a new attempt. Undos and attempts without a result start over.
       for (const [key, value] of [...this.recorded])
@@ -205,7 +206,8 @@ export class History {
   private ended(call: Call, before: JobRow, { deadReason, id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
-    if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
+    if (end._tag === "Again" && end.dying !== undefined) this.attempts.delete(id)
+    else if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
       this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
     if (status === "done") this.counted.ended(call.who, "completed")
     else if (status === "dead") this.counted.ended(call.who, deadReason === "cancelled" ? "cancelled" : "dead")

@@ -34,6 +34,8 @@ export const attemptsBounded: Invariant = {
     if (attempt > maxAttempts) return `${history.nameOf(id)} is at attempt ${attempt} of ${maxAttempts}`
     if (call?.call !== "Queue.finalize" || status !== "pending" || before === undefined) return undefined
     const end = endOf(call, before)?.end
+    // Its next runs only undo, and have attempts of their own.
+    if (end?._tag === "Again" && end.dying !== undefined) return undefined
     const used = (history.attempts.get(id) ?? 0) + (end?._tag === "Again" && end.counted ? 1 : 0)
     return used >= maxAttempts
       ? `${history.nameOf(id)} has failed ${used} of ${maxAttempts} times but is retried`
