@@ -49,9 +49,9 @@ describe("a handler that crashes its process", () => {
         yield* Effect.exit(enqueue(kind))
         const { code: exit, stderr } = yield* pod.finished
         expect(exit).toBe(code)
-        const last = stderr.split("\n").find((line) => line.includes('"FATAL"')) ?? ""
+        const last = stderr.split("\n").find((line) => line.includes('"level":"fatal"')) ?? ""
         expect(last).toMatch(cause)
-        expect(JSON.parse(last).annotations.jobs.map((job: { readonly kind: string }) => job.kind)).toContain(kind)
+        expect(JSON.parse(last).jobs.map((job: { readonly kind: string }) => job.kind)).toContain(kind)
       }),
     120_000
   )

@@ -113,7 +113,9 @@ const end = async (client, jobs, before) => {
     array(jobs.map(({ lease }) => lease)),
     Date.now(),
     array(before.map(({ lease }) => lease)),
-    array(before.map(({ id }) => id))
+    array(before.map(({ id }) => id)),
+    // No lock timeout of its own.
+    null
   ]
   const { rowCount } = await client.query({ name: "finish", text: finish, values })
   if (rowCount !== jobs.length) throw new Error(`${jobs.length - rowCount} leases were lost`)
