@@ -12,7 +12,7 @@ export const service = [
         replace: ""
       }
     ],
-    tests: [unit("crew/Regressions", "transactional|lease"), fault("SIGSTOP of a pod past its lease")]
+    tests: [fault("SIGSTOP of a pod past its lease")]
   },
   {
     name: "no-heartbeat",

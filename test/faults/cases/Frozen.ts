@@ -22,16 +22,26 @@ import { survive } from "../Survival.js"
 export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   {
     name: "SIGSTOP of a pod past its lease, then SIGCONT",
-    promise: `${nothingLost}; the resumed pod cannot finish jobs that another pod has rescued`,
+    promise: `${nothingLost}; the resumed pod cannot finish jobs that another pod has rescued, nor commit their transactions`,
     recoveryLimit: crashRecovery,
     operatorSees: "Another pod logs how many jobs it rescued; the resumed pod reports a late heartbeat",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
           const victim = yield* first(deployment)
-          yield* startedIn(deployment, victim, yield* deployment.enqueue(slowJobs(10, 1_500), victim))
+          yield* deployment.enqueue(slowJobs(10, 1_500), victim)
+          // Their transactions stay open while the pod is stopped, and must not commit when it resumes.
+          const open = Array.from({ length: 6 }, () => ({ kind: "once", payload: { ms: 3_000 } }))
+          const mine = yield* startedIn(deployment, victim, yield* deployment.enqueue(open, victim))
           yield* victim.signal("SIGSTOP")
           const saw = yield* (yield* second(deployment)).logged(/reaper recover: [^"]+/)
+          yield* Deployment.until(
+            "another pod ends a transactional job that the stopped pod runs",
+            deployment.query(`select from "${deployment.schema}".job where id = any($1) and finished_at is not null`, [
+              mine
+            ]),
+            (rows) => rows.length > 0
+          )
           yield* victim.signal("SIGCONT")
           return [saw]
         })
