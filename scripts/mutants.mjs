@@ -41,9 +41,9 @@ for (const file of files.split("\0").filter((each) => each !== "")) {
 symlinkSync(join(root, "node_modules"), join(copy, "node_modules"))
 
 /** Runs tests of the copy until one fails. */
-const runTests = async (paths, tests, ofFaults) => {
-  if (ofFaults) execFileSync(process.execPath, ["scripts/build.mjs"], { cwd: copy, stdio: "ignore" })
-  const env = ofFaults ? { TEST_SIZE: "faults" } : {}
+const runTests = async (paths, tests, size) => {
+  if (size === "faults") execFileSync(process.execPath, ["scripts/build.mjs"], { cwd: copy, stdio: "ignore" })
+  const env = size === "usual" ? {} : { TEST_SIZE: size }
   const report = await runVitest(copy, [...paths, "--bail=1", "-t", tests], env)
   const failed = report.tests.filter(({ status }) => status === "failed")
   if (failed.length === 0 && report.tests.every(({ status }) => status !== "passed")) {
@@ -53,15 +53,15 @@ const runTests = async (paths, tests, ofFaults) => {
   return failed
 }
 
-const isFault = ({ by }) => by === "fault"
+const sizeOf = ({ files: [file] }) => /^test\/(long|faults)\//.exec(file)?.[1] ?? "usual"
 
 /** All tests of the chosen mutants must pass without one. */
 const checkWithoutMutant = async () => {
-  for (const group of [(each) => !isFault(each), isFault]) {
-    const sets = chosen.flatMap(({ tests }) => tests).filter(group)
+  for (const size of ["usual", "long", "faults"]) {
+    const sets = chosen.flatMap(({ tests }) => tests).filter((set) => sizeOf(set) === size)
     if (sets.length === 0) continue
     const paths = [...new Set(sets.flatMap((set) => set.files))]
-    const [first] = await runTests(paths, sets.map(({ tests }) => `(${tests})`).join("|"), isFault(sets[0]))
+    const [first] = await runTests(paths, sets.map(({ tests }) => `(${tests})`).join("|"), size)
     if (first !== undefined) fail(`Without a mutant, "${first.name}" fails: ${first.message}`)
   }
 }
@@ -89,7 +89,7 @@ const edited = async (mutant, act) => {
 const notice = (mutant) =>
   edited(mutant, async () => {
     for (const set of mutant.tests) {
-      const [first] = await runTests(set.files, set.tests, isFault(set))
+      const [first] = await runTests(set.files, set.tests, sizeOf(set))
       if (first !== undefined) return { mutant, by: set.by, test: first.name }
     }
     return { mutant }

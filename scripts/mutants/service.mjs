@@ -12,7 +12,10 @@ export const service = [
         replace: ""
       }
     ],
-    tests: [fault("SIGSTOP of a pod past its lease")]
+    tests: [
+      unit("long/TransactionFaults", "does not commit after another pod"),
+      fault("SIGSTOP of a pod past its lease")
+    ]
   },
   {
     name: "no-heartbeat",

@@ -1,6 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Deferred, Effect, Layer, Logger, LogLevel, Schedule, Schema } from "effect"
+import { ConfigProvider, Deferred, Duration, Effect, Layer, Logger, LogLevel, Schedule, Schema } from "effect"
 import * as Nightshift from "../../src/crew/Nightshift.js"
 import * as DatabaseFailure from "../../src/crew/worker/DatabaseFailure.js"
 import { Database } from "../../src/database/Database.js"
@@ -8,14 +8,14 @@ import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
-import type { ClaimedJob } from "../../src/queue/Queue.js"
+import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const Once = Job.make("once", { payload: Schema.Struct({}), maxAttempts: 1, timeout: "30 seconds" })
 const Hold = Job.make("hold", { payload: Schema.Struct({}), maxAttempts: 1, timeout: "30 seconds" })
 
-const house = (connectTimeout: string) =>
+const house = (connectTimeout: string, heartbeat = "200ms") =>
   Layer.provideMerge(
     TestDatabase.layer,
     Layer.setConfigProvider(
@@ -24,7 +24,7 @@ const house = (connectTimeout: string) =>
           ["DATABASE_HANDLER_POOL", "4"],
           ["DATABASE_CONNECT_TIMEOUT", connectTimeout],
           ["QUEUE_POLL", "100ms"],
-          ["QUEUE_HEARTBEAT", "200ms"]
+          ["QUEUE_HEARTBEAT", heartbeat]
         ])
       )
     )
@@ -116,6 +116,31 @@ describe("a transactional handler with one attempt", () => {
       ])
       expect(yield* counted).toEqual([{ completed: 1, retried: 0 }])
     }).pipe(Effect.provide(house("10s")))
+  )
+
+  it.scopedLive("does not commit after another pod has rescued its job, even if no heartbeat has stopped it", () =>
+    Effect.gen(function* () {
+      const [writes, rescues] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      yield* Effect.flatMap(Database, ({ sql }) => sql`create table public.effect (run int)`)
+      let runs = 0
+      const handler = Handler.transactional(Once, () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`insert into public.effect values (${++runs})`
+          yield* Deferred.succeed(writes, undefined)
+          yield* Deferred.await(rescues)
+        })
+      )
+      const meanwhile = Effect.gen(function* () {
+        yield* Once.enqueue({})
+        yield* Deferred.await(writes)
+        const queue = yield* Queue
+        expect(yield* queue.recoverStuck(Duration.zero)).toMatchObject({ rescued: 1 })
+        yield* Deferred.succeed(rescues, undefined)
+      })
+      expect(yield* outcomes([handler], meanwhile)).toEqual([{ kind: "once", status: "done", attempt: 1, count: 1 }])
+      expect(yield* Effect.flatMap(Database, ({ sql }) => sql`select run from public.effect`)).toEqual([{ run: 2 }])
+    }).pipe(Effect.provide(house("10s", "20s")))
   )
 
   it.scopedLive("waits for a connection instead of failing without one", () =>
