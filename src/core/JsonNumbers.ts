@@ -24,8 +24,12 @@ const normalized = (text: string) => {
 /** The maximum that `toPrecision` accepts. */
 const mostDigits = 100
 
-/** Whether a 64-bit float represents the written number. */
+/** PostgreSQL's numbers have no negative zero. */
+const negativeZero = /^-0(?:\.0*)?(?:[eE].*)?$/
+
+/** Whether a 64-bit float represents the written number, and PostgreSQL stores it. */
 const isKept = (text: string): boolean => {
+  if (negativeZero.test(text)) return false
   if (text.length <= 15 && !/[eE]/.test(text)) return true
   const written = normalized(text)
   if (written.digits === "") return true
@@ -83,6 +87,7 @@ const shown = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}…` : 
 
 /** The reason for the rejection. The caller puts the field's name in front. */
 export const reasonOf = ({ text }: LostNumber): string => {
+  if (negativeZero.test(text)) return `is ${shown(text)}, which would be stored as 0: send 0, or a string`
   const value = Number(text)
   const effect = Number.isFinite(value) ? `it would arrive as ${value}` : "it is out of range"
   return `is ${shown(text)}, which a 64-bit float cannot hold (${effect}): send it as a string`

@@ -147,14 +147,14 @@ export const list = (
   described: Described,
   read: (words: ReadonlyArray<string>) => Either.Either<ReadonlyArray<string>, string> = Either.right
 ): Setting<ReadonlyArray<string>> =>
-  withDefault(described, "", (value) =>
-    read(
-      value
-        .split(",")
-        .map((word) => word.trim())
-        .filter((word) => word !== "")
-    )
-  )
+  withDefault(described, "", (value) => {
+    const words = value
+      .split(",")
+      .map((word) => word.trim())
+      .filter((word) => word !== "")
+    // Commas alone are a template that was not filled in, not an empty list.
+    return words.length === 0 && value.includes(",") ? Either.left("at least one name between commas") : read(words)
+  })
 
 export type Values<Group extends Record<string, Setting<unknown>>> = {
   readonly [K in keyof Group]: Group[K] extends Setting<infer A> ? A : never

@@ -115,11 +115,15 @@ export const hasCollection = (value: unknown): boolean => {
 
 const longNumber = /[\d.]{16}|\d[eE][+-]?\d/
 
+const negativeZero = /(?:^|[[:,\s])-0(?:\.0*)?(?:$|[\],}\s])/
+
 /**
- * Whether JSON text may contain a number that a 64-bit float cannot hold: shorter numbers without an exponent always fit.
- * A cheap test for every request body, which also matches inside strings.
+ * Whether JSON text may contain a number that would change: one that a 64-bit float cannot hold, or a negative zero, which
+ * PostgreSQL stores as 0. Shorter numbers without an exponent always fit. A cheap test for every request body, which also
+ * matches inside strings.
  */
-export const mayLoseNumber = (json: string): boolean => longNumber.test(json)
+export const mayLoseNumber = (json: string): boolean =>
+  longNumber.test(json) || (json.includes("-0") && negativeZero.test(json))
 
 /** The same as a sender may escape them. Also matches pairs of surrogates, which could be stored. */
 const sentEscape = /\\u(?:0000|d[89a-f][0-9a-f]{2})/i

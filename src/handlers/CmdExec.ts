@@ -44,7 +44,7 @@ const errorTailJsonBytes = 3 * 1024
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
 // The dynamic loader and the gate shell act on these for every program.
-const neverAllowed = /^(?:(?:LD|DYLD|NIGHTSHIFT)_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4)$/
+export const neverAllowed = /^(?:(?:LD|DYLD|NIGHTSHIFT)_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4)$/
 
 /**
  * An allow list, because a deny list is never complete: most programs read a variable that makes them run code

@@ -1,8 +1,29 @@
-import { Config, ConfigError, Effect, Option } from "effect"
+import { Config, ConfigError, Effect, Either, Option } from "effect"
 import * as Setting from "../core/Setting.js"
 import { cleanPath } from "./ChildProcess.js"
 import * as CmdExec from "./CmdExec.js"
 import type { Handler } from "./Handler.js"
+
+/** Variables by which common programs find or load code. Only some of the allowed programs may read them. */
+const loading =
+  /^(?:PATH|IFS|GCONV_PATH|BASH_FUNC_.*|NODE_(?:OPTIONS|PATH)|PYTHON.*|PERL.*|RUBY(?:OPT|LIB)|PHPRC|CLASSPATH|_?JAVA_(?:TOOL_)?OPTIONS|JDK_JAVA_OPTIONS|GIT_.*|EDITOR|VISUAL|PAGER)$/i
+
+const readEnv = (names: ReadonlyArray<string>) => {
+  const found = names.find((name) => CmdExec.neverAllowed.test(name.toUpperCase()))
+  return found === undefined
+    ? Either.right(names)
+    : Either.left(
+        `variables on which neither the loader nor the shell acts: with ${found}, a job could run any code in an allowed program`
+      )
+}
+
+/** A warning if jobs may set variables that make some programs run any code. */
+export const warningOf = (names: ReadonlyArray<string>): string | undefined => {
+  const found = names.filter((name) => loading.test(name))
+  return found.length === 0
+    ? undefined
+    : `CMD_EXEC_ENV allows ${found.join(", ")}: a job that sets it can make some programs run any code.`
+}
 
 export const settings = {
   allow: Setting.list({
@@ -15,10 +36,14 @@ export const settings = {
     about:
       "Directory that contains the working directory and stdin file of every `cmd_exec` job. Required with CMD_EXEC_ALLOW."
   }),
-  env: Setting.list({
-    key: "CMD_EXEC_ENV",
-    about: "Comma-separated names of the environment variables that `cmd_exec` jobs may set. None by default."
-  }),
+  env: Setting.list(
+    {
+      key: "CMD_EXEC_ENV",
+      about:
+        "Comma-separated names of the environment variables that `cmd_exec` jobs may set. None by default. Variables of the loader and the shell, such as LD_PRELOAD, are refused."
+    },
+    readEnv
+  ),
   timeout: Setting.positiveDuration(
     { key: "CMD_EXEC_TIMEOUT", about: "Timeout of a command, and the maximum that a job may request." },
     "600s"
@@ -33,6 +58,8 @@ export const handlers: Effect.Effect<ReadonlyArray<Handler<never>>, ConfigError.
     const message = "is required with CMD_EXEC_ALLOW: set it to the directory that commands run in"
     return yield* Effect.fail(ConfigError.MissingData([settings.root.key], message))
   }
+  const warning = warningOf(env)
+  if (warning !== undefined) yield* Effect.logWarning(warning)
   const path = yield* Config.withDefault(Config.string("PATH"), cleanPath)
   const handler = yield* Effect.mapError(
     CmdExec.make({ allow, root: root.value, env, timeout, path }),

@@ -14,6 +14,8 @@ import type { EventLoop } from "../telemetry/EventLoop.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ApiApp } from "./ApiApp.js"
 import { Attempts } from "./access/Attempts.js"
+import { checkHost } from "./access/Auth.js"
+import * as ClientAddress from "./access/ClientAddress.js"
 import * as Body from "./Body.js"
 import * as DocsPage from "./DocsPage.js"
 import * as HealthRoutes from "./HealthRoutes.js"
@@ -135,13 +137,23 @@ interface Apps {
   readonly ui: HttpApp.Default
 }
 
-const appWith = ({ api, ui, uploads }: Apps) =>
+/** Pages check the Host header like the API: a rebound DNS name must not show Mission Control. */
+const isPage = (url: string) => /^\/(?:$|[?]|docs|ui(?:$|[/?]))/.test(url)
+
+const appWith = ({ api, ui, uploads }: Apps, config: Pick<typeof ServerConfig.Service, "host">) =>
   HealthRoutes.router.pipe(
     HttpRouter.concat(DocsPage.router),
     HttpRouter.get("/", toPages),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
     HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
+    HttpMiddleware.make((inner) =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
+        isPage(url)
+          ? Effect.matchEffect(checkHost(config), { onFailure: Problem.toResponse, onSuccess: () => inner })
+          : inner
+      )
+    ),
     Effect.catchAllCause(Problem.causeToResponse),
     HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
     closeUnreadBody,
@@ -156,14 +168,16 @@ export const layer: Layer.Layer<
 > = Layer.scoped(
   Server,
   Effect.gen(function* () {
-    const { host, port } = yield* ServerConfig
+    const config = yield* ServerConfig
+    const { host, port, trustProxy } = config
+    if (ClientAddress.trustsEveryone(trustProxy)) yield* Effect.logWarning(ClientAddress.trustsEveryoneText)
     const uploads = yield* UploadsApp
     const server = yield* openServer(uploads.timeout)
     const lifecycle = yield* Lifecycle
     // Starts draining first, which ends live event streams; they would keep the server from closing.
     yield* Effect.addFinalizer(() => lifecycle.drain)
     const apps = { api: yield* ApiApp, uploads: uploads.app, ui: yield* UiApp }
-    dispatch(server, (yield* WebhookEndpoint).take, yield* NodeHttpServer.makeHandler(appWith(apps)))
+    dispatch(server, (yield* WebhookEndpoint).take, yield* NodeHttpServer.makeHandler(appWith(apps, config)))
     const address = yield* listen(server, host, port)
     const shownHost = host.includes(":") ? `[${host}]` : host
     return { url: `http://${shownHost}:${address.port}` }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Layer, Logger, Option } from "effect"
 import { adminToken, layer, layerWithoutDatabase, TestServer, viewerToken } from "./TestServer.js"
 
 const id = "0198c0de-0000-7000-8000-000000000001"
@@ -101,6 +101,24 @@ describe("access by role", () => {
   )
 })
 
+describe("trusted proxies that include every address", () => {
+  it.scopedLive("are reported when the server starts", () =>
+    Effect.gen(function* () {
+      const warnings = (trustProxy: string) =>
+        Effect.suspend(() => {
+          const lines: Array<string> = []
+          const logger = Logger.replace(
+            Logger.defaultLogger,
+            Logger.make(({ message }) => void lines.push(String(message)))
+          )
+          return Effect.as(Layer.build(Layer.provide(layer({ trustProxy }), logger)), lines)
+        })
+      expect(yield* warnings("10.0.0.0/8")).toEqual([])
+      expect(yield* warnings("0.0.0.0/0")).toEqual([expect.stringContaining("NIGHTSHIFT_TRUST_PROXY includes every")])
+    })
+  )
+})
+
 describe("the Host header on loopback", () => {
   it.scopedLive("must name this machine, to prevent DNS rebinding", () =>
     Effect.gen(function* () {
@@ -118,12 +136,12 @@ describe("the Host header on loopback", () => {
       for (const host of [`localhost:${port}`, "LOCALHOST", "127.0.0.1", "127.1.2.3:1", "[::1]:9", "[::1]"]) {
         expect(yield* admin("GET", "/api/v1/jobs", { headers: { host } })).toMatchObject({ status: 200 })
       }
-      for (const path of ["/metrics", "/readyz"]) {
-        expect(yield* ask("GET", path, { headers: { host: "evil.example" } })).toMatchObject({
+      for (const path of ["/metrics", "/readyz", "/docs", "/", "/ui", "/ui/", "/ui/jobs", "/ui/assets/none.js"]) {
+        expect(yield* ask("GET", path, { headers: { host: "evil.example" } }), path).toMatchObject({
           status: 403,
           json: { error: { tag: "HostRefused" } }
         })
-        expect(yield* ask("GET", path)).toMatchObject({ status: 200 })
+        expect((yield* ask("GET", path)).status, path).not.toBe(403)
       }
       expect(yield* ask("GET", "/healthz", { headers: { host: "probe.internal" } })).toMatchObject({ status: 200 })
     }).pipe(Effect.provide(layer()))

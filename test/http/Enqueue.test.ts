@@ -190,8 +190,25 @@ describe.each(backends)("on %s, a number in a request", (_, layer) => {
         expect(refused.text).toContain(`payload.order[1].id is ${number}, which a 64-bit float cannot hold`)
         expect(refused.text).toContain("send it as a string")
       }
+      for (const number of ["-0", "-0.0", "-0.00e3"]) {
+        const refused = yield* send(body(number))
+        expect(refused, number).toMatchObject({
+          status: 400,
+          json: { error: { field: "jobs[0].payload.order[1].id" } }
+        })
+        expect(refused.text).toContain(`is ${number}, which would be stored as 0`)
+      }
       expect(yield* stored).toBe(0)
-      for (const number of ["9007199254740991", "0.1", "1e21", "-0.0", "5e-324", "0.10000000000000001"]) {
+      for (const number of [
+        "9007199254740991",
+        "0.1",
+        "1e21",
+        "0.0",
+        "-0.5",
+        "-0.01",
+        "5e-324",
+        "0.10000000000000001"
+      ]) {
         const [job] = outcomesOf(yield* send(body(number)))
         const { json } = yield* admin("GET", `/api/v1/jobs/${job?.id}`)
         expect(json).toMatchObject({ payload: { order: [1, { id: Number(number) + 0 }] } })

@@ -2,7 +2,9 @@ import { type ConfigError, Effect, Option } from "effect"
 import * as Setting from "../../core/Setting.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import * as CmdExecConfig from "../../handlers/CmdExecConfig.js"
 import * as AdminToken from "../../http/access/AdminToken.js"
+import * as ClientAddress from "../../http/access/ClientAddress.js"
 import { ServerConfig } from "../../http/ServerConfig.js"
 import type { Environment } from "../Environment.js"
 import * as Settings from "../Settings.js"
@@ -22,20 +24,32 @@ const ofUnknownKeys = (environment: Environment) => {
     .map((variable) => warn(`${variable} is set, but there is no such setting.`, `Fix or remove it. ${listThem}`))
 }
 
+/** Reports variables of `cmd_exec` that are valid but dangerous. */
+const ofCommands = Effect.map(CmdExecConfig.settings.env.config, (names) => {
+  const warning = CmdExecConfig.warningOf(names)
+  return warning === undefined
+    ? []
+    : [warn(warning, "Remove it from CMD_EXEC_ENV unless you know what every allowed program does with it.")]
+})
+
 /** Reports settings that are valid but leave the API unusable or unprotected. */
 const ofExposure = Effect.gen(function* () {
-  const { adminToken, viewerToken } = yield* ServerConfig
+  const { adminToken, trustProxy, viewerToken } = yield* ServerConfig
   const { directory, embedded, url } = yield* DatabaseConfig
-  if (Option.isSome(adminToken) || Option.isSome(viewerToken) || embedded) return []
+  const proxies = ClientAddress.trustsEveryone(trustProxy)
+    ? [warn(ClientAddress.trustsEveryoneText, "Set NIGHTSHIFT_TRUST_PROXY to the addresses of your proxies.")]
+    : []
+  if (Option.isSome(adminToken) || Option.isSome(viewerToken) || embedded) return proxies
   // Without DATABASE_URL, commands use the embedded service of this directory, which generates a token.
   return Option.isSome(url) || !(yield* AdminToken.exists(directory))
     ? [
+        ...proxies,
         warn(
           "No access token is set: a service that starts with these settings rejects all requests to its API.",
           "Set NIGHTSHIFT_ADMIN_TOKEN for the service. A service with --embedded creates its own token."
         )
       ]
-    : []
+    : proxies
 }).pipe(
   Effect.provide([ServerConfig.layer, DatabaseConfig.layer, ClusterConfig.layer]),
   Effect.catchTag("UnprotectedAddress", (error) =>
@@ -46,7 +60,7 @@ const ofExposure = Effect.gen(function* () {
 /** Checks whether the service would start with these settings. */
 export const run = (environment: Environment): Effect.Effect<ReadonlyArray<Finding>> =>
   Settings.validate.pipe(
-    Effect.zipRight(ofExposure),
+    Effect.zipRight(Effect.zipWith(ofExposure, ofCommands, (exposed, commands) => [...exposed, ...commands])),
     Effect.catchAll((error) => Effect.succeed(ofBadKeys(error))),
     Effect.map((found) => [...found, ...ofUnknownKeys(environment)]),
     Effect.map((found) => {
