@@ -137,28 +137,22 @@ interface Apps {
   readonly ui: HttpApp.Default
 }
 
-/** Pages check the Host header like the API: a rebound DNS name must not show Mission Control. */
-const isPage = (url: string) => /^\/(?:$|[?]|docs|ui(?:$|[/?]))/.test(url)
-
-const appWith = ({ api, ui, uploads }: Apps, config: Pick<typeof ServerConfig.Service, "host">) =>
-  HealthRoutes.router.pipe(
-    HttpRouter.concat(DocsPage.router),
-    HttpRouter.get("/", toPages),
+const appWith = ({ api, ui, uploads }: Apps, config: Pick<typeof ServerConfig.Service, "host">) => {
+  /** Pages check the Host header like the API: a rebound DNS name must not show Mission Control. */
+  const page = <E extends Problem.ExpectedError, R>(app: HttpApp.Default<E, R>) =>
+    Problem.catchErrors(Effect.zipRight(checkHost(config), app))
+  return HealthRoutes.router.pipe(
+    HttpRouter.concat(HttpRouter.use(DocsPage.router, page)),
+    HttpRouter.get("/", page(toPages)),
     HttpRouter.mountApp("/api", api, { includePrefix: true }),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
-    HttpRouter.mountApp("/ui", ui, { includePrefix: true }),
-    HttpMiddleware.make((inner) =>
-      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-        isPage(url)
-          ? Effect.matchEffect(checkHost(config), { onFailure: Problem.toResponse, onSuccess: () => inner })
-          : inner
-      )
-    ),
+    HttpRouter.mountApp("/ui", page(ui), { includePrefix: true }),
     Effect.catchAllCause(Problem.causeToResponse),
     HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
     closeUnreadBody,
     Effect.provideService(Problem.FailedRequests, new RepeatedLines())
   )
+}
 
 /** Serves API, uploads, webhooks, pages and health routes on one port. */
 export const layer: Layer.Layer<

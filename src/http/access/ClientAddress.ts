@@ -24,12 +24,12 @@ export const readProxies = (text: string): Either.Either<string, string> =>
     ? Either.right(text)
     : Either.left("comma-separated addresses or ranges of proxies like 10.0.0.0/8")
 
-/** Whether the ranges include about every address, so that any client can forge its address. */
+/** Whether a range includes half of all addresses or more, so that clients can forge their address. */
 export const trustsEveryone = (proxies: string): boolean =>
   wordsOf(proxies).some((word) => Number(word.split("/")[1] ?? "128") <= 1)
 
 export const trustsEveryoneText =
-  "NIGHTSHIFT_TRUST_PROXY includes every address, so every client can choose its own address with X-Forwarded-For and evade the limits per address."
+  "NIGHTSHIFT_TRUST_PROXY includes half of all addresses or more, so every client can choose its own address with X-Forwarded-For and evade the limits per address."
 
 /** Strips port and brackets, which some proxies add, and unwraps IPv4-mapped IPv6 addresses. */
 const plain = (text: string): string => {
