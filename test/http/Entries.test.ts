@@ -44,7 +44,8 @@ const options = {
     onDead: after("late", { queue: "later" })
   },
   "routed.defaults": { version: 2, onDead: after("routed.late", { routed: true }) },
-  "elsewhere.defaults": { priority: 4, maxAttempts: 2 }
+  "elsewhere.defaults": { priority: 4, maxAttempts: 2 },
+  "computed.defaults": { queue: "dying", onDead: () => after("apology") }
 } as const
 type Name = keyof typeof options
 const names = Object.keys(options) as ReadonlyArray<Name>
@@ -59,15 +60,18 @@ const expected: Readonly<Record<Name, object>> = {
     priority: 0,
     onDead: { kind: "routed.late", queue: "lane" }
   },
-  "elsewhere.defaults": { queue: "default", version: 1, maxAttempts: 2, priority: 4, onDead: undefined }
+  "elsewhere.defaults": { queue: "default", version: 1, maxAttempts: 2, priority: 4, onDead: undefined },
+  "computed.defaults": { queue: "dying", version: 1, maxAttempts: 5, priority: 0 }
 }
 
 const kinds = new Map(names.map((name) => [name, Job.make(name, { payload, ...options[name] })]))
 const kindOf = (name: Name) => kinds.get(name) as Job.JobKind<unknown>
 
+const registry = registryOf(names.map((name) => Handler.make(kindOf(name), () => Effect.void)))
+
 const prepare = Effect.gen(function* () {
   const { register } = yield* Kinds
-  yield* register(registeredKinds(registryOf(names.map((name) => Handler.make(kindOf(name), () => Effect.void)))))
+  yield* register(registeredKinds(registry))
   yield* Effect.flatMap(Routes, (routes) => routes.register({ "routed.": "lane" }))
 })
 
@@ -155,6 +159,24 @@ const storedBy = <R>(entry: Entry<R>, name: Name) =>
     return added[0]
   })
 
+/** Declares the job dead. Its kind computes the follow-up in code. */
+const hasOneFollowUp = (entry: string, id: string | undefined) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const before = yield* newest("apology")
+    const runs = yield* queue.claim({ queue: "dying", pod: (yield* makeGenerator).pod(1), limit: 10 })
+    const run = runs.find((each) => each.id === id)
+    expect([entry, run?.id]).toEqual([entry, id])
+    if (run === undefined) return
+    const end = End.Dead({ reason: "rejected", counted: true, error: "no" })
+    yield* queue.finalize([{ id: run.id, lease: run.lease, end }])
+    yield* queue.makeFollowUps(["computed.defaults"], ({ kind, payload, version }) =>
+      Option.getOrThrow(Option.fromNullable(registry.get(kind)?.followUp))(payload, version)
+    )
+    const made = (yield* newest("apology")).slice(0, -before.length || undefined)
+    expect([entry, made]).toMatchObject([entry, [{ meta: { follows: id } }]])
+  })
+
 const holds = <R>(entries: Readonly<Record<string, Entry<R>>>, only: ReadonlyArray<Name> = names) =>
   Effect.gen(function* () {
     for (const [entry, run] of Object.entries(entries))
@@ -164,8 +186,9 @@ const holds = <R>(entries: Readonly<Record<string, Entry<R>>>, only: ReadonlyArr
         expect([entry, name, job]).toMatchObject([
           entry,
           name,
-          entry.startsWith("follow-up") ? rest : { ...rest, onDead }
+          entry.startsWith("follow-up") || name === "computed.defaults" ? rest : { ...rest, onDead }
         ])
+        if (name === "computed.defaults" && !entry.startsWith("follow-up")) yield* hasOneFollowUp(entry, job?.id)
       }
   })
 
