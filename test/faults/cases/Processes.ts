@@ -80,10 +80,15 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
       podOptions: { restarts: true },
       fault: (deployment) =>
         Effect.gen(function* () {
-          const killOne = Effect.suspend(() => {
-            const victim = deployment.pods.find((pod) => pod.isAlive())
-            return victim === undefined ? Effect.void : Effect.zipRight(victim.signal("SIGKILL"), victim.finished)
-          })
+          // On a busy machine the next pod may start later than the next kill.
+          const alive = Deployment.until(
+            "a live pod",
+            Effect.sync(() => deployment.pods.find((pod) => pod.isAlive())),
+            (pod) => pod !== undefined
+          )
+          const killOne = Effect.flatMap(alive, (victim) =>
+            victim === undefined ? Effect.void : Effect.zipRight(victim.signal("SIGKILL"), victim.finished)
+          )
           yield* Effect.repeat(killOne, Schedule.spaced("1500 millis").pipe(Schedule.intersect(Schedule.recurs(3))))
           yield* Deployment.until(
             "restarted pods",
