@@ -80,6 +80,8 @@ create table job (
   dead_reason text,
   -- Why a workflow execution has died. It is dead when it has undone its steps, which its next run does.
   dying text,
+  -- Whether the last run of a workflow execution was cut off: a step may have begun that is not recorded.
+  cut boolean,
   payload jsonb not null,
   meta jsonb,
   -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts, priority}, or the string "computed" if the

@@ -56,6 +56,8 @@ export interface JobRow {
   readonly deadReason: DeadReason | undefined
   /** Why an execution has died that must still undo its steps. */
   readonly dying: DeadReason | undefined
+  /** Whether the last run of an execution was cut off. */
+  readonly cut: boolean
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
   /** Undefined for plain jobs, -1 for plain jobs whose end an execution counts, 0 or more for executions. */
@@ -79,6 +81,7 @@ export const blank = {
   history: [],
   deadReason: undefined,
   dying: undefined,
+  cut: false,
   batch: undefined
 } as const satisfies Partial<JobRow>
 
@@ -88,7 +91,7 @@ const crashesToPoison = 5
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 export const toStored = (row: JobRow, now: number): StoredJob => {
-  const { deathCount: _, unknownSince: __, dying: ___, woken, dedupe, ranOn, run, ...shared } = row
+  const { deathCount: _, unknownSince: __, dying: ___, cut: ____, woken, dedupe, ranOn, run, ...shared } = row
   return {
     ...shared,
     state: stateOf(row, now),
@@ -192,6 +195,7 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
     runAt: unknownSince === undefined ? end.runAt : Math.min(end.runAt, now + Math.max(500, now - unknownSince)),
     attempt: end.dying === undefined ? spent(row, end.counted) : 0,
     ...(end.dying === undefined ? {} : { crashCount: 0 }),
+    cut: row.cut || (isExecution(row) && end.remember !== undefined),
     dying: row.dying ?? (row.cancelRequestedAt === undefined ? end.dying : undefined),
     // A job returned unstarted has no new error, so it keeps its previous one.
     lastError: error ?? row.lastError,
@@ -216,6 +220,7 @@ export const suspend = (
   woken: nextWoken(row),
   runAt: isDue || (row.woken ?? 0) > end.woken ? now : end.runAt,
   attempt: spent(row, false),
+  cut: false,
   lastError: end.error === undefined ? (row.dying === undefined ? undefined : row.lastError) : errorText(end.error),
   updatedAt: now
 })
@@ -238,6 +243,7 @@ export const rescue = (row: JobRow, notUndone: string, now: number): JobRow => {
   }
   return {
     ...crashed,
+    cut: isExecution(row),
     ...(isPoison ? { crashCount: 0, dying: row.dying ?? ("poison" as const) } : {}),
     status: "pending",
     run: undefined,

@@ -108,6 +108,7 @@ const recover = (schema: string, stuck: string) => `
       status = case when ${isLast} then 'dead' else 'pending' end,
       dead_reason = case when not (${isLast}) then null when not ${isPlain} then 'not_undone'
         when j.cancel_requested_at is not null then 'cancelled' else 'poison' end,
+      cut = case when j.woken >= 0 then true end,
       dying = case when not (${isLast}) then coalesce(j.dying, case when ${isPoison} then 'poison' end) end,
       death_count = j.death_count + (case when ${isLast} then 1 else 0 end),
       finished_at = case when ${isLast} then ${instant("$2")} end,
@@ -180,6 +181,8 @@ export const make = (schema: string) => ({
     set
       status = case ${endState} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
       dead_reason = case when ${endState} not in ('done', 'pending') then ${endState} end,
+      -- A run without an entry in the history was returned unstarted.
+      cut = case when j.woken >= 0 and e.remember is not null and e.verb = 'again' then true else j.cut end,
       dying = case when ${endState} = 'pending'
         then coalesce(j.dying, case when j.cancel_requested_at is null then e.reason end) end,
       death_count = j.death_count + (case when ${endState} in ('done', 'pending') then 0 else 1 end),

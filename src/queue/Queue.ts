@@ -76,6 +76,8 @@ export interface ClaimedExecution {
   readonly cancelled: boolean
   /** Whether it has died. Its children are not cancelled then. */
   readonly dying: boolean
+  /** Whether its last run was cut off: a step may have begun that is not recorded. */
+  readonly cut: boolean
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean
   /** The version of the workflow that started it. */

@@ -88,6 +88,7 @@ const claimAll = (
               woken: row.woken,
               cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
               dying: row.dying !== undefined,
+              cut: row.cut,
               crashed: row.crashCount > 0,
               version: row.version,
               run: { id: row.id, lease },

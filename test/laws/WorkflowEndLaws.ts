@@ -33,6 +33,27 @@ export const workflowEndLaws = (law: Law): void => {
     })
   )
 
+  law("a claim reports whether the last run was cut off, until a run ends in order", (line) =>
+    Effect.gen(function* () {
+      const first = yield* begin(line)
+      assert.strictEqual(first.execution?.cut, false)
+      yield* end(line, first, ends.release(0))
+      const returned = yield* line.claimOne
+      assert.strictEqual(returned.execution?.cut, false)
+      yield* line.crash(returned)
+      const crashed = yield* line.claimOne
+      assert.strictEqual(crashed.execution?.cut, true)
+      yield* end(line, crashed, ends.release(0))
+      const kept = yield* line.claimOne
+      assert.strictEqual(kept.execution?.cut, true)
+      yield* suspend(line, kept, [{ kind: "sleep", name: "nap", dueAt: 0 }])
+      const suspended = yield* line.claimOne
+      assert.strictEqual(suspended.execution?.cut, false)
+      yield* end(line, suspended, ends.again(0))
+      assert.strictEqual((yield* line.claimOne).execution?.cut, true)
+    })
+  )
+
   law("an execution at the limit of crashes runs again to undo its steps, and is then dead as poison", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

@@ -174,6 +174,47 @@ describe("the end of a process during a step", () => {
   })
 })
 
+describe("a cancel after a crash", () => {
+  it("finishes the step that the crash cut off, with the same idempotency key, and undoes it", async () => {
+    const charged: Array<string> = []
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run(
+        "charge",
+        ({ idempotencyKey }) => {
+          charged.push(idempotencyKey)
+          // The charge is made, but the process ends before its result is recorded.
+          return charged.length === 1 ? new Promise<void>(() => {}) : undefined
+        },
+        { undo: () => void log.push("refund") }
+      )
+      await step.run("ship", () => void log.push("ship"), { undo: () => void log.push("return") })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await shift.crash()
+    await order.cancel("A")
+    await shift.advance("2h")
+    expect([charged.length, new Set(charged).size, log]).toEqual([2, 1, ["refund"]])
+    expect((await order.show("A")).status).toBe("cancelled")
+  })
+
+  it("starts no step if the last run ended in order", async () => {
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.waitFor("approval", { timeout: "1h" })
+      await step.run("charge", () => void log.push("charge"), { undo: () => void log.push("refund") })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await order.signal("A", "approval")
+    await order.cancel("A")
+    await shift.drain()
+    expect([log, (await order.show("A")).status]).toEqual([[], "cancelled"])
+  })
+})
+
 describe("a cancel of a parent", () => {
   it("undoes the steps of its children first, in reverse order over the whole tree", async () => {
     const log: Array<string> = []

@@ -51,6 +51,26 @@ describe("an execution that crashes its pod again and again", () => {
   })
 })
 
+describe("an execution that crashes its pod in a step with an undo", () => {
+  it("is dead as not undone, because the step may have taken effect", async () => {
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("reserve", () => void log.push("reserve"), { undo: () => void log.push("release") })
+      await step.run("charge", () => new Promise(() => {}), { undo: () => void log.push("refund") })
+    })
+    await using shift = await testShift({ handlers: [order], log: false })
+    const { id } = await order.start({ id: "A" })
+    for (let times = 0; times < 5; times += 1) {
+      await shift.settle()
+      await shift.crash()
+      await shift.advance("1h")
+    }
+    expect(log).toEqual(["reserve", "release"])
+    expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "not_undone" })
+    expect((await shift.job(id)).lastError).toMatch(/^charge may have taken effect/)
+  })
+})
+
 describe("an execution whose runs time out", () => {
   it("has all attempts again after each step, and undoes its steps when they are used up", async () => {
     const log: Array<string> = []

@@ -24,6 +24,7 @@ interface Held {
   readonly start: () => void
   /** For `patched`: the code passed this place before. */
   readonly passed?: () => void
+  readonly canUndo?: boolean
 }
 
 /** Turns of the event loop without progress after which the code counts as stopped. */
@@ -137,6 +138,13 @@ export class Replay {
     if (this.frozen && !this.isBehind()) this.beyond ??= held.name
     this.held.push(held)
     return true
+  }
+
+  /** Takes the steps with an undo that are held back: the last run may have begun them if it was cut off. */
+  takeUndoable(): ReadonlyArray<Held> {
+    const taken = this.held.filter(({ canUndo }) => canUndo === true)
+    this.held = this.held.filter(({ canUndo }) => canUndo !== true)
+    return taken
   }
 
   /** Recorded results that the code has not requested. Marks of patches may be removed from the code. */

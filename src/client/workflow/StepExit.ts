@@ -70,14 +70,17 @@ export const errorOf = (step: string, { exit }: Stored): ShiftError => {
   return thrown
 }
 
-/** The end of an execution that has undone its steps: it failed, or it was cancelled. */
+/** The end of an execution that has undone its steps: it failed, or it was cancelled. `unknown`: could not be undone. */
 export const outcomeOf = (
   failure: { readonly error: unknown } | undefined,
-  undos: ReadonlyArray<Stored & { readonly name: string }>
+  undos: ReadonlyArray<Stored & { readonly name: string }>,
+  unknown: ReadonlyArray<string>
 ): Outcome.Outcome => {
-  const notUndone = undos
+  const failed = undos
     .filter(({ outcome }) => outcome === "failed")
     .map((step) => `${step.name.replace("undo:", "undo of ")} failed: ${errorOf(step.name, step).message}`)
+  const mayHaveRun = unknown.map((name) => `${name} may have taken effect: its run was cut off before it was recorded`)
+  const notUndone = [...failed, ...mayHaveRun]
   if (failure === undefined) return notUndone.length === 0 ? Outcome.cancelled : Outcome.notUndone(notUndone.join("; "))
   const message = [textOf(failure.error), ...notUndone].join("; ")
   const text = ErrorText.joined(message, ErrorText.traceOf(failure.error))

@@ -244,7 +244,8 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
                 record(StepExit.ofValue(await StepScope.inside(run, numbered, () => code(context)))),
               settle
             }),
-          read(options)
+          read(options),
+          { canUndo: options.undo !== undefined }
         )
       }),
 
@@ -318,7 +319,7 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
           name,
           (numbered, settle) => run.conclude({ name: numbered, kind: "patch" }, StepExit.ofValue(true), settle),
           () => true,
-          false
+          { passed: false }
         )
       })
   }

@@ -49,7 +49,9 @@ export class WorkflowRun implements AttemptHost {
   /** The undo that runs. One that calls steps may wait and then never settles. */
   private undoBody: Promise<unknown> | undefined
   private undoHasSteps = false
-  private haveChildrenEnded = false
+  private isPrepared = false
+  /** Steps that may have taken effect and cannot be undone. */
+  private unknown: ReadonlyArray<string> = []
   /** The undo calls a step, which it does not get from a run that stops. */
   private onUndoBlocked: () => void = () => {}
   private isChecking = false
@@ -187,7 +189,7 @@ export class WorkflowRun implements AttemptHost {
     base: string,
     live: (name: string, settle: (stored: Stored, sequence: number) => void) => void,
     read: (stored: Stored, name: string, sequence: number) => A,
-    passed?: A
+    { canUndo = false, passed }: { readonly canUndo?: boolean; readonly passed?: A } = {}
   ): Promise<A> {
     const outer = StepScope.stepOf(this)
     if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
@@ -224,8 +226,8 @@ export class WorkflowRun implements AttemptHost {
         replay.rerun(place, () => live(name, conclude))
       } else {
         const start = () => live(name, settle)
-        const held = passed === undefined ? { name, start } : { name, start, passed: () => resolve(passed) }
-        if (replay.begin(held)) this.check()
+        const held = { name, start, canUndo }
+        if (replay.begin(passed === undefined ? held : { ...held, passed: () => resolve(passed) })) this.check()
       }
     })
     // Without this, a failed step that the code does not await would end the process.
@@ -317,24 +319,32 @@ export class WorkflowRun implements AttemptHost {
     this.check()
   }
 
-  /** Lets the children that were cancelled with this execution undo their steps first. */
-  private async childrenFirst(): Promise<void> {
-    const children = await this.journal.withRetries(this.journal.services.workflows.children(this.execution.id))
-    const waits = ChildrenFirst.waits(children, this.now())
-    this.haveChildrenEnded = true
-    if (waits.length > 0) this.finish(Suspension.make({ woken: this.journal.woken, waits }))
+  /**
+   * Before the first undo of a cancelled execution. Children that were cancelled with it undo their steps first. A step that
+   * may have begun in a run that was cut off runs again, with the same idempotency key: then it can be undone. The steps of
+   * an execution that has died are not run again: they may be why it died.
+   */
+  private async prepareUndo(): Promise<void> {
+    const { cut, dying, id } = this.execution
+    this.isPrepared = true
+    const open = dying ? [] : await this.journal.withRetries(this.journal.services.workflows.children(id))
+    const waits = ChildrenFirst.waits(open, this.now())
+    if (waits.length > 0) return this.finish(Suspension.make({ woken: this.journal.woken, waits }))
+    const begun = cut ? (this.replay?.takeUndoable() ?? []) : []
+    if (dying) this.unknown = begun.map(({ name }) => name)
+    else for (const { start } of begun) start()
   }
 
   private undoNext(): void {
-    const waits = this.execution.cancelled && !this.execution.dying && !this.haveChildrenEnded
-    if (waits) this.busy(() => this.childrenFirst())
+    if (this.execution.cancelled && !this.isPrepared) this.busy(() => this.prepareUndo())
     else this.undoLast()
   }
 
   private undoLast(): void {
     const open = this.undos.filter(({ step }) => !this.journal.undone.has(`undo:${step}`))
     const next = open.sort((a, b) => b.sequence - a.sequence)[0]
-    if (next === undefined) this.finish(StepExit.outcomeOf(this.failure, [...this.journal.undone.values()]))
+    if (next === undefined)
+      this.finish(StepExit.outcomeOf(this.failure, [...this.journal.undone.values()], this.unknown))
     else this.undo(next)
   }
 

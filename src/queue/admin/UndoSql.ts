@@ -12,6 +12,7 @@ const restored = [
   "death_count",
   "dead_reason",
   "dying",
+  "cut",
   "started_at",
   "pod_id",
   "finished_at",

@@ -19,7 +19,14 @@ export type ClaimedRow = readonly [
   runAt: number,
   /** Null for plain jobs. */
   linked:
-    | readonly [woken: number, execution: string, cancelled: boolean, journal: JournalJson | null, dying: boolean]
+    | readonly [
+        woken: number,
+        execution: string,
+        cancelled: boolean,
+        journal: JournalJson | null,
+        dying: boolean,
+        cut: boolean
+      ]
     | null,
   /** Round-robin position, only for claims by key. */
   place?: number
@@ -33,9 +40,19 @@ type JournalJson = readonly [
 const executionOf = (row: ClaimedRow, lease: Lease): ClaimedExecution | undefined => {
   const linked = row[12]
   if (linked === null || linked[0] < 0) return undefined
-  const [woken, id, cancelled, journal, dying] = linked
+  const [woken, id, cancelled, journal, dying, cut] = linked
   const run = { id: row[0], lease }
-  const execution = { woken, id, cancelled, dying, crashed: row[7] > 0, version: row[2], run, state: new RunState() }
+  const execution = {
+    woken,
+    id,
+    cancelled,
+    dying,
+    cut,
+    crashed: row[7] > 0,
+    version: row[2],
+    run,
+    state: new RunState()
+  }
   if (journal === null) return execution
   const [steps, waits] = journal
   return {

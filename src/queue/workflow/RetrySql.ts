@@ -38,7 +38,7 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
 /** Changes of a requeued job. */
 export const requeueSet = (
   at: string
-): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, dying = null,
+): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, dying = null, cut = null,
     finished_at = null, started_at = null, pod_id = null, cancel_requested_at = null, unknown_since = null, result = null,
     progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
 

@@ -173,7 +173,7 @@ export const make = (schema: string) => ({
   )
   update ${schema}.job j
   set status = 'pending', lease = null, pod_id = null, heartbeat_at = null, started_at = null, unknown_since = null,
-    attempt = j.attempt - 1, woken = j.woken + 1,
+    attempt = j.attempt - 1, woken = j.woken + 1, cut = null,
     last_error = coalesce(e.error, case when j.dying is not null then j.last_error end), updated_at = ${instant("$5")},
     run_at = case when j.woken > e.woken or j.dedupe_key = any(locked.executions)
       then ${instant("$5")} else ${instant("e.run_at")} end

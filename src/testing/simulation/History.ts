@@ -113,6 +113,9 @@ export class History {
   readonly uploads = new Map<UploadId, "stored" | "acked">()
   /** Steps of workflow executions whose record was answered, by job and name, and what was recorded. */
   readonly recorded = new Map<string, string>()
+  /** Effects of executions outside the database, whether recorded or not: by job and idempotency key. */
+  readonly charged = new Map<JobId, Set<string>>()
+  readonly refunded = new Map<JobId, Set<string>>()
   /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
   ending: Ending | undefined
@@ -130,6 +133,11 @@ export class History {
   handsOn(who: string, job: JobId): { readonly claimed: number; readonly begun: number } {
     const key = `${who} ${job}`
     return { claimed: this.claimCounts.get(key) ?? 0, begun: this.runCounts.get(key) ?? 0 }
+  }
+
+  /** A step of an execution, or its undo, had its effect. A repeated effect with the same key has none. */
+  affected(effect: "charged" | "refunded", job: JobId, key: string): void {
+    this[effect].set(job, (this[effect].get(job) ?? new Set()).add(key))
   }
 
   began(run: Run): void {

@@ -85,7 +85,8 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
         nthRun,
         // Never resumes: the process is dead.
         crash: Effect.async<never>(() => pod.kill("crashes")),
-        granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() })
+        granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() }),
+        affected: (...effect) => checker.history.affected(...effect)
       }).map((handler) =>
         // Executions run the replay of async workflows, which awaits promises.
         WatchedHandler.of(handler, { actor, checker, mayWait: handler.kind.name === WorkflowWorkload.executionKind })

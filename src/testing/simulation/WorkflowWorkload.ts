@@ -8,6 +8,7 @@ import type { JobContext } from "../../handlers/JobContext.js"
 import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import type { History } from "./History.js"
 import type { Finding, Invariant } from "./Invariant.js"
 import { Dice, digest } from "./Seed.js"
 
@@ -41,17 +42,20 @@ const settings = {
 const leaf = job("leaf", settings)
 
 const code =
-  (context: JobContext, trouble: (n: number, signal: AbortSignal) => Promise<unknown>) =>
+  (context: JobContext, trouble: (n: number, signal: AbortSignal) => Promise<unknown>, affected: History["affected"]) =>
   async ({ n }: { readonly n: number }, step: Step) => {
     const lease = context.execution?.run.lease
     const retries = { retries: 2, backoff: "2 seconds" } as const
     await step.run(
       "first",
-      async ({ signal }) => {
+      async ({ idempotencyKey, signal }) => {
+        // The effect comes first or last: a step that was cut off may have had it or not.
+        if (n % 2 === 0) affected("charged", context.id, idempotencyKey)
         await trouble(n, signal)
-        return lease
+        if (n % 2 === 1) affected("charged", context.id, idempotencyKey)
+        return { lease, key: idempotencyKey }
       },
-      { ...retries, undo: () => lease }
+      { ...retries, undo: ({ key }) => affected("refunded", context.id, key) }
     )
     await step.sleep("nap", "1500ms")
     await step.allSettled("leaves", [1, 2], (index) => child(leaf, { n: n * 1000 + index }))
@@ -63,10 +67,11 @@ const declared = workflow(executionKind, settings, async () => undefined)
 
 /** The handler of executions. `misbehave` fails in every way a handler can. */
 export const handler = (
-  misbehave: (job: JobContext, n: number) => Effect.Effect<unknown, string>
+  misbehave: (job: JobContext, n: number) => Effect.Effect<unknown, string>,
+  affected: History["affected"]
 ): Handler.Handler<WorkflowServices> => {
   const made = (context: JobContext, trouble: Parameters<typeof code>[1]) =>
-    workflow(executionKind, settings, code(context, trouble))
+    workflow(executionKind, settings, code(context, trouble, affected))
   const { kind, transactional } = declared
   return {
     kind,
@@ -139,6 +144,28 @@ const undoneWhenOver: Invariant = {
   }
 }
 
+/**
+ * What an execution has done before it died is undone, even if it was not recorded. A step that failed is not undone: it may
+ * have had its effect only in an attempt that threw.
+ */
+const undoneWhenDead: Invariant = {
+  name: "undo",
+  promise: "every effect of an execution that died is undone, or the execution says that it is not",
+  atEnd: (history) =>
+    ofStories(history.rows.values()).flatMap((row): ReadonlyArray<Finding> => {
+      if (row.status !== "dead" || row.deadReason === "not_undone") return []
+      const failed = [...history.recorded].some(
+        ([key, value]) => key.startsWith(`${row.id} first `) && !value.startsWith("done ")
+      )
+      const refunded = history.refunded.get(row.id) ?? new Set()
+      const open = [...(history.charged.get(row.id) ?? [])].filter((key) => !refunded.has(key))
+      if (failed || open.length === 0) return []
+      return [
+        { job: row.id, found: `${history.nameOf(row.id)} is dead (${row.deadReason}), but its step is not undone` }
+      ]
+    })
+}
+
 /** The code of the simulation never changes, so no execution may be suspended as changed. */
 const neverChanged: Invariant = {
   name: "replay",
@@ -149,4 +176,10 @@ const neverChanged: Invariant = {
       : undefined
 }
 
-export const invariants: ReadonlyArray<Invariant> = [recordedOnce, childrenEnded, undoneWhenOver, neverChanged]
+export const invariants: ReadonlyArray<Invariant> = [
+  recordedOnce,
+  childrenEnded,
+  undoneWhenOver,
+  undoneWhenDead,
+  neverChanged
+]

@@ -13,6 +13,7 @@ import type { NewJob } from "../../queue/enqueue/NewJob.js"
 import * as Job from "../../queue/Job.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import * as Schedule from "../../schedule/Schedule.js"
+import type { History } from "./History.js"
 import { Dice, digest, drawn } from "./Seed.js"
 import * as WorkflowWorkload from "./WorkflowWorkload.js"
 
@@ -109,6 +110,8 @@ export interface HandlerControls {
   /** Returns the index of this run of a job across all pods, from 1. */
   readonly nthRun: (job: string) => number
   readonly granted: () => void
+  /** A step of an execution, or its undo, had its effect outside the database. */
+  readonly affected: History["affected"]
 }
 
 /** Number of runs after which a job always succeeds, so that it finishes eventually. */
@@ -151,7 +154,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Tick),
     plain(Webhook),
     plain(Leaf),
-    WorkflowWorkload.handler((job, n) => misbehave(controls, job, n)),
+    WorkflowWorkload.handler((job, n) => misbehave(controls, job, n), controls.affected),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
         Effect.tap(() => controls.granted()),
