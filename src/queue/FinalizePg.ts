@@ -205,9 +205,10 @@ export const make = (
       written: (...what: Parameters<NonNullable<AttemptEnd["written"]>>) =>
         void written.push(() => end.written?.(...what))
     }))
+    const notUndone = ends.filter(({ end }) => end._tag === "Dead" && end.reason === "not_undone").map(({ id }) => id)
     const [movedOn, queues] = yield* transaction(
       Effect.all([
-        writeEnds(observed, now, isSecondTry, true),
+        Effect.zipLeft(writeEnds(observed, now, isSecondTry, true), counted.nameNotUndone(notUndone)),
         counted.count(
           ends.map(({ id }) => id),
           now

@@ -4,7 +4,6 @@ import { few, hot, opaque } from "../database/Statements.js"
 import * as InsertSql from "./enqueue/InsertSql.js"
 import * as FollowUpSql from "./FollowUpSql.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
-import * as RetrySql from "./workflow/RetrySql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
@@ -29,12 +28,6 @@ const isPlain = "coalesce(j.woken, -1) < 0"
 
 /** The attempt of an execution that dies after it has undone its steps. */
 const isDying = "e.verb = 'again' and e.reason is not null"
-
-/** An error with the names of the steps that are done and not undone. Which of them have an undo is known to the code only. */
-const withNotUndone = (schema: string, error: string) => `left(${error}, 2000) || coalesce('; not undone: ' || (
-        select left(string_agg(s.name, ', ' order by s.sequence desc), 1000) from ${schema}.workflow_step s
-        where s.job_id = j.id and s.outcome = 'done' and s.kind in ('run', 'transaction') and s.reopened_at is null
-          and not (${RetrySql.isUndone(schema)})), '')`
 
 /** Null and -1 are unchanged: those jobs are not executions. */
 const nextWoken = "case when j.woken >= 0 then j.woken + 1 else j.woken end"
@@ -116,8 +109,7 @@ const recover = (schema: string, stuck: string) => `
       crash_count = case when ${isPoison} and not (${isLast}) then 0 else j.crash_count + 1 end,
       attempt = j.attempt - 1,
       history = ${appendHistory("'crashed'", "null::text", "$2")},
-      last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')'
-        || case when ${isLast} and not ${isPlain} then ${withNotUndone(schema, "''")} else '' end,
+      last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
@@ -194,8 +186,7 @@ export const make = (schema: string) => ({
       crash_count = case when ${isDying} then 0 else j.crash_count end,
       woken = ${nextWoken},
       result = case when e.verb = 'done' then e.result::jsonb else j.result end,
-      last_error = case when e.verb = 'done' then null when e.reason = 'not_undone' then ${withNotUndone(schema, "coalesce(e.error, j.last_error)")}
-        else coalesce(e.error, j.last_error) end,
+      last_error = case when e.verb = 'done' then null else coalesce(e.error, j.last_error) end,
       history = case when ${remember} is null then j.history else ${appendHistory(remember, message, "$10")} end,
       on_dead = case when e.follow_up is not null and ${FollowUpSql.isComputed("j.on_dead")} then e.follow_up::jsonb else j.on_dead end,
       lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,

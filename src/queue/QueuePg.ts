@@ -190,6 +190,8 @@ const make = Effect.gen(function* () {
             sql.unsafe<RecoveredRow>(statement, [which, now, maintenanceBatch, poisonAt, ...more])
           )
           const ended = recovered.flatMap(({ linked }) => linked ?? [])
+          const isNotUndone = ({ fate }: RecoveredRow) => fate === "not_undone"
+          yield* counted.nameNotUndone(recovered.filter(isNotUndone).flatMap(({ linked }) => linked ?? []))
           return [recovered, yield* counted.count(ended, now)] as const
         })
       )

@@ -23,6 +23,8 @@ export interface CancelledBelow {
 export interface CountedEnds {
   /** Locks the jobs that an action on these jobs reaches, in descending order of their ids. The first statement of the action. */
   readonly lock: (action: "requeue" | "end", ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
+  /** Completes the errors of executions that ended without undoing all of their steps. */
+  readonly nameNotUndone: (ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
   /** Counts ended or deleted jobs. Returns the queues of executions that woke up. */
   readonly count: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<ReadonlyArray<string>, DatabaseError>
   /** Cancels the jobs that these executions started and wait for. Saves their previous state as `requeueBelow` does. */
@@ -70,6 +72,10 @@ export const make = ({ schema, sql }: typeof Database.Service): CountedEnds => {
         mapErrors(sql.unsafe(action === "end" ? locks.lockToEnd : locks.lockToRequeue, [SqlArrays.ofPlain(ids)]))
       ),
     count,
+    nameNotUndone: (ids) =>
+      ids.length === 0
+        ? Effect.void
+        : Effect.asVoid(mapErrors(sql.unsafe(statements.nameNotUndone, [SqlArrays.ofPlain(ids)]))),
     cancelBelow: (ids, now, act) =>
       mapErrors(sql.unsafe<CancelledBelow>(statements.cancelBelow, [SqlArrays.ofPlain(ids), now, act])),
     requeueBelow: (ids, now, act) =>

@@ -199,6 +199,21 @@ export const make = (schema: string) => ({
     returning d.execution, d.completed_at
   ), ${wake(schema, "array(select execution from waits where completed_at is not null)", "$2")}`),
 
+  /**
+   * Adds the names of the steps that are done and not undone to the errors of the executions `$1`, once. Which of these steps
+   * have an undo is known to the code only.
+   */
+  nameNotUndone: `
+  update ${schema}.job j set last_error = left(coalesce(j.last_error, ''), 2000) || '; not undone: ' || open.names
+  from (
+    select s.job_id, left(string_agg(s.name, ', ' order by s.sequence desc), 1000) as names
+    from ${schema}.workflow_step s
+    where s.job_id = any($1::uuid[]) and s.outcome = 'done' and s.kind in ('run', 'transaction') and s.reopened_at is null
+      and not (${RetrySql.isUndone(schema)})
+    group by 1
+  ) open
+  where j.id = open.job_id and j.dead_reason = 'not_undone' and position('; not undone: ' in coalesce(j.last_error, '')) = 0`,
+
   /** Returns the outcome of each wait and the queue of its execution. Notifies that queue with the tag `$6`, if any. */
   completeDeferred: hot(`
   select c.outcome, c.queue,
