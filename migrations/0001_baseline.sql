@@ -80,7 +80,7 @@ create table job (
   dead_reason text,
   -- Why a workflow execution has died. It is dead when it has undone its steps, which its next run does.
   dying text,
-  -- Whether the last run of a workflow execution was cut off: a step may have begun that is not recorded.
+  -- Whether a run of a workflow execution was cut off, and no later one has caught up: a step may have begun that is not recorded.
   cut boolean,
   payload jsonb not null,
   meta jsonb,

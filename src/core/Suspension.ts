@@ -17,6 +17,8 @@ export interface Suspension {
   /** The value of `woken` that the run saw when it read its waits. If it has changed since, the job is due at once. */
   readonly woken: number
   readonly waits: ReadonlyArray<Wait>
+  /** Whether every step that an earlier run may have begun has a result. */
+  readonly caughtUp?: boolean | undefined
   /** Shown as the job's error, for a suspension that needs an operator. */
   readonly error?: string | undefined
   /** How the code differs from the journal, if that is why the execution waits. Not stored. */

@@ -97,6 +97,8 @@ export type End = Data.TaggedEnum<{
     readonly woken: number
     readonly waits: ReadonlyArray<Wait>
     readonly error: string | undefined
+    /** Whether every step that an earlier run may have begun has a result: the execution is no longer cut off. */
+    readonly caughtUp?: boolean | undefined
   }
 }>
 export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true, Suspended: true })

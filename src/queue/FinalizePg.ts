@@ -240,7 +240,8 @@ export const make = (
         SqlArrays.ofPlain(waits.map(({ id }) => id)),
         SqlArrays.ofTexts(waits.map(({ kind }) => kind)),
         SqlArrays.ofTexts(waits.map(({ name }) => name)),
-        SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt))
+        SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt)),
+        SqlArrays.ofPlain(ends.map(({ end }) => end.caughtUp === true))
       ])
     )
     const suspended = new Set(rows.map(({ id }) => id))

@@ -56,7 +56,7 @@ export interface JobRow {
   readonly deadReason: DeadReason | undefined
   /** Why an execution has died that must still undo its steps. */
   readonly dying: DeadReason | undefined
-  /** Whether the last run of an execution was cut off. */
+  /** Whether a run of an execution was cut off, and no later one has caught up with it. */
   readonly cut: boolean
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
@@ -220,7 +220,7 @@ export const suspend = (
   woken: nextWoken(row),
   runAt: isDue || (row.woken ?? 0) > end.woken ? now : end.runAt,
   attempt: spent(row, false),
-  cut: false,
+  cut: row.cut && end.caughtUp !== true,
   lastError: end.error === undefined ? (row.dying === undefined ? undefined : row.lastError) : errorText(end.error),
   updatedAt: now
 })

@@ -76,7 +76,7 @@ export interface ClaimedExecution {
   readonly cancelled: boolean
   /** Whether it has died. Its children are not cancelled then. */
   readonly dying: boolean
-  /** Whether its last run was cut off: a step may have begun that is not recorded. */
+  /** Whether a run was cut off, and no later one has caught up: a step may have begun that is not recorded. */
   readonly cut: boolean
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean

@@ -200,6 +200,138 @@ describe("a cancel after a crash", () => {
     expect((await order.show("A")).status).toBe("cancelled")
   })
 
+  /** An execution whose step `charge` takes effect and is cut off in its first call. */
+  const cutOff = (log: Array<string>, charge: (call: number) => unknown = () => undefined) => {
+    let calls = 0
+    return workflow("order", settings, async (_, step) => {
+      const shipment = step.all("parcel", ["P"], (id) => parcel({ id }))
+      await step.run(
+        "charge",
+        () => {
+          calls += 1
+          log.push("charge")
+          return calls === 1 ? new Promise<void>(() => {}) : charge(calls)
+        },
+        { backoff: "1 day", undo: () => void log.push("refund") }
+      )
+      await step.run("ship", () => void log.push("ship"), { undo: () => void log.push("return") })
+      await shipment
+    })
+  }
+  const parcel = workflow("parcel", settings, async (_, step) => {
+    await step.run("label", () => {}, { undo: () => {} })
+    await step.sleep("on its way", "30 days")
+  })
+
+  it("finishes that step although the execution waits for its children first", async () => {
+    const log: Array<string> = []
+    const order = cutOff(log)
+    await using shift = await testShift({ handlers: [order, parcel] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await shift.crash()
+    await order.cancel("A")
+    await shift.advance("2h")
+    expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "refund"], "cancelled"])
+    expect((await parcel.show("P")).status).toBe("cancelled")
+  })
+
+  it("finishes that step although it fails and is retried later", async () => {
+    const log: Array<string> = []
+    const order = cutOff(log, (call) => {
+      if (call === 2) throw new Error("timed out")
+    })
+    await using shift = await testShift({ handlers: [order, parcel] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await shift.crash()
+    await order.cancel("A")
+    await shift.advance("2 days")
+    expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
+  })
+
+  it("finishes that step if it failed again before the cancel", async () => {
+    const log: Array<string> = []
+    const order = cutOff(log, (call) => {
+      if (call === 2) throw new Error("timed out")
+    })
+    await using shift = await testShift({ handlers: [order, parcel] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await shift.crash()
+    await shift.advance("2h")
+    expect(log).toEqual(["charge", "charge"])
+    await order.cancel("A")
+    await shift.advance("2 days")
+    expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
+  })
+
+  it("starts no later step if the runs that undo crash too", async () => {
+    const log: Array<string> = []
+    const { open, opened } = gate()
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run(
+        "charge",
+        async () => {
+          log.push("charge")
+          await opened
+        },
+        {
+          undo: () => {
+            log.push("refund")
+            return log.length < 4 ? new Promise<void>(() => {}) : undefined
+          }
+        }
+      )
+      await step.run("ship", () => void log.push("ship"), { undo: () => void log.push("return") })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    open()
+    await shift.settle()
+    expect(log).toEqual(["charge", "refund"])
+    await shift.crash()
+    await shift.advance("1h")
+    await shift.crash()
+    await shift.advance("1h")
+    expect([log, (await order.show("A")).status]).toEqual([["charge", "refund", "refund", "refund"], "cancelled"])
+  })
+
+  it("finishes a step that a retry of the execution runs again, and undoes it again", async () => {
+    const keys: Array<string> = []
+    const log: Array<string> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run(
+        "charge",
+        ({ idempotencyKey }) => {
+          keys.push(idempotencyKey)
+          log.push("charge")
+          return keys.length === 2 ? new Promise<void>(() => {}) : undefined
+        },
+        { undo: () => void log.push("refund") }
+      )
+      await step.sleep("a day", "1 day")
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await order.start({ id: "A" })
+    await shift.settle()
+    await order.cancel("A")
+    await shift.settle()
+    await order.retry("A")
+    await shift.settle()
+    expect(log).toEqual(["charge", "refund", "charge"])
+    await shift.crash()
+    await order.cancel("A")
+    await shift.advance("2h")
+    expect([log, (await order.show("A")).status]).toEqual([
+      ["charge", "refund", "charge", "charge", "refund"],
+      "cancelled"
+    ])
+    expect(keys[2]).toBe(keys[1])
+  })
+
   it("starts no step if the last run ended in order", async () => {
     const log: Array<string> = []
     const order = workflow("order", settings, async (_, step) => {

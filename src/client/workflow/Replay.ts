@@ -47,6 +47,8 @@ export class Replay {
   /** Reopened steps that the code has requested and that have no new result. */
   private readonly running = new Set<Step>()
   private held: Array<Held> = []
+  /** Steps with an undo that a retry reopened, in a run that starts nothing. */
+  private readonly reopened: Array<Held> = []
   /** How often each name was requested, and the numbered names. */
   private readonly counts = new Map<string, number>()
   private readonly names = new Set<string>()
@@ -140,11 +142,14 @@ export class Replay {
     return true
   }
 
-  /** Takes the steps with an undo that are held back: the last run may have begun them if it was cut off. */
-  takeUndoable(): ReadonlyArray<Held> {
-    const taken = this.held.filter(({ canUndo }) => canUndo === true)
-    this.held = this.held.filter(({ canUndo }) => canUndo !== true)
-    return taken
+  /** In a run that starts nothing: a step with an undo whose result is of the time before a retry reopened it. */
+  keep(held: Held): void {
+    this.reopened.push(held)
+  }
+
+  /** Steps with an undo that have no result, in a run that starts nothing: one that was cut off may have begun them. */
+  get undoable(): ReadonlyArray<Held> {
+    return [...this.held.filter(({ canUndo }) => canUndo === true), ...this.reopened]
   }
 
   /** Recorded results that the code has not requested. Marks of patches may be removed from the code. */

@@ -99,6 +99,16 @@ export class RunJournal {
     return { results, reopened: [...reopened.values()], waits }
   }
 
+  /** Returns the steps that were cut off before the execution was cancelled, or records that these are them. */
+  async cutOff(names: ReadonlyArray<string>, now: number): Promise<ReadonlyArray<string>> {
+    const name = "undo:/cut off"
+    const step = { name, kind: "undo", attempt: 1, startedAt: now } as const
+    const before = this.undone.get(name)
+    if (before === undefined) this.sequence += 1
+    const recorded = before ?? (await this.record({ ...step, sequence: this.sequence, ...StepExit.ofValue(names) }))
+    return StepExit.valueOf(recorded) as ReadonlyArray<string>
+  }
+
   /** Remembers an undo that has ended in this run. */
   keepUndone(name: string, stored: Stored, sequence: number, at: number): void {
     const times = { startedAt: at, endedAt: at, retryAt: undefined, reopenedAt: undefined }

@@ -48,6 +48,8 @@ export interface AttemptHost {
   readonly execution: ClaimedExecution
   readonly journal: RunJournal
   readonly signals: StepSignals
+  /** Steps with an undo that have begun in this run and have no recorded result. */
+  readonly begun: Set<string>
   /** The step that is being undone. */
   readonly undoing: string | undefined
   now(): number
@@ -68,6 +70,7 @@ export class StepAttempts {
     // A reopened step has all its retries again.
     const from = before.findLast(({ reopenedAt }) => reopenedAt !== undefined)?.attempt ?? 0
     const tries = { ...given, from }
+    if (given.options.undo !== undefined) this.host.begun.add(given.name)
     if (last?.retryAt === undefined || last.retryAt <= this.host.now()) this.tryOnce(tries, next)
     else this.retryLater(tries, next, last.retryAt)
   }
@@ -117,6 +120,7 @@ export class StepAttempts {
       }
       const turn = place()
       if (retryAt === undefined) {
+        this.host.begun.delete(given.name)
         journal.deliver(turn, () => given.settle(stored, turn))
       } else {
         journal.deliver(turn, () => {})

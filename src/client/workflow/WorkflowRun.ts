@@ -50,6 +50,9 @@ export class WorkflowRun implements AttemptHost {
   private undoBody: Promise<unknown> | undefined
   private undoHasSteps = false
   private isPrepared = false
+  readonly begun = new Set<string>()
+  /** Steps of a run that was cut off, which this run runs again to undo them. */
+  private readonly again = new Set<string>()
   /** Steps that may have taken effect and cannot be undone. */
   private unknown: ReadonlyArray<string> = []
   /** The undo calls a step, which it does not get from a run that stops. */
@@ -152,7 +155,9 @@ export class WorkflowRun implements AttemptHost {
   }
 
   private endCancelled(): void {
-    if (this.phase === "cancelled" && this.running === 0) this.finish(Suspension.make({ woken: -1, waits: [] }))
+    if (this.phase !== "cancelled" || this.running > 0) return
+    const caughtUp = this.execution.state.recorded && this.begun.size === 0
+    this.finish(Suspension.make({ woken: -1, waits: [], caughtUp }))
   }
 
   private close(): void {
@@ -218,6 +223,7 @@ export class WorkflowRun implements AttemptHost {
       } else if (this.isUndoing) {
         // Code that continues in parallel to a failure starts no more steps.
       } else if (before !== undefined) {
+        if (place !== undefined && canUndo) replay.keep({ name, start: () => live(name, settle) })
         if (replay.request(before, () => settle(before, before.sequence))) this.check()
       } else if (place !== undefined) {
         const conclude = (stored: Stored, sequence: number) => {
@@ -292,7 +298,8 @@ export class WorkflowRun implements AttemptHost {
   /** Registers the undo of a step that is done. */
   onUndo(undo: Undo): void {
     // A cancelled run skips steps that were already undone and did not run again.
-    if (this.replay?.place(undo.step) === undefined || !this.execution.cancelled) this.undos.push(undo)
+    const isUndone = this.replay?.place(undo.step) !== undefined && !this.again.has(undo.step)
+    if (!isUndone || !this.execution.cancelled) this.undos.push(undo)
   }
 
   private returned(value: unknown): void {
@@ -326,13 +333,23 @@ export class WorkflowRun implements AttemptHost {
    */
   private async prepareUndo(): Promise<void> {
     const { cut, dying, id } = this.execution
+    const undoable = this.replay?.undoable ?? []
+    const names = undoable.map(({ name }) => name)
     this.isPrepared = true
-    const open = dying ? [] : await this.journal.withRetries(this.journal.services.workflows.children(id))
+    if (dying) {
+      this.unknown = cut ? names : []
+      return
+    }
+    // Recorded by the first run that undoes: one that crashes is cut off too, and its code may get further in the next run.
+    const isOpen = names.length > 0 && (cut || this.undos.length > 0)
+    const cutOff = isOpen ? await this.journal.cutOff(cut ? names : [], this.now()) : []
+    const open = await this.journal.withRetries(this.journal.services.workflows.children(id))
     const waits = ChildrenFirst.waits(open, this.now())
     if (waits.length > 0) return this.finish(Suspension.make({ woken: this.journal.woken, waits }))
-    const begun = cut ? (this.replay?.takeUndoable() ?? []) : []
-    if (dying) this.unknown = begun.map(({ name }) => name)
-    else for (const { start } of begun) start()
+    for (const { name, start } of undoable.filter(({ name }) => cutOff.includes(name))) {
+      this.again.add(name)
+      start()
+    }
   }
 
   private undoNext(): void {
@@ -391,7 +408,8 @@ export class WorkflowRun implements AttemptHost {
     else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.running > 0) this.waits.arm()
     else if (this.execution.cancelled && !this.isUndoing) this.undoAll()
-    else if (this.isUndoing && this.undoing === undefined) this.undoNext()
+    // While nothing is undone, only a step that runs again may wait: for its next attempt.
+    else if (this.isUndoing && this.undoing === undefined && this.waits.isEmpty) this.undoNext()
     else this.waitForAll()
   }
 
@@ -409,6 +427,9 @@ export class WorkflowRun implements AttemptHost {
     if (waits.length === 0) return
     const isSoon = waits.some(({ dueAt }) => dueAt !== undefined && dueAt <= this.now() + holdFor)
     if (isSoon) this.waits.arm()
-    else this.finish(Suspension.make({ woken: this.journal.woken, waits }))
+    else {
+      const caughtUp = !this.execution.cancelled && this.begun.size === 0
+      this.finish(Suspension.make({ woken: this.journal.woken, waits, caughtUp }))
+    }
   }
 }

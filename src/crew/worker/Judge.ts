@@ -151,7 +151,8 @@ const suspended = (suspension: Suspension.Suspension): End =>
     runAt: Suspension.runAtOf(suspension),
     woken: suspension.woken,
     waits: suspension.waits,
-    error: suspension.error
+    error: suspension.error,
+    caughtUp: suspension.caughtUp
   })
 
 /** A handler that finished without being interrupted. Never throws: a result that cannot be read is a failure. */
