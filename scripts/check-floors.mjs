@@ -12,8 +12,8 @@ const floors = [
   ["handlers"],
   ["gateway"],
   ["crew"],
-  ["http", "client", "workflow"],
-  ["dashboard"],
+  ["http", "workflow"],
+  ["client", "dashboard"],
   ["testing"],
   ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]
 ]

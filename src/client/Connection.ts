@@ -1,10 +1,13 @@
-import { Context, Effect, Exit, GlobalValue, Layer, Redacted, Scope } from "effect"
+import { Context, Effect, Exit, GlobalValue, Layer, Option, Redacted, Scope } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
+import { shown } from "../core/Storable.js"
 import { BadQueueName, Crew } from "../crew/Crew.js"
 import * as Nightshift from "../crew/Nightshift.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
+import * as Health from "../http/Health.js"
+import { fault as healthFault } from "../http/HealthOptions.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import { isQueueName } from "../queue/enqueue/NewJob.js"
 import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
@@ -38,6 +41,8 @@ interface Open {
   /** Stop functions of the workers that use this pool. */
   readonly stops: Set<() => Promise<void>>
   users: number
+  /** Whether a worker serves the metrics, which belong to the pool. */
+  hasHealth: boolean
 }
 
 const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<string, Open>())
@@ -55,7 +60,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
   checkKnown(options, connectOptions, "an option of connect")
   const { handlerPool, pool, schema } = options
   const settings = JSON.stringify([url, schema, pool, handlerPool])
-  const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0 }
+  const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0, hasHealth: false }
   open.set(settings, used)
   used.users += 1
   const leave = async () => {
@@ -108,6 +113,8 @@ export interface WorkerOptions {
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
   /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
   readonly grace?: DurationInput | undefined
+  /** Serves `/healthz`, `/readyz` and `/metrics` on this port. One worker of a shift can do this. [none] */
+  readonly health?: Health.HealthOptions | undefined
   /**
    * Called when a job has completed, failed, died or was cancelled in this worker, after that is stored. It is not awaited,
    * and what it throws is logged: it never affects a job.
@@ -122,14 +129,19 @@ const workerOptions = optionNames<WorkerOptions>({
   routes: 0,
   limits: 0,
   grace: 0,
+  health: 0,
   onEvent: 0
 })
+
+const healthOptions = optionNames<Health.HealthOptions>({ port: 0, host: 0 })
 
 /** A running worker. */
 export interface Worker {
   /** The pod id of this process. */
   readonly pod: string
   readonly queues: ReadonlyArray<string>
+  /** The URL of the server of `health`. */
+  readonly healthUrl: string | undefined
   /** Stops claiming, waits for running jobs up to the grace period, and returns the rest to the queue. */
   stop(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
@@ -188,6 +200,19 @@ const declareNew = (slots: Readonly<Record<string, number>>) =>
     for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
   })
 
+/** The metrics belong to the pool, so a second server would count everything twice. */
+const secondHealth =
+  "Another worker of this shift has the option health. Its metrics include this worker: remove the option here."
+
+const checkHealth = (health: WorkerOptions["health"]): void => {
+  if (health === undefined) return
+  if (typeof health !== "object" || health === null)
+    throw new InvalidOptionError("health", `health must be an object like { port: 9090 }, got ${shown(health)}.`)
+  checkKnown(health, healthOptions, "an option of health", "health.")
+  const found = healthFault(health)
+  if (found !== undefined) throw new InvalidOptionError(...found)
+}
+
 /** Runs handlers in this process, on the connections of the shift, until `stop()` is called. */
 export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promise<Worker> => {
   const used = openOf.get(shift)
@@ -197,15 +222,23 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   checkHandlers(options.handlers)
+  checkHealth(options.health)
   const engine = await used.engine
   const { run } = engine
   const slots = slotsOf(options.queues)
   const queues = namesOf(options)
   const scope = await run(Scope.make())
-  const close = () => run(Scope.close(scope, Exit.void))
-  const { onEvent, ...rest } = options
+  const { health, onEvent, ...rest } = options
+  if (health !== undefined && used.hasHealth) throw new InvalidOptionError("health", secondHealth)
+  used.hasHealth ||= health !== undefined
+  const close = async () => {
+    await run(Scope.close(scope, Exit.void))
+    if (health !== undefined) used.hasHealth = false
+  }
   const onEnd = onEvent === undefined ? {} : { onEnd: reporting(engine, onEvent) }
-  const layer = Nightshift.crew({ ...rest, ...onEnd, queues, slots })
+  const crew = Nightshift.crew({ ...rest, ...onEnd, queues, slots })
+  const layer: Layer.Layer<Crew, unknown, Nightshift.Services> =
+    health === undefined ? crew : Health.serve(health)(crew)
   const built = run(Effect.zipRight(declareNew(slots), Layer.buildWithScope(layer, scope)))
   const context = await built.catch(async (error: unknown) => {
     await close()
@@ -220,7 +253,8 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     used.users > 0 ? run(Effect.flatMap(Database, ({ cancelShutdown }) => cancelShutdown)) : undefined
   const stop = () => (stopped ??= end().then(restoreTimeout))
   const { pod, queues: served } = Context.get(context, Crew)
-  const running: Worker = { pod, queues: served, stop, [Symbol.asyncDispose]: stop }
+  const healthUrl = Option.getOrUndefined(Context.getOption(context, Health.Health))?.url
+  const running: Worker = { pod, queues: served, healthUrl, stop, [Symbol.asyncDispose]: stop }
   used.stops.add(end)
   return running
 }

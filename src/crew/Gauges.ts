@@ -49,7 +49,7 @@ const specs = {
 }
 
 /** Process metrics that are computed when the metrics are scraped. */
-export const layer: Layer.Layer<never, never, Metrics | EventLoop> = Layer.effectDiscard(
+export const layer: Layer.Layer<never, never, Metrics | EventLoop> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const metrics = yield* Metrics
     const delays = yield* yield* Effect.map(EventLoop, (loop) => loop.watch)
@@ -197,7 +197,7 @@ const uploads = MetricSpec.gauge("uploads", `Files by state; counting stops at $
 const states = ["waiting", "fetched", "acked", "expired"] as const
 
 /** Counts files when the metrics are scraped. The rate and duration of the count are limited. */
-export const watchUploads: Effect.Effect<void, never, Storage | Metrics> = Effect.gen(function* () {
+export const watchUploads: Effect.Effect<void, never, Storage | Metrics | Scope.Scope> = Effect.gen(function* () {
   const storage = yield* Storage
   const metrics = yield* Metrics
   const fileCounts = storage.counts.pipe(

@@ -1,7 +1,7 @@
 import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import type * as PgClient from "@effect/sql-pg/PgClient"
-import { Context, Duration, Effect, Layer, Option } from "effect"
+import { Context, Duration, Effect, Layer, Option, type Scope } from "effect"
 import { type DatabaseRejected, type DatabaseUnreachable, reach, repeatUnanswered } from "./DatabaseBoot.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
@@ -65,8 +65,8 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Restores the normal timeouts, for a program that keeps running. Concurrent shutdowns end with the last one. */
     readonly cancelShutdown: Effect.Effect<void>
 
-    /** Calls the listener with the duration of every later statement of this process. */
-    readonly onStatement: (listener: StatementListener) => Effect.Effect<void>
+    /** Calls the listener with the duration of every later statement of this process, until the Scope closes. */
+    readonly onStatement: (listener: StatementListener) => Effect.Effect<void, never, Scope.Scope>
 
     /** DATABASE_BOOT_PATIENCE: how long steps of the startup are repeated while the server does not answer. */
     readonly bootPatience: Duration.Duration
@@ -84,7 +84,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     Effect.gen(function* () {
       const config = yield* DatabaseConfig
       const url = yield* DatabaseUrl
-      const listeners: Array<StatementListener> = []
+      const listeners = new Set<StatementListener>()
       const writes = new WriteHealth()
       const onStatement: StatementListener = (operation, millis) => {
         for (const listener of listeners) listener(operation, millis)
@@ -110,7 +110,11 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             unansweredStatements: Effect.sync(pools.unanswered),
             beginShutdown: pools.beginShutdown,
             cancelShutdown: pools.cancelShutdown,
-            onStatement: (listener) => Effect.sync(() => void listeners.push(listener)),
+            onStatement: (listener) =>
+              Effect.acquireRelease(
+                Effect.sync(() => void listeners.add(listener)),
+                () => Effect.sync(() => void listeners.delete(listener))
+              ),
             bootPatience: config.bootPatience,
             serverVersion
           })

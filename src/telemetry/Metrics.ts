@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Metric } from "effect"
+import { Context, Effect, Layer, Metric, type Scope } from "effect"
 import { Family, type Series } from "./MetricFamily.js"
 import type { MetricSpec } from "./MetricSpec.js"
 import * as Prometheus from "./Prometheus.js"
@@ -15,8 +15,10 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
     /** Removes a series. The next call of `series` with these labels returns a new one. */
     readonly drop: <Label extends string>(spec: MetricSpec<Label>, labels: Labels<Label>) => void
 
-    /** Registers an effect that runs before metrics are read, for values that are cheaper to query than to track. */
-    readonly onRead: (refresh: Effect.Effect<void>) => Effect.Effect<void>
+    /**
+     * Runs an effect before metrics are read, until the Scope closes: for values that are cheaper to query than to track.
+     */
+    readonly onRead: (refresh: Effect.Effect<void>) => Effect.Effect<void, never, Scope.Scope>
 
     /** Renders all metrics in Prometheus text format, including the program's own Effect metrics. */
     readonly render: Effect.Effect<string>
@@ -24,7 +26,7 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
 >() {
   static readonly make = (): typeof Metrics.Service => {
     const families = new Map<string, Family>()
-    const refreshers: Array<Effect.Effect<void>> = []
+    const refreshers = new Set<Effect.Effect<void>>()
 
     return {
       series: (spec, labels) => {
@@ -33,7 +35,11 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
         return family.cell(spec.labels.map((label) => labels[label]))
       },
       drop: (spec, labels) => families.get(spec.name)?.drop(spec.labels.map((label) => labels[label])),
-      onRead: (refresh) => Effect.sync(() => void refreshers.push(refresh)),
+      onRead: (refresh) =>
+        Effect.acquireRelease(
+          Effect.sync(() => void refreshers.add(refresh)),
+          () => Effect.sync(() => void refreshers.delete(refresh))
+        ),
       render: Effect.gen(function* () {
         yield* Effect.forEach(refreshers, (refresh) => refresh, { discard: true })
         const own = [...families.values()]

@@ -1,7 +1,15 @@
+import type { Socket } from "node:net"
 import { Effect, Exit, Redacted, Scope } from "effect"
 import pg from "pg"
 import { afterAll, beforeAll } from "vitest"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
+
+const forward = (client: Socket, server: Socket) => {
+  client.pipe(server)
+  server.pipe(client)
+  client.on("close", () => server.destroy())
+}
 
 /** A database for the tests of a file, as programs without Effect would use one. */
 export const useDatabase = () => {
@@ -21,6 +29,14 @@ export const useDatabase = () => {
   return {
     url: () => url,
     pool: () => pool,
+    /** The database through a proxy, at a fixed address once `port` is known. */
+    proxy: async (port = 0) => {
+      const own = await Effect.runPromise(Scope.make())
+      const through = await Effect.runPromise(
+        Scope.extend(LosingProxy.listen(Redacted.make(url), forward, { host: "127.0.0.1", port }), own)
+      )
+      return { url: Redacted.value(through), close: () => Effect.runPromise(Scope.close(own, Exit.void)) }
+    },
     /** How many jobs of a kind there are. */
     count: async (kind: string) => {
       const { rows } = await pool.query("select count(*)::int as jobs from nightshift.job where kind = $1", [kind])

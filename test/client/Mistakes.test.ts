@@ -57,6 +57,21 @@ describe("a mistake in a call is reported by it", () => {
         { handlers: [handler], queue: ["a"] },
         /^queue is not .* Did you mean queues\?$/
       ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], health: { prot: 1 } },
+        /^health\.prot is not an option of health: .* Did you mean port\?$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], health: { port: "9090" } },
+        /^health\.port must be a whole number from 0 to 65535, got 9090\.$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], health: 9090 },
+        /^health must be an object like \{ port: 9090 \}, got 9090\.$/
+      ],
       [(options) => testShift(options), { handlers: [handler], slot: 1 }, /^slot is not .* Did you mean slots\?$/],
       [(options) => job("a", options), { payload, retries: 3 }, /^retries is not an option of "a": use payload, /],
       [(options) => job("a", options), { payload, retry: { attempts: 3 } }, /^retry\.attempts is not an option of "a"/],

@@ -1,27 +1,10 @@
-import { type AddressInfo, createServer, type Socket } from "node:net"
-import { Effect, Exit, Redacted, Scope } from "effect"
+import { type AddressInfo, createServer } from "node:net"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { connect, job, worker } from "../../src/client/index.js"
-import * as LosingProxy from "../support/LosingProxy.js"
 import { useDatabase } from "./ClientDatabase.js"
 
 const database = useDatabase()
-
-const forward = (client: Socket, server: Socket) => {
-  client.pipe(server)
-  server.pipe(client)
-  client.on("close", () => server.destroy())
-}
-
-/** The database through a proxy, at a fixed address once `port` is known. */
-const openProxy = async (port = 0) => {
-  const scope = await Effect.runPromise(Scope.make())
-  const url = await Effect.runPromise(
-    Scope.extend(LosingProxy.listen(Redacted.make(database.url()), forward, { host: "127.0.0.1", port }), scope)
-  )
-  return { url: Redacted.value(url), close: () => Effect.runPromise(Scope.close(scope, Exit.void)) }
-}
 
 /** Closes every connection at once, and counts them. */
 const openRefusing = async (port: number) => {
@@ -61,7 +44,7 @@ describe("a worker whose database is unavailable", () => {
       warn: (text: string) => void lines.push(`warn ${text}`),
       error: (text: string) => void lines.push(`error ${text}`)
     }
-    const proxy = await openProxy()
+    const proxy = await database.proxy()
     const port = Number(new URL(proxy.url).port)
     await using shift = await connect(proxy.url, { log })
     const outage = job("outage", { payload: z.object({}), retry: { maxAttempts: 1 } })
@@ -90,7 +73,7 @@ describe("a worker whose database is unavailable", () => {
     release()
     await vi.waitFor(() => expect(lines.join()).toContain("are not written yet"), { timeout: 20_000 })
     await refusing.close()
-    const again = await openProxy(port)
+    const again = await database.proxy(port)
     await vi.waitFor(() => expect(lines.join()).toContain("available again"), { timeout: 20_000 })
     // The leadership may end or begin in between.
     expect(lines.filter((line) => !/leading|results/.test(line))).toEqual([

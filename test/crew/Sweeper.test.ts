@@ -176,7 +176,7 @@ describe("the sweeper", () => {
 })
 
 describe("the gauge of files", () => {
-  it.effect("counts files by state, and not at every scrape", () =>
+  it.scoped("counts files by state, and not at every scrape", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
       yield* Gauges.watchUploads

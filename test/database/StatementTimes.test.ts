@@ -1,11 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Exit, Scope } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { hot, named } from "../../src/database/Statements.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 describe("statement times", () => {
-  it.scopedLive("record each statement's name and duration, including failed ones", () =>
+  it.scopedLive("record each statement's name and duration, including failed ones, until the scope closes", () =>
     Effect.gen(function* () {
       const { onStatement, sql, transaction } = yield* Database
       const { count, napping } = named("test", {
@@ -13,7 +13,11 @@ describe("statement times", () => {
         napping: "select pg_sleep(0.05)"
       })
       const heard: Array<readonly [operation: string, millis: number]> = []
-      yield* onStatement((operation, millis) => void heard.push([operation, millis]))
+      const scope = yield* Scope.make()
+      yield* Scope.extend(
+        onStatement((operation, millis) => void heard.push([operation, millis])),
+        scope
+      )
       expect(yield* sql.unsafe(count, [7])).toEqual([{ n: 7 }])
       yield* sql.unsafe(napping)
       yield* Effect.ignore(sql`select 1 / 0`)
@@ -27,6 +31,9 @@ describe("statement times", () => {
         "commit"
       ])
       expect(heard[1]?.[1]).toBeGreaterThanOrEqual(50)
+      yield* Scope.close(scope, Exit.void)
+      yield* sql`select 1`
+      expect(heard.length).toBe(6)
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 })

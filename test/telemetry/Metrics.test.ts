@@ -47,11 +47,14 @@ describe("Metrics", () => {
     }).pipe(Effect.provide(Metrics.layer))
   )
 
-  it.effect("evaluates registered gauges when it is read", () =>
+  it.effect("evaluates registered gauges when it is read, until their scope closes", () =>
     Effect.gen(function* () {
       const metrics = yield* Metrics
-      yield* metrics.onRead(Effect.sync(() => metrics.series(busy, {}).add(1)))
-      yield* metrics.render
+      yield* Effect.gen(function* () {
+        yield* metrics.onRead(Effect.sync(() => metrics.series(busy, {}).add(1)))
+        yield* metrics.render
+        expect(yield* metrics.render).toContain("nightshift_busy 2\n")
+      }).pipe(Effect.scoped)
       expect(yield* metrics.render).toContain("nightshift_busy 2\n")
     }).pipe(Effect.provide(Metrics.layer))
   )

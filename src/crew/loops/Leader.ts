@@ -140,9 +140,9 @@ const make = Effect.gen(function* () {
     run: campaign
   })
   yield* Effect.forkScoped(repeatLoop(campaigning))
-  yield* metrics.onRead(
-    Effect.map(SubscriptionRef.get(current), (term) => metrics.series(leads, {}).set(Option.isSome(term) ? 1 : 0))
-  )
+  const gauge = metrics.series(leads, {})
+  yield* metrics.onRead(Effect.map(SubscriptionRef.get(current), (term) => gauge.set(Option.isSome(term) ? 1 : 0)))
+  yield* Effect.addFinalizer(() => Effect.sync(() => gauge.set(0)))
 
   return Leader.of({
     term: SubscriptionRef.get(current),

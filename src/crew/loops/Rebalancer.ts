@@ -75,6 +75,7 @@ export const make: Effect.Effect<
       count = names.length
     })
   yield* metrics.onRead(Effect.map(leader.term, (term) => gauge.set(Option.isSome(term) ? count : 0)))
+  yield* Effect.addFinalizer(() => Effect.sync(() => gauge.set(0)))
 
   const latch = makeLatch()
   yield* signals.subscribe(podsTopic, latch.open)

@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Option, Schedule } from "effect"
+import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop } from "../../core/Loop.js"
 import { Database } from "../../database/Database.js"
@@ -39,7 +39,7 @@ const warning = ({ blockers, jobDeadTuples, oldestTransactionSeconds }: Health) 
 export const make: Effect.Effect<
   Loop,
   never,
-  Boot | Database | DatabaseHealth | EventLoop | MetricsConfig | PodSamples
+  Boot | Database | DatabaseHealth | EventLoop | MetricsConfig | PodSamples | Scope.Scope
 > = Effect.gen(function* () {
   const database = yield* Database
   const health = yield* DatabaseHealth

@@ -47,7 +47,7 @@ const asAbandoned = (end: End): End =>
 export const isSameRun = (a: HeldJob, b: HeldJob): boolean => a.id === b.id && a.lease === b.lease
 
 /** Manages the slots of a queue, starting with none. Replaces slots that end until they are retired. */
-export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics> =>
+export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R | Deadlines | Metrics | Scope.Scope> =>
   Effect.gen(function* () {
     const deadlines = yield* Deadlines
     const metrics = yield* Metrics
@@ -61,12 +61,12 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
 
     const staying = () => [...slots.keys()].filter(({ retired }) => !retired)
     const running = () => [...slots.keys()].flatMap(({ run }) => (run === undefined ? [] : [run]))
-    yield* metrics.onRead(
-      Effect.sync(() => {
-        metrics.series(slotsGauge, label).set(slots.size)
-        metrics.series(busyGauge, label).set(running().length)
-      })
-    )
+    const show = Effect.sync(() => {
+      metrics.series(slotsGauge, label).set(slots.size)
+      metrics.series(busyGauge, label).set(running().length)
+    })
+    yield* metrics.onRead(show)
+    yield* Effect.addFinalizer(() => show)
 
     /** Finalizes the job of a slot whose fiber has ended or was abandoned, and starts a replacement. */
     const replace = (slot: Slot, exit: Exit.Exit<void>): Effect.Effect<void> =>

@@ -1,0 +1,27 @@
+import { ConfigError, Effect, Layer } from "effect"
+import type { Crew } from "../crew/Crew.js"
+import type { Services } from "../crew/Nightshift.js"
+import { fault, type Health, type HealthOptions } from "./HealthOptions.js"
+import type { ListenFailed } from "./Listening.js"
+
+// Imports no HTTP code: programs load it only if they serve health checks.
+
+export { Health, type HealthOptions } from "./HealthOptions.js"
+
+/**
+ * Serves `/healthz`, `/readyz` and `/metrics` while a crew starts, runs and stops, with the answers of `nightshift serve`.
+ * `/metrics` requires NIGHTSHIFT_METRICS_TOKEN if it is set.
+ */
+export const serve =
+  (options: HealthOptions) =>
+  <E, R>(
+    crew: Layer.Layer<Crew, E, R>
+  ): Layer.Layer<Crew | Health, E | ListenFailed | ConfigError.ConfigError, R | Services> =>
+    Layer.unwrapEffect(
+      Effect.gen(function* () {
+        const found = fault(options)
+        if (found !== undefined) return yield* Effect.fail(ConfigError.InvalidData(found[0].split("."), found[1]))
+        const { around } = yield* Effect.promise(() => import("./HealthServer.js"))
+        return around(options, crew)
+      })
+    )

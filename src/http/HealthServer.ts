@@ -1,0 +1,74 @@
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Effect, Layer, Option } from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import { Lifecycle } from "../core/Lifecycle.js"
+import type { Crew } from "../crew/Crew.js"
+import * as Gauges from "../crew/Gauges.js"
+import type { Services } from "../crew/Nightshift.js"
+import { Migrations } from "../database/Migrations.js"
+import { EventLoop } from "../telemetry/EventLoop.js"
+import { Attempts } from "./access/Attempts.js"
+import { Health, type HealthOptions } from "./HealthOptions.js"
+import * as HealthRoutes from "./HealthRoutes.js"
+import * as Listening from "./Listening.js"
+import { Readiness } from "./Readiness.js"
+import { ServerConfig, settings } from "./ServerConfig.js"
+
+/** HOST and PORT are not read: they belong to the program. No route needs an access token. */
+const configOf = ({ host = "127.0.0.1", port }: HealthOptions): Layer.Layer<ServerConfig, ConfigError> =>
+  Layer.effect(
+    ServerConfig,
+    Effect.map(
+      Effect.all([settings.metricsToken.config, settings.trustProxy.config]),
+      ([metricsToken, trustProxy]) => ({
+        host,
+        port,
+        adminToken: Option.none(),
+        viewerToken: Option.none(),
+        metricsToken,
+        trustProxy
+      })
+    )
+  )
+
+const server = Layer.scoped(
+  Health,
+  Effect.gen(function* () {
+    const config = yield* ServerConfig
+    const http = yield* Listening.open()
+    http.on("request", yield* NodeHttpServer.makeHandler(Listening.guarded(HealthRoutes.router)))
+    return { url: yield* Listening.listen(http, config, { port: "health.port", host: "health.host" }) }
+  })
+)
+
+/** Built above the crew: the process is ready when the crew has started, and not any more when it begins to stop. */
+const following = Layer.scopedDiscard(
+  Effect.gen(function* () {
+    const lifecycle = yield* Lifecycle
+    yield* Effect.addFinalizer(() => lifecycle.drain)
+    yield* Effect.flatMap(Readiness, ({ declared }) => declared)
+  })
+)
+
+/** Counted once in a program, even if it has several crews. */
+const gauges = Layer.mergeAll(Gauges.layer, Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions).pipe(
+  Layer.provide(EventLoop.layer)
+)
+
+/** Fresh, because two crews of one program start and stop independently. */
+const serverOf = (options: HealthOptions) =>
+  server.pipe(
+    Layer.provide(Layer.merge(Attempts.layer, EventLoop.layer)),
+    Layer.provideMerge(Readiness.layer),
+    Layer.provide(Migrations.layer),
+    Layer.provideMerge(Lifecycle.layer),
+    Layer.provide(configOf(options)),
+    Layer.fresh
+  )
+
+/** The server is below the crew, so it responds while the crew starts and drains. */
+export const around = <E, R>(
+  options: HealthOptions,
+  crew: Layer.Layer<Crew, E, R>
+): Layer.Layer<Crew | Health, E | Listening.ListenFailed | ConfigError, R | Services> =>
+  following.pipe(Layer.provideMerge(crew), Layer.provideMerge(Layer.merge(serverOf(options), gauges)))
