@@ -24,12 +24,12 @@ export interface Story extends Deployment.DeploymentOptions {
   ) => Effect.Effect<ReadonlyArray<string>, unknown, Scope.Scope>
 }
 
-/** Remembers finished rows and reports those that change later. */
+/** Remembers finished rows and reports those that change later. Times are numbers: their text depends on settings that a case changes. */
 const watchEnded = (deployment: Deployment.Deployment, changed: Array<string>) => {
   const seen = new Map<string, string>()
   const look = deployment
     .query<{ id: string; state: string }>(
-      `select id, concat_ws(' ', status, finished_at, attempt, result) as state
+      `select id, concat_ws(' ', status, extract(epoch from finished_at), attempt, result) as state
        from "${deployment.schema}".job where finished_at is not null`
     )
     .pipe(
