@@ -64,6 +64,29 @@ describe("regressions:", () => {
     }).pipe(Effect.provide(TestCluster.layer))
   )
 
+  it.scopedLive("a job that ends while its heartbeat is sent is not reported as lost", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const unknown: Array<number> = []
+      const lines: Array<string> = []
+      // The heartbeat arrives two seconds after it was sent, when the job has ended.
+      const slow = Queue.of({
+        ...queue,
+        heartbeat: (held) =>
+          Effect.tap(Effect.delay(queue.heartbeat(held), "2 seconds"), ({ lost }) =>
+            Effect.sync(() => void unknown.push(lost.length))
+          )
+      })
+      yield* Effect.provideService(TestCluster.hire({ log: (line) => void lines.push(line) }), Queue, slow)
+      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 11_000, message: "done" })
+      yield* StepClock.advance("15 seconds")
+      expect(unknown).toEqual([1])
+      expect(yield* job(id)).toMatchObject({ state: "done", result: "done" })
+      expect(lines).toContainEqual(expect.stringMatching(/^pod \S+ started/))
+      expect(lines.filter((line) => line.startsWith("heartbeat"))).toEqual([])
+    }).pipe(Effect.provide(TestCluster.layer))
+  )
+
   it.scopedLive("a late cancel does not overwrite Done", () =>
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin

@@ -90,6 +90,8 @@ export interface CampOptions {
   /** Whether the pod receives no notifications, as behind a pooler. */
   readonly pollingOnly?: boolean
   readonly config?: Partial<typeof ClusterConfig.Service>
+  /** Receives the pod's log, which is discarded otherwise. */
+  readonly log?: (line: string) => void
   /** Overrides this pod's view of the settings. */
   readonly settings?: (queues: typeof Queues.Service) => Partial<typeof Queues.Service>
 }
@@ -174,6 +176,16 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.hours(1) })
     )
     const scope = yield* Scope.make()
+    const { log } = options
+    const logged =
+      log === undefined
+        ? Logger.withMinimumLogLevel(LogLevel.None)
+        : Effect.provide(
+            Logger.replace(
+              Logger.defaultLogger,
+              Logger.make(({ message }) => log(String(message)))
+            )
+          )
     const services = yield* Crew.layer({
       handlers: options.handlers ?? [NoopEcho.handler],
       queues: options.queues ?? ["default"]
@@ -182,7 +194,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       Layer.provide(Layer.mergeAll(ports, signals, configs, MeasuresMemory.layer)),
       Layer.orDie,
       Layer.buildWithScope(scope),
-      Logger.withMinimumLogLevel(LogLevel.None)
+      logged
     )
     // A test may end while a pod is cut off and its jobs still run. Waiting for them would hang, because the clock no
     // longer advances.
