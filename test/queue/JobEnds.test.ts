@@ -1,11 +1,12 @@
+import type { Socket } from "node:net"
 import { expect, layer } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Fiber, Layer, Schedule } from "effect"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Redacted, Schedule, Scope } from "effect"
 import pg from "pg"
 import { vi } from "vitest"
-import { makeGenerator } from "../../src/core/Ids.js"
+import { type JobId, makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
-import type { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
-import type { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Signals } from "../../src/database/Signals.js"
 import { End } from "../../src/queue/AttemptEnd.js"
@@ -14,9 +15,16 @@ import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { EndPolling } from "../../src/queue/search/JobEnds.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const rarely = Duration.toMillis("1 hour")
+
+const untilConnected = (signals: typeof Signals.Service, isConnected: boolean) =>
+  Effect.repeat(signals.connected, {
+    until: (connected) => connected === isConnected,
+    schedule: Schedule.spaced("2 millis")
+  })
 
 /** Another process on the test's database. */
 const process = (
@@ -33,11 +41,7 @@ const process = (
       )
     )
     const signals = Context.get(built, Signals)
-    if (listener === Listener.layer)
-      yield* Effect.repeat(signals.connected, {
-        until: (connected) => connected,
-        schedule: Schedule.spaced("2 millis")
-      })
+    if (listener !== Listener.layerPolling) yield* untilConnected(signals, true)
     return {
       queue: Context.get(built, Queue),
       search: Context.get(built, JobSearch),
@@ -89,8 +93,8 @@ const announcedIn = ({ signals }: { readonly signals: typeof Signals.Service }, 
   Effect.gen(function* () {
     const all = yield* Deferred.make<void>()
     const ids = new Set<string>()
-    yield* signals.subscribe("awaited", (subject = "") => {
-      for (const id of subject.split(",")) ids.add(id)
+    yield* signals.subscribe("awaited", (subject) => {
+      for (const id of subject?.split(",") ?? []) ids.add(id)
       if (ids.size >= count) Deferred.unsafeDone(all, Effect.void)
     })
     return Deferred.await(all)
@@ -144,6 +148,54 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
       )
       expect(ended.value).toMatchObject({ id: awaited, status: "done", result: "late" })
       expect(ended.notifications).toBe(1)
+    })
+  )
+
+  it.scoped("learn of ends that they missed while their listening connection was cut, and are announced again", () =>
+    Effect.gen(function* () {
+      const url = yield* DatabaseUrl
+      const forward = (client: Socket, server: Socket) => {
+        client.pipe(server).pipe(client)
+        client.on("close", () => server.destroy())
+      }
+      const open = Scope.make()
+      const [first, second] = [yield* open, yield* open]
+      const proxy = yield* Scope.extend(LosingProxy.listen(url, forward), first)
+      const through = Layer.effect(
+        DatabaseConfig,
+        Effect.map(DatabaseConfig, (config) => ({ ...config, listenUrl: Option.some(proxy) }))
+      )
+      const caller = yield* process(byNotification, Layer.provide(Listener.layer, through))
+      const worker = yield* process(byNotification)
+      const ids = yield* stored(caller.queue, "cut", 2)
+      const announced = yield* announcedIn(worker, 2)
+      const [missed, later] = yield* Effect.forEach(ids, (id) => Effect.fork(caller.search.await(id)))
+      const runs = yield* claimed(worker.queue, "cut", 2)
+      const endOf = (id: JobId | undefined) => {
+        const run = runs.find((each) => each.id === id)
+        return run === undefined ? Effect.dieMessage("it was claimed") : worker.queue.finalize([doneWith(run, id)])
+      }
+      if (missed === undefined || later === undefined) return yield* Effect.dieMessage("two were stored")
+      yield* announced
+
+      yield* Scope.close(first, Exit.void)
+      yield* untilConnected(caller.signals, false)
+      const notified = yield* Deferred.make<string>()
+      yield* worker.signals.subscribe("ended", (subject) => {
+        if (subject !== undefined) Deferred.unsafeDone(notified, Effect.succeed(subject))
+      })
+      yield* endOf(ids[0])
+      expect(yield* Deferred.await(notified)).toBe(ids[0])
+      expect(yield* Fiber.poll(missed)).toEqual(Option.none())
+
+      const again = yield* announcedIn(worker, 1)
+      const port = Number(new URL(Redacted.value(proxy)).port)
+      yield* Scope.extend(LosingProxy.listen(url, forward, { host: "127.0.0.1", port }), second)
+      yield* Effect.addFinalizer(() => Scope.close(second, Exit.void))
+      expect(yield* Fiber.join(missed)).toMatchObject({ id: ids[0], status: "done" })
+      yield* again
+      yield* endOf(ids[1])
+      expect(yield* Fiber.join(later)).toMatchObject({ id: ids[1], status: "done" })
     })
   )
 
