@@ -993,6 +993,8 @@ create table pod (
   slots jsonb not null,
   host text not null,
   os_pid int not null,
+  -- How many connections the process may open. Null behind a pooler, whose connections are not its own.
+  connections int,
   node_version text not null,
   draining boolean not null,
   started_at timestamptz not null,

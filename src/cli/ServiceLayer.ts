@@ -4,6 +4,7 @@ import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
+import * as ConnectionBudget from "../crew/ConnectionBudget.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
@@ -91,7 +92,7 @@ export const onServer = <E, R>(
   hooks: Declarations,
   queues: ReadonlyArray<string>
 ) =>
-  Layer.mergeAll(Shutdown.layer, RunningAtExit.layer, declared).pipe(
+  Layer.mergeAll(Shutdown.layer, RunningAtExit.layer, ConnectionBudget.layer, declared).pipe(
     Layer.provideMerge(
       Crew.layer({
         ...app,

@@ -12,6 +12,8 @@ export interface PodFacts {
   /** The kinds that the pod has handlers for. */
   readonly kinds: ReadonlyArray<string>
   readonly host: { readonly name: string; readonly pid: number; readonly node: string }
+  /** Maximum number of connections that the process opens to PostgreSQL; absent behind a pooler and in memory. */
+  readonly connections?: number | undefined
   /** Epoch milliseconds. */
   readonly startedAt: number
 }

@@ -17,6 +17,7 @@ interface PodRow {
   readonly slots: unknown
   readonly host: string
   readonly os_pid: number
+  readonly connections: number | null
   readonly node_version: string
   readonly draining: boolean
   readonly started_at: number
@@ -46,6 +47,7 @@ const toPod = (row: PodRow): StoredPod => ({
   kinds: row.kinds,
   slots: decodeSlots(row.slots),
   host: { name: row.host, pid: row.os_pid, node: row.node_version },
+  connections: row.connections ?? undefined,
   draining: row.draining,
   startedAt: row.started_at,
   heartbeatAt: row.heartbeat_at,
@@ -53,7 +55,8 @@ const toPod = (row: PodRow): StoredPod => ({
   clockOffset: row.clock_offset ?? undefined
 })
 
-const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, node_version, draining, server, clock_offset,
+const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, connections, node_version, draining, server,
+    clock_offset,
     ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
     ${micros("heartbeat_at")}::text as beat`
 
@@ -76,8 +79,8 @@ const statementsOf = (schema: string) => ({
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
-    started_at, clock_offset, server)
-  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13,
+    started_at, clock_offset, connections, server)
+  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13, $14,
     ${ServerIdentity.expression})
   on conflict (id) do nothing`,
 
@@ -151,7 +154,8 @@ const make = Effect.gen(function* () {
         facts.host.pid,
         facts.host.node,
         facts.startedAt,
-        state.clockOffset ?? null
+        state.clockOffset ?? null,
+        facts.connections ?? null
       ])
     )
 

@@ -59,6 +59,7 @@ import type { Storage } from "../uploads/Storage.js"
 import * as StoragePg from "../uploads/StoragePg.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import { ClusterConfig } from "./ClusterConfig.js"
+import * as ConnectionBudget from "./ConnectionBudget.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
 import { JanitorConfig } from "./loops/Janitor.js"
@@ -220,7 +221,9 @@ const configsOf = <R>(options: CrewOptions<R>) =>
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
-  Shutdown.logged(Layer.provideMerge(Shutdown.layer, crewOn(options))).pipe(configsOf(options))
+  Shutdown.logged(Layer.provideMerge(Layer.merge(Shutdown.layer, ConnectionBudget.layer), crewOn(options))).pipe(
+    configsOf(options)
+  )
 
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(

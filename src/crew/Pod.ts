@@ -3,6 +3,7 @@ import { hostname } from "node:os"
 import { Clock, Context, Effect, Layer, Option } from "effect"
 import type { PodFacts } from "../cluster/Pods.js"
 import { makeGenerator, type PodId } from "../core/Ids.js"
+import { Database } from "../database/Database.js"
 import * as Package from "../database/Package.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -59,7 +60,11 @@ export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, 
       const version = Option.getOrElse(workerVersion, () => Package.version.text)
       const metrics = yield* Metrics
       metrics.series(info, { label: label ?? id, version }).set(1)
-      return { id, label, version, host: { name: hostname(), pid: process.pid, node: process.version }, startedAt }
+      // Absent in memory.
+      const database = yield* Effect.serviceOption(Database)
+      const connections = Option.isNone(database) ? undefined : yield* database.value.mostConnections
+      const host = { name: hostname(), pid: process.pid, node: process.version }
+      return { id, label, version, host, connections, startedAt }
     }
   )
 

@@ -52,6 +52,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
     readonly handlerPoolUse: Effect.Effect<Pools.PoolUse>
 
+    /** Maximum number of connections that this process opens to PostgreSQL. Undefined if a pooler is in between. */
+    readonly mostConnections: Effect.Effect<number | undefined>
+
     /** Number of connections closed because the server did not answer a statement in time. */
     readonly unansweredStatements: Effect.Effect<number>
 
@@ -107,6 +110,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             poolUse: Effect.sync(pools.use),
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
+            mostConnections: Effect.sync(pools.most),
             unansweredStatements: Effect.sync(pools.unanswered),
             beginShutdown: pools.beginShutdown,
             cancelShutdown: pools.cancelShutdown,

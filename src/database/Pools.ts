@@ -33,6 +33,8 @@ export interface Pools {
   readonly program: pg.Pool
   readonly use: () => PoolUse
   readonly programUse: () => PoolUse
+  /** Maximum number of connections, with the one for notifications. Undefined if a pooler is in between. */
+  readonly most: () => number | undefined
   /** Number of connections closed because the server did not answer in time. */
   readonly unanswered: () => number
   /**
@@ -48,6 +50,9 @@ export interface Pools {
 /** How long a process that is shutting down waits for a response from the server. One limit for all remaining writes. */
 const shutdownTimeout = Duration.seconds(3)
 const askEvery = Duration.millis(500)
+
+/** The connection of Listener. */
+const listening = 1
 
 const lookEvery = Duration.seconds(1)
 const sayAtMostEvery = Duration.toMillis("1 minute")
@@ -233,6 +238,10 @@ export const open = (
       program: routed(program, own, () => program),
       use: () => useOf(own),
       programUse: () => useOf(program),
+      most: () =>
+        [...connections.ours].some(({ pooled }) => pooled)
+          ? undefined
+          : own.options.max + program.options.max + listening,
       unanswered: () => unanswered,
       beginShutdown: (workEnded) =>
         Effect.suspend(() => {

@@ -41,11 +41,21 @@ export interface DatabasePoint extends DatabaseFacts {
   readonly at: number
 }
 
+/** The connections of the whole server. */
+export interface Sessions {
+  /** Connections that the server accepts from roles without special rights. */
+  readonly limit: number
+  /** Open connections of programs with another application name than this process. */
+  readonly others: number
+}
+
 /** Database health. Every check has a time limit. */
 export class DatabaseHealth extends Context.Tag("nightshift/measures/DatabaseHealth")<
   DatabaseHealth,
   {
     readonly check: Effect.Effect<Health, DatabaseError>
+
+    readonly sessions: Effect.Effect<Sessions, DatabaseError>
 
     /** Checks the database and stores a sample, unless another process has done so this minute. */
     readonly sample: Effect.Effect<Option.Option<Health>, DatabaseError>

@@ -4,7 +4,7 @@ import { mapErrors } from "../database/DatabaseError.js"
 import { instant, millis } from "../database/SqlInstant.js"
 import { named } from "../database/Statements.js"
 import { minuteOf } from "../telemetry/BucketCount.js"
-import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health } from "./DatabaseHealth.js"
+import { type DatabaseFacts, DatabaseHealth, type DatabasePoint, type Health, type Sessions } from "./DatabaseHealth.js"
 import * as MeasuresSql from "./MeasuresSql.js"
 import { bucketStart, during } from "./MeasuresSql.js"
 import * as TimeGrid from "./TimeGrid.js"
@@ -37,6 +37,14 @@ const statementsOf = (schema: string) => ({
     greatest(age(xmin), age(catalog_xmin))
   from pg_replication_slots where xmin is not null or catalog_xmin is not null
   order by 7 desc limit 5)`,
+
+  // Other roles see no backend_type of a session, but its database and application: background processes have neither.
+  // `reserved_connections` exists since PostgreSQL 16.
+  sessions: `
+  select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+      - coalesce(current_setting('reserved_connections', true)::int, 0) as "limit",
+    (select count(*)::int from pg_stat_activity where datid is not null and application_name not in (
+      current_setting('application_name'), current_setting('application_name') || ' listener')) as others`,
 
   kept: `select exists (select 1 from ${schema}.database_sample where minute = ${instant("$1")}) as kept`,
 
@@ -122,6 +130,7 @@ const make = Effect.gen(function* () {
 
   return DatabaseHealth.of({
     check,
+    sessions: Effect.map(bounded(sql.unsafe<Sessions>(statements.sessions)), ([row]) => row ?? { limit: 0, others: 0 }),
     sample: Effect.gen(function* () {
       const minute = minuteOf(yield* Clock.currentTimeMillis)
       const [row] = yield* mapErrors(sql.unsafe<{ readonly kept: boolean }>(statements.kept, [minute]))

@@ -41,6 +41,7 @@ const databaseHealth: Layer.Layer<DatabaseHealth> = Layer.sync(DatabaseHealth, (
   const check = Effect.map(Clock.currentTimeMillis, (at): Health => ({ at, ...well, blockers: [] }))
   return {
     check,
+    sessions: Effect.succeed({ limit: Number.POSITIVE_INFINITY, others: 0 }),
     sample: Effect.map(check, (health) => {
       const minute = minuteOf(health.at)
       if (rows.has(minute)) return Option.none()

@@ -60,6 +60,7 @@ describe("nightshift doctor", () => {
         "notifications ok",
         "clock ok",
         "servers ok",
+        "connections ok",
         "vacuum ok",
         "queues ok",
         "kinds ok",

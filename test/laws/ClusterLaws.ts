@@ -70,7 +70,7 @@ export const clusterLaws = (
 
     law("a pod with a heartbeat is live and listed as of its last heartbeat", (cluster) =>
       Effect.gen(function* () {
-        const pod = cluster.newPod({ label: 'a "label"', queues: ["mail", "a.b-c_d"], kinds: [] })
+        const pod = cluster.newPod({ label: 'a "label"', queues: ["mail", "a.b-c_d"], kinds: [], connections: 21 })
         yield* cluster.beat(pod)
         yield* advance("1 second")
         const slots = [{ queue: "mail", wanted: 4, have: 3, busy: 1 }]

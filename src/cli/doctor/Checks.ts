@@ -4,6 +4,7 @@ import * as BytesText from "../../core/BytesText.js"
 import * as DurationText from "../../core/DurationText.js"
 import { suggestion } from "../../core/Spelling.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
+import * as ConnectionBudget from "../../crew/ConnectionBudget.js"
 import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { startAdvice } from "../../crew/Why.js"
@@ -266,5 +267,13 @@ const vacuum: Check = {
   })
 }
 
+/** Reports live processes that together may open more connections than the server accepts. */
+export const ofBudget = (budget: ConnectionBudget.ConnectionBudget) =>
+  ConnectionBudget.isExceeded(budget)
+    ? [warn(`${ConnectionBudget.summary(budget)}.`, `${ConnectionBudget.advice}.`)]
+    : [ok(`${ConnectionBudget.summary(budget)}.`)]
+
+const connections: Check = { name: "connections", run: Effect.map(ConnectionBudget.read, ofBudget) }
+
 /** Checks that need a database with a current schema, in the order they run. */
-export const checks: ReadonlyArray<Check> = [servers, vacuum, queues, kinds, deadJobs, uploads]
+export const checks: ReadonlyArray<Check> = [servers, connections, vacuum, queues, kinds, deadJobs, uploads]
