@@ -26,7 +26,7 @@ import {
   ServerLeftBehind
 } from "./EmbeddedPostgresError.js"
 import { isServerOf } from "./OsProcess.js"
-import { choose, isRoot, type ServerAccount } from "./ServerAccount.js"
+import { choose, isRoot, type ServerAccount, userOf } from "./ServerAccount.js"
 
 // Contents of `.nightshift/`: `data` (the cluster), `run` (the socket), `password`, `port` (the last one used),
 // `postgres.log`, `lock` (claims). Started as a plain user, that user owns everything with mode 0700. Started as root,
@@ -90,6 +90,27 @@ const recognize = (path: string) =>
     })
   })
 
+/** Rejects a directory or data of another user than this one, unless this one is root. */
+export const refuseForeign = (path: string, user: number): Effect.Effect<void, DirectoryUnusable> =>
+  Effect.gen(function* () {
+    if (user === 0) return
+    for (const [place, what] of [
+      [path, "it"],
+      [layout(path).data, "its data"]
+    ] as const) {
+      const owner = Option.getOrElse(
+        Option.map(yield* statOf(place), ({ uid }) => uid),
+        () => user
+      )
+      if (owner === user) continue
+      return yield* new DirectoryUnusable({
+        directory: path,
+        reason: `${what} belongs to ${yield* userOf(owner)}, and this process runs as ${yield* userOf(user)}`,
+        remedy: `Start as the owner, change the owner with chown -R ${user} ${path}, or choose another directory`
+      })
+    }
+  })
+
 /**
  * Under root, the server runs as the owner of the existing data. The owner then stays the same no matter who starts it,
  * even if a user `postgres` is created later.
@@ -99,7 +120,12 @@ const chooseAccount = (path: string) =>
     if (!isRoot()) return yield* choose
     const owners = yield* Effect.forEach([layout(path).data, path], statOf)
     const owner = owners.find((found) => Option.exists(found, ({ uid }) => uid !== 0))
-    return owner === undefined ? yield* choose : Option.map(owner, ({ gid, uid }) => ({ gid, uid }))
+    if (owner === undefined || Option.isNone(owner)) return yield* choose
+    const { gid, uid } = owner.value
+    const usual = yield* Effect.option(choose)
+    if (!Option.exists(Option.flatten(usual), (account) => account.uid === uid))
+      yield* Effect.logInfo(`PostgreSQL runs as ${yield* userOf(uid)}, the owner of the data in ${path}`)
+    return Option.some({ gid, uid })
   })
 
 const setModes = (path: string, account: Option.Option<ServerAccount>) =>
@@ -173,6 +199,7 @@ export const take = Effect.fn("DataDirectory.take")(function* (
 ): Effect.fn.Return<DataDirectory, DirectoryUnusable | DirectoryHeld | ServerAccountMissing, Scope.Scope> {
   yield* inDirectory(directory, () => makeWithParents(resolve(directory)))
   const path = yield* inDirectory(directory, () => realpath(resolve(directory)))
+  yield* refuseForeign(path, process.getuid?.() ?? 0)
   yield* recognize(path)
   const account = yield* chooseAccount(path)
   const lock = yield* DirectoryLock.acquire(path)
@@ -227,14 +254,19 @@ const oldServerEnds = Schedule.intersect(Schedule.spaced("50 millis"), Schedule.
 
 /**
  * Waits for the server of a killed process to exit, then removes its pid file. PostgreSQL would mistake any process of
- * the same user that has reused the old pid for that server; this happens in containers, where pids are small.
+ * the same user that has reused the old pid for that server; this happens in containers, where pids are small. A pid file
+ * that was copied with the directory names the server of the original.
  */
 export const clearOldServer = (path: string): Effect.Effect<void, DirectoryUnusable | ServerLeftBehind> =>
   Effect.gen(function* () {
     const { data, run, serverPid } = layout(path)
-    const old = yield* oldServerPid(path)
+    const old = yield* oldServer(path)
     if (Option.isSome(old)) {
-      const pid = old.value
+      const { directory, pid } = old.value
+      if (directory !== data)
+        yield* Effect.logWarning(
+          `${data} was copied or moved from ${directory} without a clean stop of its server: PostgreSQL recovers it as after a crash. Files that changed during a copy are damaged: if the server was running, stop it and copy the folder again`
+        )
       const running = Effect.filterOrFail(
         isServerOf(pid, data),
         (runs) => !runs,
@@ -248,9 +280,14 @@ export const clearOldServer = (path: string): Effect.Effect<void, DirectoryUnusa
     })
   })
 
-const oldServerPid = (path: string): Effect.Effect<Option.Option<number>> =>
+/** The server that wrote the pid file, and the data directory that it ran on. */
+const oldServer = (path: string): Effect.Effect<Option.Option<{ readonly pid: number; readonly directory: string }>> =>
   Effect.tryPromise(() => readFile(layout(path).serverPid, "utf8")).pipe(
-    Effect.map((text) => Number.parseInt(text, 10)),
-    Effect.filterOrFail((pid) => pid > 0),
+    Effect.map((text) => text.split("\n")),
+    Effect.map(([pid = "", directory]) => ({
+      pid: Number.parseInt(pid, 10),
+      directory: directory?.trim() || layout(path).data
+    })),
+    Effect.filterOrFail(({ pid }) => pid > 0),
     Effect.option
   )

@@ -33,6 +33,8 @@ const Claim = Schema.Struct({
   start: Schema.String,
   place: Schema.String,
   host: Schema.String,
+  /** The directory's path when it was claimed. A claim in a directory with another path may be a copy. */
+  path: Schema.optional(Schema.String),
   since: Schema.DateTimeUtc
 })
 type Claim = typeof Claim.Type
@@ -96,16 +98,27 @@ const isSilent = (file: string, { beat, silence }: DirectoryLockTimes): Effect.E
     return Option.isNone(sign)
   })
 
+/** Whether the pid of a claim says if its writer holds this directory: on this host, and not copied with the directory. */
+const isNear = ({ path, place }: Claim, directory: string, here: string): boolean =>
+  place === here && (path === undefined || path === directory)
+
+/**
+ * A claim with another path is watched for updates: its writer may hold this directory under another name, such as a bind
+ * mount, or the directory is a copy of the one it holds.
+ */
 const isDead =
   (directory: string, here: string, times: DirectoryLockTimes) =>
-  ({ claim, name }: Found) =>
-    Option.match(claim, {
-      onSome: (claim) =>
-        claim.place === here
-          ? Effect.map(isSame(claim.pid, claim.start), (alive) => !alive)
-          : isSilent(join(directory, name), times),
-      onNone: () => isSilent(join(directory, name), times)
-    })
+  ({ claim, name }: Found) => {
+    const file = join(claimsOf(directory), name)
+    if (Option.isNone(claim)) return isSilent(file, times)
+    const { path = directory, pid, start } = claim.value
+    if (isNear(claim.value, directory, here)) return Effect.map(isSame(pid, start), (alive) => !alive)
+    return Effect.tap(isSilent(file, times), (silent) =>
+      silent && path !== directory
+        ? Effect.logInfo(`${directory} was copied from ${path}: ignoring the lock of process ${pid} in it`)
+        : Effect.void
+    )
+  }
 
 const write = (directory: string, name: string, claim: Claim) =>
   Effect.gen(function* () {
@@ -150,12 +163,12 @@ export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
   const file = join(claims, name)
   const here = yield* place
   const start = Option.getOrElse(yield* startOf(process.pid), () => "")
-  const claim: Claim = { pid: process.pid, start, place: here, host: hostname(), since }
+  const claim: Claim = { pid: process.pid, start, place: here, host: hostname(), path: directory, since }
   const lost = yield* Deferred.make<void>()
 
   const rivals = Effect.gen(function* () {
     const others = (yield* list(directory)).filter((found) => found.name !== name)
-    const dead = yield* Effect.forEach(others, isDead(claims, here, times), { concurrency: "unbounded" })
+    const dead = yield* Effect.forEach(others, isDead(directory, here, times), { concurrency: "unbounded" })
     yield* Effect.forEach(others, (found, index) => (dead[index] ? remove(join(claims, found.name)) : Effect.void))
     return others.filter((_, index) => !dead[index])
   })
@@ -196,7 +209,7 @@ export const isHeld = (directory: string): Effect.Effect<boolean> =>
     const here = yield* place
     const found = yield* list(directory)
     const alive = yield* Effect.forEach(found, ({ claim }) =>
-      Option.isSome(claim) && claim.value.place === here
+      Option.isSome(claim) && isNear(claim.value, directory, here)
         ? isSame(claim.value.pid, claim.value.start)
         : Effect.succeed(false)
     )

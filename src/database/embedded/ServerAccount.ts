@@ -21,16 +21,25 @@ const named = (passwd: string, name: string): ReadonlyArray<ServerAccount> =>
     .map((fields) => ({ uid: Number(fields[2]), gid: Number(fields[3]) }))
     .filter(({ gid, uid }) => uid > 0 && gid >= 0)
 
+const passwd: Effect.Effect<string> = Effect.orElseSucceed(
+  Effect.tryPromise(() => readFile("/etc/passwd", "utf8")),
+  () => ""
+)
+
+/** The user's name and uid, for messages. */
+export const userOf = (uid: number): Effect.Effect<string> =>
+  Effect.map(passwd, (text) => {
+    const line = text.split("\n").find((each) => each.split(":")[2] === `${uid}`)
+    return line === undefined ? `uid ${uid}` : `${line.split(":")[0]} (uid ${uid})`
+  })
+
 /**
  * Under root: `postgres`, or `nobody` if there is no such user. Otherwise none: the server runs as the current user.
  */
 export const choose: Effect.Effect<Option.Option<ServerAccount>, ServerAccountMissing> = Effect.gen(function* () {
-  const passwd = yield* Effect.orElseSucceed(
-    Effect.tryPromise(() => readFile("/etc/passwd", "utf8")),
-    () => ""
-  )
   if (isRoot()) {
-    const [account] = ["postgres", "_postgres", "nobody"].flatMap((name) => named(passwd, name))
+    const users = yield* passwd
+    const [account] = ["postgres", "_postgres", "nobody"].flatMap((name) => named(users, name))
     return account === undefined ? yield* new ServerAccountMissing({ uid: 0 }) : Option.some(account)
   }
   return Option.none()

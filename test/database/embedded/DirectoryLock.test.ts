@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs"
-import { mkdir, readdir } from "node:fs/promises"
+import { cp, mkdir, readdir, symlink } from "node:fs/promises"
 import { hostname } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Either, Exit, Option, Schedule, Scope } from "effect"
+import { Deferred, Effect, Either, Exit, Logger, Option, Schedule, Scope } from "effect"
 import { acquire, claimsOf, isHeld } from "../../../src/database/embedded/DirectoryLock.js"
 import { place, startOf } from "../../../src/database/embedded/OsProcess.js"
 import { eventually, scratch } from "./fixtures/Scratch.js"
@@ -51,6 +51,33 @@ describe("the lock on a directory", () => {
       yield* Scope.close(scope, Exit.void)
       assert.isFalse(yield* isHeld(directory))
       yield* acquire(directory)
+    })
+  )
+
+  it.scopedLive("is free in a copy of a directory that is held, and held under another name of it", () =>
+    Effect.gen(function* () {
+      const parent = yield* scratch
+      const [original, copy, name] = [join(parent, "original"), join(parent, "copy"), join(parent, "name")]
+      yield* Effect.promise(() => mkdir(original))
+      yield* acquire(original, quick)
+      yield* Effect.promise(async () => {
+        await cp(original, copy, { recursive: true, preserveTimestamps: true })
+        await symlink(original, name)
+      })
+      assert.strictEqual(claimsIn(copy).length, 1)
+      assert.isFalse(yield* isHeld(copy))
+      const lines: Array<string> = []
+      const log = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ message }) => void lines.push(String(message)))
+      )
+      yield* Effect.provide(acquire(copy, quick), log)
+      assert.deepStrictEqual(lines, [
+        `${copy} was copied from ${original}: ignoring the lock of process ${process.pid} in it`
+      ])
+      const refused = yield* Effect.flip(acquire(name, quick))
+      assert.match(refused.message, new RegExp(`is in use by process ${process.pid} on `))
+      assert.isTrue(yield* isHeld(original))
     })
   )
 

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -85,6 +86,20 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
       yield* first.exited
       assert.isTrue(Option.isNone(yield* running(directory)))
       assert.deepStrictEqual(readdirSync(join(directory, "lock")), [])
+    })
+  )
+
+  inLongRuns("starts on a copy of a directory whose server is running", () =>
+    Effect.gen(function* () {
+      const parent = yield* scratch
+      const [original, copy] = [join(parent, "a"), join(parent, "b")]
+      const first = yield* start(original)
+      yield* query(Redacted.value(first.url), "create table copied as select 7 as x")
+      execFileSync("cp", ["-a", original, copy])
+      const second = yield* start(copy)
+      assert.notStrictEqual(second.pid, first.pid)
+      assert.deepStrictEqual(yield* query(Redacted.value(second.url), "select x from copied"), [{ x: 7 }])
+      assert.deepStrictEqual(yield* query(Redacted.value(first.url), "select x from copied"), [{ x: 7 }])
     })
   )
 
