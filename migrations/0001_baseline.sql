@@ -82,6 +82,8 @@ create table job (
   dying text,
   -- Whether a run of a workflow execution was cut off, and no later one has caught up: a step may have begun that is not recorded.
   cut boolean,
+  -- The release of the code that last suspended a workflow execution. Null when that code no longer follows its journal.
+  release text,
   payload jsonb not null,
   meta jsonb,
   -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts, priority}, or the string "computed" if the
@@ -989,6 +991,8 @@ create table pod (
   version text not null,
   queues text[] not null,
   kinds text[] not null,
+  -- The id of the code of each workflow, by kind.
+  releases jsonb not null default '{}',
   -- Per queue: how many slots the pod wants, has, and has jobs in.
   slots jsonb not null,
   host text not null,

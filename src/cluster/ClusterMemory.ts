@@ -1,10 +1,11 @@
+import { isDeepStrictEqual } from "node:util"
 import { type Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import { type PodId, Term } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
 import { type Leader, Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
-import { Pods, type StoredPod } from "./Pods.js"
+import { type PodFacts, Pods, type StoredPod } from "./Pods.js"
 import { type Share, Shares } from "./Shares.js"
 
 const seenAs = ({ term, until }: Leader): LeadershipWatch.LeaseSeen => ({ term, until: `${until}` })
@@ -75,6 +76,13 @@ export class ShareTable extends Context.Tag("nightshift/cluster/ShareTableMemory
 const step = <A>(act: (clock: Clock.Clock) => A): Effect.Effect<A> =>
   Effect.clockWith((clock) => Effect.sync(() => act(clock)))
 
+const otherReleases = (queue: string, { releases: own }: PodFacts, others: ReadonlyArray<PodFacts>) => {
+  const isOther = ({ queues, releases }: PodFacts) => queues.includes(queue) && !isDeepStrictEqual(releases, own)
+  const found = others.filter(isOther).map(({ releases }) => releases)
+  const distinct = found.filter((each, index) => found.findIndex((other) => isDeepStrictEqual(other, each)) === index)
+  return distinct.length === 0 ? [] : [[queue, distinct] as const]
+}
+
 const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
   Pods,
   Effect.map(ShareTable, (shares) => {
@@ -109,7 +117,8 @@ const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
             shares: new Map(facts.queues.flatMap(shareOf)),
             servingPods: new Map(
               facts.queues.map((queue) => [queue, others.filter(({ queues }) => queues.includes(queue)).length + 1])
-            )
+            ),
+            otherReleases: new Map(facts.queues.flatMap((queue) => otherReleases(queue, facts, others)))
           }
         }),
       present: (within) =>

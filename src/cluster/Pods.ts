@@ -2,6 +2,9 @@ import { Context, type Duration, type Effect } from "effect"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
+/** Ids of the code of workflows, by kind. Pods with the same id for a kind have the same code. */
+export type Releases = Readonly<Record<string, string>>
+
 /** The properties of a pod that never change. */
 export interface PodFacts {
   readonly id: PodId
@@ -11,6 +14,8 @@ export interface PodFacts {
   readonly queues: ReadonlyArray<string>
   /** The kinds that the pod has handlers for. */
   readonly kinds: ReadonlyArray<string>
+  /** The release of the code of each workflow that the pod has, by kind. */
+  readonly releases: Releases
   readonly host: { readonly name: string; readonly pid: number; readonly node: string }
   /** Maximum number of connections that the process opens to PostgreSQL; absent behind a pooler and in memory. */
   readonly connections?: number | undefined
@@ -47,6 +52,8 @@ export interface Assignment {
   readonly shares: ReadonlyMap<string, number>
   /** Number of live pods that serve each of its queues, including this one. */
   readonly servingPods: ReadonlyMap<string, number>
+  /** Releases of the live pods that serve each of its queues, if they differ from those of this pod. */
+  readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
 }
 
 /** A pod without a label is shown by the end of its id, which is random; the start is the same for pods of one day. */

@@ -6,7 +6,7 @@ import { mapErrors } from "../database/DatabaseError.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
-import { type Assignment, type PodFacts, type PodState, Pods, type StoredPod } from "./Pods.js"
+import { type Assignment, type PodFacts, type PodState, Pods, type Releases, type StoredPod } from "./Pods.js"
 
 interface PodRow {
   readonly id: PodId
@@ -14,6 +14,7 @@ interface PodRow {
   readonly version: string
   readonly queues: ReadonlyArray<string>
   readonly kinds: ReadonlyArray<string>
+  readonly releases: Releases
   readonly slots: unknown
   readonly host: string
   readonly os_pid: number
@@ -32,6 +33,7 @@ interface OrderRow {
   readonly queue: string | null
   readonly share: number | null
   readonly others: number
+  readonly releases: ReadonlyArray<Releases> | null
   readonly known: boolean
 }
 
@@ -45,6 +47,7 @@ const toPod = (row: PodRow): StoredPod => ({
   version: row.version,
   queues: row.queues,
   kinds: row.kinds,
+  releases: row.releases,
   slots: decodeSlots(row.slots),
   host: { name: row.host, pid: row.os_pid, node: row.node_version },
   connections: row.connections ?? undefined,
@@ -55,9 +58,8 @@ const toPod = (row: PodRow): StoredPod => ({
   clockOffset: row.clock_offset ?? undefined
 })
 
-const podColumns = `id, label, version, queues, kinds, slots, host, os_pid, connections, node_version, draining, server,
-    clock_offset,
-    ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
+const podColumns = `id, label, version, queues, kinds, releases, slots, host, os_pid, connections, node_version, draining,
+    server, clock_offset, ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
     ${micros("heartbeat_at")}::text as beat`
 
 const statementsOf = (schema: string) => ({
@@ -72,15 +74,19 @@ const statementsOf = (schema: string) => ({
   )
   select q.queue, exists (select from beaten) as known,
     (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
-    (select count(*)::int from ${schema}.pod p
-      where p.id <> all($5::uuid[]) and p.id <> $1 and not p.draining and q.queue = any(p.queues)) as others
+    serving.others, serving.releases
   -- One row even without queues, so that the pod learns whether its row exists.
-  from (values (1)) one left join unnest($6::text[]) as q(queue) on true`),
+  from (values (1)) one left join unnest($6::text[]) as q(queue) on true
+  cross join lateral (
+    select count(*)::int as others, jsonb_agg(distinct p.releases) filter (where p.releases <> $8::jsonb) as releases
+    from ${schema}.pod p
+    where p.id <> all($5::uuid[]) and p.id <> $1 and not p.draining and q.queue = any(p.queues)
+  ) serving`),
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
-    started_at, clock_offset, connections, server)
-  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13, $14,
+    started_at, clock_offset, connections, releases, server)
+  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13, $14, $15::jsonb,
     ${ServerIdentity.expression})
   on conflict (id) do nothing`,
 
@@ -155,7 +161,8 @@ const make = Effect.gen(function* () {
         facts.host.node,
         facts.startedAt,
         state.clockOffset ?? null,
-        facts.connections ?? null
+        facts.connections ?? null,
+        JSON.stringify(facts.releases)
       ])
     )
 
@@ -173,7 +180,8 @@ const make = Effect.gen(function* () {
               state.draining,
               quiet,
               facts.queues,
-              state.clockOffset ?? null
+              state.clockOffset ?? null,
+              JSON.stringify(facts.releases)
             ])
           )
           // The first heartbeat, or the first one after another pod removed this pod as dead.
@@ -182,7 +190,10 @@ const make = Effect.gen(function* () {
             shares: new Map(
               rows.flatMap(({ queue, share }) => (queue === null || share === null ? [] : [[queue, share] as const]))
             ),
-            servingPods: new Map(rows.flatMap(({ others, queue }) => (queue === null ? [] : [[queue, others + 1]])))
+            servingPods: new Map(rows.flatMap(({ others, queue }) => (queue === null ? [] : [[queue, others + 1]]))),
+            otherReleases: new Map(
+              rows.flatMap(({ queue, releases }) => (queue === null || releases === null ? [] : [[queue, releases]]))
+            )
           } satisfies Assignment
         })
       ),

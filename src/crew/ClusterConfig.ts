@@ -11,7 +11,8 @@ export const settings = {
   }),
   workerVersion: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_VERSION",
-    about: "Version in the label. If unset, the label has no version and the pod reports the Nightshift release."
+    about:
+      "Version in the label, and part of the release of workflows. If unset, the label has no version and the pod reports the Nightshift release."
   }),
   workerId: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_ID",

@@ -1,6 +1,6 @@
-import { Context, Effect, ExecutionStrategy, Layer, Schema, Scope } from "effect"
+import { Context, Effect, ExecutionStrategy, Layer, Option, Schema, Scope } from "effect"
 import type { Leadership } from "../cluster/Leadership.js"
-import type { Pods } from "../cluster/Pods.js"
+import type { Pods, Releases } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import type { PodId } from "../core/Ids.js"
 import { patiently } from "../database/Database.js"
@@ -27,7 +27,7 @@ import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import type { Storage } from "../uploads/Storage.js"
-import type { ClusterConfig } from "./ClusterConfig.js"
+import { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
 import * as Gauges from "./Gauges.js"
 import { runLoop } from "./LoopRunner.js"
@@ -48,6 +48,7 @@ import * as SlotReconciler from "./loops/SlotReconciler.js"
 import * as Sweeper from "./loops/Sweeper.js"
 import type { MetricsConfig } from "./MetricsConfig.js"
 import { Boot, Pod } from "./Pod.js"
+import * as CodeRelease from "./worker/CodeRelease.js"
 import { Deadlines } from "./worker/Deadlines.js"
 import { Finalizer } from "./worker/Finalizer.js"
 import * as Supervisor from "./worker/Supervisor.js"
@@ -115,7 +116,7 @@ type Needs = Ports | Configs | Metrics
 const forgotten = Effect.all([Cleanup.finishedJobs, Cleanup.closedBatches, MetricsFlush.purge])
 
 /** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
-const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
+const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>, releases: Releases) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* Gauges.watchQueues(queues)
@@ -129,14 +130,17 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) 
     const duePoller = yield* DuePoller.start
     // Closes the supervisors in parallel, so that all queues drain within one grace period.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
+    const podHeartbeat = yield* PodHeartbeat.PodHeartbeat
     for (const name of queues) {
       const onShort = () => duePoller.ranShort(name)
-      supervisors.set(name, yield* Scope.extend(Supervisor.start(name, registry, { onShort, onHeld }), shift))
+      const releasesOf = (kind: string) =>
+        CodeRelease.of(kind, releases, podHeartbeat.assignment().otherReleases.get(name))
+      const supervisor = Supervisor.start(name, registry, { onShort, onHeld, releasesOf })
+      supervisors.set(name, yield* Scope.extend(supervisor, shift))
     }
     yield* SlotReconciler.start
     // Built after the supervisors, so it closes first: leadership is released before the jobs drain.
     yield* Effect.provideService(leaderLoops, Leader, yield* Leader.make)
-    const podHeartbeat = yield* PodHeartbeat.PodHeartbeat
     yield* Effect.addFinalizer(() => {
       for (const supervisor of supervisors.values()) supervisor.stopClaiming()
       return podHeartbeat.drain
@@ -165,13 +169,15 @@ const leaderLoops = Effect.gen(function* () {
 const staffed = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     const pod = Context.make(Pod, yield* Pod.make).pipe(Context.add(Supervisors, new Map()))
-    const heartbeat = yield* Effect.provide(PodHeartbeat.make({ queues, kinds: [...registry.keys()] }), pod)
+    const { workerVersion } = yield* ClusterConfig
+    const releases = Registry.releases(registry, Option.getOrUndefined(workerVersion))
+    const heartbeat = yield* Effect.provide(PodHeartbeat.make({ queues, kinds: [...registry.keys()], releases }), pod)
     const shared = pod.pipe(
       Context.add(PodHeartbeat.PodHeartbeat, heartbeat),
       Context.add(Finalizer, yield* Finalizer.make),
       Context.add(Deadlines, yield* Deadlines.make)
     )
-    return yield* Effect.provide(hire(queues, registry), shared)
+    return yield* Effect.provide(hire(queues, registry, releases), shared)
   })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>

@@ -51,7 +51,7 @@ export class Boot extends Context.Tag("nightshift/crew/Boot")<
 
 const info = MetricSpec.gauge("pod_info", "Always 1; the labels identify this process.", ["label", "version"])
 
-export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, "queues" | "kinds">>() {
+export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, "queues" | "kinds" | "releases">>() {
   static readonly make: Effect.Effect<typeof Pod.Service, never, Boot | ClusterConfig | Metrics> = Effect.gen(
     function* () {
       const { workerId, workerPrefix, workerVersion } = yield* ClusterConfig

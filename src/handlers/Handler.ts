@@ -25,6 +25,8 @@ export interface Handler<out R, out Result = unknown> {
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
   /** Explains why a run of this job timed out, for tests on a virtual clock. It is added to the error. */
   readonly timeoutHint?: (job: JobId) => string | undefined
+  /** The text of the code of a workflow. Two releases whose texts differ are not the same. */
+  readonly source?: string
 }
 
 type AnyEffect = Effect.Effect<unknown, unknown, unknown>

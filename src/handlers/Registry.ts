@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto"
 import { Either, Option } from "effect"
+import type { Releases } from "../cluster/Pods.js"
 import * as ErrorText from "../core/ErrorText.js"
 import { computed, type FollowUp, limits } from "../core/StoredJob.js"
 import { faultOfFollowUp, jsonText } from "../queue/enqueue/NewJob.js"
@@ -51,6 +53,15 @@ export const make = <R>(handlers: ReadonlyArray<Handler<R>>): Registry<R> =>
       handler.kind.name,
       { handler, decode: makeDecoder(handler.kind), followUp: followUpOf(handler.kind) }
     ])
+  )
+
+/** The releases of the workflows of this process. `version` is the configured version of the program, if any. */
+export const releases = <R>(registry: Registry<R>, version: string | undefined): Releases =>
+  Object.fromEntries(
+    [...registry.values()].flatMap(({ handler: { kind, source } }) => {
+      const parts = JSON.stringify([version, kind.version, source])
+      return kind.workflow === true ? [[kind.name, createHash("sha256").update(parts).digest("hex").slice(0, 12)]] : []
+    })
   )
 
 /** The kinds as this pod registers them in the cluster. */

@@ -99,6 +99,8 @@ export type End = Data.TaggedEnum<{
     readonly error: string | undefined
     /** Whether every step that an earlier run may have begun has a result: the execution is no longer cut off. */
     readonly caughtUp?: boolean | undefined
+    /** The release of the code that suspends it. */
+    readonly release?: string | undefined
   }
 }>
 export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true, Suspended: true })

@@ -11,6 +11,7 @@ import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
 import type { Queue } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
+import { isChanged } from "./workflow/ChangedCode.js"
 import * as CountedEnds from "./workflow/CountedEnds.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
@@ -241,7 +242,9 @@ export const make = (
         SqlArrays.ofTexts(waits.map(({ kind }) => kind)),
         SqlArrays.ofTexts(waits.map(({ name }) => name)),
         SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt)),
-        SqlArrays.ofPlain(ends.map(({ end }) => end.caughtUp === true))
+        SqlArrays.ofPlain(ends.map(({ end }) => end.caughtUp === true)),
+        SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? null : (end.release ?? null)))),
+        SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? (end.release ?? null) : null)))
       ])
     )
     const suspended = new Set(rows.map(({ id }) => id))

@@ -14,6 +14,7 @@ import {
   stateOf
 } from "../core/StoredJob.js"
 import { type End, errorText } from "./AttemptEnd.js"
+import { isChanged } from "./workflow/ChangedCode.js"
 
 // A job row and its transitions, as pure functions. pending -> running: claim. running -> done, dead or pending:
 // finalize by its pod. running -> pending or dead: reaper. pending -> dead: cancel. done or dead -> pending: requeue.
@@ -58,6 +59,8 @@ export interface JobRow {
   readonly dying: DeadReason | undefined
   /** Whether a run of an execution was cut off, and no later one has caught up with it. */
   readonly cut: boolean
+  /** The release of the code that last suspended an execution. */
+  readonly release: string | undefined
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
   /** Undefined for plain jobs, -1 for plain jobs whose end an execution counts, 0 or more for executions. */
@@ -82,6 +85,7 @@ export const blank = {
   deadReason: undefined,
   dying: undefined,
   cut: false,
+  release: undefined,
   batch: undefined
 } as const satisfies Partial<JobRow>
 
@@ -91,7 +95,18 @@ const crashesToPoison = 5
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 export const toStored = (row: JobRow, now: number): StoredJob => {
-  const { deathCount: _, unknownSince: __, dying: ___, cut: ____, woken, dedupe, ranOn, run, ...shared } = row
+  const {
+    deathCount: _,
+    unknownSince: __,
+    dying: ___,
+    cut: ____,
+    release: _____,
+    woken,
+    dedupe,
+    ranOn,
+    run,
+    ...shared
+  } = row
   return {
     ...shared,
     state: stateOf(row, now),
@@ -204,6 +219,12 @@ export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again"
   }
 }
 
+/** Code that does not follow the journal that it wrote itself is not preferred to other code. */
+const releaseAfter = (row: JobRow, { release, waits }: Extract<End, { readonly _tag: "Suspended" }>) => {
+  if (!isChanged(waits)) return release ?? row.release
+  return row.release === release ? undefined : row.release
+}
+
 /** Returns an execution to the queue until one of its waits ends. `isDue`: one has already ended. */
 export const suspend = (
   row: JobRow,
@@ -221,6 +242,7 @@ export const suspend = (
   runAt: isDue || (row.woken ?? 0) > end.woken ? now : end.runAt,
   attempt: spent(row, false),
   cut: row.cut && end.caughtUp !== true,
+  release: releaseAfter(row, end),
   lastError: end.error === undefined ? (row.dying === undefined ? undefined : row.lastError) : errorText(end.error),
   updatedAt: now
 })

@@ -78,6 +78,8 @@ export interface ClaimedExecution {
   readonly dying: boolean
   /** Whether a run was cut off, and no later one has caught up: a step may have begun that is not recorded. */
   readonly cut: boolean
+  /** The release of the code that last suspended it, unless that code no longer follows its journal. */
+  readonly release: string | undefined
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean
   /** The version of the workflow that started it. */

@@ -89,6 +89,7 @@ const claimAll = (
               cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
               dying: row.dying !== undefined,
               cut: row.cut,
+              release: row.release,
               crashed: row.crashCount > 0,
               version: row.version,
               run: { id: row.id, lease },

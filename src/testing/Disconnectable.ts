@@ -78,7 +78,10 @@ export const make = (
       }),
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin) =>
-          unless({ shares: new Map(), servingPods: new Map() }, pods.beat(facts, state, liveWithin)),
+          unless(
+            { shares: new Map(), servingPods: new Map(), otherReleases: new Map() },
+            pods.beat(facts, state, liveWithin)
+          ),
         present: (within) => unless([], pods.present(within)),
         live: (within) => unless([], pods.live(within)),
         leave: (id) => unless(undefined, pods.leave(id)),

@@ -77,7 +77,7 @@ describe("nightshift doctor", () => {
       const { sql } = yield* Database
       const ids = yield* makeGenerator
       const host = { name: "web-1", pid: 7, node: "v22" }
-      const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], host, startedAt: 0 }
+      const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], releases: {}, host, startedAt: 0 }
       const [stayed, moved] = [ids.pod(1), ids.pod(2)]
       const show = (id: PodId, label: string) =>
         Effect.flatMap(Pods, ({ beat }) =>

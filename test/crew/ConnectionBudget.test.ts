@@ -23,7 +23,7 @@ const cluster = Layer.mergeAll(ClusterPg.layer, DatabaseHealthPg.layer, ClusterC
 const add = (name: string, pid: number, connections: number | undefined) =>
   Effect.gen(function* () {
     const ids = yield* makeGenerator
-    const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], startedAt: 0 }
+    const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], releases: {}, startedAt: 0 }
     const host = { name, pid, node: "v22" }
     const pods = yield* Pods
     yield* pods.beat(

@@ -16,7 +16,7 @@ import * as TestCluster from "./TestCluster.js"
 const env = (entries: Record<string, string>) => ConfigProvider.fromMap(new Map(Object.entries(entries)))
 
 /** A pod that only sends heartbeats, on the machine's own clock. */
-const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [] }).pipe(
+const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [], releases: {} }).pipe(
   Layer.provideMerge(Pod.layer),
   Layer.provide(Supervisors.layer),
   Layer.provideMerge(ClusterMemory.layer),

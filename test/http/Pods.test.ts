@@ -20,6 +20,7 @@ const twoPods = Effect.gen(function* () {
     version: "1.0.0",
     queues: ["mail"],
     kinds: ["greet"],
+    releases: {},
     host: { name: "here", pid: 17, node: "v20.0.0" },
     startedAt,
     ...more

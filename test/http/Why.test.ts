@@ -29,6 +29,7 @@ const line = (name: string, pod: Partial<PodFacts> & { readonly busy?: number; r
         version: "1.0.0",
         queues: [name],
         kinds: ["greet"],
+        releases: {},
         host: { name: "here", pid: 17, node: "v20.0.0" },
         startedAt: now,
         ...facts

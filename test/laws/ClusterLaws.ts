@@ -42,6 +42,7 @@ const open = (advance: Advance): Effect.Effect<TestCluster, never, Ports> =>
         version: "1.0.0",
         queues: ["mail"],
         kinds: ["greet"],
+        releases: {},
         host: { name: "here", pid: 17, node: "v20.0.0" },
         startedAt: 1_700_000_000_000,
         ...more
@@ -123,6 +124,21 @@ export const clusterLaws = (
         })
       )
     }
+
+    law("a heartbeat returns the releases of other live pods of its queues that differ from its own", (cluster) =>
+      Effect.gen(function* () {
+        const same = cluster.newPod({ releases: { order: "a", refund: "b" } })
+        const next = cluster.newPod({ releases: { order: "c" } })
+        yield* cluster.beat(same)
+        yield* cluster.beat(next)
+        yield* cluster.beat(cluster.newPod({ releases: { order: "c" } }))
+        yield* cluster.beat(cluster.newPod({ releases: { order: "d" }, queues: ["push"] }))
+        yield* cluster.beat(cluster.newPod({ releases: { order: "e" } }), { draining: true })
+        const own = cluster.newPod({ releases: { refund: "b", order: "a" } })
+        expect((yield* cluster.beat(own)).otherReleases).toEqual(new Map([["mail", [{ order: "c" }]]]))
+        expect((yield* cluster.beat(cluster.newPod({ queues: ["sms"] }))).otherReleases).toEqual(new Map())
+      })
+    )
 
     law("a heartbeat returns how many live pods serve each queue, and the assigned slots", (cluster) =>
       Effect.gen(function* () {

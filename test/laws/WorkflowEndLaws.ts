@@ -58,6 +58,25 @@ export const workflowEndLaws = (law: Law): void => {
     })
   )
 
+  law("a claim reports the release that last suspended the execution, until that finds its code changed", (line) =>
+    Effect.gen(function* () {
+      let job = yield* begin(line)
+      const claimAfter = (release: string | undefined, kind: "sleep" | "changed") =>
+        Effect.gen(function* () {
+          const waits = [{ kind, name: "nap", dueAt: 0 }] as const
+          yield* end(line, job, End.Suspended({ woken: 0, runAt: 0, waits, error: undefined, release }))
+          job = yield* line.claimOne
+          return job.execution?.release
+        })
+      assert.strictEqual(job.execution?.release, undefined)
+      assert.strictEqual(yield* claimAfter("new", "sleep"), "new")
+      assert.strictEqual(yield* claimAfter("old", "changed"), "new")
+      assert.strictEqual(yield* claimAfter(undefined, "changed"), "new")
+      assert.strictEqual(yield* claimAfter("new", "changed"), undefined)
+      assert.strictEqual(yield* claimAfter("old", "sleep"), "old")
+    })
+  )
+
   law("an execution at the limit of crashes runs again to undo its steps, and is then dead as poison", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

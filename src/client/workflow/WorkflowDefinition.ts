@@ -119,7 +119,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   const { kind, run, transactional } = handler as unknown as Core.Handler<WorkflowServices>
   comparisons.set(run, compare as Compare)
   Object.defineProperty(call, "name", { value: name })
-  return Object.assign(call, { kind, run, transactional, ...executionsOf(name, definition, key) })
+  return Object.assign(call, { kind, run, transactional, source: `${code}`, ...executionsOf(name, definition, key) })
 }
 
 /** A plain job as a child of a workflow. */

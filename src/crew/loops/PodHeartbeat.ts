@@ -1,5 +1,5 @@
 import { Context, Duration, Effect, Layer, Option, Schedule, type Scope } from "effect"
-import { type Assignment, Pods, podsTopic } from "../../cluster/Pods.js"
+import { type Assignment, type PodFacts, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
@@ -43,10 +43,9 @@ export class PodHeartbeat extends Context.Tag("nightshift/crew/PodHeartbeat")<
   }
 >() {
   /** Sends heartbeats until the Scope closes, then removes the pod's row. */
-  static layer(serves: {
-    readonly queues: ReadonlyArray<string>
-    readonly kinds: ReadonlyArray<string>
-  }): Layer.Layer<
+  static layer(
+    serves: Serves
+  ): Layer.Layer<
     PodHeartbeat,
     DatabaseError,
     Pods | Signals | Pod | Supervisors | ClusterConfig | CrewConfig | Metrics
@@ -55,13 +54,15 @@ export class PodHeartbeat extends Context.Tag("nightshift/crew/PodHeartbeat")<
   }
 }
 
+type Serves = Pick<PodFacts, "queues" | "kinds" | "releases">
+
 const isSameMap = (a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>) =>
   a.size === b.size && [...a].every(([key, value]) => b.get(key) === value)
 
 const isSame = (a: Assignment, b: Assignment) =>
   isSameMap(a.shares, b.shares) && isSameMap(a.servingPods, b.servingPods)
 
-export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly kinds: ReadonlyArray<string> }) =>
+export const make = (serves: Serves) =>
   Effect.gen(function* () {
     const pods = yield* Pods
     const signals = yield* Signals
@@ -74,7 +75,7 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
     const time = yield* Effect.serviceOption(DatabaseTime)
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
-    let assignment: Assignment = { shares: new Map(), servingPods: new Map() }
+    let assignment: Assignment = { shares: new Map(), servingPods: new Map(), otherReleases: new Map() }
     const listeners = new Set<() => void>()
     let draining = false
     let lastBeat = yield* steadyNow
@@ -84,10 +85,9 @@ export const make = (serves: { readonly queues: ReadonlyArray<string>; readonly 
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
       const received = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
-      if (!isSame(received, assignment)) {
-        assignment = received
-        for (const listener of listeners) listener()
-      }
+      const before = assignment
+      assignment = received
+      if (!isSame(received, before)) for (const listener of listeners) listener()
       const now = yield* steadyNow
       if (now - lastBeat > longestGap) steadySince = now
       lastBeat = now

@@ -28,6 +28,7 @@ import { jsonText } from "../../queue/enqueue/NewJob.js"
 import type { JobKind } from "../../queue/Job.js"
 import type { ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import * as CodeRelease from "./CodeRelease.js"
 import * as DatabaseFailure from "./DatabaseFailure.js"
 import type { FailureLog } from "./FailureLog.js"
 import type { Finalizer } from "./Finalizer.js"
@@ -82,6 +83,8 @@ export interface SlotContext<R> {
   readonly chance: () => number
   /** The queue's backoff, if it has one. */
   readonly curve: () => Backoff | undefined
+  /** The releases of the code of a workflow among the pods of this queue. */
+  readonly releasesOf: (kind: string) => CodeRelease.CodeRelease
   /** Masks the payload values named by NIGHTSHIFT_MASK in an error text, because every viewer can read errors. */
   readonly maskText: (text: string, payload: unknown) => string
   readonly onBegin: (slot: Slot) => void
@@ -131,8 +134,10 @@ const turn = <R>(
       )
     case "Unreadable":
       return handOver(context, job, Judge.ofUnreadable(job, decoded.reason, at(context).now))
-    case "Ready":
-      return runJob(slot, context, job, entry, decoded.payload)
+    case "Ready": {
+      const back = job.execution && CodeRelease.handBack(job.execution, context.releasesOf(job.kind), at(context).now)
+      return back === undefined ? runJob(slot, context, job, entry, decoded.payload) : handOver(context, job, back)
+    }
   }
 }
 
@@ -265,17 +270,23 @@ export const conclude = <R>(
   unanswered?: ReadonlyArray<AttemptEnd>
 ): Effect.Effect<void> => {
   const over = context.clock.unsafeCurrentTimeMillis()
-  const shown = masked(context, run.job, followed(context, run.job, end))
+  const shown = masked(context, run.job, released(context, run.job, followed(context, run.job, end)))
   const written = write(context, context.metrics.ended(run.job, shown, run.began, over, unanswered))
   return end._tag === "Done" ? written : Effect.zipLeft(written, context.failures.of(run.job, shown, over))
 }
 
 /** Passes the result of an unstarted job to the finalizer. */
 export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> => {
-  const shown = masked(context, job, followed(context, job, end))
+  const shown = masked(context, job, released(context, job, followed(context, job, end)))
   const written = write(context, context.metrics.unstarted(job, shown))
   return Effect.zipLeft(written, context.failures.of(job, shown, context.clock.unsafeCurrentTimeMillis()))
 }
+
+/** Adds the release to a suspension. */
+const released = <R>(context: SlotContext<R>, { execution, kind }: ClaimedJob, end: End): End =>
+  end._tag === "Suspended" && execution !== undefined
+    ? CodeRelease.suspended(end, execution, context.releasesOf(kind), at(context).now)
+    : end
 
 const masked = <R>({ maskText }: SlotContext<R>, { payload }: ClaimedJob, end: End): End =>
   end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }

@@ -62,8 +62,17 @@ const curveOf = (settings: QueueSettings | undefined) =>
 export const start = <R>(
   name: string,
   registry: Registry<R>,
-  /** `onShort` is called when a queue has no more due jobs, `onHeld` when the pod receives a job. */
-  { onHeld, onShort }: { readonly onShort: () => void; readonly onHeld: () => void }
+  {
+    onHeld,
+    onShort,
+    releasesOf
+  }: {
+    /** Called when a queue has no more due jobs. */
+    readonly onShort: () => void
+    /** Called when the pod receives a job. */
+    readonly onHeld: () => void
+    readonly releasesOf: SlotContext<R>["releasesOf"]
+  }
 ): Effect.Effect<
   Supervisor,
   never,
@@ -117,6 +126,7 @@ export const start = <R>(
       clock,
       chance: () => jitter.number(),
       curve: () => curveOf(queues.known(name)),
+      releasesOf,
       maskText: Masking.makeText(config.mask ?? []),
       onBegin: (slot) => {
         if (slot.run !== undefined) begun.add(slot.run.job.kind)

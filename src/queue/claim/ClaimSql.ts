@@ -213,7 +213,7 @@ const take = (schema: string, { keyed, rated }: Form, journals: boolean) => `, l
   returning j.id, j.kind, j.version, j.payload, j.key, j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority,
     ${millis("j.created_at")}, ${millis("j.run_at")},
     case when j.woken is not null then jsonb_build_array(j.woken, j.dedupe_key, ${undoes},
-    ${journals ? withClaim(schema) : "null"}, j.dying is not null, j.cut is true) end${keyed ? ", place.number::int" : ""}`
+    ${journals ? withClaim(schema) : "null"}, j.dying is not null, j.cut is true, j.release) end${keyed ? ", place.number::int" : ""}`
 
 /** Stores jobs of one kind as already claimed if the queue is open, and as pending otherwise. */
 const insertClaimed = (schema: string) => `

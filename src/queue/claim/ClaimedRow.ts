@@ -25,7 +25,8 @@ export type ClaimedRow = readonly [
         cancelled: boolean,
         journal: JournalJson | null,
         dying: boolean,
-        cut: boolean
+        cut: boolean,
+        release: string | null
       ]
     | null,
   /** Round-robin position, only for claims by key. */
@@ -40,7 +41,7 @@ type JournalJson = readonly [
 const executionOf = (row: ClaimedRow, lease: Lease): ClaimedExecution | undefined => {
   const linked = row[12]
   if (linked === null || linked[0] < 0) return undefined
-  const [woken, id, cancelled, journal, dying, cut] = linked
+  const [woken, id, cancelled, journal, dying, cut, release] = linked
   const run = { id: row[0], lease }
   const execution = {
     woken,
@@ -48,6 +49,7 @@ const executionOf = (row: ClaimedRow, lease: Lease): ClaimedExecution | undefine
     cancelled,
     dying,
     cut,
+    release: release ?? undefined,
     crashed: row[7] > 0,
     version: row[2],
     run,

@@ -25,6 +25,10 @@ const pauseOf = (waits: ReadonlyArray<Deferred>, now: number): number => {
   return Math.min(pause.longest, Math.max(pause.first, (now - Math.min(now, ...since)) / 2))
 }
 
+/** Whether an execution waits for other code. */
+export const isChanged = (waits: ReadonlyArray<Suspension.Wait>): boolean =>
+  waits.some(({ kind }) => kind === "changed")
+
 /** Says how the code differs from the journal. */
 export const textOf = ({ isOpen = false, recorded, requested }: Difference): string => {
   const instead = requested === undefined ? "its code ended without it" : `its code does "${requested}" instead`

@@ -137,8 +137,8 @@ export const make = (schema: string) => ({
     delete from ${schema}.lease l where l.id = any($6::uuid[])
       and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
   ), e as materialized (
-    select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::float8[], $7::text[], $12::boolean[])
-      as e(id, lease, woken, run_at, error, caught_up)
+    select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::float8[], $7::text[], $12::boolean[], $13::text[], $14::text[])
+      as e(id, lease, woken, run_at, error, caught_up, written_by, refused_by)
   ), held as materialized (
     select j.id, j.execution from e cross join lateral (
       select id, dedupe_key as execution from ${schema}.job where id = e.id and lease = e.lease for key share
@@ -175,6 +175,7 @@ export const make = (schema: string) => ({
   update ${schema}.job j
   set status = 'pending', lease = null, pod_id = null, heartbeat_at = null, started_at = null, unknown_since = null,
     attempt = j.attempt - 1, woken = j.woken + 1, cut = case when e.caught_up then null else j.cut end,
+    release = coalesce(e.written_by, nullif(j.release, e.refused_by)),
     last_error = coalesce(e.error, case when j.dying is not null then j.last_error end), updated_at = ${instant("$5")},
     run_at = case when j.woken > e.woken or j.dedupe_key = any(locked.executions)
       then ${instant("$5")} else ${instant("e.run_at")} end
