@@ -26,7 +26,7 @@ import { type OnEvent, reporting } from "./WorkerEvents.js"
 export interface ConnectOptions {
   /** The schema of Nightshift's tables. [DATABASE_SCHEMA, else nightshift] */
   readonly schema?: string | undefined
-  /** Maximum number of connections of the shift and its workers. [DATABASE_POOL, else 10] */
+  /** Maximum number of connections of the shift and its workers. [DATABASE_POOL, else 4 without a worker and 10 with one] */
   readonly pool?: number | undefined
   /** Maximum number of additional connections for handlers in transactions. [DATABASE_HANDLER_POOL, else 10] */
   readonly handlerPool?: number | undefined

@@ -52,6 +52,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
     readonly handlerPoolUse: Effect.Effect<Pools.PoolUse>
 
+    /** Allows DATABASE_POOL connections. A client without that setting starts with fewer. */
+    readonly prepareForJobs: Effect.Effect<void>
+
     /** Maximum number of connections that this process opens to PostgreSQL. Undefined if a pooler is in between. */
     readonly mostConnections: Effect.Effect<number | undefined>
 
@@ -110,6 +113,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             poolUse: Effect.sync(pools.use),
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
+            prepareForJobs: Effect.sync(pools.prepareForJobs),
             mostConnections: Effect.sync(pools.most),
             unansweredStatements: Effect.sync(pools.unanswered),
             beginShutdown: pools.beginShutdown,

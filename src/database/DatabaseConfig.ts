@@ -58,7 +58,11 @@ export const settings = {
   ),
   schema: Setting.text({ key: "DATABASE_SCHEMA", about: "Schema of all Nightshift tables." }, "nightshift", readSchema),
   pool: Setting.integer(
-    { key: "DATABASE_POOL", about: "Maximum number of connections for Nightshift's own statements in this process." },
+    {
+      key: "DATABASE_POOL",
+      about:
+        "Maximum number of connections for Nightshift's own statements in this process. If unset, a program that runs no jobs opens at most 4."
+    },
     10,
     { min: 2, max: 500 }
   ),
@@ -115,7 +119,10 @@ export const settings = {
 /** PostgreSQL settings of this process. The URL is absent with an embedded server and without a database. */
 export class DatabaseConfig extends Context.Tag("nightshift/database/DatabaseConfig")<
   DatabaseConfig,
-  Setting.Values<typeof settings>
+  Setting.Values<typeof settings> & {
+    /** The pool's maximum until the process runs jobs, if it is lower. */
+    readonly clientPool?: number | undefined
+  }
 >() {
   static readonly layer: Layer.Layer<DatabaseConfig, ConfigError> = Layer.effect(
     DatabaseConfig,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Redacted } from "effect"
+import { vi } from "vitest"
 import { z } from "zod"
 import { ofBudget } from "../../src/cli/doctor/Checks.js"
-import { connect, job, worker } from "../../src/client/index.js"
+import { connect, job, type Shift, worker } from "../../src/client/index.js"
 import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import { makeGenerator } from "../../src/core/Ids.js"
@@ -89,6 +90,41 @@ describe("the connections of a cluster", () => {
       expect(yield* warnings(500)).toEqual([
         expect.stringMatching(/^1 live process may open 503 connections to PostgreSQL, .* Lower DATABASE_POOL and /)
       ])
+    }).pipe(Effect.provide(TestDatabase.layer))
+  )
+
+  it.scopedLive("are few in a program that only enqueues, unless its settings say otherwise", () =>
+    Effect.gen(function* () {
+      const url = Redacted.value(yield* DatabaseUrl)
+      const { sql } = yield* Database
+      const idle = job("idle", { payload: z.object({}), queue: "few" })
+      const opened = (name: string) =>
+        Effect.map(
+          sql<{ count: number }>`select count(*)::int as count from pg_stat_activity where application_name = ${name}`,
+          ([row]) => row?.count
+        )
+      /** Calls more than any pool has connections. */
+      const readAll = (shift: Shift) =>
+        Effect.promise(async () => {
+          const { id } = await shift.enqueue(idle, {})
+          await Promise.all(Array.from({ length: 100 }, () => shift.job(id)))
+        })
+      const open = (name: string, pool?: number) => {
+        vi.stubEnv("DATABASE_APPLICATION_NAME", name)
+        return Effect.acquireRelease(
+          Effect.promise(() => connect(url, { log: false, pool }).finally(() => vi.unstubAllEnvs())),
+          (shift) => Effect.promise(() => shift.close())
+        )
+      }
+      const few = yield* open("few")
+      yield* readAll(few)
+      expect(yield* opened("few")).toBe(4)
+      yield* Effect.promise(() => worker(few, { handlers: [idle.handle(() => {})] }))
+      yield* readAll(few)
+      expect(yield* opened("few")).toBeGreaterThan(4)
+      const more = yield* open("more", 6)
+      yield* readAll(more)
+      expect(yield* opened("more")).toBe(6)
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
