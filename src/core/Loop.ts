@@ -1,4 +1,14 @@
-import { Cause, Clock, Duration, Effect, FiberRef, Predicate, type Schedule } from "effect"
+import {
+  Cause,
+  Clock,
+  Duration,
+  Effect,
+  FiberRef,
+  Predicate,
+  type Schedule,
+  ScheduleDecision,
+  ScheduleIntervals
+} from "effect"
 import * as DurationText from "./DurationText.js"
 
 /** One part of a pass. Its failure does not keep the other steps from running. */
@@ -99,12 +109,23 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
 
 /** One pass: every step in order. Never fails: errors and defects are logged and make the outcome `error`. */
 export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
-  const [only, ...others] = loop.steps
-  if (only !== undefined && others.length === 0) return runStep(loop, only)
-  return Effect.map(
-    Effect.forEach(loop.steps, (step) => runStep(loop, step)),
-    (outcomes) => (outcomes.includes("error") ? "error" : "ok")
-  )
+  const steps = loop.steps.map((step) => runStep(loop, step))
+  const [only = Effect.succeed("ok" as const), ...others] = steps
+  if (others.length === 0) return only
+  return Effect.suspend(() => {
+    const left = steps.values()
+    let next = left.next()
+    let outcome: PassOutcome = "ok"
+    const all = Effect.whileLoop({
+      while: () => next.done !== true,
+      body: () => next.value ?? only,
+      step: (ended) => {
+        if (ended === "error") outcome = "error"
+        next = left.next()
+      }
+    })
+    return Effect.map(all, () => outcome)
+  })
 }
 
 /**
@@ -116,24 +137,69 @@ export interface IdleSteps {
   readonly steps: number
   /** One function per step that knows. They are called before each jump of the clock. */
   readonly until: Array<() => number>
+  /** Whether the next pass runs at that instant, even if it is not a multiple of the loop's pause. */
+  isExact: boolean
 }
 
-/** Of the loop that the current fiber runs. */
+/** Of the loop whose step the current fiber runs. */
 export const idleSteps: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
 
-/** Says until when the current step of a loop will have nothing to do if it runs again. */
-export const idleUntil = (instant: () => number): Effect.Effect<void> =>
-  Effect.map(FiberRef.get(idleSteps), (idle) => void idle?.until.push(instant))
+/** Of the loop that pauses in the current fiber. Not set in a step: a fiber that a step starts sleeps as long as it says. */
+export const pausing: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
 
-/** Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. */
-export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> => {
-  // A schedule that never sleeps must not keep other fibers from running.
-  const idle: IdleSteps = { steps: loop.steps.length, until: [] }
-  const pass = Effect.suspend(() => {
-    idle.until.length = 0
-    return runPass(loop)
-  }).pipe(Effect.tap(passed), Effect.zipLeft(Effect.yieldNow()))
-  return Effect.asVoid(
-    loop.runAtStart ? Effect.repeat(pass, loop.schedule) : Effect.scheduleFrom(pass, "ok", loop.schedule)
-  ).pipe(Effect.locally(idleSteps, idle))
-}
+/** Says until when the current step of a loop will have nothing to do if it runs again. */
+export const idleUntil = (instant: () => number, when?: "exactly"): Effect.Effect<void> =>
+  Effect.map(FiberRef.get(idleSteps), (idle) => {
+    idle?.until.push(instant)
+    if (idle !== undefined && when === "exactly") idle.isExact = true
+  })
+
+/** Whether steps have timeouts. A test turns them off: tables in memory answer at once, and a timeout costs two fibers. */
+export const hasTimeouts: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(true)
+
+const withoutTimeouts = (loop: Loop): Loop => ({
+  ...loop,
+  steps: loop.steps.map(({ timeout: _, ...step }) => step)
+})
+
+/**
+ * Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. Drives the schedule
+ * itself: Effect.repeat also provides a service to each pass, which costs more than most passes.
+ */
+export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> =>
+  Effect.flatMap(FiberRef.get(hasTimeouts), (timed) => {
+    const { schedule } = loop
+    const idle: IdleSteps = { steps: loop.steps.length, until: [], isExact: false }
+    const steps = runPass(timed ? loop : withoutTimeouts(loop))
+    let state: unknown = schedule.initial
+    let last: PassOutcome = "ok"
+    let isOver = false
+    const pause = Effect.clockWith((clock) => {
+      const now = clock.unsafeCurrentTimeMillis()
+      return Effect.flatMap(schedule.step(now, last, state), ([next, _, decision]) => {
+        state = next
+        isOver = ScheduleDecision.isDone(decision)
+        if (ScheduleDecision.isDone(decision)) return Effect.void
+        const millis = ScheduleIntervals.start(decision.intervals) - now
+        return millis <= 0 ? Effect.void : clock.sleep(Duration.millis(millis))
+      })
+    })
+    const pass = Effect.flatMap(
+      Effect.suspend(() => {
+        idle.until.length = 0
+        return steps
+      }),
+      (outcome) => {
+        last = outcome
+        passed(outcome)
+        // A schedule that never sleeps must not keep other fibers from running.
+        return Effect.yieldNow()
+      }
+    )
+    const paused = Effect.zipRight(FiberRef.set(pausing, idle), pause)
+    const turn = Effect.flatMap(Effect.zipRight(paused, FiberRef.set(pausing, undefined)), () =>
+      isOver ? Effect.void : pass
+    )
+    const turns = Effect.whileLoop({ while: () => !isOver, body: () => turn, step: () => {} })
+    return Effect.locally(loop.runAtStart ? Effect.zipRight(pass, turns) : turns, idleSteps, idle)
+  })

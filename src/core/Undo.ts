@@ -1,4 +1,4 @@
-import { Effect, Exit, FiberRef } from "effect"
+import { Effect, Exit, type Fiber, FiberRef } from "effect"
 
 // Rollback for the tables in memory: every write registers an undo function, and a failed transaction runs them in
 // reverse.
@@ -10,7 +10,14 @@ const log: FiberRef.FiberRef<Array<() => void> | undefined> = FiberRef.unsafeMak
 
 /** Registers an undo function that runs if the current transaction fails. */
 export const remember = (undo: () => void): Effect.Effect<void> =>
-  Effect.map(FiberRef.get(log), (undos) => void undos?.push(undo))
+  Effect.withFiberRuntime((fiber) => {
+    rememberIn(fiber, undo)
+    return Effect.void
+  })
+
+/** The same as a plain call, for the transaction of this fiber. */
+export const rememberIn = (fiber: Fiber.RuntimeFiber<unknown, unknown>, undo: () => void): void =>
+  void fiber.getFiberRef(log)?.push(undo)
 
 /**
  * Runs the effect as a transaction in memory, or as part of the enclosing one. `begun` receives a function that rolls

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Clock, Context, Effect, Layer } from "effect"
 import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
 import * as Undo from "../core/Undo.js"
 import { Tally } from "../telemetry/Tally.js"
@@ -25,6 +25,8 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly wakeAfter: (queue: string) => void
     readonly rows: () => IterableIterator<JobRow>
     readonly running: () => Array<JobRow>
+    readonly isAnyRunning: () => boolean
+    readonly isAnyPending: () => boolean
     /** Pending rows of a queue, in claim order. */
     readonly pending: (queue: string) => ReadonlyArray<JobRow>
     readonly holderOf: (dedupeKey: string) => JobRow | undefined
@@ -69,6 +71,7 @@ const makeRows = () => {
   const rows = new Map<JobId, JobRow>()
   const running = new Set<JobId>()
   const pending = new Map<string, Array<JobRow>>()
+  let pendingCount = 0
   const holders = new Map<string, JobId>()
 
   const pendingOf = (queue: string) => {
@@ -84,7 +87,9 @@ const makeRows = () => {
     running.delete(row.id)
     const key = heldKey(row)
     if (key !== undefined) holders.delete(key)
-    if (row.status === "pending") pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 1)
+    if (row.status !== "pending") return
+    pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 1)
+    pendingCount -= 1
   }
 
   const put = (row: JobRow) => {
@@ -94,7 +99,9 @@ const makeRows = () => {
     if (row.status === "running") running.add(row.id)
     const key = heldKey(row)
     if (key !== undefined) holders.set(key, row.id)
-    if (row.status === "pending") pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 0, row)
+    if (row.status !== "pending") return
+    pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 0, row)
+    pendingCount += 1
   }
 
   const get = (id: JobId | undefined) => (id === undefined ? undefined : rows.get(id))
@@ -104,6 +111,8 @@ const makeRows = () => {
     forget,
     rows: () => rows.values(),
     running: () => [...running].flatMap((id) => get(id) ?? []),
+    isAnyRunning: () => running.size > 0,
+    isAnyPending: () => pendingCount > 0,
     pending: (queue: string): ReadonlyArray<JobRow> => pending.get(queue) ?? [],
     holderOf: (dedupeKey: string) => get(holders.get(dedupeKey))
   }
@@ -112,7 +121,7 @@ const makeRows = () => {
 export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
   JobTable,
   Effect.gen(function* () {
-    const { wake } = yield* Wakeups
+    const { unsafeWake } = yield* Wakeups
     const ids = yield* makeGenerator
     const tally = yield* Tally
     const { forget, put: store, ...reads } = makeRows()
@@ -151,26 +160,29 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       else if (after !== undefined) remove(after)
     }
 
-    /** Runs the change and registers its undo with the surrounding transaction. */
-    const done = <A>(act: (now: number) => A, now: number): Effect.Effect<A> => {
-      written = []
-      stepAt = now
-      const answer = act(now)
-      const undos = written
-      if (undos.length === 0) return Effect.succeed(answer)
-      const undo = () => {
-        for (const each of undos.toReversed()) each()
-      }
-      return Effect.as(Undo.remember(undo), answer)
-    }
-
-    const announce = Effect.suspend(() => {
+    const announce = () => {
       if (announced !== changes) for (const listener of [...listeners]) listener()
       announced = changes
+      if (woken.size === 0) return
       const queues = [...woken]
       woken.clear()
-      return Effect.forEach(queues, wake, { discard: true })
-    })
+      for (const queue of queues) unsafeWake(queue)
+    }
+
+    /** One operation of the fiber, because a test or a simulation runs millions of steps. */
+    const step = <A>(act: (now: number) => A): Effect.Effect<A> =>
+      Effect.withFiberRuntime((fiber) => {
+        written = []
+        stepAt = Context.get(fiber.currentDefaultServices, Clock.Clock).unsafeCurrentTimeMillis()
+        const answer = act(stepAt)
+        const undos = written
+        const undo = () => {
+          for (const each of undos.toReversed()) each()
+        }
+        if (undos.length > 0) Undo.rememberIn(fiber, undo)
+        announce()
+        return Effect.succeed(answer)
+      })
 
     return {
       ...reads,
@@ -178,11 +190,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       tally,
       dueFollowUps,
       put,
-      step: (act) =>
-        Effect.clockWith((clock) => Effect.suspend(() => done(act, clock.unsafeCurrentTimeMillis()))).pipe(
-          Effect.zipLeft(announce),
-          Effect.uninterruptible
-        ),
+      step,
       putDead: (row, now) => {
         put(row)
         if (isComputed(row) && row.deadReason !== "cancelled") {

@@ -29,6 +29,14 @@ export const purgeAll = (
   return purged
 }
 
+/** Whether there is a retention at all. */
+const isAnyPurged = (queues: typeof QueueTable.Service, doneRetention: Duration.Duration): boolean => {
+  if (Duration.isFinite(doneRetention)) return true
+  for (const { retainDead, retainDone } of queues.rows.values())
+    if (retainDead !== undefined || retainDone !== undefined) return true
+  return false
+}
+
 /** When the next finished job can be deleted. Read again only after a change, because it is asked for at every instant of a test. */
 export const nextPurge = (
   table: Table,
@@ -38,12 +46,12 @@ export const nextPurge = (
   let seen: string | undefined
   let next = Number.POSITIVE_INFINITY
   return () => {
+    if (!isAnyPurged(queues, doneRetention)) return Number.POSITIVE_INFINITY
     const retained = [...queues.rows.values()].map(({ retainDead, retainDone }) => [retainDead, retainDone].join())
     const version = `${table.changes()} ${retained.join()}`
     if (version === seen) return next
     seen = version
     next = Number.POSITIVE_INFINITY
-    if (!Duration.isFinite(doneRetention) && retained.every((text) => text === ",")) return next
     for (const { finishedAt, queue, status } of table.rows()) {
       if (finishedAt === undefined) continue
       const own = queues.rows.get(queue)

@@ -156,6 +156,9 @@ const finalizeAll = (
     return []
   })
 
+/** A step for running jobs has nothing to do until there is one. */
+const untilRunning = (table: Table) => () => (table.isAnyRunning() ? 0 : Number.POSITIVE_INFINITY)
+
 const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
   const oldest = new Map<Lease, number>()
   for (const { run } of table.running()) {
@@ -270,15 +273,17 @@ const make = (
       return [...superseded.map(({ id }) => id), ...movedOn]
     }),
   heartbeat: (held) =>
-    table.step((now) => {
-      const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
-      for (const { row } of rows)
-        if (row?.run !== undefined) table.put({ ...row, run: { ...row.run, heartbeatAt: now } })
-      return {
-        lost: rows.filter(({ row }) => row === undefined).map(({ job }) => job),
-        cancelRequested: rows.filter(({ row }) => row?.cancelRequestedAt !== undefined).map(({ job }) => job)
-      }
-    }),
+    table
+      .step((now) => {
+        const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
+        for (const { row } of rows)
+          if (row?.run !== undefined) table.put({ ...row, run: { ...row.run, heartbeatAt: now } })
+        return {
+          lost: rows.filter(({ row }) => row === undefined).map(({ job }) => job),
+          cancelRequested: rows.filter(({ row }) => row?.cancelRequestedAt !== undefined).map(({ job }) => job)
+        }
+      })
+      .pipe(Effect.zipLeft(idleUntil(untilRunning(table)))),
   progress: (job, progress) =>
     table.step((now) => {
       const row = heldBy(table, job)
@@ -286,10 +291,12 @@ const make = (
       return row !== undefined
     }),
   nextDue: (names) =>
-    table.step((now) => {
-      const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
-      return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
-    }),
+    table
+      .step((now) => {
+        const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
+        return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
+      })
+      .pipe(Effect.zipLeft(idleUntil(() => (table.isAnyPending() ? 0 : Number.POSITIVE_INFINITY)))),
   pendingQueues: table.step(() =>
     [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
   ),
@@ -305,7 +312,7 @@ const make = (
           now
         )
       })
-    }).pipe(Effect.zipLeft(idleUntil(() => (table.running().length === 0 ? Number.POSITIVE_INFINITY : 0)))),
+    }).pipe(Effect.zipLeft(idleUntil(untilRunning(table)))),
   recoverAbandoned: (quietFor) =>
     table.step((now) => {
       const before = now - Duration.toMillis(quietFor)

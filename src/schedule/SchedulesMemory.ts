@@ -131,8 +131,10 @@ const make = Effect.gen(function* () {
         const { fire, skip } = lastOf(outcomes)
         const noted = {
           ...row,
-          ...(fire === undefined ? {} : { lastFireAt: fire.at, lastJobId: fire.job, lastError: undefined }),
-          ...(skip === undefined ? {} : { lastSkipAt: skip.at })
+          lastFireAt: fire === undefined ? row.lastFireAt : fire.at,
+          lastJobId: fire === undefined ? row.lastJobId : fire.job,
+          lastError: fire === undefined ? row.lastError : undefined,
+          lastSkipAt: skip === undefined ? row.lastSkipAt : skip.at
         }
         return Effect.zipRight(put(noted), putHistory(name, remembered(histories.get(name) ?? [], outcomes)))
       }),

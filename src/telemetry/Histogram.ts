@@ -113,11 +113,14 @@ export class Histogram {
   sketch(other?: Histogram): Sketch {
     const places: Array<number> = []
     const counts: Array<number> = []
-    for (let place = 0; place < size; place += 1) {
+    // Ends with the last value: most histograms of a minute hold few, in low places.
+    let left = this.count + (other?.count ?? 0)
+    for (let place = 0; place < size && left > 0; place += 1) {
       const count = (this.counts[place] ?? 0) + (other?.counts[place] ?? 0)
       if (count > 0) {
         places.push(place)
         counts.push(count)
+        left -= count
       }
     }
     return { places, counts, sum: this.sum + (other?.sum ?? 0), max: Math.max(this.max, other?.max ?? 0) }

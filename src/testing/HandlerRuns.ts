@@ -40,8 +40,11 @@ export class HandlerRuns {
           const known: HandlerRun = { job: job.id, sleeping: 0, given: 0 }
           this.running.add(known)
           this.overdue.delete(job.id)
-          const ended = Effect.sync(() => void this.running.delete(known))
-          return Effect.ensuring(Effect.locally(run(payload, job), currentRun, known), ended)
+          const ended = Effect.suspend(() => {
+            this.running.delete(known)
+            return FiberRef.set(currentRun, undefined)
+          })
+          return Effect.zipRight(FiberRef.set(currentRun, known), Effect.ensuring(run(payload, job), ended))
         })
     return {
       ...handler,

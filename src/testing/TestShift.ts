@@ -14,56 +14,31 @@ import {
   Scope
 } from "effect"
 import { InvalidOptionError } from "../client/ShiftErrors.js"
-import * as ClusterMemory from "../cluster/ClusterMemory.js"
-import type { Leadership } from "../cluster/Leadership.js"
-import type { Pods } from "../cluster/Pods.js"
-import type { Shares } from "../cluster/Shares.js"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
+import { hasTimeouts } from "../core/Loop.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { never } from "../core/Suspension.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { JanitorConfig } from "../crew/loops/Janitor.js"
-import * as MetricsFlush from "../crew/loops/MetricsFlush.js"
 import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
 import { SweeperConfig } from "../crew/loops/Sweeper.js"
 import { MetricsConfig } from "../crew/MetricsConfig.js"
 import { explain, type Why } from "../crew/Why.js"
-import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { RateLimit } from "../limits/RateLimit.js"
-import type { RateLimits } from "../limits/RateLimits.js"
-import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
-import type { Measures } from "../measures/Measures.js"
-import * as MeasuresMemory from "../measures/MeasuresMemory.js"
-import type { JobAdmin } from "../queue/admin/JobAdmin.js"
-import type { Operations } from "../queue/admin/Operations.js"
-import type { Batches } from "../queue/batch/Batches.js"
-import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
-import type { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
-import * as QueueMemory from "../queue/QueueMemory.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
-import type { Queues } from "../queue/settings/QueueSettings.js"
-import { type DeclaredRoutes, decide, type Routes } from "../queue/settings/Routes.js"
-import { Transactions } from "../queue/Transactions.js"
-import * as Wakeups from "../queue/Wakeups.js"
-import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
-import type { Workflows } from "../queue/workflow/Workflows.js"
+import { type DeclaredRoutes, decide } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
-import type { Schedules } from "../schedule/Schedules.js"
-import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
-import { Metrics } from "../telemetry/Metrics.js"
-import type { Storage } from "../uploads/Storage.js"
-import * as StorageMemory from "../uploads/StorageMemory.js"
-import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
+import { countingIn, portsOf, type TestPorts } from "./TestPorts.js"
 import { eventLoopTurn, ordered, VirtualClock } from "./VirtualClock.js"
 
 // A complete pod on in-memory tables and a virtual clock; the worker code is the real one. Due jobs run only when the
@@ -140,31 +115,7 @@ export interface TestShiftOptions<R> {
 }
 
 /** The services that tests and handlers can use: the shift and the in-memory services of Nightshift. */
-export type TestServices = TestShift | Ports
-
-type Ports =
-  | Queue
-  | Queues
-  | JobAdmin
-  | JobSearch
-  | JobDiagnosis
-  | Operations
-  | Batches
-  | Workflows
-  | Kinds
-  | Routes
-  | RateLimits
-  | Transactions
-  | Wakeups.Wakeups
-  | DirectHandoff
-  | Signals
-  | Pods
-  | Shares
-  | Leadership
-  | Schedules
-  | Measures
-  | Storage
-  | Metrics
+export type TestServices = TestShift | TestPorts
 
 /**
  * Rounds without a change after which the pod counts as settled. More while a handler runs, which may await a promise.
@@ -172,28 +123,14 @@ type Ports =
 const stillRounds = { idle: 2, busy: 25 }
 const mostSteps = 10_000
 
+/** Instants with a change after which counts are written. A loop that writes them would take as long as the jobs. */
+const instantsPerFlush = 100
+
 const metricsConfig = Layer.succeed(MetricsConfig, {
   flush: Duration.seconds(2),
   retention: Duration.days(30),
   oldTransaction: Duration.minutes(5)
 })
-
-/** Each source of counts flushes under its own id: every pod, and the test itself, which enqueues jobs. */
-const counting = Layer.provide(MetricsFlush.layer, metricsConfig)
-
-const ports: Layer.Layer<Ports | JobsMemory> = Layer.mergeAll(
-  SchedulesMemory.layer,
-  ClusterMemory.layer,
-  RateLimitsMemory.layer
-).pipe(
-  Layer.provideMerge(QueueMemory.layer),
-  Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
-  Layer.provideMerge(Transactions.layerMemory),
-  Layer.provide(counting),
-  Layer.provideMerge(MeasuresMemory.layer),
-  Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
-  Layer.provideMerge(Metrics.layer)
-)
 
 const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
@@ -212,12 +149,12 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       workerPrefix: Option.none(),
       workerVersion: Option.none(),
       workerId: Option.none(),
-      podHeartbeat: Duration.days(1),
-      staleAfter: Duration.days(3),
+      podHeartbeat: Duration.days(30),
+      staleAfter: Duration.days(90),
       reaperInterval: Duration.days(7),
       rebalanceInterval: Duration.days(7),
-      cleanupInterval: Duration.days(1),
-      lease: Duration.days(21)
+      cleanupInterval: Duration.days(30),
+      lease: Duration.days(630)
     }),
     Layer.succeed(SchedulerConfig, { poll: Duration.days(7), onTime: Duration.seconds(20) }),
     Layer.succeed(JanitorConfig, {
@@ -262,6 +199,8 @@ const layerOn = <R>(
   const missingFor = missingIn(options, queues)
   const seed = options.seed ?? 1
   const runs = new HandlerRuns()
+  const flushes = new Set<Effect.Effect<unknown>>()
+  const counting = countingIn(flushes)
   const replays = new ReplayCheck()
   const watch = <A>(handler: Handler<A>) => runs.watch(options.allowChanged === true ? handler : replays.watch(handler))
   const shift = Layer.scoped(
@@ -269,7 +208,7 @@ const layerOn = <R>(
     Effect.gen(function* () {
       const table = yield* JobsMemory
       const search = yield* JobSearch
-      const context = yield* Effect.context<R | Ports>()
+      const context = yield* Effect.context<R | TestPorts>()
       let pod: {
         readonly scope: Scope.CloseableScope
         readonly disconnect: Effect.Effect<void>
@@ -285,10 +224,11 @@ const layerOn = <R>(
           handlers: options.handlers.map((handler) => watch(handler))
         }).pipe(
           Layer.provide(configs(options)),
-          Layer.provide(counting),
+          Layer.provide(Layer.fresh(counting)),
           Layer.provide(disconnectable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),
+          Effect.locally(hasTimeouts, false),
           Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
         const crew = Context.get(built, Crew.Crew)
@@ -296,12 +236,14 @@ const layerOn = <R>(
       })
       // The handlers' requirements are in the context, but the compiler cannot subtract them from the type parameter R.
       const startPod = Effect.mapInputContext(
-        buildPod as Effect.Effect<void, never, R | Ports>,
+        buildPod as Effect.Effect<void, never, R | TestPorts>,
         (_: Context.Context<never>) => context
       )
 
+      const flushCounts = Effect.suspend(() => Effect.forEach(flushes, (flush) => flush, { discard: true }))
+
       let seen = -1
-      const settle = Effect.gen(function* () {
+      const settleNow = Effect.gen(function* () {
         let still = 0
         seen = table.changes()
         for (let step = 0; step < mostSteps; step += 1) {
@@ -315,11 +257,15 @@ const layerOn = <R>(
         return yield* Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
       })
 
+      const settle = Effect.zipRight(settleNow, flushCounts)
+
       /** Settles. Takes only one turn of the event loop if no job runs and nothing has changed. */
-      clock.settle = Effect.zipRight(
-        eventLoopTurn,
-        Effect.suspend(() => (table.changes() === seen && pod.crew.isIdle() ? Effect.void : settle))
-      )
+      let instants = 0
+      clock.settle = Effect.flatMap(eventLoopTurn, () => {
+        if (table.changes() === seen && pod.crew.isIdle()) return Effect.void
+        instants += 1
+        return instants % instantsPerFlush === 0 ? settle : settleNow
+      })
 
       const advance = (duration: DurationInput) =>
         settle.pipe(Effect.zipRight(clock.adjust(decode(duration))), Effect.zipRight(settle))
@@ -390,7 +336,7 @@ const layerOn = <R>(
     })
   )
   const whole = shift.pipe(
-    Layer.provideMerge(ports),
+    Layer.provideMerge(portsOf(counting)),
     Layer.provide(Layer.mergeAll(Layer.setClock(clock), Layer.setRandom(Random.make(`test ${seed}`)), ordered))
   )
   return whole as unknown as Layer.Layer<TestServices, never, Exclude<R, TestServices>>

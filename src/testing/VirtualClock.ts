@@ -1,5 +1,5 @@
-import { Chunk, Clock, DateTime, Duration, Effect, FiberRef, Layer, Scheduler, type TestClock } from "effect"
-import { type IdleSteps, idleSteps } from "../core/Loop.js"
+import { Chunk, Clock, DateTime, Duration, Effect, Layer, Scheduler, type TestClock } from "effect"
+import { type IdleSteps, pausing } from "../core/Loop.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
@@ -69,8 +69,10 @@ export class VirtualClock implements TestClock.TestClock {
   readonly sleep = (duration: Duration.Duration): Effect.Effect<void> => {
     const millis = Duration.toMillis(duration)
     if (millis <= 0) return Effect.void
-    return Effect.flatMap(Effect.all([FiberRef.get(currentRun), FiberRef.get(idleSteps)]), ([run, idle]) =>
-      Effect.async<void>((resume) => {
+    return Effect.withFiberRuntime((fiber) => {
+      const run = fiber.getFiberRef(currentRun)
+      const idle = fiber.getFiberRef(pausing)
+      return Effect.async<void>((resume) => {
         const count = (by: number) => {
           if (run !== undefined) run.sleeping += by
         }
@@ -85,22 +87,25 @@ export class VirtualClock implements TestClock.TestClock {
           cancel()
         })
       })
-    )
+    })
   }
 
   private after(millis: number, wake: () => void): () => void {
     return Number.isFinite(millis) ? this.steps.after(owner, millis, wake) : () => {}
   }
 
-  /** The pause of a loop. Ends at the first multiple of its length at which the loop has something to do. */
+  /** The pause of a loop. Ends at the first multiple of its length, or at the exact instant, at which the loop has something to do. */
   private pause(millis: number, idle: IdleSteps, wake: () => void): () => void {
     if (idle.until.length < idle.steps || !Number.isFinite(millis)) return this.after(millis, wake)
     const first = this.steps.now + millis
     let cancel: () => void = () => this.pauses.delete(pause)
     const pause: Pause = {
       endsAt: () => {
-        const due = Math.max(this.steps.now, Math.min(...idle.until.map((instant) => instant())))
-        return due <= first ? first : first + Math.ceil((due - first) / millis) * millis
+        let due = Number.POSITIVE_INFINITY
+        for (const instant of idle.until) due = Math.min(due, instant())
+        due = Math.max(this.steps.now, due)
+        if (due <= first) return first
+        return idle.isExact ? due : first + Math.ceil((due - first) / millis) * millis
       },
       end: (at) => {
         this.pauses.delete(pause)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Schema, TestClock } from "effect"
+import { Clock, Duration, Effect, Fiber, RuntimeFlags, RuntimeFlagsPatch, Schema, Supervisor, TestClock } from "effect"
 import { Workspace } from "../../src/core/Ids.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
@@ -16,9 +16,35 @@ interface Cost {
   readonly timers: number
   /** Turns of the event loop. */
   readonly turns: number
+  /** Operations and starts of fibers, if the test runs in `observed`. */
+  readonly operations: number
+  readonly fibers: number
   /** CPU time. */
   readonly millis: number
 }
+
+class Counter extends Supervisor.AbstractSupervisor<void> {
+  override readonly value = Effect.void
+  operations = 0
+  fibers = 0
+
+  override onEffect(): void {
+    this.operations += 1
+  }
+
+  override onStart(): void {
+    this.fibers += 1
+  }
+}
+
+const counter = new Counter()
+
+/** Counts the operations of all fibers that this effect starts. */
+const observed = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  effect.pipe(
+    Effect.withRuntimeFlagsPatch(RuntimeFlagsPatch.enable(RuntimeFlags.OpSupervision)),
+    Effect.supervised(counter)
+  )
 
 /** Real-time cost of an effect. */
 const costOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Cost, E, R> =>
@@ -36,20 +62,26 @@ const costOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Cost, E,
     globalThis.setTimeout = counted(setTimeout, () => (timers += 1))
     globalThis.setImmediate = counted(setImmediate, () => (turns += 1))
     const before = process.cpuUsage()
+    const { fibers, operations } = counter
     const restored = Effect.sync(() => Object.assign(globalThis, { setImmediate, setTimeout }))
     return Effect.ensuring(effect, restored).pipe(
       Effect.map(() => {
         const { system, user } = process.cpuUsage(before)
-        return { timers, turns, millis: (user + system) / 1_000 }
+        return {
+          timers,
+          turns,
+          operations: counter.operations - operations,
+          fibers: counter.fibers - fibers,
+          millis: (user + system) / 1_000
+        }
       })
     )
   })
 
-const printed = (what: string, { millis, timers, turns }: Cost) =>
+const printed = (what: string, { fibers, millis, operations, timers, turns }: Cost) =>
   Effect.sync(() => {
-    process.stdout.write(
-      `${what}: ${millis.toFixed(1)} ms of CPU, ${turns} turns of the event loop, ${timers} real timers\n`
-    )
+    const counts = `${turns} turns of the event loop, ${timers} real timers, ${operations} operations, ${fibers} fibers`
+    process.stdout.write(`${what}: ${millis.toFixed(1)} ms of CPU, ${counts}\n`)
   })
 
 describe("time in a shift", () => {
@@ -70,21 +102,51 @@ describe("time in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer(idle)))
   )
 
+  /** Passes of background loops since the start, by loop. */
+  const passes = Effect.map(
+    Effect.flatMap(Metrics, ({ render }) => render),
+    (text) => {
+      const found = text.matchAll(/^nightshift_loop_passes_total\{loop="([^"]+)",[^}]*\} (\d+)$/gm)
+      return new Map([...found].map(([, loop = "", count]) => [loop, Number(count)]))
+    }
+  )
+
   it.effect("skips the passes of background loops that have nothing to do", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const passes = Effect.map(
-        Effect.flatMap(Metrics, ({ render }) => render),
-        (text) => {
-          const found = text.matchAll(/^nightshift_loop_passes_total\{loop="([^"]+)",[^}]*\} (\d+)$/gm)
-          return new Map([...found].map(([, loop = "", count]) => [loop, Number(count)]))
-        }
-      )
-      yield* shift.advance("30 days")
-      const month = yield* passes
-      expect([month.get("sweeper"), month.get("janitor")]).toEqual([1, 1])
-      expect([...month.values()].reduce((sum, count) => sum + count)).toBeLessThan(200)
-    }).pipe(Effect.provide(TestShift.layer(idle)))
+      const month = yield* costOf(shift.advance("30 days"))
+      yield* printed("a month without jobs", month)
+      const counts = yield* passes
+      expect([counts.get("sweeper"), counts.get("janitor"), counts.get("batches")]).toEqual([1, 1, 1])
+      expect([...counts.values()].reduce((sum, count) => sum + count)).toBeLessThan(30)
+      expect(month.operations).toBeGreaterThan(100)
+      expect(month.operations).toBeLessThan(8_000)
+    }).pipe(Effect.provide(TestShift.layer(idle)), observed)
+  )
+
+  it.effect("costs one pass of one loop for each job that a schedule fires", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      yield* shift.advance("1 day")
+      const before = yield* passes
+      const ten = yield* costOf(shift.advance("10 days"))
+      yield* printed("ten days with a job every hour", ten)
+      expect(yield* shift.jobs).toHaveLength(11 * 24)
+      const after = yield* passes
+      const more = [...after].map(([loop, count]) => [loop, count - (before.get(loop) ?? 0)] as const)
+      expect(new Map(more).get("scheduler")).toBe(10 * 24)
+      expect(more.filter(([loop]) => loop !== "scheduler").reduce((sum, [, count]) => sum + count, 0)).toBeLessThan(10)
+      expect(ten.operations / (10 * 24)).toBeLessThan(450)
+      expect(ten.fibers / (10 * 24)).toBeLessThan(3)
+    }).pipe(
+      Effect.provide(
+        TestShift.layer({
+          ...idle,
+          schedules: [Schedule.make("hourly", { job: Tidy, payload: {}, cron: "0 * * * *" })]
+        })
+      ),
+      observed
+    )
   )
 
   it.effect("sweeps an acknowledged file when production would", () =>

@@ -18,17 +18,9 @@ const afterFailure = Duration.seconds(15)
 /** Timeout of the last flush on shutdown. */
 const lastFlushTimeout = Duration.seconds(5)
 
-/**
- * Counts job events in this process and writes the counts per minute. It waits for a count rather than for a timer, so
- * an idle process writes nothing. All layers that count close before this one, so the last flush is complete.
- */
-export const make: Effect.Effect<
-  typeof Tally.Service,
-  never,
-  Boot | MinuteBuckets | Metrics | MetricsConfig | Scope.Scope
-> = Effect.gen(function* () {
+/** Counts job events in this process. `flush` writes the counts per minute; the last flush follows when the Scope closes. */
+export const makeCounts = Effect.gen(function* () {
   const buckets = yield* MinuteBuckets
-  const config = yield* MetricsConfig
   const boot = yield* Boot
   const tally = yield* Tally.make
   let revision = 0
@@ -44,15 +36,6 @@ export const make: Effect.Effect<
     )
   })
 
-  const loop: Loop = {
-    name: "metrics",
-    about: "when there are new counts",
-    schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
-    runAtStart: false,
-    steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
-  }
-
-  // Registered before the loop starts, so that it runs after the loop has stopped.
   yield* Effect.addFinalizer(() =>
     flush.pipe(
       Effect.interruptible,
@@ -62,6 +45,28 @@ export const make: Effect.Effect<
       )
     )
   )
+  return { tally, flush }
+})
+
+/**
+ * Counts job events and flushes the counts. It waits for a count rather than for a timer, so an idle process writes
+ * nothing. All layers that count close before this one, so the last flush is complete.
+ */
+export const make: Effect.Effect<
+  typeof Tally.Service,
+  never,
+  Boot | MinuteBuckets | Metrics | MetricsConfig | Scope.Scope
+> = Effect.gen(function* () {
+  const config = yield* MetricsConfig
+  // Before the loop starts, so that the last flush runs after the loop has stopped.
+  const { flush, tally } = yield* makeCounts
+  const loop: Loop = {
+    name: "metrics",
+    about: "when there are new counts",
+    schedule: after(tally.changed, backingOff(Schedule.spaced(config.flush), Schedule.spaced(afterFailure))),
+    runAtStart: false,
+    steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
+  }
   yield* Effect.forkScoped(repeatCounted(loop))
   return tally
 })

@@ -50,9 +50,9 @@ export const store = (
     const queue = yield* Queue
     const { kind, maxAttempts, payload, queue: queueName } = schedule
     // `force`: the kind was checked when the schedule was created, and its pods may be down at the moment.
-    const [job] = yield* JobRequests.resolve([{ kind, payload, queue: queueName, maxAttempts }], { force: true }).pipe(
-      Effect.catchTag("KindRefused", Effect.die)
-    )
+    const [job] = yield* JobRequests.resolveUntraced([{ kind, payload, queue: queueName, maxAttempts }], {
+      force: true
+    }).pipe(Effect.catchTag("KindRefused", Effect.die))
     if (job === undefined) return []
     const stored = yield* queue.enqueue(extras.map((extra) => ({ ...job, ...extra })))
     return stored.map(({ id }) => id)

@@ -196,7 +196,7 @@ export const pass = (term: Term): Effect.Effect<PassReport, TermEnded | Database
             })
           : Effect.succeed({})
       )
-    const reports = yield* Effect.forEach(due, unlessOver, { concurrency: atOnce })
+    const reports = yield* Effect.forEach(due, unlessOver, { concurrency: Math.min(atOnce, due.length) })
     return over === undefined ? sum(reports) : yield* over
   })
 

@@ -45,7 +45,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
     let areRestored = false
     const restoreLastFires = Effect.suspend(() => {
       if (areRestored) return Effect.succeed({})
-      return Effect.map(Scheduler.restoreLastFires, () => {
+      return Effect.map(Effect.provide(Scheduler.restoreLastFires, context), () => {
         areRestored = true
         return {}
       })
@@ -57,7 +57,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
       runAtStart: true,
       steps: [
         { name: "fire", timeout: "30 seconds", run: Effect.provide(fire(term), context) },
-        { name: "restoreLastFires", timeout: "10 seconds", run: Effect.provide(restoreLastFires, context) }
+        { name: "restoreLastFires", timeout: "10 seconds", run: restoreLastFires }
       ]
     }
   }

@@ -1,6 +1,6 @@
 import { Context, Effect, type Scope } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { idleUntil, repeatLoop, single } from "../../core/Loop.js"
 import { makeLatch, onEvent } from "../../core/LoopSchedule.js"
 import type { Slot } from "./Slot.js"
 
@@ -19,6 +19,10 @@ export class Deadlines extends Context.Tag("nightshift/crew/Deadlines")<
   static readonly make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect.suspend(() => make)
 }
 
+/** On the monotonic clock; infinite without a run that could be late. */
+const deadlineOf = ({ run, stop }: Slot) =>
+  run === undefined || stop !== undefined ? Number.POSITIVE_INFINITY : run.deadline
+
 const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect.gen(function* () {
   const watched = new Map<Slot, Effect.Effect<void>>()
   let nextLook = Number.POSITIVE_INFINITY
@@ -28,10 +32,15 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
     const now = yield* steadyNow
     nextLook = Number.POSITIVE_INFINITY
     for (const [slot, onLate] of watched) {
-      if (slot.run === undefined || slot.stop !== undefined) continue
-      if (slot.run.deadline <= now) yield* onLate
-      else nextLook = Math.min(nextLook, slot.run.deadline)
+      const deadline = deadlineOf(slot)
+      if (deadline <= now) yield* onLate
+      else nextLook = Math.min(nextLook, deadline)
     }
+    yield* idleUntil(() => {
+      let first = Number.POSITIVE_INFINITY
+      for (const slot of watched.keys()) first = Math.min(first, deadlineOf(slot))
+      return first
+    }, "exactly")
   })
 
   // Nearly every run ends before its deadline is checked; the loop wakes only for a deadline earlier than all others.

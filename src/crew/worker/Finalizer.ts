@@ -100,19 +100,24 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
    */
   const write = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail") =>
     Effect.suspend(() => {
-      let isLogged = false
       const isTriedAgain = (error: DatabaseError) => mayRetry(error) && (whenLocked === "fail" || !isBlocked(error))
-      return queue.finalize(ends, whenLocked).pipe(
-        Effect.tapError((error) => {
-          if (isLogged || !isTriedAgain(error)) return Effect.void
-          isLogged = true
-          return Effect.logWarning(warningOf(ends, error))
-        }),
-        Effect.retry({
-          while: isTriedAgain,
-          schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+      const attempt = queue.finalize(ends, whenLocked)
+      // Effect.retry costs more than the write itself, so it begins with the first failure.
+      return Effect.catchIf(attempt, isTriedAgain, (error) => {
+        let isFirst = true
+        const again = Effect.suspend(() => {
+          if (!isFirst) return attempt
+          isFirst = false
+          return error
         })
-      )
+        return Effect.zipRight(
+          Effect.logWarning(warningOf(ends, error)),
+          Effect.retry(again, {
+            while: isTriedAgain,
+            schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+          })
+        )
+      })
     })
 
   const flush = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail" = "wait") =>

@@ -1,5 +1,6 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import type { BatchId } from "../../core/Ids.js"
+import { idleUntil } from "../../core/Loop.js"
 import * as Undo from "../../core/Undo.js"
 import { Signals } from "../../database/Signals.js"
 import type { NewJob } from "../enqueue/NewJob.js"
@@ -126,6 +127,11 @@ const make = Effect.gen(function* () {
       let closed = 0
       for (const batch of [...batches.values()]) if (batch.closedAt === undefined) closed += yield* closeOne(batch, now)
       const open = [...batches.values()].filter(({ closedAt }) => closedAt === undefined)
+      // A batch that has ended and is open waits for room in the queue of its follow-up.
+      const isFull = open.some((batch) => countsOf(batch).unfinished === 0)
+      const seen = table.changes()
+      const isIdle = () => open.length === 0 || (!isFull && table.changes() === seen)
+      yield* idleUntil(() => (isIdle() ? Number.POSITIVE_INFINITY : 0))
       return { closed, newestOpen: open.length === 0 ? undefined : Math.max(...open.map(({ createdAt }) => createdAt)) }
     }),
     purge: (olderThan) =>

@@ -85,7 +85,7 @@ export const checkPayload = (
  * Fills in each job's registered defaults; values in the request take precedence. A job without a queue is routed
  * later. `check` validates payloads; `force` skips validation and accepts unregistered kinds.
  */
-export const resolve = Effect.fn("JobRequests.resolve")(function* (
+export const resolveUntraced = Effect.fnUntraced(function* (
   requests: ReadonlyArray<JobRequest>,
   options: { readonly force: boolean; readonly check?: boolean }
 ): Effect.fn.Return<ReadonlyArray<NewJob>, KindRefused | InvalidJob | DatabaseError, Kinds> {
@@ -104,3 +104,6 @@ export const resolve = Effect.fn("JobRequests.resolve")(function* (
   if (fault !== undefined) return yield* fault
   return requests.map((request) => jobOf(registered.get(request.kind) ?? unregistered(request.kind), request))
 })
+
+/** The same with a span, for requests of users. */
+export const resolve = Effect.fn("JobRequests.resolve")(resolveUntraced)

@@ -1,0 +1,86 @@
+import { Effect, Layer } from "effect"
+import * as ClusterMemory from "../cluster/ClusterMemory.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
+import * as MetricsFlush from "../crew/loops/MetricsFlush.js"
+import { Boot } from "../crew/Pod.js"
+import type { Signals } from "../database/Signals.js"
+import type { RateLimits } from "../limits/RateLimits.js"
+import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
+import type { Measures } from "../measures/Measures.js"
+import * as MeasuresMemory from "../measures/MeasuresMemory.js"
+import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
+import type { JobAdmin } from "../queue/admin/JobAdmin.js"
+import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
+import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
+import type { JobsMemory } from "../queue/JobsMemory.js"
+import type { Kinds } from "../queue/Kinds.js"
+import type { Queue } from "../queue/Queue.js"
+import * as QueueMemory from "../queue/QueueMemory.js"
+import type { JobSearch } from "../queue/search/JobSearch.js"
+import type { Queues } from "../queue/settings/QueueSettings.js"
+import type { Routes } from "../queue/settings/Routes.js"
+import { Transactions } from "../queue/Transactions.js"
+import * as Wakeups from "../queue/Wakeups.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
+import { Metrics } from "../telemetry/Metrics.js"
+import { Tally } from "../telemetry/Tally.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StorageMemory from "../uploads/StorageMemory.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
+
+/** The services of a test, on tables in memory. */
+export type TestPorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | JobDiagnosis
+  | Operations
+  | Batches
+  | Workflows
+  | Kinds
+  | Routes
+  | RateLimits
+  | Transactions
+  | Wakeups.Wakeups
+  | DirectHandoff
+  | Signals
+  | Pods
+  | Shares
+  | Leadership
+  | Schedules
+  | Measures
+  | Storage
+  | Metrics
+
+/** Each source of counts writes them under its own id: every pod, and the test itself, which enqueues jobs. */
+export const countingIn = (flushes: Set<Effect.Effect<unknown>>): Layer.Layer<Tally, never, MinuteBuckets | Metrics> =>
+  Layer.scoped(
+    Tally,
+    Effect.gen(function* () {
+      const counts = yield* MetricsFlush.makeCounts
+      const flush = Effect.orDie(counts.flush)
+      yield* Effect.acquireRelease(
+        Effect.sync(() => flushes.add(flush)),
+        () => Effect.sync(() => flushes.delete(flush))
+      )
+      return counts.tally
+    })
+  ).pipe(Layer.provide(Boot.layer))
+
+export const portsOf = (counting: ReturnType<typeof countingIn>): Layer.Layer<TestPorts | JobsMemory> =>
+  Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer, RateLimitsMemory.layer).pipe(
+    Layer.provideMerge(QueueMemory.layer),
+    Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
+    Layer.provideMerge(Transactions.layerMemory),
+    Layer.provide(counting),
+    Layer.provideMerge(MeasuresMemory.layer),
+    Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
+    Layer.provideMerge(Metrics.layer)
+  )
