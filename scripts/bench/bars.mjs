@@ -101,7 +101,9 @@ const bars = [
   ["drain beside a million sleeping executions", "x", 0.9, 1, against("sleepers", "nightshift", "nightshift", "drain")],
   ["the same three steps, against DBOS", "x", 1, 3, against("executions-started", "nightshift", "dbos")],
   ["peak RSS at full speed", "MB", 200, 150, ours("memory"), "less"],
-  ["its growth, last quarter against second", "x", 0.1, 0.05, ours("memory", "growth"), "less"]
+  ["its growth, last quarter against second", "x", 0.1, 0.05, ours("memory", "growth"), "less"],
+  ["CPU of a virtual month without jobs", "ms", 100, 100, ours("month"), "less"],
+  ["CPU of a virtual month with 720 runs", "ms", 500, 500, ours("month-hourly"), "less"]
 ]
 
 const verdictOf = (value, floor, goal, reaches) => {

@@ -1,6 +1,7 @@
 // Takes each measurement inside the measured process. The systems only enqueue and work; all timing is done here.
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import * as executions from "./executions.mjs"
+import { month } from "./months.mjs"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { median, quantile } from "./statistics.mjs"
 import { browse, keepService, openService } from "./tabs.mjs"
@@ -276,5 +277,6 @@ export const measures = {
   deliver,
   browse,
   flow,
-  feed
+  feed,
+  month
 }

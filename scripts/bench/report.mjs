@@ -22,6 +22,7 @@ const cells = {
   },
   ms: (results, row, system) =>
     `${figure(results, row, system).toFixed(2)} / ${figure(results, row, system, "p95").toFixed(2)} ms`,
+  "CPU ms": (results, row, system) => `${figure(results, row, system).toFixed(0)} ms of CPU`,
   statements: (results, row, system) => `${figure(results, row, system).toFixed(1)}/s`,
   "MB/s": (results, row, system) =>
     `${compact(figure(results, row, system))} / ${compact(figure(results, row, system, "out"))} MB/s`,

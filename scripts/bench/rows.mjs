@@ -1,6 +1,7 @@
 // The measurements, their systems and their steps. Counts are multiples of --jobs; the bars apply to --jobs 30000.
 import { rmSync } from "node:fs"
 import { growthRows } from "./growth.mjs"
+import { monthRows } from "./months.mjs"
 import { share, times } from "./scale.mjs"
 import { serveOf } from "./serving.mjs"
 import { workflowRows } from "./workflows.mjs"
@@ -272,7 +273,8 @@ export const rows = [
     measure: measureMemory
   },
   ...workflowRows,
-  ...growthRows
+  ...growthRows,
+  ...monthRows
 ]
 
 export const rowIds = rows.map(({ id }) => id)

@@ -1,6 +1,7 @@
 import { Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
-import type { Loop } from "../../core/Loop.js"
+import type { Loop, Report } from "../../core/Loop.js"
 import { after, backingOff } from "../../core/LoopSchedule.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
 import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
 import type { Measures } from "../../measures/Measures.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
@@ -19,7 +20,11 @@ const afterFailure = Duration.seconds(15)
 const lastFlushTimeout = Duration.seconds(5)
 
 /** Counts job events in this process. `flush` writes the counts per minute; the last flush follows when the Scope closes. */
-export const makeCounts = Effect.gen(function* () {
+export const makeCounts: Effect.Effect<
+  { readonly tally: typeof Tally.Service; readonly flush: Effect.Effect<Report, DatabaseError> },
+  never,
+  Boot | MinuteBuckets | Metrics | Scope.Scope
+> = Effect.gen(function* () {
   const buckets = yield* MinuteBuckets
   const boot = yield* Boot
   const tally = yield* Tally.make
