@@ -1,3 +1,4 @@
+import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer, Option } from "effect"
 import type { ConfigError } from "effect/ConfigError"
@@ -11,6 +12,7 @@ import { Attempts } from "./access/Attempts.js"
 import { Health, type HealthOptions } from "./HealthOptions.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import * as Listening from "./Listening.js"
+import * as Problem from "./Problem.js"
 import { Readiness } from "./Readiness.js"
 import { ServerConfig, settings } from "./ServerConfig.js"
 
@@ -31,12 +33,16 @@ const configOf = ({ host = "127.0.0.1", port }: HealthOptions): Layer.Layer<Serv
     )
   )
 
+const router = HealthRoutes.router.pipe(
+  HttpRouter.all("*", Problem.respond(404, "NotFound", "This process serves /healthz, /readyz and /metrics only."))
+)
+
 const server = Layer.scoped(
   Health,
   Effect.gen(function* () {
     const config = yield* ServerConfig
     const http = yield* Listening.open()
-    http.on("request", yield* NodeHttpServer.makeHandler(Listening.guarded(HealthRoutes.router)))
+    http.on("request", yield* NodeHttpServer.makeHandler(Listening.guarded(router)))
     return { url: yield* Listening.listen(http, config, { port: "health.port", host: "health.host" }) }
   })
 )

@@ -86,7 +86,8 @@ describe("the health checks of a worker", () => {
     expect(text).toMatch(/^nightshift_jobs_completed_total\{.*kind="quick".*\} 1$/m)
     expect(text).toMatch(/^nightshift_database_op_seconds_count\{/m)
     expect(text).toMatch(/^nightshift_process_resident_memory_bytes \d/m)
-    expect(await ask(`${base}/api/v1/jobs`)).toMatchObject({ status: 404 })
+    const missing = { status: 404, text: expect.stringContaining("serves /healthz, /readyz and /metrics only") }
+    expect(await ask(`${base}/api/v1/jobs`)).toMatchObject(missing)
 
     await expect(worker(shift, { ...options, health: { port: 0 } })).rejects.toThrow(
       /^Another worker of this shift has the option health\./
