@@ -9,6 +9,7 @@ import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { callerFrames, showFrames } from "./CallerFrames.js"
 import { mostGiven } from "./HandlerRuns.js"
 import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
@@ -92,18 +93,12 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
    * error depends on it.
    */
   const called = <A>(method: (...args: never) => unknown, run: () => Promise<A>): Promise<A> => {
-    const caller: { stack?: string } = {}
-    Error.captureStackTrace(caller, method)
+    const frames = callerFrames(method)
     return run().catch((error: unknown) => {
       if (error instanceof Error) {
         if (!(error instanceof InvalidOptionError || error instanceof JobNotFoundError))
           error.message += ` (seed ${seed})`
-        const frames =
-          caller.stack
-            ?.split("\n")
-            .slice(1)
-            .filter((frame) => !/node_modules|node:/.test(frame)) ?? []
-        error.stack = [`${error.name}: ${error.message}`, ...frames].join("\n")
+        showFrames(error, frames)
       }
       throw error
     })

@@ -1,4 +1,5 @@
 import {
+  Cause,
   Clock,
   Context,
   DateTime,
@@ -35,6 +36,7 @@ import { Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { type DeclaredRoutes, decide } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
+import { callerFrames, showFrames } from "./CallerFrames.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
@@ -315,11 +317,24 @@ const layerOn = <R>(
           yield* Fiber.join(closing)
         })
       )
+      /** Runs what a test calls. A defect shows the frame of the test and none of the harness. */
+      const called = <A>(frames: ReadonlyArray<string>, effect: Effect.Effect<A>) =>
+        Effect.tapErrorCause(effect, (cause) =>
+          Effect.sync(() => {
+            for (const defect of Cause.defects(cause)) if (defect instanceof Error) showFrames(defect, frames)
+          })
+        )
+      const moved = (duration: DurationInput) => called(callerFrames(moved), advance(duration))
       return {
         seed,
-        settle,
-        advance,
-        drain,
+        // Getters, because the test is on the stack only while it reads the property.
+        get settle() {
+          return called(callerFrames(), settle)
+        },
+        get drain() {
+          return called(callerFrames(), drain)
+        },
+        advance: moved,
         job: (id) => Effect.catchTags(search.get(id), neverInMemory),
         why: (id) =>
           explain(id).pipe(

@@ -1,7 +1,9 @@
+import { Cause, Effect, Exit, Schema } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { JobDeadError, job, Outcome, ResultTimeoutError, TransactionError } from "../../src/client/index.js"
-import { type PromiseTestShiftOptions, testShift } from "../../src/testing/index.js"
+import * as EffectJob from "../../src/queue/Job.js"
+import { type PromiseTestShiftOptions, TestShift, testShift } from "../../src/testing/index.js"
 
 const remind = job("remind", {
   payload: z.object({ who: z.string() }),
@@ -194,6 +196,20 @@ describe("testShift", () => {
     }
     const later = await shift.enqueue(b, {}, { delay: "1d" })
     await expect(shift.result(later.id)).rejects.toThrow(missing)
+  })
+
+  it("fails at once in the form for Effect, with no frames of the harness", async () => {
+    const other = EffectJob.make("other", { payload: Schema.Struct({}) })
+    const failed = await Effect.gen(function* () {
+      yield* other.enqueue({})
+      const shift = yield* TestShift
+      return yield* Effect.exit(shift.drain)
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [reminded] })), Effect.runPromise)
+    const error = Exit.isFailure(failed) ? Cause.squash(failed.cause) : undefined
+    expect(error).toMatchObject({ name: "InvalidOptionError", option: "handlers" })
+    const lines = String((error as Error).stack).split("\n")
+    expect(lines[0]).toContain('no handler for "other"')
+    expect(lines.slice(1)).toEqual([expect.stringMatching(/PromiseTestShift\.test\.ts:\d+:\d+/)])
   })
 
   it("keeps every job, or done jobs as long as the test says", async () => {
