@@ -265,7 +265,7 @@ export const clearOldServer = (path: string): Effect.Effect<void, DirectoryUnusa
       const { directory, pid } = old.value
       if (directory !== data)
         yield* Effect.logWarning(
-          `${data} was copied or moved from ${directory} without a clean stop of its server: PostgreSQL recovers it as after a crash. Files that changed during a copy are damaged: if the server was running, stop it and copy the folder again`
+          `${data} was copied or moved from ${directory} without a clean stop of its server: PostgreSQL recovers it as after a crash. Files that changed during a copy can be damaged: if the server was running, stop it and copy the folder again`
         )
       const running = Effect.filterOrFail(
         isServerOf(pid, data),
