@@ -105,11 +105,17 @@ describe("the health checks of a worker", () => {
     await again.stop()
   })
 
-  it("report it as not ready while its database is unreachable", async () => {
+  it("report it as not ready while its database is unreachable, and follow NIGHTSHIFT_METRICS_TOKEN but not PORT", async () => {
+    const token = "a-token-for-the-metrics-of-workers"
+    vi.stubEnv("NIGHTSHIFT_METRICS_TOKEN", token)
+    vi.stubEnv("PORT", "not a port")
     const proxy = await database.proxy()
     await using shift = await connect(proxy.url, { log: false })
     const idle = job("idle", { payload: z.object({}), queue: "unreachable" })
     const { healthUrl = "" } = await worker(shift, { handlers: [idle.handle(() => {})], health: { port: 0 } })
+    vi.unstubAllEnvs()
+    expect(await ask(`${healthUrl}/metrics`)).toMatchObject({ status: 401 })
+    expect(await ask(`${healthUrl}/metrics`, { authorization: `Bearer ${token}` })).toMatchObject({ status: 200 })
     expect(await untilReadyIs(healthUrl, 200)).toEqual([])
     await proxy.close()
     expect(await untilReadyIs(healthUrl, 503)).not.toEqual([])
@@ -118,18 +124,6 @@ describe("the health checks of a worker", () => {
     expect(await untilReadyIs(healthUrl, 200)).toEqual([])
     await shift.close()
     await back.close()
-  })
-
-  it("follow the rules of the service for tokens and Host headers, but not its HOST and PORT", async () => {
-    const token = "a-token-for-the-metrics-of-workers"
-    const idle = job("idle", { payload: z.object({}), queue: "guarded" })
-    vi.stubEnv("NIGHTSHIFT_METRICS_TOKEN", token)
-    vi.stubEnv("PORT", "not a port")
-    await using shift = await connect(database.url(), { log: false })
-    const { healthUrl } = await worker(shift, { handlers: [idle.handle(() => {})], health: { port: 0 } })
-    vi.unstubAllEnvs()
-    expect(await ask(`${healthUrl}/metrics`)).toMatchObject({ status: 401 })
-    expect(await ask(`${healthUrl}/metrics`, { authorization: `Bearer ${token}` })).toMatchObject({ status: 200 })
   })
 
   it("refuse a port that is taken, and the worker does not start", async () => {
