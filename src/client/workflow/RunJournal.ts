@@ -30,6 +30,8 @@ export class RunJournal {
   /** Wake-up count as of the last read. A suspension compares it. */
   woken: number
   waits: ReadonlyArray<Deferred> = []
+  /** The waits by kind and name: an execution may take thousands of signals, one after another. */
+  private readonly named = new Map<string, Deferred>()
   /** Whether the waits were read. The first run reads them when it waits for a signal that may already have arrived. */
   private isRead = false
   private sequence = 0
@@ -74,6 +76,8 @@ export class RunJournal {
     const journal = claimed ?? (await this.withRetries(this.services.workflows.load(this.execution.run)))
     this.woken = journal.woken
     this.waits = journal.waits
+    this.named.clear()
+    for (const wait of journal.waits) this.named.set(`${wait.kind} ${wait.name}`, wait)
     this.isRead = true
     return journal
   }
@@ -138,7 +142,7 @@ export class RunJournal {
   }
 
   deferred(kind: WaitKind, name: string): Deferred | undefined {
-    return this.waits.find((each) => each.kind === kind && each.name === name)
+    return this.named.get(`${kind} ${name}`)
   }
 
   /** When a wait began: now, or before the execution was suspended on it. */
