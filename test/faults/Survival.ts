@@ -24,7 +24,7 @@ export interface Story extends Deployment.DeploymentOptions {
   ) => Effect.Effect<ReadonlyArray<string>, unknown, Scope.Scope>
 }
 
-/** Remembers finished rows and reports those that change later. Times are numbers: their text depends on settings that a case changes. */
+/** Remembers finished rows and reports those that change later. The text of a time depends on settings that a case changes. */
 const watchEnded = (deployment: Deployment.Deployment, changed: Array<string>) => {
   const seen = new Map<string, string>()
   const look = deployment
