@@ -153,7 +153,7 @@ export const list = (
       .map((word) => word.trim())
       .filter((word) => word !== "")
     // Commas alone are a template that was not filled in, not an empty list.
-    return words.length === 0 && value.includes(",") ? Either.left("at least one name between commas") : read(words)
+    return words.length === 0 && value.includes(",") ? Either.left("at least one name") : read(words)
   })
 
 export type Values<Group extends Record<string, Setting<unknown>>> = {

@@ -12,9 +12,7 @@ const readEnv = (names: ReadonlyArray<string>) => {
   const found = names.find((name) => CmdExec.neverAllowed.test(name.toUpperCase()))
   return found === undefined
     ? Either.right(names)
-    : Either.left(
-        `variables on which neither the loader nor the shell acts: with ${found}, a job could run any code in an allowed program`
-      )
+    : Either.left(`names other than ${found}, which the loader, a shell or Nightshift acts on`)
 }
 
 /** A warning if jobs may set variables that make some programs run any code. */
@@ -22,7 +20,7 @@ export const warningOf = (names: ReadonlyArray<string>): string | undefined => {
   const found = names.filter((name) => loading.test(name))
   return found.length === 0
     ? undefined
-    : `CMD_EXEC_ENV allows ${found.join(", ")}: a job that sets it can make some programs run any code.`
+    : `CMD_EXEC_ENV allows ${found.join(", ")}: with such a variable, a job can make some programs run any code.`
 }
 
 export const settings = {

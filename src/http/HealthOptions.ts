@@ -1,4 +1,5 @@
 import { Context } from "effect"
+import { shown } from "../core/Storable.js"
 
 export interface HealthOptions {
   /** Port to listen on. 0 chooses a free port. */
@@ -13,8 +14,8 @@ export class Health extends Context.Tag("nightshift/http/Health")<Health, { read
 /** What is wrong with the options: the option's name, and a sentence that starts with it. */
 export const fault = ({ host, port }: HealthOptions): readonly [option: string, message: string] | undefined => {
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    return ["health.port", `health.port must be a whole number from 0 to 65535, got ${String(port)}.`]
+    return ["health.port", `health.port must be a whole number from 0 to 65535, got ${shown(port)}.`]
   return host === undefined || (typeof host === "string" && host !== "")
     ? undefined
-    : ["health.host", `health.host must be an address to listen on, such as 0.0.0.0, got ${JSON.stringify(host)}.`]
+    : ["health.host", `health.host must be an address to listen on, such as 0.0.0.0, got ${shown(host)}.`]
 }

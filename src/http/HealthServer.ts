@@ -1,4 +1,3 @@
-import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer, Option } from "effect"
 import type { ConfigError } from "effect/ConfigError"
@@ -33,8 +32,9 @@ const configOf = ({ host = "127.0.0.1", port }: HealthOptions): Layer.Layer<Serv
     )
   )
 
-const router = HealthRoutes.router.pipe(
-  HttpRouter.all("*", Problem.respond(404, "NotFound", "This process serves /healthz, /readyz and /metrics only."))
+/** Not a route for `*`: it would match HEAD, which the router otherwise answers like GET. */
+const router = Effect.catchTag(HealthRoutes.router, "RouteNotFound", () =>
+  Problem.respond(404, "NotFound", "This process serves only GET /healthz, GET /readyz and GET /metrics.")
 )
 
 const server = Layer.scoped(

@@ -31,7 +31,7 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", { me
 /** Protects against DNS rebinding: another site's name may resolve to this machine. */
 export class HostRefused extends Schema.TaggedError<HostRefused>()("HostRefused", {}) {
   override get message(): string {
-    return "This service listens on loopback only, so the Host header must be localhost, 127.0.0.1 or [::1]. Let a proxy send one of them, or listen on another address with HOST."
+    return "This server listens on loopback only, so the Host header must be localhost, 127.0.0.1 or [::1]. Let a proxy send one of them, or listen on another address with HOST (in a worker: health.host)."
   }
 }
 

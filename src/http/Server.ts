@@ -61,7 +61,9 @@ export const layer: Layer.Layer<
   Server,
   Effect.gen(function* () {
     const config = yield* ServerConfig
-    if (ClientAddress.trustsEveryone(config.trustProxy)) yield* Effect.logWarning(ClientAddress.trustsEveryoneText)
+    if (ClientAddress.trustsEveryone(config.trustProxy)) {
+      yield* Effect.logWarning(`${ClientAddress.trustsEveryoneText} ${ClientAddress.trustsEveryoneRemedy}`)
+    }
     const uploads = yield* UploadsApp
     const server = yield* Listening.open(uploads.timeout)
     const lifecycle = yield* Lifecycle

@@ -26,8 +26,8 @@ const freePort = async () => {
   return port
 }
 
-const ask = async (url: string, headers: Record<string, string> = {}) => {
-  const response = await fetch(url, { headers })
+const ask = async (url: string, headers: Record<string, string> = {}, method = "GET") => {
+  const response = await fetch(url, { headers, method })
   return { status: response.status, text: await response.text() }
 }
 
@@ -86,8 +86,15 @@ describe("the health checks of a worker", () => {
     expect(text).toMatch(/^nightshift_jobs_completed_total\{.*kind="quick".*\} 1$/m)
     expect(text).toMatch(/^nightshift_database_op_seconds_count\{/m)
     expect(text).toMatch(/^nightshift_process_resident_memory_bytes \d/m)
-    const missing = { status: 404, text: expect.stringContaining("serves /healthz, /readyz and /metrics only") }
+    const missing = {
+      status: 404,
+      text: expect.stringContaining("serves only GET /healthz, GET /readyz and GET /metrics.")
+    }
     expect(await ask(`${base}/api/v1/jobs`)).toMatchObject(missing)
+    expect(await ask(`${base}/readyz`, {}, "POST")).toMatchObject(missing)
+    for (const path of ["healthz", "readyz", "metrics"]) {
+      expect(await ask(`${base}/${path}`, {}, "HEAD"), path).toEqual({ status: 200, text: "" })
+    }
 
     await expect(worker(shift, { ...options, health: { port: 0 } })).rejects.toThrow(
       /^Another worker of this shift has the option health\./

@@ -66,7 +66,7 @@ describe("a mistake in a call is reported by it", () => {
       [
         (options) => worker(stored, options),
         { handlers: [handler], health: { port: "9090" } },
-        /^health\.port must be a whole number from 0 to 65535, got 9090\.$/
+        /^health\.port must be a whole number from 0 to 65535, got "9090"\.$/
       ],
       [
         (options) => worker(stored, options),

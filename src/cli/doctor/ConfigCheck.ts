@@ -29,7 +29,12 @@ const ofCommands = Effect.map(CmdExecConfig.settings.env.config, (names) => {
   const warning = CmdExecConfig.warningOf(names)
   return warning === undefined
     ? []
-    : [warn(warning, "Remove it from CMD_EXEC_ENV unless you know what every allowed program does with it.")]
+    : [
+        warn(
+          warning,
+          "Remove such variables from CMD_EXEC_ENV unless you know what every allowed program does with them."
+        )
+      ]
 })
 
 /** Reports settings that are valid but leave the API unusable or unprotected. */
@@ -37,7 +42,7 @@ const ofExposure = Effect.gen(function* () {
   const { adminToken, trustProxy, viewerToken } = yield* ServerConfig
   const { directory, embedded, url } = yield* DatabaseConfig
   const proxies = ClientAddress.trustsEveryone(trustProxy)
-    ? [warn(ClientAddress.trustsEveryoneText, "Set NIGHTSHIFT_TRUST_PROXY to the addresses of your proxies.")]
+    ? [warn(ClientAddress.trustsEveryoneText, ClientAddress.trustsEveryoneRemedy)]
     : []
   if (Option.isSome(adminToken) || Option.isSome(viewerToken) || embedded) return proxies
   // Without DATABASE_URL, commands use the embedded service of this directory, which generates a token.

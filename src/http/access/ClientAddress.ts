@@ -31,6 +31,8 @@ export const trustsEveryone = (proxies: string): boolean =>
 export const trustsEveryoneText =
   "NIGHTSHIFT_TRUST_PROXY includes half of all addresses or more, so every client can choose its own address with X-Forwarded-For and evade the limits per address."
 
+export const trustsEveryoneRemedy = "Set NIGHTSHIFT_TRUST_PROXY to the addresses of your proxies."
+
 /** Strips port and brackets, which some proxies add, and unwraps IPv4-mapped IPv6 addresses. */
 const plain = (text: string): string => {
   const trimmed = text.trim()
