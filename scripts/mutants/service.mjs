@@ -86,8 +86,8 @@ export const service = [
     edits: [
       {
         file: "src/client/workflow/WorkflowRun.ts",
-        find: "if (next === undefined) this.finish(",
-        replace: "if (next === undefined || true) this.finish("
+        find: "if (next === undefined)\n      this.finish(",
+        replace: "if (next === undefined || true)\n      this.finish("
       }
     ],
     tests: [workflows, unit("workflow/Promises", "compensation")],
