@@ -70,7 +70,7 @@ const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob)
   poison: ({ crashCount }) =>
     `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`,
   not_undone: () =>
-    "It ended, but not all of its steps are undone. Undo what its last error names by hand, or fix the cause and retry it."
+    "It ended, but not all of its steps are undone. Undo by hand the steps that its last error names, or fix the cause and retry it."
 }
 
 /** The first line of the last error, as a sentence. */

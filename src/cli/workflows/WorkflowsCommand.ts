@@ -302,7 +302,9 @@ export const retry = Command.make("retry", actOptions, (given) =>
     Effect.provide(QueueLayer.layerForCommand),
     Settings.configured(CommonOptions.databaseFlags(given))
   )
-).pipe(Command.withDescription("Run a failed, cancelled or changed execution again from where it ended, now."))
+).pipe(
+  Command.withDescription("Run a failed or cancelled execution again from where it ended, or try a changed one now.")
+)
 
 export const fork = Command.make(
   "fork",

@@ -138,7 +138,7 @@ const Signalled = Schema.Struct({
   }),
   waitsFor: Schema.NullOr(Schema.Array(Schema.String)).annotations({
     description:
-      "The signals that the execution waited for when this one arrived; null if it does not exist yet. A signal that is not among them is kept until the execution waits for it: check its name."
+      "The signals that the execution waited for when this one arrived; null if the execution does not exist yet. A signal that is not among them is kept until the execution waits for it: check its name."
   })
 })
 
@@ -216,7 +216,7 @@ export const group = HttpApiGroup.make("workflows")
       .addError(problem(409))
       .annotateContext(
         about(
-          "Run a failed or cancelled execution again from its failed step, or try one whose code has changed now instead of later."
+          "Run a failed or cancelled execution again from its failed step, or immediately try one whose code has changed."
         )
       )
   )

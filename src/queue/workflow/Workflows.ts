@@ -113,7 +113,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     ) => Effect.Effect<CancelReport, ExecutionNotFound | JobNotInState | DatabaseError>
 
     /**
-     * Tries an execution whose code has changed now instead of later. Runs a failed or cancelled execution again: failed and undone steps are reopened and run again in their place; dead
+     * Immediately tries an execution whose code has changed. Runs a failed or cancelled execution again: failed and undone steps are reopened and run again in their place; dead
      * children that it started or that made a step fail are requeued and waited for again. All other results are kept.
      */
     readonly retry: (execution: string) => Effect.Effect<StoredJob, ExecutionNotFound | JobNotInState | DatabaseError>

@@ -63,7 +63,7 @@ const Facts = ({ of }: { readonly of: ExecutionView }) => (
     {of.unclaimed.length === 0 ? null : (
       <>
         <dt>Unclaimed signals</dt>
-        <dd title="They have arrived, and the execution has not waited for them. Check their names.">
+        <dd title="Signals that have arrived and that the execution has not waited for. Check their names.">
           {of.unclaimed.join(", ")}
         </dd>
       </>
