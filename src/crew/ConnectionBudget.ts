@@ -45,7 +45,9 @@ export const advice =
 /** Warns at the start of a process if the cluster can use up the connections of the server. Does not delay the start. */
 export const layer: Layer.Layer<never, never, Pods | DatabaseHealth | ClusterConfig> = Layer.scopedDiscard(
   read.pipe(
-    Effect.flatMap((budget) => (isExceeded(budget) ? Effect.logWarning(`${summary(budget)}. ${advice}`) : Effect.void)),
+    Effect.flatMap((budget) =>
+      isExceeded(budget) ? Effect.logWarning(`${summary(budget)}. ${advice}.`) : Effect.void
+    ),
     Effect.catchAll((error) => Effect.logDebug("could not count the connections of the cluster", error)),
     Effect.forkScoped
   )
