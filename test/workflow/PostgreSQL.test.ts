@@ -184,9 +184,16 @@ it("a result that cannot be stored fails its step, and a run that lost its lease
 
 it("a step is recorded once although the server ended the connection that recorded it", async () => {
   let calls = 0
-  const order = workflow("cut", settings, async (_, step) => step.run("pay", () => (calls += 1)))
   const client = await database.pool().connect()
-  // Before the lock: the start of a worker recovers executions, which reads the journal.
+  // The record of this step waits for the lock, and its connection is ended meanwhile. A claim would wait for the lock too.
+  const order = workflow("cut", settings, async (_, step) =>
+    step.run("pay", async () => {
+      await client.query("begin")
+      await client.query("lock table nightshift.workflow_step in access exclusive mode")
+      calls += 1
+      return calls
+    })
+  )
   await using _ = await worker(shift, { handlers: [order] })
   const until = async (query: string) => {
     for (;;) {
@@ -195,9 +202,6 @@ it("a step is recorded once although the server ended the connection that record
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
   }
-  // The record waits for this lock, and its connection is ended meanwhile.
-  await client.query("begin")
-  await client.query("lock table nightshift.workflow_step in access exclusive mode")
   await order.start({ id: "A" }, { shift })
   const pid = await until(
     `select pid, pg_terminate_backend(pid) from pg_stat_activity
