@@ -65,6 +65,23 @@ describe("compensation", () => {
     )
   })
 
+  it.effect("runs when an execution dies because its runs crash their pod", () => {
+    const log: Array<string> = []
+    return on(
+      () => compensated(log, "charge").pipe(Effect.zipRight(Activity.make({ name: "print", execute: Effect.never }))),
+      Effect.gen(function* () {
+        const id = yield* start()
+        for (let times = 0; times < 5; times += 1) {
+          yield* settle
+          yield* crash
+          yield* advance("1 hour")
+        }
+        const { deadReason, status } = yield* show(id)
+        assert.deepStrictEqual([log, status, deadReason], [["charge", "undo charge"], "failed", "poison"])
+      })
+    )
+  })
+
   const slow = (log: Array<string>, until: Effect.Effect<void>) =>
     Activity.make({
       name: "charge",
