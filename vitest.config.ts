@@ -17,6 +17,7 @@ if (process.env.TMPDIR === undefined) {
 
 /** Files whose tests have a larger size in a long run. */
 const sized = [
+  "cli/Commands",
   "journeys/{Crashes,Environments,Service}",
   "database/embedded/{EmbeddedPostgres,PostgresBinaries}",
   "http/Multipart",

@@ -6,6 +6,7 @@ import pg from "pg"
 import * as Cli from "../../src/cli/Cli.js"
 import { TelegramEmulator } from "../../src/testing/index.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 /** These run until stopped and print no JSON. */
@@ -82,111 +83,113 @@ describe("every command", () => {
     })
   )
 
-  it.scopedLive(
-    "prints JSON that a program can parse against a running service",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const telegram = yield* TelegramEmulator
-        const bots = join(cwd, "bots.yaml")
-        writeFileSync(bots, "bots: { helper: { handler: echo, requireAuth: false } }")
-        const env = {
-          DATABASE_URL: Redacted.value(yield* TestDatabase.migrated),
-          NIGHTSHIFT_ADMIN_TOKEN: "sesame",
-          NIGHTSHIFT_BOTS: bots,
-          BOT_HELPER_TOKEN: "1:helper",
-          BOT_HELPER_SECRET: "a-secret-of-the-helper",
-          TELEGRAM_API_URL: telegram.url,
-          LOG_LEVEL: "error"
-        }
-        yield* telegram.addBot(env.BOT_HELPER_TOKEN)
-        const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
-        const url = (yield* service.said(/url +(http:\S+)/))[1] ?? ""
-        yield* environment(env)
-        yield* Effect.promise(() =>
-          fetch(`${url}/api/v1/schedules`, {
-            method: "POST",
-            headers: { authorization: "Bearer sesame", "content-type": "application/json" },
-            body: JSON.stringify({ name: "nightly", kind: "noop_echo", payload: {}, cron: "@daily" })
+  if (isLong) {
+    it.scopedLive(
+      "prints JSON that a program can parse against a running service",
+      () =>
+        Effect.gen(function* () {
+          const cwd = yield* Nightshift.folder
+          const telegram = yield* TelegramEmulator
+          const bots = join(cwd, "bots.yaml")
+          writeFileSync(bots, "bots: { helper: { handler: echo, requireAuth: false } }")
+          const env = {
+            DATABASE_URL: Redacted.value(yield* TestDatabase.migrated),
+            NIGHTSHIFT_ADMIN_TOKEN: "sesame",
+            NIGHTSHIFT_BOTS: bots,
+            BOT_HELPER_TOKEN: "1:helper",
+            BOT_HELPER_SECRET: "a-secret-of-the-helper",
+            TELEGRAM_API_URL: telegram.url,
+            LOG_LEVEL: "error"
+          }
+          yield* telegram.addBot(env.BOT_HELPER_TOKEN)
+          const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
+          const url = (yield* service.said(/url +(http:\S+)/))[1] ?? ""
+          yield* environment(env)
+          yield* Effect.promise(() =>
+            fetch(`${url}/api/v1/schedules`, {
+              method: "POST",
+              headers: { authorization: "Bearer sesame", "content-type": "application/json" },
+              body: JSON.stringify({ name: "nightly", kind: "noop_echo", payload: {}, cron: "@daily" })
+            })
+          )
+
+          const walked: Array<string> = []
+          const json = (path: string, ...args: ReadonlyArray<string>) =>
+            Effect.gen(function* () {
+              walked.push(path)
+              const text = yield* printed(...path.split(" "), ...args, "--json")
+              return JSON.parse(text)
+            })
+
+          const later = yield* json("enqueue", "noop_echo", "--delay", "1h")
+          expect(yield* json("jobs list")).toMatchObject({ jobs: [{ id: later.id }] })
+          expect(yield* json("jobs show", later.id)).toMatchObject({ id: later.id, state: "scheduled" })
+          expect(yield* json("jobs why", later.id)).toMatchObject({ until: expect.any(String) })
+          const soon = yield* json("enqueue", "noop_echo", "--delay", "1h", "--queue", "unserved")
+          const run = yield* json("jobs run", soon.id)
+          expect(run).toMatchObject([{ id: soon.id, job: { state: "pending" }, error: null }])
+          expect(yield* json("jobs cancel", later.id)).toMatchObject([{ job: { state: "cancelled" } }])
+          expect(yield* json("jobs requeue", "--state", "cancelled")).toMatchObject({ status: "done", done: 1 })
+          yield* json("jobs delete", "--state", "dead", "--dry-run")
+          const batch = yield* Effect.promise(async () => {
+            const request = { jobs: [{ kind: "noop_echo", payload: {}, delay: "1h" }] }
+            const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
+            const body = JSON.stringify(request)
+            const stored = await fetch(`${url}/api/v1/batches`, { method: "POST", headers, body })
+            return ((await stored.json()) as { batch: { id: string } }).batch.id
           })
-        )
-
-        const walked: Array<string> = []
-        const json = (path: string, ...args: ReadonlyArray<string>) =>
-          Effect.gen(function* () {
-            walked.push(path)
-            const text = yield* printed(...path.split(" "), ...args, "--json")
-            return JSON.parse(text)
+          expect(yield* json("batches list")).toMatchObject({ batches: [{ id: batch, total: 1 }] })
+          expect(yield* json("batches show", batch)).toMatchObject({ id: batch, counts: { unfinished: 1 } })
+          const execution = "noop_echo/A-17"
+          const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved", "--force")
+          expect(started).toMatchObject({ execution, outcome: "started" })
+          expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, status: "pending" }] })
+          expect(yield* json("workflows signal", execution, "go")).toMatchObject({ outcome: "completed" })
+          yield* Effect.promise(async () => {
+            const client = new pg.Client({ connectionString: env.DATABASE_URL })
+            await client.connect()
+            await client.query(`insert into nightshift.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit,
+              started_at, ended_at) values ('${started.id}', 'pay', 1, 1, 'run', 'done', '{}', now(), now())`)
+            await client.end()
           })
+          expect(yield* json("workflows show", execution)).toMatchObject({ id: started.id, steps: [{ name: "pay" }] })
+          expect(yield* json("workflows fork", execution, "pay", "--as", "B")).toMatchObject({ execution: "B" })
+          expect(yield* json("workflows cancel", execution, "--now")).toEqual({ execution, cancelled: 1 })
+          expect(yield* json("workflows retry", execution)).toMatchObject({ status: "pending" })
+          expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
+          expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
+          expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })
+          expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }, {}] })
+          expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
+          yield* json("schedules next", "nightly")
+          for (const act of ["trigger", "disable", "enable"]) {
+            expect(yield* json(`schedules ${act}`, "nightly")).toMatchObject([{ name: "nightly", error: null }])
+          }
+          expect(yield* json("schedules history", "nightly")).toMatchObject({ runs: [{ outcome: "triggered" }] })
+          const { id, token } = yield* json("uploads tokens create", "--workspace", "acme")
+          const form = new FormData()
+          form.append("files", new Blob(["hello"]), "hello.txt")
+          const headers = { authorization: `Bearer ${token}` }
+          yield* Effect.promise(() => fetch(`${url}/uploads/acme`, { method: "POST", headers, body: form }))
+          yield* environment({ UPLOADS_TOKEN: token })
+          const inbox = ["--into", join(cwd, "inbox"), "--url", url, "--once"]
+          expect(yield* json("uploads pull", "--workspace", "acme", ...inbox)).toMatchObject({ name: "hello.txt" })
+          expect(yield* json("uploads tokens list", "--workspace", "acme")).toMatchObject({ tokens: [{ id }] })
+          yield* json("uploads tokens revoke", id, "--workspace", "acme")
+          yield* json("bots set-webhook", "helper", "--url", "https://bots.example.org")
+          expect(yield* json("bots info")).toMatchObject([{ bot: "helper", error: null }])
+          expect(yield* json("migrate")).toEqual({ applied: [] })
+          expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
+          expect(yield* json("doctor")).toMatchObject({ ok: true })
+          yield* json("simulate", "--runs", "1")
+          const brief = ["--url", url, "--allow", "cancel", "--each", "200ms", "--yes"]
+          expect(yield* json("chaos", ...brief)).toMatchObject({ ok: true, faults: [{ fault: "cancel" }] })
+          expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
+          expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
 
-        const later = yield* json("enqueue", "noop_echo", "--delay", "1h")
-        expect(yield* json("jobs list")).toMatchObject({ jobs: [{ id: later.id }] })
-        expect(yield* json("jobs show", later.id)).toMatchObject({ id: later.id, state: "scheduled" })
-        expect(yield* json("jobs why", later.id)).toMatchObject({ until: expect.any(String) })
-        const soon = yield* json("enqueue", "noop_echo", "--delay", "1h", "--queue", "unserved")
-        const run = yield* json("jobs run", soon.id)
-        expect(run).toMatchObject([{ id: soon.id, job: { state: "pending" }, error: null }])
-        expect(yield* json("jobs cancel", later.id)).toMatchObject([{ job: { state: "cancelled" } }])
-        expect(yield* json("jobs requeue", "--state", "cancelled")).toMatchObject({ status: "done", done: 1 })
-        yield* json("jobs delete", "--state", "dead", "--dry-run")
-        const batch = yield* Effect.promise(async () => {
-          const request = { jobs: [{ kind: "noop_echo", payload: {}, delay: "1h" }] }
-          const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
-          const body = JSON.stringify(request)
-          const stored = await fetch(`${url}/api/v1/batches`, { method: "POST", headers, body })
-          return ((await stored.json()) as { batch: { id: string } }).batch.id
-        })
-        expect(yield* json("batches list")).toMatchObject({ batches: [{ id: batch, total: 1 }] })
-        expect(yield* json("batches show", batch)).toMatchObject({ id: batch, counts: { unfinished: 1 } })
-        const execution = "noop_echo/A-17"
-        const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved", "--force")
-        expect(started).toMatchObject({ execution, outcome: "started" })
-        expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, status: "pending" }] })
-        expect(yield* json("workflows signal", execution, "go")).toMatchObject({ outcome: "completed" })
-        yield* Effect.promise(async () => {
-          const client = new pg.Client({ connectionString: env.DATABASE_URL })
-          await client.connect()
-          await client.query(`insert into nightshift.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit,
-            started_at, ended_at) values ('${started.id}', 'pay', 1, 1, 'run', 'done', '{}', now(), now())`)
-          await client.end()
-        })
-        expect(yield* json("workflows show", execution)).toMatchObject({ id: started.id, steps: [{ name: "pay" }] })
-        expect(yield* json("workflows fork", execution, "pay", "--as", "B")).toMatchObject({ execution: "B" })
-        expect(yield* json("workflows cancel", execution, "--now")).toEqual({ execution, cancelled: 1 })
-        expect(yield* json("workflows retry", execution)).toMatchObject({ status: "pending" })
-        expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
-        expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
-        expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })
-        expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }, {}] })
-        expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
-        yield* json("schedules next", "nightly")
-        for (const act of ["trigger", "disable", "enable"]) {
-          expect(yield* json(`schedules ${act}`, "nightly")).toMatchObject([{ name: "nightly", error: null }])
-        }
-        expect(yield* json("schedules history", "nightly")).toMatchObject({ runs: [{ outcome: "triggered" }] })
-        const { id, token } = yield* json("uploads tokens create", "--workspace", "acme")
-        const form = new FormData()
-        form.append("files", new Blob(["hello"]), "hello.txt")
-        const headers = { authorization: `Bearer ${token}` }
-        yield* Effect.promise(() => fetch(`${url}/uploads/acme`, { method: "POST", headers, body: form }))
-        yield* environment({ UPLOADS_TOKEN: token })
-        const inbox = ["--into", join(cwd, "inbox"), "--url", url, "--once"]
-        expect(yield* json("uploads pull", "--workspace", "acme", ...inbox)).toMatchObject({ name: "hello.txt" })
-        expect(yield* json("uploads tokens list", "--workspace", "acme")).toMatchObject({ tokens: [{ id }] })
-        yield* json("uploads tokens revoke", id, "--workspace", "acme")
-        yield* json("bots set-webhook", "helper", "--url", "https://bots.example.org")
-        expect(yield* json("bots info")).toMatchObject([{ bot: "helper", error: null }])
-        expect(yield* json("migrate")).toEqual({ applied: [] })
-        expect(yield* json("migrate", "--dry-run")).toMatchObject({ pending: [] })
-        expect(yield* json("doctor")).toMatchObject({ ok: true })
-        yield* json("simulate", "--runs", "1")
-        const brief = ["--url", url, "--allow", "cancel", "--each", "200ms", "--yes"]
-        expect(yield* json("chaos", ...brief)).toMatchObject({ ok: true, faults: [{ fault: "cancel" }] })
-        expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
-        expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
-
-        expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))
-      }).pipe(Effect.provide(TelegramEmulator.layer())),
-    120_000
-  )
+          expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))
+        }).pipe(Effect.provide(TelegramEmulator.layer())),
+      120_000
+    )
+  }
 })
