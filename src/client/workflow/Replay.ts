@@ -18,7 +18,7 @@ import type { Step } from "../../queue/workflow/Execution.js"
 /** A result as it is stored. */
 export type Stored = Pick<Step, "outcome" | "exit">
 
-interface Held {
+export interface Held {
   readonly name: string
   /** Runs the step. */
   readonly start: () => void

@@ -3,17 +3,16 @@ import * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
-import * as ChildrenFirst from "../../queue/workflow/ChildrenFirst.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import { NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
-import type { StepContext, StepOptions } from "./Step.js"
 import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
 import { StepSignals } from "./StepSignals.js"
+import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
@@ -22,39 +21,22 @@ import { StepSignals } from "./StepSignals.js"
 /** Waits that end sooner than this, in milliseconds, are waited for in the slot. */
 export const holdFor = 100
 
-interface Undo {
-  readonly step: string
-  readonly sequence: number
-  readonly run: (context: StepContext) => unknown
-  readonly options: StepOptions<unknown>
-}
-
-export class WorkflowRun implements AttemptHost {
+export class WorkflowRun implements AttemptHost, UndoHost {
   readonly journal: RunJournal
   readonly signals = new StepSignals()
   private replay: Replay | undefined
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
   private readonly bodies = new Set<Promise<unknown>>()
-  private readonly undos: Array<Undo> = []
-  /** The step that is being undone. */
-  undoing: string | undefined
-  private isUndoing = false
+  private readonly undo = new UndoPhase(this)
   /** Whether the run only compares the code with its journal. */
   private isComparing = false
-  private failure: { readonly error: unknown } | undefined
   private running = 0
   /** `cancelled` and `stopping`: the code gets no results and starts no steps, but steps that run are recorded. */
   private phase: "running" | "cancelled" | "stopping" | "over" = "running"
   /** The undo that runs. One that calls steps may wait and then never settles. */
   private undoBody: Promise<unknown> | undefined
-  private undoHasSteps = false
-  private isPrepared = false
   readonly begun = new Set<string>()
-  /** Steps of a run that was cut off, which this run runs again to undo them. */
-  private readonly again = new Set<string>()
-  /** Steps that may have taken effect and cannot be undone. */
-  private unknown: ReadonlyArray<string> = []
   /** The undo calls a step, which it does not get from a run that stops. */
   private onUndoBlocked: () => void = () => {}
   private isChecking = false
@@ -80,6 +62,10 @@ export class WorkflowRun implements AttemptHost {
 
   private get isOver(): boolean {
     return this.phase !== "running"
+  }
+
+  get undoing(): string | undefined {
+    return this.undo.step
   }
 
   now(): number {
@@ -137,7 +123,7 @@ export class WorkflowRun implements AttemptHost {
     })
     this.waits.clear()
     this.signals.abort(true, false)
-    const undo = this.undoHasSteps ? undefined : Promise.race([this.undoBody, blocked])
+    const undo = this.undo.hasSteps ? undefined : Promise.race([this.undoBody, blocked])
     await Promise.allSettled([...this.bodies, undo])
     this.phase = "over"
   }
@@ -147,7 +133,7 @@ export class WorkflowRun implements AttemptHost {
    * are aborted. A run that undoes already does what the cancel requests.
    */
   cancel(): void {
-    if (this.isOver || this.isUndoing || this.execution.cancelled) return
+    if (this.isOver || this.undo.isActive || this.execution.cancelled) return
     this.phase = "cancelled"
     this.waits.clear()
     this.signals.abort(false)
@@ -167,7 +153,7 @@ export class WorkflowRun implements AttemptHost {
   }
 
   /** Ends the run. Steps that lost a race and still run are aborted, and awaited. */
-  private finish(result: unknown): void {
+  finish(result: unknown): void {
     if (this.phase === "over") return
     this.close()
     void Promise.allSettled(this.bodies).then(() => this.end(result))
@@ -202,7 +188,7 @@ export class WorkflowRun implements AttemptHost {
       const { replay } = this
       const inUndo = this.undoing !== undefined
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
-      this.undoHasSteps ||= inUndo
+      this.undo.hasSteps ||= inUndo
       const own = kind === "patch" ? `patch:${base}` : base
       const name = replay.numbered(inUndo ? `undo:${this.undoing}/${own}` : own)
       const settle = (stored: Stored, sequence: number) => {
@@ -220,7 +206,7 @@ export class WorkflowRun implements AttemptHost {
       } else if (inUndo) {
         if (before !== undefined) settle(before, before.sequence)
         else live(name, settle)
-      } else if (this.isUndoing) {
+      } else if (this.undo.isActive) {
         // Code that continues in parallel to a failure starts no more steps.
       } else if (before !== undefined) {
         if (place !== undefined && canUndo) replay.keep({ name, start: () => live(name, settle) })
@@ -270,7 +256,7 @@ export class WorkflowRun implements AttemptHost {
       () => {
         this.running -= weight
         if (this.isOver) return this.endCancelled()
-        if (!this.waits.isEmpty || this.isUndoing || this.execution.cancelled) this.check()
+        if (!this.waits.isEmpty || this.undo.isActive || this.execution.cancelled) this.check()
       },
       (error: unknown) => this.fail(error)
     )
@@ -297,13 +283,11 @@ export class WorkflowRun implements AttemptHost {
 
   /** Registers the undo of a step that is done. */
   onUndo(undo: Undo): void {
-    // A cancelled run skips steps that were already undone and did not run again.
-    const isUndone = this.replay?.place(undo.step) !== undefined && !this.again.has(undo.step)
-    if (!isUndone || !this.execution.cancelled) this.undos.push(undo)
+    this.undo.add(undo, this.replay?.place(undo.step) !== undefined)
   }
 
   private returned(value: unknown): void {
-    if (this.isOver || this.isUndoing) return
+    if (this.isOver || this.undo.isActive) return
     const difference = this.replay?.difference()
     if (difference !== undefined) this.changed(difference)
     else if (this.execution.cancelled) this.undoAll()
@@ -311,79 +295,24 @@ export class WorkflowRun implements AttemptHost {
   }
 
   private threw(error: unknown): void {
-    if (this.isOver || this.isUndoing) return
+    if (this.isOver || this.undo.isActive) return
     const difference = this.replay?.difference()
     if (difference === undefined) {
-      this.failure = { error }
+      this.undo.failure = { error }
       this.undoAll()
     } else this.changed(difference)
   }
 
   /** Stops the code, lets running steps end, and undoes the steps that are done, the last one first. */
   private undoAll(): void {
-    this.isUndoing = true
+    this.undo.isActive = true
     this.waits.clear()
     this.check()
   }
 
-  /**
-   * Before the first undo of a cancelled execution. Children that were cancelled with it undo their steps first. A step that
-   * may have begun in a run that was cut off runs again, with the same idempotency key: then it can be undone. The steps of
-   * an execution that has died are not run again: they may be why it died.
-   */
-  private async prepareUndo(): Promise<void> {
-    const { cut, dying, id } = this.execution
-    const undoable = this.replay?.undoable ?? []
-    const names = undoable.map(({ name }) => name)
-    this.isPrepared = true
-    if (dying) {
-      this.unknown = cut ? names : []
-      return
-    }
-    // Recorded by the first run that undoes: one that crashes is cut off too, and its code may get further in the next run.
-    const isOpen = names.length > 0 && (cut || this.undos.length > 0)
-    const cutOff = isOpen ? await this.journal.cutOff(cut ? names : [], this.now()) : []
-    const open = await this.journal.withRetries(this.journal.services.workflows.children(id))
-    const waits = ChildrenFirst.waits(open, this.now())
-    if (waits.length > 0) return this.finish(Suspension.make({ woken: this.journal.woken, waits }))
-    for (const { name, start } of undoable.filter(({ name }) => cutOff.includes(name))) {
-      this.again.add(name)
-      start()
-    }
-  }
-
-  private undoNext(): void {
-    if (this.execution.cancelled && !this.isPrepared) this.busy(() => this.prepareUndo())
-    else this.undoLast()
-  }
-
-  private undoLast(): void {
-    const open = this.undos.filter(({ step }) => !this.journal.undone.has(`undo:${step}`))
-    const next = open.sort((a, b) => b.sequence - a.sequence)[0]
-    if (next === undefined)
-      this.finish(StepExit.outcomeOf(this.failure, [...this.journal.undone.values()], this.unknown))
-    else this.undo(next)
-  }
-
-  private undo(next: Undo): void {
-    this.undoing = next.step
-    this.undoHasSteps = false
-    const name = `undo:${next.step}`
-    this.attempt({
-      name,
-      kind: "undo",
-      counts: false,
-      options: next.options as StepOptions<never>,
-      perform: async (context, record) => {
-        await StepScope.inside(this, undefined, () => next.run(context))
-        return record(StepExit.ofValue(undefined))
-      },
-      settle: (stored, sequence) => {
-        this.journal.keepUndone(name, stored, sequence, this.now())
-        this.undoing = undefined
-        this.check()
-      }
-    })
+  /** Steps with an undo that may have begun in a run that was cut off. */
+  get undoable(): UndoHost["undoable"] {
+    return this.replay?.undoable ?? []
   }
 
   private changed(difference: ChangedCode.Difference): void {
@@ -391,7 +320,7 @@ export class WorkflowRun implements AttemptHost {
   }
 
   /** Checks in the next turn of the event loop whether the code can continue. */
-  private check(): void {
+  check(): void {
     if (this.isChecking || this.isOver) return
     this.isChecking = true
     setImmediate(() => {
@@ -402,14 +331,14 @@ export class WorkflowRun implements AttemptHost {
 
   private advance(): void {
     if (this.isOver || this.replay === undefined) return
-    const state = this.isUndoing ? "still" : this.replay.turn()
+    const state = this.undo.isActive ? "still" : this.replay.turn()
     if (state === "wait") this.check()
     else if (state !== "still") this.changed(state)
     else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.running > 0) this.waits.arm()
-    else if (this.execution.cancelled && !this.isUndoing) this.undoAll()
+    else if (this.execution.cancelled && !this.undo.isActive) this.undoAll()
     // While nothing is undone, only a step that runs again may wait: for its next attempt.
-    else if (this.isUndoing && this.undoing === undefined && this.waits.isEmpty) this.undoNext()
+    else if (this.undo.isActive && this.undoing === undefined && this.waits.isEmpty) this.undo.next()
     else this.waitForAll()
   }
 
