@@ -144,7 +144,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
   }
 }
 
-const nobody: typeof Metrics.Service = {
+const unread: typeof Metrics.Service = {
   series: () => ({ add: () => {}, set: () => {}, observe: () => {} }),
   drop: () => {},
   onRead: () => Effect.void,
@@ -152,8 +152,8 @@ const nobody: typeof Metrics.Service = {
 }
 
 const nothing: Counting = (() => {
-  const silent = new KindTally(others, others, nobody, { touched: () => {}, closed: () => {}, began: () => {} })
-  const workflows = new WorkflowTally(nobody)
+  const silent = new KindTally(others, others, unread, { touched: () => {}, closed: () => {}, began: () => {} })
+  const workflows = new WorkflowTally(unread)
   return {
     of: () => silent,
     prefer: () => {},

@@ -11,7 +11,7 @@ import { acme, backends, client, form, idsOf, type Part } from "./UploadServer.j
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex")
 const other = Schema.decodeSync(Workspace)("other")
-const nobody = "0198c0de-0000-7000-8000-000000000001"
+const unknown = "0198c0de-0000-7000-8000-000000000001"
 
 describe.each(backends)("files on %s", (_, layer) => {
   it.scopedLive("are uploaded, listed, fetched and acknowledged", () =>
@@ -122,7 +122,7 @@ describe.each(backends)("files on %s", (_, layer) => {
       const [their = ""] = idsOf(yield* theirs.upload({ content: "theirs" }))
       const malformed = ["not-an-id", id.slice(0, -1), `${id}0`]
       const routes = [
-        ["GET", "content", [their, nobody, ...malformed]],
+        ["GET", "content", [their, unknown, ...malformed]],
         ["POST", "ack", malformed]
       ] as const
       for (const [method, act, ids] of routes) {
@@ -134,7 +134,7 @@ describe.each(backends)("files on %s", (_, layer) => {
         expect(JSON.stringify(answers[0]?.json)).not.toContain("other")
       }
       // The same answer for another workspace's file as for a file that was deleted.
-      for (const gone of [their, nobody]) {
+      for (const gone of [their, unknown]) {
         const acked = yield* ask("POST", `/uploads/acme/${gone}/ack`, { token: mine.token })
         expect(acked).toMatchObject({ status: 200, json: { acked: true, raced: true } })
       }

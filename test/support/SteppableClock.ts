@@ -8,21 +8,23 @@ const isSteppable = (clock: Clock.Clock): clock is SteppableClock => "step" in c
 
 const start = Date.UTC(2030, 0, 1)
 
-/** Time is frozen between steps; sleeping uses real time, as with the database's clock. */
-const make = (): SteppableClock => {
-  const machine = Clock.make()
+/** Time is frozen between steps. By default, sleeping uses real time, as with the database's clock. */
+export const make = (
+  sleep: (duration: Duration.Duration, step: SteppableClock["step"]) => Effect.Effect<void> = Clock.make().sleep
+): SteppableClock => {
   let millis = start
   const nanos = () => BigInt(millis) * 1_000_000n
+  const step = (by: number) => {
+    millis += by
+  }
   return {
     [Clock.ClockTypeId]: Clock.ClockTypeId,
     unsafeCurrentTimeMillis: () => millis,
     unsafeCurrentTimeNanos: nanos,
     currentTimeMillis: Effect.sync(() => millis),
     currentTimeNanos: Effect.sync(nanos),
-    sleep: machine.sleep,
-    step: (by) => {
-      millis += by
-    }
+    sleep: (duration) => sleep(duration, step),
+    step
   }
 }
 

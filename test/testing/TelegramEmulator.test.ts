@@ -1,10 +1,11 @@
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, type Scope } from "effect"
+import { Duration, Effect, Fiber, type Scope } from "effect"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { TelegramEmulator, type TelegramEmulatorOptions } from "../../src/testing/index.js"
 import { lifetimeOf, retryDelay } from "../../src/testing/telegram/DeliveryRules.js"
+import * as SteppableClock from "../support/SteppableClock.js"
 
 const token = "42:t"
 
@@ -46,23 +47,12 @@ const webhook = (
 const ok = (response: Http.ServerResponse) => void response.writeHead(200).end()
 
 /** Pauses between deliveries take no real time. The timeout of a response never ends: it would depend on the machine's load. */
-const skippingPauses = (): Clock.Clock => {
-  let millis = 0
-  const nanos = () => BigInt(millis) * 1_000_000n
-  return {
-    [Clock.ClockTypeId]: Clock.ClockTypeId,
-    unsafeCurrentTimeMillis: () => millis,
-    unsafeCurrentTimeNanos: nanos,
-    currentTimeMillis: Effect.sync(() => millis),
-    currentTimeNanos: Effect.sync(nanos),
-    sleep: (duration) =>
-      Duration.greaterThanOrEqualTo(duration, "60 seconds")
-        ? Effect.never
-        : Effect.sync(() => {
-            millis += Duration.toMillis(duration)
-          })
-  }
-}
+const skippingPauses = () =>
+  SteppableClock.make((duration, step) =>
+    Duration.greaterThanOrEqualTo(duration, "60 seconds")
+      ? Effect.never
+      : Effect.sync(() => step(Duration.toMillis(duration)))
+  )
 
 const emulator = (options: TelegramEmulatorOptions = {}) => TelegramEmulator.layer({ tokens: [token], ...options })
 

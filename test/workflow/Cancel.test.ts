@@ -223,13 +223,22 @@ describe("a cancel after a crash", () => {
     await step.sleep("on its way", "30 days")
   })
 
-  it("finishes that step although the execution waits for its children first", async () => {
-    const log: Array<string> = []
-    const order = cutOff(log)
-    await using shift = await testShift({ handlers: [order, parcel] })
+  /** A shift whose pod crashed in the step. */
+  const crashed = async (order: ReturnType<typeof cutOff>) => {
+    const shift = await testShift({ handlers: [order, parcel] })
     await order.start({ id: "A" })
     await shift.settle()
     await shift.crash()
+    return shift
+  }
+  const failsOnce = (call: number) => {
+    if (call === 2) throw new Error("timed out")
+  }
+
+  it("finishes that step although the execution waits for its children first", async () => {
+    const log: Array<string> = []
+    const order = cutOff(log)
+    await using shift = await crashed(order)
     await order.cancel("A")
     await shift.advance("2h")
     expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "refund"], "cancelled"])
@@ -238,13 +247,8 @@ describe("a cancel after a crash", () => {
 
   it("finishes that step although it fails and is retried later", async () => {
     const log: Array<string> = []
-    const order = cutOff(log, (call) => {
-      if (call === 2) throw new Error("timed out")
-    })
-    await using shift = await testShift({ handlers: [order, parcel] })
-    await order.start({ id: "A" })
-    await shift.settle()
-    await shift.crash()
+    const order = cutOff(log, failsOnce)
+    await using shift = await crashed(order)
     await order.cancel("A")
     await shift.advance("2 days")
     expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
@@ -252,13 +256,8 @@ describe("a cancel after a crash", () => {
 
   it("finishes that step if it failed again before the cancel", async () => {
     const log: Array<string> = []
-    const order = cutOff(log, (call) => {
-      if (call === 2) throw new Error("timed out")
-    })
-    await using shift = await testShift({ handlers: [order, parcel] })
-    await order.start({ id: "A" })
-    await shift.settle()
-    await shift.crash()
+    const order = cutOff(log, failsOnce)
+    await using shift = await crashed(order)
     await shift.advance("2h")
     expect(log).toEqual(["charge", "charge"])
     await order.cancel("A")

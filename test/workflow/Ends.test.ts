@@ -8,6 +8,14 @@ import { testShift } from "../../src/testing/index.js"
 const Order = z.object({ id: z.string() })
 const settings = { payload: Order, key: (order: { id: string }) => order.id }
 
+const crashes = async (shift: Awaited<ReturnType<typeof testShift>>, count: number) => {
+  for (let times = 0; times < count; times += 1) {
+    await shift.settle()
+    await shift.crash()
+    await shift.advance("1h")
+  }
+}
+
 describe("an execution that crashes its pod again and again", () => {
   const make = (log: Array<string>, undo: () => unknown = () => {}) =>
     workflow("order", settings, async (_, step) => {
@@ -25,11 +33,7 @@ describe("an execution that crashes its pod again and again", () => {
     const order = make(log)
     await using shift = await testShift({ handlers: [order], log: false })
     const { id } = await order.start({ id: "A" })
-    for (let times = 0; times < 5; times += 1) {
-      await shift.settle()
-      await shift.crash()
-      await shift.advance("1h")
-    }
+    await crashes(shift, 5)
     expect(log).toEqual(["charge", "refund"])
     expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "poison" })
     expect((await order.show("A")).status).toBe("failed")
@@ -40,11 +44,7 @@ describe("an execution that crashes its pod again and again", () => {
     const order = make(log, () => new Promise(() => {}))
     await using shift = await testShift({ handlers: [order], log: false })
     const { id } = await order.start({ id: "A" })
-    for (let times = 0; times < 10; times += 1) {
-      await shift.settle()
-      await shift.crash()
-      await shift.advance("1h")
-    }
+    await crashes(shift, 10)
     expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "not_undone" })
     expect((await shift.job(id)).lastError).toMatch(/; not undone: charge$/)
     expect((await shift.why(id)).detail).toContain("not all of its steps are undone")
@@ -60,11 +60,7 @@ describe("an execution that crashes its pod in a step with an undo", () => {
     })
     await using shift = await testShift({ handlers: [order], log: false })
     const { id } = await order.start({ id: "A" })
-    for (let times = 0; times < 5; times += 1) {
-      await shift.settle()
-      await shift.crash()
-      await shift.advance("1h")
-    }
+    await crashes(shift, 5)
     expect(log).toEqual(["reserve", "release"])
     expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "not_undone" })
     expect((await shift.job(id)).lastError).toMatch(/^charge may have taken effect/)
