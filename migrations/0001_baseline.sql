@@ -857,7 +857,7 @@ create table schedule (
   overlap text not null default 'allow',
   missed text not null default 'one',
   missed_limit smallint,
-  enabled boolean not null default true,
+  paused boolean not null default false,
   origin text not null default 'operator',
   -- What code declared last, and the fields an operator has changed since: a new declaration leaves those alone.
   fingerprint text,
@@ -887,7 +887,7 @@ create table schedule (
 ) with (fillfactor = 80);
 
 -- Used by the scheduler: due schedules, and when the next one is due.
-create index schedule_due on schedule (next_fire_at nulls first) where enabled and removed_at is null;
+create index schedule_due on schedule (next_fire_at nulls first) where not paused and removed_at is null;
 
 ----------------------------------------------------------------------------------------------------------- operators
 

@@ -201,8 +201,8 @@ export const service = [
     edits: [
       {
         file: "src/schedule/ScheduleSql.ts",
-        find: "name = ${name} and revision = ${revision} and enabled and removed_at is null",
-        replace: "name = ${name} and enabled and removed_at is null"
+        find: "name = ${name} and revision = ${revision} and not paused and removed_at is null",
+        replace: "name = ${name} and not paused and removed_at is null"
       }
     ],
     tests: [law("several readers", "SchedulesPg")]

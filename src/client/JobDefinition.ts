@@ -67,8 +67,8 @@ export interface ScheduleOptions<In> {
   readonly missed?: Missed | undefined
   readonly queue?: string | undefined
   readonly maxAttempts?: number | undefined
-  /** Whether the schedule fires. An operator can change it. [true] */
-  readonly enabled?: boolean | undefined
+  /** Whether the schedule does not fire. An operator can change it. [false] */
+  readonly paused?: boolean | undefined
 }
 
 /** A kind of job. `In` is enqueued, the handler gets `Out` and returns `RIn`, and `shift.result` returns `ROut`. */
@@ -114,7 +114,7 @@ const scheduleOptions = namesOf<ScheduleOptions<never>>({
   missed: 0,
   queue: 0,
   maxAttempts: 0,
-  enabled: 0
+  paused: 0
 })
 
 /** Throws InvalidOptionError for a backoff with a duration that cannot be read. */
@@ -276,7 +276,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
           timezone: schedule.timezone ?? scheduleDefaults.timezone,
           overlap: schedule.overlap ?? scheduleDefaults.overlap,
           missed: schedule.missed ?? scheduleDefaults.missed,
-          enabled: schedule.enabled ?? scheduleDefaults.enabled,
+          paused: schedule.paused ?? scheduleDefaults.paused,
           // No worker may have registered the kind when the schedule first fires.
           queue: schedule.queue ?? rest.queue,
           maxAttempts: schedule.maxAttempts ?? retry.maxAttempts,

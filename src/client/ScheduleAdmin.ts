@@ -18,7 +18,7 @@ export interface ScheduleView {
   readonly maxAttempts: number | undefined
   readonly overlap: Overlap
   readonly missed: Missed
-  readonly enabled: boolean
+  readonly paused: boolean
   /** Absent while the schedule is paused. */
   readonly nextFireAt: Date | undefined
   readonly lastFireAt: Date | undefined
@@ -55,8 +55,8 @@ const viewOf = (schedule: StoredSchedule): ScheduleView => ({
   maxAttempts: schedule.maxAttempts,
   overlap: schedule.overlap,
   missed: schedule.missed,
-  enabled: schedule.enabled,
-  nextFireAt: schedule.enabled ? dateOf(schedule.nextFireAt) : undefined,
+  paused: schedule.paused,
+  nextFireAt: schedule.paused ? undefined : dateOf(schedule.nextFireAt),
   lastFireAt: dateOf(schedule.lastFireAt),
   lastError: schedule.lastError,
   lastJobId: schedule.lastJobId
@@ -85,15 +85,15 @@ const put = ({ definition: declared, name }: Schedule) =>
     )
   })
 
-const switched = (name: string, enabled: boolean) =>
-  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => viewOf(after)))
+const switched = (name: string, paused: boolean) =>
+  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { paused }), ({ after }) => viewOf(after)))
 
 export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
   put: (schedule) => run(Effect.map(put(schedule), viewOf)),
   get: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(name), viewOf))),
   list: () => run(Effect.map(all, (found) => found.map(viewOf))),
-  pause: (name) => run(switched(name, false)),
-  resume: (name) => run(switched(name, true)),
+  pause: (name) => run(switched(name, true)),
+  resume: (name) => run(switched(name, false)),
   remove: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.asVoid(schedules.remove(name)))),
   trigger: (name) => run(Effect.map(Trigger.trigger(name), ({ lastJobId }) => String(lastJobId)))
 })

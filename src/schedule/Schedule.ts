@@ -26,8 +26,8 @@ export interface ScheduleOptions<A> {
   readonly queue?: string
   /** [the kind's] */
   readonly maxAttempts?: number
-  /** Whether the schedule fires. An operator can change it. [true] */
-  readonly enabled?: boolean
+  /** Whether the schedule does not fire. An operator can change it. [false] */
+  readonly paused?: boolean
 }
 
 /** Declares a recurring job. */

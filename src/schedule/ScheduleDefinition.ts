@@ -20,13 +20,13 @@ export interface ScheduleDefinition {
   readonly maxAttempts: number | undefined
   readonly overlap: Overlap
   readonly missed: Missed
-  readonly enabled: boolean
+  readonly paused: boolean
 }
 
 /** The fields of a definition that can be changed. */
 export type ScheduleField = Exclude<keyof ScheduleDefinition, "name">
 
-export const defaults = { timezone: "UTC", overlap: "allow", missed: "one", enabled: true } as const
+export const defaults = { timezone: "UTC", overlap: "allow", missed: "one", paused: false } as const
 
 /** Lower than the limit for jobs, because lists of schedules include the payloads. */
 const payloadBytes = 64 * 1024

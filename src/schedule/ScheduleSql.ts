@@ -19,7 +19,7 @@ interface Row {
   readonly overlap: Overlap
   readonly missed: "one" | "none" | "all"
   readonly missed_limit: number | null
-  readonly enabled: boolean
+  readonly paused: boolean
   readonly origin: StoredSchedule["origin"]
   readonly fingerprint: string | null
   readonly edited: ReadonlyArray<ScheduleField>
@@ -46,7 +46,7 @@ const toRow = (row: Row): ScheduleRow => ({
   maxAttempts: row.max_attempts ?? undefined,
   overlap: row.overlap,
   missed: missedOf(row),
-  enabled: row.enabled,
+  paused: row.paused,
   origin: row.origin,
   fingerprint: row.fingerprint ?? undefined,
   edited: row.edited,
@@ -70,12 +70,12 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
   const { instant, millis } = fragments(sql)
   const named = (column: string) => sql`${millis(column)} as ${sql(column)}`
   const columns = sql.csv([
-    sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, enabled, origin`,
+    sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, paused, origin`,
     sql`fingerprint, edited, last_error, last_job_id, revision::float8 as revision`,
     ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(named)
   ])
   const stillSo = ({ name, revision }: StoredSchedule) =>
-    sql`name = ${name} and revision = ${revision} and enabled and removed_at is null`
+    sql`name = ${name} and revision = ${revision} and not paused and removed_at is null`
 
   const rows = <E>(statement: Effect.Effect<ReadonlyArray<Row>, E>) =>
     Effect.map(mapErrors(statement), (found) => found.map(toRow))
@@ -93,7 +93,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     overlap: row.overlap,
     missed: typeof row.missed === "string" ? row.missed : "all",
     missed_limit: typeof row.missed === "string" ? null : row.missed.all,
-    enabled: row.enabled,
+    paused: row.paused,
     origin: row.origin,
     fingerprint: row.fingerprint ?? null,
     edited: sql`${row.edited}::text[]`,
@@ -118,14 +118,14 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
         order by name limit ${limit}`),
     due: (now: number, limit: number) =>
       rows(sql<Row>`select ${columns} from ${table}
-        where enabled and removed_at is null and (next_fire_at is null or next_fire_at <= ${instant(now)})
+        where not paused and removed_at is null and (next_fire_at is null or next_fire_at <= ${instant(now)})
         order by next_fire_at nulls first, name limit ${limit}`),
 
     /** A schedule without a next fire time is returned as 0, that is, due. */
     nextInstant: Effect.map(
       mapErrors(sql<{ at: number }>`
         select coalesce(${millis("next_fire_at")}, 0) as at from ${table}
-        where enabled and removed_at is null order by next_fire_at nulls first limit 1`),
+        where not paused and removed_at is null order by next_fire_at nulls first limit 1`),
       (found) => Option.map(Option.fromNullable(found[0]), ({ at }) => at)
     ),
 
@@ -182,12 +182,12 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     forget: (name: string): Effect.Effect<void, DatabaseError> =>
       Effect.asVoid(mapErrors(sql`update ${table} set history = '[]' where name = ${name}`)),
 
-    disableBroken: (read: StoredSchedule, reason: string, now: number) =>
+    pauseBroken: (read: StoredSchedule, reason: string, now: number) =>
       Effect.map(
         mapErrors(sql`update ${table}
-          set enabled = false, last_error = ${reason}, updated_at = ${instant(now)}, revision = revision + 1
+          set paused = true, last_error = ${reason}, updated_at = ${instant(now)}, revision = revision + 1
           where ${stillSo(read)} returning name`),
-        (disabled) => disabled.length === 1
+        (paused) => paused.length === 1
       )
   }
 }

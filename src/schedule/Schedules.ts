@@ -30,7 +30,7 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
     ) => Effect.Effect<StoredSchedule, InvalidSchedule | ScheduleExists | DatabaseError>
 
     /**
-     * Applies an operator's edit atomically. If the edit enables the schedule or changes its time, it fires next at its
+     * Applies an operator's edit atomically. If the edit resumes the schedule or changes its time, it fires next at its
      * next time after now.
      */
     readonly edit: (
@@ -55,7 +55,7 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
       readonly after?: string | undefined
     }) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 
-    /** Returns up to `limit` enabled schedules that are due or have no next fire time yet, the longest due first. */
+    /** Returns up to `limit` unpaused schedules that are due or have no next fire time yet, the longest due first. */
     readonly due: (limit: number) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 
     /** When the next schedule is due. In the past if one is due already or has no next fire time yet. */
@@ -80,10 +80,10 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
     readonly history: (name: string) => Effect.Effect<ReadonlyArray<TickOutcome>, ScheduleNotFound | DatabaseError>
 
     /**
-     * Disables a schedule that cannot fire and stores the reason, if it has not changed since it was read. Returns
+     * Pauses a schedule that cannot fire and stores the reason, if it has not changed since it was read. Returns
      * whether it did.
      */
-    readonly disableBroken: (read: StoredSchedule, reason: string) => Effect.Effect<boolean, DatabaseError>
+    readonly pauseBroken: (read: StoredSchedule, reason: string) => Effect.Effect<boolean, DatabaseError>
 
     /**
      * Calls the listener when a schedule may have changed, in this or another process, until the Scope closes. A hint

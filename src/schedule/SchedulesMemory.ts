@@ -22,7 +22,7 @@ const make = Effect.gen(function* () {
   const histories = new Map<string, ReadonlyArray<TickOutcome>>()
 
   const live = () => [...rows.values()].filter(({ removedAt }) => removedAt === undefined)
-  const running = () => live().filter(({ enabled }) => enabled)
+  const running = () => live().filter(({ paused }) => !paused)
   const find = (name: string) => {
     const row = rows.get(name)
     return row === undefined || row.removedAt !== undefined
@@ -61,7 +61,7 @@ const make = Effect.gen(function* () {
   /** Returns the current row if it has not changed since it was read. */
   const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
     const row = rows.get(name)
-    return row?.revision === revision && row.enabled && row.removedAt === undefined ? row : undefined
+    return row?.revision === revision && !row.paused && row.removedAt === undefined ? row : undefined
   }
 
   return Schedules.of({
@@ -139,11 +139,11 @@ const make = Effect.gen(function* () {
         return Effect.zipRight(put(noted), putHistory(name, remembered(histories.get(name) ?? [], outcomes)))
       }),
     history: (name) => Effect.suspend(() => Either.map(find(name), () => histories.get(name) ?? [])),
-    disableBroken: (read, reason) =>
+    pauseBroken: (read, reason) =>
       Effect.gen(function* () {
         const row = unchanged(read)
         if (row === undefined) return false
-        yield* put({ ...row, enabled: false, lastError: reason, revision: row.revision + 1 })
+        yield* put({ ...row, paused: true, lastError: reason, revision: row.revision + 1 })
         return true
       }),
     onChange: (listener) => signals.subscribe(topic, () => listener())

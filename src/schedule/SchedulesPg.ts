@@ -125,8 +125,8 @@ const make = Effect.gen(function* () {
           Option.match(history, { onNone: () => new ScheduleNotFound({ name }), onSome: Effect.succeed })
         )
       ),
-    disableBroken: (read, reason) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => statements.disableBroken(read, reason, now)),
+    pauseBroken: (read, reason) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => statements.pauseBroken(read, reason, now)),
     onChange: (listener) => signals.subscribe(topic, () => listener())
   })
 })

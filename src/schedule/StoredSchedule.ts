@@ -41,7 +41,7 @@ export interface ScheduleEdit {
   readonly timezone?: string | undefined
   readonly overlap?: Overlap | undefined
   readonly missed?: Missed | undefined
-  readonly enabled?: boolean | undefined
+  readonly paused?: boolean | undefined
   readonly queue?: string | null | undefined
   readonly maxAttempts?: number | null | undefined
 }
@@ -55,7 +55,7 @@ const fields: ReadonlyArray<ScheduleField> = [
   "maxAttempts",
   "overlap",
   "missed",
-  "enabled"
+  "paused"
 ]
 
 const fingerprintOf = (definition: ScheduleDefinition): string =>
@@ -110,9 +110,9 @@ const redefined = (
 ): Either.Either<ScheduleRow, InvalidSchedule> => {
   const changed = fields.filter(differs(row, definition))
   const next = { ...row, ...definition, updatedAt: now, revision: row.revision + 1 }
-  // An invalid schedule can still be disabled.
-  if (!definition.enabled && changed.every((field) => field === "enabled")) return Either.right(next)
-  const retimed = changed.some((field) => field === "cron" || field === "timezone" || field === "enabled")
+  // An invalid schedule can still be paused.
+  if (definition.paused && changed.every((field) => field === "paused")) return Either.right(next)
+  const retimed = changed.some((field) => field === "cron" || field === "timezone" || field === "paused")
   return Either.map(Definition.admit(definition), (expression) =>
     retimed ? { ...next, nextFireAt: expression.next(now), lastError: undefined } : next
   )
@@ -142,7 +142,7 @@ export const declared = (
     maxAttempts: of("maxAttempts").maxAttempts,
     overlap: of("overlap").overlap,
     missed: of("missed").missed,
-    enabled: of("enabled").enabled
+    paused: of("paused").paused
   }
   return Either.map(redefined(row, merged, now), (next) => ({ ...next, fingerprint }))
 }
@@ -163,7 +163,7 @@ export const edited = (
     maxAttempts: edit.maxAttempts === undefined ? row.maxAttempts : (edit.maxAttempts ?? undefined),
     overlap: edit.overlap ?? row.overlap,
     missed: edit.missed ?? row.missed,
-    enabled: edit.enabled ?? row.enabled
+    paused: edit.paused ?? row.paused
   }
   const changed = fields.filter(differs(row, definition))
   if (changed.length === 0) return Either.right(row)

@@ -162,7 +162,7 @@ describe("every command", () => {
           expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }, {}] })
           expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
           yield* json("schedules next", "nightly")
-          for (const act of ["trigger", "disable", "enable"]) {
+          for (const act of ["trigger", "pause", "resume"]) {
             expect(yield* json(`schedules ${act}`, "nightly")).toMatchObject([{ name: "nightly", error: null }])
           }
           expect(yield* json("schedules history", "nightly")).toMatchObject({ runs: [{ outcome: "triggered" }] })

@@ -43,8 +43,8 @@ describe("nightshift schedules", () => {
       const schedules = yield* Schedules
       yield* schedules.create(nightly)
       const { sql } = yield* Database
-      yield* sql`insert into nightshift.schedule (name, kind, payload, cron, enabled, last_error, created_at, updated_at)
-        values ('odd', 'k', '{}', 'nonsense', false, 'no such day', '2026-01-01', '2026-01-01')`
+      yield* sql`insert into nightshift.schedule (name, kind, payload, cron, paused, last_error, created_at, updated_at)
+        values ('odd', 'k', '{}', 'nonsense', true, 'no such day', '2026-01-01', '2026-01-01')`
       const table = yield* run("list")
       const [heading, , first, second] = table.stdout.split("\n")
       expect(heading).toMatch(/^NAME +STATE +CRON +TIMEZONE +KIND +LAST +NEXT +DESCRIPTION$/)
@@ -66,7 +66,7 @@ describe("nightshift schedules", () => {
   it.scopedLive("shows the next runs in the schedule's time zone and in UTC", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
-      yield* Effect.flatMap(Schedules, (schedules) => schedules.create({ ...nightly, enabled: false }))
+      yield* Effect.flatMap(Schedules, (schedules) => schedules.create({ ...nightly, paused: true }))
       const table = yield* run("next", "nightly")
       const [words, , heading, , ...rows] = table.stdout.split("\n")
       expect(words).toBe("at 02:30 every day, Europe/Paris")
@@ -75,7 +75,7 @@ describe("nightshift schedules", () => {
         /^\d{4}-\d\d-\d\dT0[23]:30:00\+0[12]:00 +\d{4}-\d\d-\d\dT\d\d:30:00\.000Z +in (\d+[hms])+$/
       )
       expect(rows.slice(0, 10).every((row) => row.includes("T0"))).toBe(true)
-      expect(table.stdout).toMatch(/disabled and will not fire\.\n$/)
+      expect(table.stdout).toMatch(/paused and will not fire\.\n$/)
       const json = yield* run("next", "nightly", "--count", "2", "--json")
       expect(JSON.parse(json.stdout)).toMatchObject({ name: "nightly", timezone: "Europe/Paris", words })
       expect(JSON.parse(json.stdout).next).toHaveLength(2)
@@ -88,7 +88,7 @@ describe("nightshift schedules", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("triggers, disables and enables several schedules; a failure does not stop the rest", () =>
+  it.scopedLive("triggers, pauses and resumes several schedules; a failure does not stop the rest", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace
       const schedules = yield* Schedules
@@ -107,23 +107,23 @@ describe("nightshift schedules", () => {
         { schedule: "nightly" },
         { schedule: "weekly" }
       ])
-      expect(yield* run("disable", "nightly", "weekly", "--reason", "a holiday")).toMatchObject({
+      expect(yield* run("pause", "nightly", "weekly", "--reason", "a holiday")).toMatchObject({
         code: 0,
-        stdout: "disabled nightly\ndisabled weekly\n"
+        stdout: "paused nightly\npaused weekly\n"
       })
-      expect(yield* schedules.get("nightly")).toMatchObject({ enabled: false, edited: ["enabled"] })
+      expect(yield* schedules.get("nightly")).toMatchObject({ paused: true, edited: ["paused"] })
       expect(
-        yield* sql`select act, target, reason, after->'enabled' as enabled from nightshift.audit
+        yield* sql`select act, target, reason, after->'paused' as paused from nightshift.audit
         where act = 'schedule.edit' order by target`
       ).toEqual([
-        { act: "schedule.edit", target: "nightly", reason: "a holiday", enabled: false },
-        { act: "schedule.edit", target: "weekly", reason: "a holiday", enabled: false }
+        { act: "schedule.edit", target: "nightly", reason: "a holiday", paused: true },
+        { act: "schedule.edit", target: "weekly", reason: "a holiday", paused: true }
       ])
       expect((yield* run("history", "nightly")).stdout).toMatch(
         /^IN EUROPE\/PARIS +WHEN +OUTCOME +JOB +STATE\n[- ]+\n\S+T\S+ +\S+( ago)? +triggered by cli:\S+ +[0-9a-f-]{36} +pending\n$/
       )
-      const enabled = yield* run("enable", "weekly")
-      expect(enabled.stdout).toMatch(/^enabled weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
+      const resumed = yield* run("resume", "weekly")
+      expect(resumed.stdout).toMatch(/^resumed weekly, next at \d{4}-\d\d-\d\dT\d\d:00:00\.000Z\n$/)
     }).pipe(Effect.provide(house))
   )
 
@@ -167,7 +167,7 @@ describe("nightshift schedules", () => {
       const cwd = yield* Nightshift.folder
       const help = yield* Nightshift.call(["schedules", "next", "--help"], { cwd })
       expect(help.stdout).toContain("nightshift schedules next nightly_report")
-      for (const args of [["trigger"], ["enable"], ["next"], ["frobnicate"]]) {
+      for (const args of [["trigger"], ["resume"], ["next"], ["frobnicate"]]) {
         expect(yield* Nightshift.call(["schedules", ...args], { cwd })).toMatchObject({ code: 2, stdout: "" })
       }
     })

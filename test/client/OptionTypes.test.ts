@@ -67,9 +67,9 @@ describe("an option that is undefined", () => {
   it("is as if it were absent", async () => {
     const options = { queue: undefined, retry: undefined, timeout: undefined, priority: undefined, version: undefined }
     const plain = job("plain", { payload: z.object({}), ...options, onDead: undefined })
-    const nightly = plain.schedule("nightly", { payload: {}, cron: "@daily", timezone: undefined, enabled: undefined })
+    const nightly = plain.schedule("nightly", { payload: {}, cron: "@daily", timezone: undefined, paused: undefined })
     await using shift = await testShift({ handlers: [plain.handle(() => "ran")], schedules: [nightly] })
-    expect(await shift.schedules.get("nightly")).toMatchObject({ timezone: "UTC", enabled: true, overlap: "allow" })
+    expect(await shift.schedules.get("nightly")).toMatchObject({ timezone: "UTC", paused: false, overlap: "allow" })
     const { id } = await shift.enqueue(
       plain,
       {},

@@ -323,11 +323,11 @@ describe("schedules of a shift", () => {
   it("are stored, listed, paused, resumed, triggered and removed", async () => {
     const digest = job("digest", { payload: z.object({ to: z.string() }) })
     const put = await shift.schedules.put(digest.schedule("nightly", { payload: { to: "all" }, cron: "0 3 * * *" }))
-    expect(put).toMatchObject({ name: "nightly", cron: "0 3 * * *", enabled: true, payload: { to: "all" } })
+    expect(put).toMatchObject({ name: "nightly", cron: "0 3 * * *", paused: false, payload: { to: "all" } })
     const changed = await shift.schedules.put(digest.schedule("nightly", { payload: { to: "some" }, cron: "@daily" }))
     expect(changed).toMatchObject({ cron: "@daily", payload: { to: "some" } })
     expect((await shift.schedules.list()).map(({ name }) => name)).toEqual(["nightly"])
-    expect(await shift.schedules.pause("nightly")).toMatchObject({ enabled: false, nextFireAt: undefined })
+    expect(await shift.schedules.pause("nightly")).toMatchObject({ paused: true, nextFireAt: undefined })
     expect((await shift.schedules.resume("nightly")).nextFireAt).toBeInstanceOf(Date)
     await shift.schedules.remove("nightly")
     expect(await rejection(shift.schedules.get("nightly"))).toMatchObject({

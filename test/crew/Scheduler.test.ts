@@ -95,7 +95,7 @@ everywhere("a schedule that is due", (story) => {
       const report = yield* Effect.provideService(passAt("2030-01-01T03:00:00Z", term), Queue, failing)
       expect(report).toEqual({ ...nothing, failed: 1 })
       expect(yield* get()).toMatchObject({
-        enabled: true,
+        paused: false,
         nextFireAt: Date.parse("2030-01-01T03:00Z"),
         lastFireAt: undefined,
         lastError: undefined
@@ -130,7 +130,7 @@ everywhere("a schedule that is due", (story) => {
       })
       const report = yield* Effect.provideService(passAt("2030-01-01T03:00:00Z", term), Queue, picky)
       expect(report).toEqual({ ...nothing, fired: 1, failed: 1 })
-      expect(yield* get("a")).toMatchObject({ enabled: true, nextFireAt: Date.parse("2030-01-01T03:00Z") })
+      expect(yield* get("a")).toMatchObject({ paused: false, nextFireAt: Date.parse("2030-01-01T03:00Z") })
     })
   )
 })

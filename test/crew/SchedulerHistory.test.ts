@@ -105,9 +105,9 @@ everywhere("the history of a schedule", (story) => {
 })
 
 everywhere("a schedule that is triggered", (story) => {
-  story("becomes a job at once even while disabled, and keeps its next time", () =>
+  story("becomes a job at once even while paused, and keeps its next time", () =>
     Effect.gen(function* () {
-      yield* create({ enabled: false })
+      yield* create({ paused: true })
       yield* Story.stepTo("2030-01-01T01:00:00Z")
       const triggered = yield* trigger("nightly")
       const [job] = yield* jobs

@@ -80,7 +80,7 @@ describe("the leader's scheduler", () => {
     }).pipe(Effect.provide(world))
   )
 
-  it.scoped("recovers within seconds after a database outage, and disables nothing", () =>
+  it.scoped("recovers within seconds after a database outage, and pauses nothing", () =>
     Effect.gen(function* () {
       const away = yield* Ref.make(false)
       const asked = yield* Ref.make(0)
@@ -95,7 +95,7 @@ describe("the leader's scheduler", () => {
         yield* TestClock.adjust("5 seconds")
         expect(yield* createdAt).toHaveLength(1)
         const schedule = yield* Effect.flatMap(Schedules, (schedules) => schedules.get("often"))
-        expect(schedule).toMatchObject({ enabled: true, lastError: undefined, lastFireAt: 240_000 })
+        expect(schedule).toMatchObject({ paused: false, lastError: undefined, lastFireAt: 240_000 })
       }).pipe(Effect.provide(watched(away, asked)))
     }).pipe(Logger.withMinimumLogLevel(LogLevel.None), Effect.provide(world))
   )

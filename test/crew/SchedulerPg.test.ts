@@ -35,17 +35,17 @@ onPostgres("a schedule that was written by hand", (story) => {
     ["nonsense", "UTC", /five fields/],
     ["0 3 * * *", "Mars/Olympus", /IANA/]
   ] as const) {
-    story(`is disabled with the reason when it cannot fire: ${cron} ${timezone}`, () =>
+    story(`is paused with the reason when it cannot fire: ${cron} ${timezone}`, () =>
       Effect.gen(function* () {
         const term = yield* elected
         yield* insert(cron, timezone)
-        expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, disabled: 1 })
-        expect(yield* get()).toMatchObject({ enabled: false, lastError: expect.stringMatching(reason) })
+        expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, paused: 1 })
+        expect(yield* get()).toMatchObject({ paused: true, lastError: expect.stringMatching(reason) })
         const schedules = yield* Schedules
-        const refused = yield* Effect.flip(schedules.edit("nightly", { enabled: true }))
+        const refused = yield* Effect.flip(schedules.edit("nightly", { paused: false }))
         expect(refused).toMatchObject({ _tag: "InvalidSchedule" })
-        const mended = yield* schedules.edit("nightly", { enabled: true, cron: "0 4 * * *", timezone: "UTC" })
-        expect(mended.after).toMatchObject({ enabled: true, lastError: undefined })
+        const mended = yield* schedules.edit("nightly", { paused: false, cron: "0 4 * * *", timezone: "UTC" })
+        expect(mended.after).toMatchObject({ paused: false, lastError: undefined })
       })
     )
   }

@@ -90,7 +90,7 @@ export const define = (more: Partial<ScheduleDefinition> = {}): ScheduleDefiniti
   maxAttempts: undefined,
   overlap: "allow",
   missed: "one",
-  enabled: true,
+  paused: false,
   ...more
 })
 
@@ -125,6 +125,6 @@ export const ticks = Effect.map(jobs, (all) =>
   all.map(({ meta }) => (typeof meta === "object" && meta !== null && "tick" in meta ? String(meta.tick) : "none"))
 )
 
-export const nothing = { fired: 0, skipped: 0, missed: 0, seeded: 0, disabled: 0, superseded: 0, failed: 0 }
+export const nothing = { fired: 0, skipped: 0, missed: 0, seeded: 0, paused: 0, superseded: 0, failed: 0 }
 
 export const expectNothingFired = Effect.map(jobs, (all) => expect(all).toEqual([]))

@@ -36,7 +36,7 @@ describe("schedules in a shift", () => {
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))
   )
 
-  it.effect("fire at a new time when an operator changes them, and not while disabled", () =>
+  it.effect("fire at a new time when an operator changes them, and not while paused", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
       const schedules = yield* Schedules
@@ -44,7 +44,7 @@ describe("schedules in a shift", () => {
       yield* schedules.edit("hourly_report", { cron: "*/10 * * * *" })
       yield* shift.advance("25 minutes")
       expect(yield* shift.jobs).toHaveLength(2)
-      yield* schedules.edit("hourly_report", { enabled: false })
+      yield* schedules.edit("hourly_report", { paused: true })
       yield* shift.advance("1 hour")
       expect(yield* shift.jobs).toHaveLength(2)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Sender], schedules: [hourly] })))

@@ -81,17 +81,17 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
       const { admin } = yield* TestServer
       const json = { name: "nightly", kind: "greet", payload: { n: 1 }, cron: "0 3 * * *" }
       yield* admin("POST", "/api/v1/schedules", { json, headers: { "x-reason": "as agreed" } })
-      yield* admin("PATCH", "/api/v1/schedules/nightly", { json: { enabled: false, payload: { n: 2 } } })
+      yield* admin("PATCH", "/api/v1/schedules/nightly", { json: { paused: true, payload: { n: 2 } } })
       const triggered = yield* admin("POST", "/api/v1/schedules/nightly/trigger")
       yield* admin("DELETE", "/api/v1/schedules/nightly")
       const { entries: found } = yield* entries("?act=schedule&target=nightly")
       expect(found).toMatchObject([
-        { act: "schedule.delete", before: { enabled: false, cron: "0 3 * * *" }, after: null },
+        { act: "schedule.delete", before: { paused: true, cron: "0 3 * * *" }, after: null },
         { act: "schedule.trigger", after: { job: JSON.parse(triggered.text).lastJobId } },
         {
           act: "schedule.edit",
-          before: { enabled: true, payload: { n: 1 } },
-          after: { enabled: false, payload: { n: 2 } }
+          before: { paused: false, payload: { n: 1 } },
+          after: { paused: true, payload: { n: 2 } }
         },
         { act: "schedule.create", who: "api:admin", reason: "as agreed", before: null, after: { kind: "greet" } }
       ])

@@ -158,7 +158,7 @@ describe.each(backends)("on %s, a payload that does not match its kind", (_, lay
         status: 200,
         json: { payload: bad.payload }
       })
-      expect(yield* edit({ enabled: false })).toMatchObject({ status: 200 })
+      expect(yield* edit({ paused: true })).toMatchObject({ status: 200 })
       expect(yield* edit({ kind: "shout" })).toMatchObject({ status: 400 })
     }).pipe(Effect.provide(layer()))
   )

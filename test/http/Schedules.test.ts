@@ -24,7 +24,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         words: "at 02:30 every day, UTC",
         overlap: "allow",
         missed: "one",
-        enabled: true,
+        paused: false,
         queue: null,
         maxAttempts: null,
         lastFireAt: null,
@@ -49,7 +49,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         timezone: "Europe/Paris",
         overlap: "skip",
         missed: { all: 5 },
-        enabled: false,
+        paused: true,
         queue: "slow",
         maxAttempts: 2,
         cron: "0 0 9 * * MON-FRI"
@@ -75,8 +75,8 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
       const { admin } = yield* TestServer
       yield* create({ queue: "slow" })
       const edit = (json: unknown) => admin("PATCH", `${path}/nightly`, { json })
-      expect(yield* edit({ enabled: false })).toMatchObject({ status: 200, json: { enabled: false, nextFireAt: null } })
-      expect(yield* edit({ enabled: true, cron: "45 4 * * *", queue: null, payload: null })).toMatchObject({
+      expect(yield* edit({ paused: true })).toMatchObject({ status: 200, json: { paused: true, nextFireAt: null } })
+      expect(yield* edit({ paused: false, cron: "45 4 * * *", queue: null, payload: null })).toMatchObject({
         status: 200,
         json: {
           cron: "45 4 * * *",
@@ -94,7 +94,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
     () =>
       Effect.gen(function* () {
         const { admin } = yield* TestServer
-        yield* create({ overlap: "skip", enabled: false })
+        yield* create({ overlap: "skip", paused: true })
         const fired = yield* admin("POST", `${path}/nightly/trigger`)
         expect(fired).toMatchObject({ status: 200, json: { name: "nightly", lastFireAt: instant } })
         const id = Object(fired.json).lastJobId
@@ -120,7 +120,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
   it.scopedLive("shows the next ten runs, or the requested number", () =>
     Effect.gen(function* () {
       const { ask } = yield* TestServer
-      yield* create({ enabled: false })
+      yield* create({ paused: true })
       const next = yield* ask("GET", `${path}/nightly/next`, { token: viewerToken })
       expect(next).toMatchObject({
         status: 200,
@@ -215,7 +215,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         maxAttempts: undefined,
         overlap: "allow" as const,
         missed: "one" as const,
-        enabled: true
+        paused: false
       }
       yield* schedules.declare([definition])
       const edited = yield* admin("PATCH", `${path}/nightly`, { json: { cron: "0 5 * * *" } })
@@ -250,7 +250,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
       for (const name of ["nobody", "%00", "a%20b", "a".repeat(500), "%F0%9F%98%80", "%3Cb%3E"]) {
         for (const [method, end, json] of [
           ["GET", "", undefined],
-          ["PATCH", "", { enabled: true }],
+          ["PATCH", "", { paused: false }],
           ["DELETE", "", undefined],
           ["POST", "/trigger", undefined],
           ["GET", "/next", undefined],
@@ -291,7 +291,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ["missed", { missed: { all: 0 } }, /"one", "none" or/],
         ["missed", { missed: { all: 1_001 } }, /"one", "none" or/],
         ["missed", { missed: null }, /"one", "none" or/],
-        ["enabled", { enabled: "yes" }, /true or false/],
+        ["paused", { paused: "yes" }, /true or false/],
         ["queue", { queue: "a b" }, /letters, digits/],
         ["maxAttempts", { maxAttempts: 0 }, /1 to 1000/],
         ["maxAttempts", { maxAttempts: "5" }, /must be a number/],

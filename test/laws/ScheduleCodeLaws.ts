@@ -35,13 +35,13 @@ export const codeLaws = (law: Law) => {
   law("code does not overwrite an operator's changes, and updates the rest", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.declare([plan.hourly()])
-      yield* plan.schedules.edit(plan.name(), { cron: "15 * * * *", enabled: false })
+      yield* plan.schedules.edit(plan.name(), { cron: "15 * * * *", paused: true })
       yield* plan.schedules.declare([plan.hourly({ cron: "45 * * * *", payload: { name: "Grace" } })])
       expect(yield* plan.schedules.get(plan.name())).toMatchObject({
         cron: "15 * * * *",
-        enabled: false,
+        paused: true,
         payload: { name: "Grace" },
-        edited: ["cron", "enabled"]
+        edited: ["cron", "paused"]
       })
     })
   )
@@ -76,14 +76,14 @@ export const codeLaws = (law: Law) => {
     })
   )
 
-  law("a fixed declaration enables a schedule that was disabled for being broken", (plan) =>
+  law("a fixed declaration resumes a schedule that was paused for being broken", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.declare([plan.hourly()])
-      yield* plan.schedules.disableBroken(yield* plan.schedules.get(plan.name()), "no such day")
-      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ enabled: false, lastError: "no such day" })
+      yield* plan.schedules.pauseBroken(yield* plan.schedules.get(plan.name()), "no such day")
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ paused: true, lastError: "no such day" })
       yield* plan.schedules.declare([plan.hourly({ cron: "20 * * * *" })])
       expect(yield* plan.schedules.get(plan.name())).toMatchObject({
-        enabled: true,
+        paused: false,
         lastError: undefined,
         nextFireAt: (yield* plan.now) + 20 * 60_000
       })

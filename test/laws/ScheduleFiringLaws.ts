@@ -36,14 +36,14 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("a schedule that was changed, disabled, removed or recreated since it was read is not advanced", (plan) =>
+  law("a schedule that was changed, paused, removed or recreated since it was read is not advanced", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())
       const moves = Effect.map(plan.schedules.advance(read, (yield* plan.now) + 2 * hour), Option.isSome)
       yield* plan.advance("1 second")
       yield* plan.schedules.edit(plan.name(), { payload: 7 })
       expect(yield* moves).toBe(false)
-      const { after } = yield* plan.schedules.edit(plan.name(), { enabled: false })
+      const { after } = yield* plan.schedules.edit(plan.name(), { paused: true })
       expect(Option.isSome(yield* plan.schedules.advance(after, 0))).toBe(false)
       yield* plan.schedules.remove(plan.name())
       expect(yield* moves).toBe(false)
@@ -66,15 +66,15 @@ export const firingLaws = (law: Law) => {
     })
   )
 
-  law("a broken schedule is disabled with the reason, unless it was changed since it was read", (plan) =>
+  law("a broken schedule is paused with the reason, unless it was changed since it was read", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())
       yield* plan.schedules.edit(plan.name(), { cron: "5 * * * *" })
-      expect(yield* plan.schedules.disableBroken(read, "why")).toBe(false)
-      expect(yield* plan.schedules.disableBroken(yield* plan.schedules.get(plan.name()), "why")).toBe(true)
-      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ enabled: false, lastError: "why" })
-      yield* plan.schedules.edit(plan.name(), { enabled: true })
-      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ enabled: true, lastError: undefined })
+      expect(yield* plan.schedules.pauseBroken(read, "why")).toBe(false)
+      expect(yield* plan.schedules.pauseBroken(yield* plan.schedules.get(plan.name()), "why")).toBe(true)
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ paused: true, lastError: "why" })
+      yield* plan.schedules.edit(plan.name(), { paused: false })
+      expect(yield* plan.schedules.get(plan.name())).toMatchObject({ paused: false, lastError: undefined })
     })
   )
 

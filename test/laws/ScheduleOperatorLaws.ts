@@ -124,14 +124,14 @@ export const operatorLaws = (law: Law) => {
     })
   )
 
-  law("a disabled schedule is not due, and does not catch up when enabled again", (plan) =>
+  law("a paused schedule is not due, and does not catch up when resumed", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
-      yield* plan.schedules.edit(plan.name(), { enabled: false })
+      yield* plan.schedules.edit(plan.name(), { paused: true })
       yield* plan.advance("5 hours")
       expect(yield* plan.dueNames).toEqual([])
       expect(yield* plan.schedules.nextInstant).toEqual(Option.none())
-      const { after } = yield* plan.schedules.edit(plan.name(), { enabled: true })
+      const { after } = yield* plan.schedules.edit(plan.name(), { paused: false })
       expect(after.nextFireAt).toBe((yield* plan.now) + hour)
       expect(yield* plan.dueNames).toEqual([])
     })
@@ -164,7 +164,7 @@ export const operatorLaws = (law: Law) => {
             yield* Deferred.await(heard)
           })
         yield* heardAfter(plan.schedules.create(plan.hourly()))
-        yield* heardAfter(plan.schedules.edit(plan.name(), { enabled: false }))
+        yield* heardAfter(plan.schedules.edit(plan.name(), { paused: true }))
         yield* heardAfter(plan.schedules.remove(plan.name()))
         yield* heardAfter(plan.schedules.declare([plan.hourly({ name: plan.name("code") })]))
       })

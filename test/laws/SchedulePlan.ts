@@ -48,7 +48,7 @@ export const open = (advance: Advance): Effect.Effect<Plan, unknown, Ports> =>
         maxAttempts: undefined,
         overlap: "allow",
         missed: "one",
-        enabled: true,
+        paused: false,
         ...more
       }),
       dueNames: Effect.map(schedules.due(100), (due) => due.map((schedule) => schedule.name))

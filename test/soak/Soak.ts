@@ -226,7 +226,7 @@ export const run = (options: SoakOptions): Effect.Effect<SoakReport, unknown, Sc
     yield* Fiber.interrupt(samplingFiber)
     yield* load.stop
     print(`${clock()}: the load has ended`)
-    yield* admin("PATCH", "/api/v1/schedules/beats", { enabled: false })
+    yield* admin("PATCH", "/api/v1/schedules/beats", { paused: true })
     const unfinished = deployment.query<{ id: string }>(
       `select id from "${deployment.schema}".job where finished_at is null limit 5`
     )

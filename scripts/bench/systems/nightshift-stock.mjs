@@ -34,5 +34,5 @@ export const minutes = `
 
 // A schedule with runs and history that never fires during a measurement.
 export const schedule = `
-  insert into nightshift.schedule (name, kind, payload, cron, enabled, created_at, updated_at)
-  values ('nightly', 'kind-0', '{}', '0 3 * * *', false, now(), now())`
+  insert into nightshift.schedule (name, kind, payload, cron, paused, created_at, updated_at)
+  values ('nightly', 'kind-0', '{}', '0 3 * * *', true, now(), now())`

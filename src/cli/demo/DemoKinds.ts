@@ -122,6 +122,6 @@ export const schedules: ReadonlyArray<Schedule.Schedule> = [
     payload: { name: "month" },
     cron: "0 2 1 * *",
     timezone: "America/New_York",
-    enabled: false
+    paused: true
   })
 ]

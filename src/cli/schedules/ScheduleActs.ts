@@ -96,19 +96,19 @@ const perform = (given: Given, what: ScheduleAct) =>
     Settings.configured(CommonOptions.databaseFlags(given))
   )
 
-const switching = (enabled: boolean) => (name: string) =>
-  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { enabled }), ({ after }) => after))
+const switching = (paused: boolean) => (name: string) =>
+  Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { paused }), ({ after }) => after))
 
-const reportEnabled = ({ name, nextFireAt }: StoredSchedule) =>
-  `enabled ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
+const reportResumed = ({ name, nextFireAt }: StoredSchedule) =>
+  `resumed ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
 
-export const enable = Command.make("enable", options, (given) =>
-  perform(given, { name: "edit", act: switching(true), report: reportEnabled })
-).pipe(Command.withDescription("Enable schedules. They fire again from their next run on."))
+export const resume = Command.make("resume", options, (given) =>
+  perform(given, { name: "edit", act: switching(false), report: reportResumed })
+).pipe(Command.withDescription("Resume schedules. They fire again from their next run on."))
 
-export const disable = Command.make("disable", options, (given) =>
-  perform(given, { name: "edit", act: switching(false), report: ({ name }) => `disabled ${name}` })
-).pipe(Command.withDescription("Disable schedules. They stay disabled even if code declares them again."))
+export const pause = Command.make("pause", options, (given) =>
+  perform(given, { name: "edit", act: switching(true), report: ({ name }) => `paused ${name}` })
+).pipe(Command.withDescription("Pause schedules. They stay paused even if code declares them again."))
 
 export const triggerNow = Command.make("trigger", options, (given) =>
   perform(given, {

@@ -71,9 +71,9 @@ const all = Effect.gen(function* () {
   return Chunk.toReadonlyArray(yield* Stream.runCollect(pages))
 })
 
-const stateOf = ({ enabled, lastError }: StoredSchedule) => {
-  if (enabled) return "on"
-  return lastError === undefined ? "off" : "broken"
+const stateOf = ({ lastError, paused }: StoredSchedule) => {
+  if (!paused) return "on"
+  return lastError === undefined ? "paused" : "broken"
 }
 
 const scheduleRow = (now: number) => (schedule: StoredSchedule) => {
@@ -85,7 +85,7 @@ const scheduleRow = (now: number) => (schedule: StoredSchedule) => {
     printable(schedule.timezone),
     printable(schedule.kind),
     when(schedule.lastFireAt),
-    schedule.enabled ? when(schedule.nextFireAt) : "-",
+    schedule.paused ? "-" : when(schedule.nextFireAt),
     Either.getOrElse(CronDescription.of(schedule.cron, schedule.timezone), () => "-")
   ]
 }
@@ -120,7 +120,7 @@ export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, 
     yield* Effect.gen(function* () {
       const schedules = yield* Schedules
       const schedule = yield* schedules.get(given.name)
-      const { enabled, name, timezone } = schedule
+      const { name, paused, timezone } = schedule
       const expression = yield* expressionOf(schedule)
       const now = yield* Clock.currentTimeMillis
       const next = expression.preview(now, given.count)
@@ -131,12 +131,12 @@ export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, 
       const rows = next.map((at) => [localTime(at, timezone), Instant.format(at), age(at, now)])
       yield* Console.log(`${words}\n`)
       yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
-      if (!enabled) yield* Console.log("\nThe schedule is disabled and will not fire.")
+      if (paused) yield* Console.log("\nThe schedule is paused and will not fire.")
     }).pipe(Effect.provide(QueueLayer.layerForCommand))
   }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
 ).pipe(Command.withDescription("Show the next runs of a schedule."))
 
 export const command = Command.make("schedules").pipe(
   Command.withDescription("List, inspect and manage schedules."),
-  Command.withSubcommands([list, next, history, ScheduleActs.triggerNow, ScheduleActs.enable, ScheduleActs.disable])
+  Command.withSubcommands([list, next, history, ScheduleActs.triggerNow, ScheduleActs.pause, ScheduleActs.resume])
 )

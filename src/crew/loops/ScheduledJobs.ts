@@ -59,7 +59,7 @@ export const store = (
   })
 
 /**
- * Enqueues a job of the schedule now, regardless of its next fire time and whether it is enabled. Records who triggered
+ * Enqueues a job of the schedule now, regardless of its next fire time and whether it is paused. Records who triggered
  * it. Returns the schedule and the job.
  */
 export const trigger = (

@@ -43,15 +43,15 @@ export interface PassReport {
   readonly missed: number
   /** New schedules that got their next fire time and did not fire. */
   readonly seeded: number
-  /** Schedules disabled because they cannot fire. */
-  readonly disabled: number
+  /** Schedules paused because they cannot fire. */
+  readonly paused: number
   /** Schedules that another process or an operator changed in the meantime. */
   readonly superseded: number
   /** Schedules that failed with an error and are unchanged. */
   readonly failed: number
 }
 
-const nothing: PassReport = { fired: 0, skipped: 0, missed: 0, seeded: 0, disabled: 0, superseded: 0, failed: 0 }
+const nothing: PassReport = { fired: 0, skipped: 0, missed: 0, seeded: 0, paused: 0, superseded: 0, failed: 0 }
 
 const sum = (reports: ReadonlyArray<Partial<PassReport>>): PassReport =>
   reports.reduce<PassReport>(
@@ -60,7 +60,7 @@ const sum = (reports: ReadonlyArray<Partial<PassReport>>): PassReport =>
       skipped: all.skipped + (one.skipped ?? 0),
       missed: all.missed + (one.missed ?? 0),
       seeded: all.seeded + (one.seeded ?? 0),
-      disabled: all.disabled + (one.disabled ?? 0),
+      paused: all.paused + (one.paused ?? 0),
       superseded: all.superseded + (one.superseded ?? 0),
       failed: all.failed + (one.failed ?? 0)
     }),
@@ -68,11 +68,11 @@ const sum = (reports: ReadonlyArray<Partial<PassReport>>): PassReport =>
   )
 
 /** Returns the counts that are worth a log line. Ticks that fired normally are not. */
-export const noteworthy = ({ disabled, failed, missed, seeded, skipped }: PassReport): Report => ({
+export const noteworthy = ({ paused, failed, missed, seeded, skipped }: PassReport): Report => ({
   skipped,
   missed,
   seeded,
-  disabled,
+  paused,
   failed
 })
 
@@ -146,18 +146,18 @@ const fire = (read: StoredSchedule, term: Term) =>
     return { missed: missed.length, ...(yield* recordTicks(moved.value, { ticks, missed, isLate })) }
   })
 
-/** Disables a schedule that can never fire. */
+/** Pauses a schedule that can never fire. */
 const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const leadership = yield* Leadership
     const transactions = yield* Transactions
-    const disabled = yield* transactions.run(
-      Effect.zipRight(leadership.assertTerm(term), schedules.disableBroken(read, reason))
+    const paused = yield* transactions.run(
+      Effect.zipRight(leadership.assertTerm(term), schedules.pauseBroken(read, reason))
     )
-    if (!disabled) return { superseded: 1 }
-    yield* Effect.logWarning(`disabled schedule "${read.name}" because it cannot fire: ${reason}`)
-    return { disabled: 1 }
+    if (!paused) return { superseded: 1 }
+    yield* Effect.logWarning(`paused schedule "${read.name}" because it cannot fire: ${reason}`)
+    return { paused: 1 }
   })
 
 const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded, Needs> =>
@@ -174,7 +174,7 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
       const failure = Option.getOrUndefined(Cause.failureOption(cause))
       if (failure instanceof TermEnded) return failure
       if (Cause.isInterrupted(cause)) return Effect.interrupt
-      // A database outage or a bug: not the schedule's fault, so keep it enabled and continue with the others.
+      // A database outage or a bug: not the schedule's fault, so keep it active and continue with the others.
       return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
     })
   )

@@ -14,7 +14,7 @@ export const NextRuns = ({ after, name }: { readonly name: string; readonly afte
   const runs = useResource<{ next: ReadonlyArray<string>; timezone: string }>(pathOf(name, "next"), { pulse })
   return (
     <section aria-label={`Next runs of ${name}`}>
-      <h3>{after === null ? "Next runs if enabled" : "Next runs"}</h3>
+      <h3>{after === null ? "Next runs if resumed" : "Next runs"}</h3>
       <Shown of={runs}>
         {({ next, timezone }) => (
           <ol class="runs">

@@ -22,16 +22,16 @@ export const ScheduleView = Schema.Struct({
   }),
   overlap: Overlap,
   missed: MissedWire,
-  enabled: Schema.Boolean,
+  paused: Schema.Boolean,
   queue: Schema.NullOr(Schema.String).annotations({ description: "Null uses the kind's." }),
   maxAttempts: Schema.NullOr(Schema.Int).annotations({ description: "Null uses the kind's." }),
   lastFireAt: Schema.NullOr(Moment),
-  nextFireAt: Schema.NullOr(Moment).annotations({ description: "Null while disabled." }),
+  nextFireAt: Schema.NullOr(Moment).annotations({ description: "Null while paused." }),
   lastSkipAt: Schema.NullOr(Moment).annotations({
     description: "The last tick that was skipped because the previous job was still active."
   }),
   lastError: Schema.NullOr(Schema.String).annotations({
-    description: "Why the schedule was disabled, if it cannot fire."
+    description: "Why the schedule was paused, if it cannot fire."
   }),
   lastJobId: Schema.NullOr(Schema.String),
   origin: Schema.Literal("code", "operator"),
@@ -58,11 +58,11 @@ export const of = (schedule: StoredSchedule): ScheduleView => ({
   words: wordsOf(schedule.cron, schedule.timezone),
   overlap: schedule.overlap,
   missed: schedule.missed,
-  enabled: schedule.enabled,
+  paused: schedule.paused,
   queue: schedule.queue ?? null,
   maxAttempts: schedule.maxAttempts ?? null,
   lastFireAt: moment(schedule.lastFireAt),
-  nextFireAt: schedule.enabled ? moment(schedule.nextFireAt) : null,
+  nextFireAt: schedule.paused ? null : moment(schedule.nextFireAt),
   lastSkipAt: moment(schedule.lastSkipAt),
   lastError: schedule.lastError ?? null,
   lastJobId: schedule.lastJobId ?? null,
@@ -77,7 +77,7 @@ export const summaryOf = (schedule: StoredSchedule) => ({
   kind: schedule.kind,
   cron: schedule.cron,
   timezone: schedule.timezone,
-  enabled: schedule.enabled,
+  paused: schedule.paused,
   overlap: schedule.overlap,
   missed: schedule.missed,
   queue: schedule.queue ?? null,

@@ -26,7 +26,7 @@ const optionalFields = {
   missed: WireText.optional(
     MissedWire.annotations(WireText.withMessage('must be "one", "none" or {"all": 1 to 1000}'))
   ),
-  enabled: WireText.optional(Flag),
+  paused: WireText.optional(Flag),
   queue: WireText.optional(TextOrNull),
   maxAttempts: WireText.optional(NumberOrNull),
   force: WireText.optional(
@@ -104,9 +104,7 @@ export const group = HttpApiGroup.make("schedules")
       .setPayload(EditRequest)
       .addSuccess(ScheduleView)
       .addError(problems(400, 404, 413, 415, 422))
-      .annotateContext(
-        about("Change, enable or disable a schedule. Declarations in code no longer change these fields.")
-      )
+      .annotateContext(about("Change, pause or resume a schedule. Declarations in code no longer change these fields."))
   )
   .add(
     HttpApiEndpoint.del("remove", "/schedules/:name")
@@ -137,7 +135,7 @@ export const group = HttpApiGroup.make("schedules")
         }).annotations({ identifier: "NextRuns" })
       )
       .addError(problems(400, 404))
-      .annotateContext(about("List upcoming runs, even if the schedule is disabled."))
+      .annotateContext(about("List upcoming runs, even if the schedule is paused."))
   )
   .add(
     HttpApiEndpoint.get("history", "/schedules/:name/history")

@@ -66,12 +66,12 @@ export class PlanRunner<R> {
     })
   }
 
-  /** Disables all schedules: a queue that keeps getting new jobs never drains. */
+  /** Pauses all schedules: a queue that keeps getting new jobs never drains. */
   endSchedules(names: ReadonlyArray<string>): Effect.Effect<void> {
     const schedules = Context.get(this.options.ports, Schedules)
-    const disable = (name: string) => untilReachable(schedules.edit(name, { enabled: false }))
+    const pause = (name: string) => untilReachable(schedules.edit(name, { paused: true }))
     // The schedule does not exist if no pod lived long enough to declare it.
-    return Effect.forEach(names, (name) => Effect.ignore(disable(name)), { discard: true })
+    return Effect.forEach(names, (name) => Effect.ignore(pause(name)), { discard: true })
   }
 
   /**

@@ -34,8 +34,8 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
   }
   const showError = (error: Error) => showToast(error.message)
   const remove = () => {
-    const { cron, enabled, kind, missed, name, overlap, payload, queue, timezone } = schedule
-    const back = { name, kind, payload, cron, timezone, overlap, missed, enabled, queue, force: true }
+    const { cron, kind, missed, name, overlap, paused, payload, queue, timezone } = schedule
+    const back = { name, kind, payload, cron, timezone, overlap, missed, paused, queue, force: true }
     Api.remove(path).then(() => {
       onChange()
       showToast(`${name} deleted`, {
@@ -49,7 +49,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
       name={schedule.name}
       chips={
         <>
-          {schedule.enabled ? null : <span class="chip">disabled</span>}
+          {schedule.paused ? <span class="chip">paused</span> : null}
           <span class="chip">{schedule.origin === "code" ? "declared in code" : "created by operator"}</span>
           {schedule.edited.length === 0 ? null : <span class="chip">changed: {schedule.edited.join(", ")}</span>}
         </>
@@ -73,13 +73,13 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
               <button
                 type="button"
                 onClick={() =>
-                  void Api.patch(path, { enabled: !schedule.enabled }).then(
-                    done(schedule.enabled ? `${schedule.name} disabled` : `${schedule.name} enabled`),
+                  void Api.patch(path, { paused: !schedule.paused }).then(
+                    done(schedule.paused ? `${schedule.name} resumed` : `${schedule.name} paused`),
                     showError
                   )
                 }
               >
-                {schedule.enabled ? "Disable" : "Enable"}
+                {schedule.paused ? "Resume" : "Pause"}
               </button>
               <Fold open={editing} turn={setEditing}>
                 Edit
