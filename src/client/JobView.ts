@@ -1,6 +1,6 @@
 import * as ErrorText from "../core/ErrorText.js"
 import type { DeadReason, HistoryEntry, State, StoredJob } from "../core/StoredJob.js"
-import type { Reason, Why } from "../crew/Why.js"
+import type { Reason, Why } from "../queue/why/Why.js"
 
 const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
 

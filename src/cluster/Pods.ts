@@ -56,9 +56,6 @@ export interface Assignment {
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
 }
 
-/** A pod without a label is shown by the end of its id, which is random; the start is the same for pods of one day. */
-export const shortPod = (id: string): string => id.slice(-8)
-
 /** Signal topic for pods that start, drain or stop. */
 export const podsTopic = "pods"
 

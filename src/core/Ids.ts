@@ -19,6 +19,9 @@ export type BatchId = typeof BatchId.Type
 export const PodId = Schema.UUID.pipe(Schema.brand("PodId"))
 export type PodId = typeof PodId.Type
 
+/** A pod without a label is shown by the end of its id, which is random; the start is the same for pods of one day. */
+export const shortPod = (id: string): string => id.slice(-8)
+
 export const UploadId = Schema.UUID.pipe(Schema.brand("UploadId"))
 export type UploadId = typeof UploadId.Type
 

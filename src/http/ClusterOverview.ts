@@ -1,6 +1,7 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { Leadership } from "../cluster/Leadership.js"
-import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
+import { Pods, type StoredPod } from "../cluster/Pods.js"
+import { shortPod } from "../core/Ids.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import { unservedAmong } from "../crew/loops/Rebalancer.js"
 import type { DatabaseError } from "../database/DatabaseError.js"

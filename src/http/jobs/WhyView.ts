@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { Reason, type Why } from "../../crew/Why.js"
+import { Reason, type Why } from "../../queue/why/Why.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 

@@ -1,18 +1,11 @@
-import { Duration, Effect, Schema } from "effect"
-import { Pods, type StoredPod, shortPod } from "../cluster/Pods.js"
-import * as ErrorText from "../core/ErrorText.js"
-import type { JobId } from "../core/Ids.js"
-import * as Outcome from "../core/Outcome.js"
-import { suggestion } from "../core/Spelling.js"
-import type { DeadReason, StoredJob } from "../core/StoredJob.js"
-import { never } from "../core/Suspension.js"
-import type { DatabaseError } from "../database/DatabaseError.js"
-import type { LimitState } from "../limits/Limit.js"
-import { RateLimits } from "../limits/RateLimits.js"
-import type { JobNotFound } from "../queue/JobErrors.js"
-import type { SearchTooSlow } from "../queue/search/JobSearch.js"
-import { JobDiagnosis, type OpenWait, type Standing } from "../queue/why/JobDiagnosis.js"
-import { ClusterConfig } from "./ClusterConfig.js"
+import { Duration, Schema } from "effect"
+import * as ErrorText from "../../core/ErrorText.js"
+import { type PodId, shortPod } from "../../core/Ids.js"
+import * as Outcome from "../../core/Outcome.js"
+import { suggestion } from "../../core/Spelling.js"
+import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
+import { never } from "../../core/Suspension.js"
+import type { OpenWait, Standing } from "./JobDiagnosis.js"
 
 // Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
 // this order is returned: the queue is paused, which only an operator can end; the job is not due; no pod can run it;
@@ -49,12 +42,21 @@ export interface Why {
   readonly until: number | undefined
 }
 
+/** What is known about a live pod. */
+interface LivePod {
+  readonly id: PodId
+  readonly label: string | undefined
+  readonly queues: ReadonlyArray<string>
+  readonly kinds: ReadonlyArray<string>
+  readonly slots: ReadonlyArray<{ readonly queue: string; readonly have: number; readonly busy: number }>
+  readonly draining: boolean
+}
+
 export interface Facts {
   readonly standing: Standing
-  /** The live pods. */
-  readonly pods: ReadonlyArray<Pick<StoredPod, "id" | "label" | "queues" | "kinds" | "slots" | "draining">>
+  readonly pods: ReadonlyArray<LivePod>
   /** The current state of the limit that throttled the job. */
-  readonly limit: LimitState | undefined
+  readonly limit: { readonly tokens: number; readonly capacity: number } | undefined
   /** Time without a heartbeat after which a running job is rescued. */
   readonly staleAfter: Duration.Duration
 }
@@ -104,14 +106,14 @@ const lastEnd = ({ history, updatedAt }: StoredJob) => {
 }
 
 /** Returns the limit that throttled the job's last attempt. */
-const limitOf = (job: StoredJob): string | undefined => {
+export const limitOf = (job: StoredJob): string | undefined => {
   const end = lastEnd(job)
   return end === undefined ? undefined : Outcome.throttledBy(end)
 }
 
 const round = (tokens: number) => Math.floor(tokens * 10) / 10
 
-const ofLimit = (scope: string, limit: LimitState | undefined, until: number): Why => {
+const ofLimit = (scope: string, limit: Facts["limit"], until: number): Why => {
   const holds = limit === undefined ? "" : ` It now has ${round(limit.tokens)} of ${limit.capacity} tokens.`
   return why(
     "rate_limited",
@@ -309,20 +311,3 @@ export const judge = (facts: Facts): Why => {
       return ofDead(job)
   }
 }
-
-/** Explains why a job is not running, or its state if it runs or has finished. */
-export const explain = (
-  id: JobId
-): Effect.Effect<Why, JobNotFound | SearchTooSlow | DatabaseError, JobDiagnosis | Pods | RateLimits | ClusterConfig> =>
-  Effect.gen(function* () {
-    const { lease, staleAfter } = yield* ClusterConfig
-    const standing = yield* Effect.flatMap(JobDiagnosis, (standings) => standings.of(id))
-    const pods = yield* Effect.flatMap(Pods, ({ live }) => live(lease))
-    const scope = limitOf(standing.job)
-    const limits = yield* RateLimits
-    const limit =
-      scope === undefined
-        ? undefined
-        : yield* Effect.catchTag(limits.get(scope), "UnknownScope", () => Effect.succeed(undefined))
-    return judge({ standing, pods, limit, staleAfter })
-  })

@@ -1,10 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration } from "effect"
-import type { StoredPod } from "../../src/cluster/Pods.js"
 import type { JobId, PodId } from "../../src/core/Ids.js"
 import type { HistoryEntry, StoredJob } from "../../src/core/StoredJob.js"
-import { type Facts, judge, Reason } from "../../src/crew/Why.js"
 import type { Standing } from "../../src/queue/why/JobDiagnosis.js"
+import { type Facts, judge, Reason } from "../../src/queue/why/Why.js"
 
 const now = 1_000_000
 const later = now + 60_000
@@ -64,14 +63,14 @@ const pod: Facts["pods"][number] = {
   label: "shop-worker-1",
   queues: ["mail"],
   kinds: ["greet"],
-  slots: [{ queue: "mail", wanted: 4, have: 4, busy: 4 }],
+  slots: [{ queue: "mail", have: 4, busy: 4 }],
   draining: false
 }
 
 interface Case {
   readonly job?: Partial<StoredJob>
   readonly standing?: Partial<Standing>
-  readonly pods?: ReadonlyArray<Partial<StoredPod>>
+  readonly pods?: ReadonlyArray<Partial<Facts["pods"][number]>>
   readonly limit?: Facts["limit"]
 }
 
@@ -216,7 +215,7 @@ const rows: ReadonlyArray<Row> = [
   ["next in line", { pods: [{ slots: [] }] }, "waiting_for_slot", /number 1 in line; 0 of 0/],
   [
     "next in line where a slot is free",
-    { pods: [{ slots: [{ queue: "mail", wanted: 4, have: 4, busy: 3 }] }] },
+    { pods: [{ slots: [{ queue: "mail", have: 4, busy: 3 }] }] },
     "waiting_for_slot",
     /in a moment/
   ],
