@@ -28,7 +28,7 @@ export class Leadership extends Context.Tag("nightshift/cluster/Leadership")<
     /**
      * Takes the lease if it is free or expired, or renews it if this pod holds it. Returns the term if this pod leads
      * and none if another pod does. A process that has just started has not yet observed the lease, so it waits a full
-     * lease before it treats it as expired.
+     * lease before it treats the lease as expired.
      */
     readonly campaign: (pod: PodId, lease: Duration.Duration) => Effect.Effect<Option.Option<Term>, DatabaseError>
 

@@ -19,7 +19,7 @@ class LeadershipWatch {
   private readonly rows = new ChangeWatch<"leader", LeaseSeen>((a, b) => a.term === b.term && a.until === b.until)
   private readonly held = new Map<PodId, Held>()
 
-  /** Returns the row as last read if it has not changed for a full lease: its leader is dead. */
+  /** Returns the row if it has not changed for a full lease, which means that the leader is dead. */
   expired(lease: Duration.Duration, sentAt: number): LeaseSeen | undefined {
     return this.rows.quietFor(Duration.toMillis(lease), sentAt)[0]?.[1]
   }

@@ -42,7 +42,7 @@ export interface PodState {
 
 export interface StoredPod extends PodFacts, PodState {
   readonly heartbeatAt: number
-  /** The PostgreSQL server that wrote its last beat, by `ServerIdentity`; absent in memory and of older releases. */
+  /** The PostgreSQL server that stored the last heartbeat (see `ServerIdentity`). Absent in memory and for older releases. */
   readonly server: string | undefined
 }
 
@@ -50,9 +50,9 @@ export interface StoredPod extends PodFacts, PodState {
 export interface Assignment {
   /** Slots assigned to this pod, by queue; absent for queues that the leader has not assigned yet. */
   readonly shares: ReadonlyMap<string, number>
-  /** Number of live pods that serve each of its queues, including this one. */
+  /** Number of live pods that serve each of this pod's queues, including this pod. */
   readonly servingPods: ReadonlyMap<string, number>
-  /** Releases of the live pods that serve each of its queues, if they differ from those of this pod. */
+  /** Releases of the live pods that serve each of this pod's queues, if they differ from this pod's own. */
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
 }
 

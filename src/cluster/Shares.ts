@@ -21,7 +21,7 @@ export class Shares extends Context.Tag("nightshift/cluster/Shares")<
     /** All shares, ordered by queue and pod. */
     readonly all: Effect.Effect<ReadonlyArray<Share>, DatabaseError>
 
-    /** Sets these shares atomically and leaves the others unchanged. Changes nothing if the term has ended. */
+    /** Sets these shares atomically and leaves all other shares unchanged. Changes nothing if the term has ended. */
     readonly assign: (term: Term, shares: ReadonlyArray<Share>) => Effect.Effect<void, TermEnded | DatabaseError>
   }
 >() {}

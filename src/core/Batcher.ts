@@ -215,9 +215,9 @@ export const make = <Item, Result, E, R>(
         report(entry, exits[index] ?? Exit.die(new Error("the flush returned fewer results than items")))
       })
 
-    // Effect keeps the function that `Effect.async`, `Effect.ensuring` and their like get in memory until the next full
-    // garbage collection, and with it everything in its scope. So they get no function with an item in its scope: every
-    // young collection would copy the items otherwise.
+    // Effect keeps a function passed to `Effect.async`, `Effect.ensuring` and the like in memory until the next full
+    // garbage collection, with everything in its closure. The functions below therefore have no item in their closures:
+    // otherwise every young collection would copy the items.
 
     const waitFor = (entry: Entry<Item, Result, E>) =>
       Effect.async<Result, E>((resume) => {

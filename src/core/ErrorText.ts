@@ -63,7 +63,7 @@ const framesOf = ({ message, stack }: Error): ReadonlyArray<string> => {
   return lines.filter((line) => frame.test(line) && !foreign.test(line)).slice(0, mostFrames)
 }
 
-/** The errors directly below: of an AggregateError several. */
+/** The errors that an error directly wraps: its cause, and the errors of an AggregateError. */
 const below = (error: unknown): ReadonlyArray<unknown> => {
   const cause = Predicate.hasProperty(error, "cause") && error.cause !== undefined ? [error.cause] : []
   return Predicate.hasProperty(error, "errors") && Array.isArray(error.errors) ? [...error.errors, ...cause] : cause
@@ -82,10 +82,10 @@ const causeLines = (cause: unknown): ReadonlyArray<string> => {
   return [`Caused by: ${name}${messageOf(cause)}`, ...(cause instanceof Error ? framesOf(cause) : [])]
 }
 
-/** The trace of an error, with its causes. Empty if it has none. */
+/** The stack frames of an error and of its causes. Empty if there are none. */
 export const traceOf = (error: unknown): string => {
   try {
-    // A tagged error is an expected failure: its tag says what happened, so only its causes are of interest.
+    // A tagged error is an expected failure: its tag says what happened, so only the trace of its causes is stored.
     const own = error instanceof Error && !hasTag(error) ? framesOf(error) : []
     let trace = ""
     for (const line of [...own, ...causesOf(error).flatMap(causeLines)]) {
@@ -99,7 +99,7 @@ export const traceOf = (error: unknown): string => {
   }
 }
 
-/** The trace without causes, which holds no text of the error. */
+/** The trace without causes. It has stack frames only, no text of the error. */
 export const placeOf = (error: unknown): string => {
   try {
     return error instanceof Error ? framesOf(error).join("\n").slice(0, limits.traceCharacters) : ""
@@ -144,7 +144,7 @@ export const withoutTrace = (text: string): string => split(text).message
 
 const brackets = /^[[\]{}(), ]*$/
 
-/** One line for lists and sentences: the first, or all in one if it is only a bracket, as in JSON on several lines. */
+/** One line for lists and sentences: the first line, or all lines joined if the first is only a bracket of JSON. */
 export const headline = (text: string): string => {
   const [first = ""] = text.split("\n", 1)
   return brackets.test(first)

@@ -42,8 +42,8 @@ export interface KindOptions<A, I> {
 }
 
 /**
- * The upcasters of a workflow: versions without one keep their payload. The version of a workflow is also raised for changes
- * of its code, and executions in flight have no other payload.
+ * The upcasters of a workflow. A version without an upcaster keeps its payload: the version of a workflow is also raised
+ * when only its code changes, and the payloads of executions in flight then stay valid.
  */
 export const withIdentity = ({
   upcasters = {},

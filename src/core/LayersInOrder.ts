@@ -1,9 +1,9 @@
 import { Context, Effect, Layer } from "effect"
 
 /**
- * A layer of several, built one after another; each may use the services of those before it. For tests that build the
- * same services thousands of times: composing layers starts fibers and scopes for each, which costs five times as much.
- * The compiler does not check the order.
+ * Combines layers into one that builds them one after another; each may use the services of the layers before it. For
+ * tests that build the same services thousands of times: composed layers start fibers and scopes for each layer, which
+ * costs five times as much. The compiler does not check the order.
  */
 export const inOrder = <Out, In = never>(
   ...layers: ReadonlyArray<Layer.Layer<never, never, unknown>>

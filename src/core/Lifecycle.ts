@@ -4,9 +4,9 @@ import { Context, Deferred, Effect, Layer } from "effect"
 export class Lifecycle extends Context.Tag("nightshift/core/Lifecycle")<
   Lifecycle,
   {
-    /** What the process still has to do before it is started, as sentences for operators. */
+    /** What must still happen before the process counts as started, as sentences for operators. */
     readonly starting: Effect.Effect<ReadonlyArray<string>>
-    /** Adds something to do before the process is started. The returned effect says that it is done. */
+    /** Adds something that must happen before the process counts as started. The returned effect reports it as done. */
     readonly startsAfter: (missing: string) => Effect.Effect<Effect.Effect<void>>
     /** Completes when everything added by `startsAfter` is done. */
     readonly untilStarted: Effect.Effect<void>

@@ -128,26 +128,23 @@ export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
   })
 }
 
-/**
- * Until when the steps of the last pass have nothing to do, in epoch milliseconds. Only stores in memory know that, for tests
- * whose clock skips the passes in between.
- */
+/** Until when the steps of a loop have nothing to do. Only in-memory stores report this, to a test clock that skips passes. */
 export interface IdleSteps {
   /** Number of steps of the loop. */
   readonly steps: number
-  /** One function per step that knows. They are called before each jump of the clock. */
+  /** For each step that reported it, a function that returns the instant in epoch milliseconds. Called before each jump. */
   readonly until: Array<() => number>
-  /** Whether the next pass runs at that instant, even if it is not a multiple of the loop's pause. */
+  /** Whether the next pass runs at that exact instant, even if it is not a multiple of the loop's pause. */
   isExact: boolean
 }
 
-/** Of the loop whose step the current fiber runs. */
+/** The idle steps of the loop whose step the current fiber runs. */
 export const idleSteps: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
 
-/** Of the loop that pauses in the current fiber. Not set in a step: a fiber that a step starts sleeps as long as it says. */
+/** The idle steps of the loop that pauses in the current fiber. Unset during a step, whose own sleeps are never cut short. */
 export const pausing: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
 
-/** Says until when the current step of a loop will have nothing to do if it runs again. */
+/** Reports until when the current step of a loop has nothing more to do. */
 export const idleUntil = (instant: () => number, when?: "exactly"): Effect.Effect<void> =>
   Effect.map(FiberRef.get(idleSteps), (idle) => {
     idle?.until.push(instant)

@@ -42,8 +42,8 @@ export const backingOff = (usual: LoopSchedule, failing: LoopSchedule): LoopSche
   )
 
 /**
- * A loop without a clock: the next pass runs when `event` completes. After a pass that failed it first waits as `failing`
- * says, because an event that is always ready would make the loop spin.
+ * A loop without a clock: the next pass runs when `event` completes. After a failed pass the loop first waits for the delay
+ * of `failing`, because an event that is always ready would make the loop spin.
  */
 export const onEvent = (
   event: Effect.Effect<void>,
@@ -56,11 +56,11 @@ export const onEvent = (
 /** Wakes a loop in its pause. */
 export interface Latch {
   readonly open: () => void
-  /** Ignores that it was opened before, for a pass that has just begun and covers it. */
+  /** Forgets earlier calls of `open`. Called at the start of a pass, which handles what they announced. */
   readonly close: () => void
   /** Completes when the latch is opened, or at once if it was opened since the last wait. Closes the latch again. */
   readonly opened: Effect.Effect<void>
-  /** The same, and after this long at the latest. */
+  /** Like `opened`, but completes after this duration at the latest. */
   readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<void>
 }
 

@@ -10,11 +10,11 @@ interface Logged {
   omitted: number
 }
 
-/** Logs repeated events at most once per key and ten seconds. The next line has the number of omitted ones. */
+/** Logs an event at most once per key in ten seconds. The next line says how many lines were omitted. */
 export class RepeatedLines {
   private readonly keys = new Map<string, Logged>()
 
-  /** `more` is the part of the line about the omitted ones; empty if there are none. `now` is in epoch milliseconds. */
+  /** `more` says how many lines were omitted; empty if none were. `now` is in epoch milliseconds. */
   line(key: string, now: number, log: (more: string) => Effect.Effect<void>): Effect.Effect<void> {
     const last = this.keys.get(key)
     // A clock that was set back starts a new interval.

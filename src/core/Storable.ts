@@ -48,7 +48,7 @@ const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\
 /** Whether PostgreSQL cannot store the text. */
 export const isUnstorable = (text: string) => text.includes("\u0000") || loneSurrogate.test(text)
 
-/** The same characters as `JSON.stringify` escapes them. */
+/** Unstorable characters as `JSON.stringify` escapes them. */
 const unstorableEscape = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/
 
 /** Returns why the text is invalid, or undefined. */
@@ -125,7 +125,7 @@ const negativeZero = /(?:^|[[:,\s])-0(?:\.0*)?(?:$|[\],}\s])/
 export const mayLoseNumber = (json: string): boolean =>
   longNumber.test(json) || (json.includes("-0") && negativeZero.test(json))
 
-/** The same as a sender may escape them. Also matches pairs of surrogates, which could be stored. */
+/** Unstorable characters in the escapes of any sender. Also matches paired surrogates, which could be stored. */
 const sentEscape = /\\u(?:0000|d[89a-f][0-9a-f]{2})/i
 
 /** Whether JSON text can be stored as it is: PostgreSQL and JavaScript read the same value from it. */
@@ -133,8 +133,8 @@ const isStorableJson = (text: string, mostBytes: number): boolean =>
   text.length <= mostBytes / 3 && !(text.includes("\\u") && sentEscape.test(text)) && !mayLoseNumber(text)
 
 /**
- * Encodes a value as JSON text, or returns why it cannot be stored. With the text that the value was parsed from, does not
- * encode it again if that text can be stored.
+ * Encodes a value as JSON text, or returns why it cannot be stored. Returns `source`, the text
+ * that the value was parsed from, if that can be stored.
  */
 export const jsonText = (value: unknown, mostBytes: number, source?: string): Either.Either<string, string> => {
   let text: string | undefined

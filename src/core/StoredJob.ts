@@ -35,14 +35,14 @@ export const FollowUp = Schema.Struct({
   payload: Schema.Unknown,
   maxAttempts: Schema.Int,
   priority: Schema.optional(Schema.Int),
-  /** Its kind names no queue: a matching route takes precedence over `queue`. Decided when the job or batch is stored. */
+  /** The kind names no queue: a matching route takes precedence over `queue`. Resolved when the job or batch is stored. */
   routed: Schema.optional(Schema.Boolean)
 })
 export type FollowUp = typeof FollowUp.Type
 
 /**
- * What a job stores when it dies: a follow-up, or nothing but that the code of its kind must compute one. Processes without
- * that code can enqueue the job too.
+ * The follow-up that is stored with a job, or a marker that the code of the job's kind computes the follow-up when the job
+ * dies. Processes without that code can enqueue the job with the marker.
  */
 export type OnDead = FollowUp | typeof computed
 export const computed = "computed"

@@ -7,16 +7,16 @@ import { Cause, Tracer } from "effect"
 /** The text for a value that cannot be read. */
 export const unreadable = "a value was thrown that cannot be read"
 
-/** What Effect, the loggers and ErrorText read of a thrown value. */
+/** The fields that Effect, the loggers and ErrorText read from a thrown value. */
 const read = ["_tag", "name", "message", "stack", "toString", "toJSON", Symbol.toPrimitive, Symbol.toStringTag] as const
 
-/** Errors below an error that are examined. */
+/** Maximum number of nested errors to examine. */
 const mostBelow = 20
 
 const isObject = (value: unknown): value is object =>
   (typeof value === "object" && value !== null) || typeof value === "function"
 
-/** Throws if the value, or an error below it, cannot be read. */
+/** Throws if the value, or an error nested in it, cannot be read. */
 const examine = (value: unknown, seen: Set<unknown>): void => {
   if (!isObject(value) || seen.has(value) || seen.size >= mostBelow) return
   seen.add(value)
@@ -38,7 +38,7 @@ const textIn = (value: object, name: "name" | "message" | "stack"): string | und
   }
 }
 
-/** An error with what can be read of the value. */
+/** A new error with the readable fields of the value. */
 const copyOf = (value: object): Error => {
   const copy = new Error(textIn(value, "message") ?? unreadable)
   copy.name = textIn(value, "name") ?? "Error"
@@ -69,8 +69,8 @@ export const plainCause = <E>(cause: Cause.Cause<E>): Cause.Cause<E> =>
   })
 
 /**
- * A tracer that makes what user code throws readable. Effect calls `context` for each step of a fiber, and reads what it
- * throws without a guard.
+ * A tracer that makes values thrown by user code readable. Effect runs each step of a fiber in `context`, and reads a value
+ * that is thrown there without a guard.
  */
 export const guarded = (tracer: Tracer.Tracer): Tracer.Tracer =>
   Tracer.make({

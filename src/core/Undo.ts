@@ -15,7 +15,7 @@ export const remember = (undo: () => void): Effect.Effect<void> =>
     return Effect.void
   })
 
-/** The same as a plain call, for the transaction of this fiber. */
+/** `remember` as a plain function, for the transaction of the given fiber. */
 export const rememberIn = (fiber: Fiber.RuntimeFiber<unknown, unknown>, undo: () => void): void =>
   void fiber.getFiberRef(log)?.push(undo)
 

@@ -21,7 +21,7 @@ const describeStorage = (sql: (typeof Database.Service)["sql"], schema: string) 
     where relnamespace = ${schema}::regnamespace and relkind in ('r', 'p') and reloptions is not null
     order by relname`
 
-// PostgreSQL 18 also lists NOT NULL as constraints. The columns above already include it.
+// PostgreSQL 18 also lists each NOT NULL as a constraint. `describeColumns` already includes them.
 const describeConstraints = (sql: (typeof Database.Service)["sql"], schema: string) =>
   sql<{ line: string }>`
     select format('table %s constraint %s %s', conrelid::regclass::text, conname,

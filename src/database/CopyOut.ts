@@ -1,7 +1,7 @@
 import pg from "pg"
 
 // The driver decodes every result as text, so `bytea` values arrive as hexadecimal digits. COPY in binary format sends
-// the bytes themselves, which costs a third of the CPU time in this process and half of it in the server.
+// the bytes themselves, which takes a third of the CPU time in this process and half of the CPU time in the server.
 
 /** Signature, flags and length of the header extension, which PostgreSQL leaves empty. */
 const headerBytes = 19

@@ -133,7 +133,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
   )
 }
 
-/** Repeats an idempotent step of the startup while the database does not answer. In memory, it runs once. */
+/** Repeats an idempotent step of the startup while the database does not answer. Without a database, runs it once. */
 export const patiently = <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Effect.serviceOption(Database), (database) =>
     Option.isNone(database) ? step : repeatUnanswered(database.value.bootPatience)(step)

@@ -44,7 +44,7 @@ export const reach = (
   Effect.gen(function* () {
     const { address, patience } = options
     const begun = yield* Clock.currentTimeMillis
-    // A pooler that rejects startup parameters is retried without them, and a server that rejects encryption without it.
+    // The next attempt omits startup parameters that a pooler rejected, and encryption that a server rejected.
     const version = Effect.retry(mapErrors(serverVersion(sql)), {
       times: 2,
       while: ({ detail, sqlState }) => sqlState === "08P01" || refusesEncryption(new Error(detail))
@@ -100,7 +100,7 @@ const isUnavailable = (error: unknown): error is DatabaseUnavailable => error in
 /** Shortest time between two log lines about failed attempts, in milliseconds. */
 const announceEvery = 10_000
 
-/** Whether failed attempts to connect at startup are logged. A short-lived command only reports the last one. */
+/** Whether failed attempts to connect at startup are logged. A short-lived command reports only the last failure. */
 export const announcesRetries: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(true)
 
 const announceRetry = (address: string, error: DatabaseError, left: number) =>

@@ -120,7 +120,7 @@ export const settings = {
 export class DatabaseConfig extends Context.Tag("nightshift/database/DatabaseConfig")<
   DatabaseConfig,
   Setting.Values<typeof settings> & {
-    /** The pool's maximum until the process runs jobs, if it is lower. */
+    /** Maximum number of connections until the process runs jobs, if lower than `pool`. */
     readonly clientPool?: number | undefined
   }
 >() {

@@ -116,8 +116,8 @@ export const isContention = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
 
 /**
- * Retries three times after contention. The schedule of the retries is built only after a failure: it takes as long as
- * the rest of a claim's way to the server.
+ * Retries up to three times after contention. `Effect.retry` is built only after the first failure: building it takes as
+ * long as everything else that a claim does before its statement is sent.
  */
 export const retryContention = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.catchIf(effect, isContention, () => Effect.retry(effect, { times: 2, while: isContention }))

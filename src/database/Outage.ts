@@ -4,8 +4,8 @@ import * as DurationText from "../core/DurationText.js"
 export type Log = (level: "error" | "info", text: string) => void
 
 /**
- * Logs one line when no server of the URL accepts a connection any more, and one when a server does again. Failures before
- * the first connection are left to the startup, which reports its retries.
+ * Logs one line when every server of the URL has stopped accepting connections, and one when a server accepts them again.
+ * Ignores failures before the first connection: the startup logs its own retries.
  */
 export class Outage {
   private connected = false
@@ -17,7 +17,7 @@ export class Outage {
     private readonly now: () => number = () => performance.now()
   ) {}
 
-  /** Records that a connection could not be opened. One server of several that is down is no outage. */
+  /** Records that a connection could not be opened. The outage begins when every server of the URL has failed. */
   failed(error: unknown): void {
     this.failures += 1
     if (!this.connected || this.since !== undefined || this.failures < this.options.servers) return

@@ -5,9 +5,9 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import { Context, Effect, Exit, Layer, Scope, Stream } from "effect"
 import type pg from "pg"
 
-// The SQL client over a pool. Its own `reserve` loses the connection if the caller is interrupted while it waits for
-// one, and streams outside a transaction use the same code; `withTransaction` cannot be interrupted while it waits.
-// All three are replaced here.
+// The SQL client over a pool. The client's own `reserve`, and its streams outside a transaction, lose the connection if
+// the caller is interrupted while it waits for one. Its `withTransaction` cannot be interrupted while it waits. This
+// module replaces all three.
 
 /**
  * Reserves a connection until the Scope closes. An interrupted caller does not wait: the client's `reserve` finishes in
@@ -41,7 +41,7 @@ const withTransactionOf =
       })(restore(effect))
     })
 
-/** The connection object that all statements outside transactions share. It takes a connection per statement. */
+/** The connection object that all statements outside transactions share. Each statement takes a pooled connection. */
 const sharedConnection = (client: PgClient.PgClient) => {
   const { acquirer } = client`select 1` as unknown as {
     readonly acquirer: Effect.Effect<Connection, never, Scope.Scope>

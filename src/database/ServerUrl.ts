@@ -67,7 +67,7 @@ const ours = new Set([...Tls.parameters, "target_session_attrs", "uselibpqcompat
 
 /**
  * The driver's options for a server. Several if the connection is tried with and without encryption (`sslmode=prefer` and
- * `allow`): the next one is for a server that rejects the encryption, or the missing encryption, of the one before.
+ * `allow`): the second attempt follows if the server rejects the encryption, or the missing encryption, of the first.
  */
 export const attempts = (url: string): readonly [pg.ClientConfig, ...Array<pg.ClientConfig>] => {
   const parsed = parse(url)
@@ -82,12 +82,12 @@ export const attempts = (url: string): readonly [pg.ClientConfig, ...Array<pg.Cl
     ...(password === undefined ? {} : { password }),
     ...(database === undefined ? {} : { database })
   }
-  // The driver's default, which is not to encrypt unless PGSSLMODE is set.
   const [first, ...more] = Tls.attempts(parameters)
+  // Without `ssl`, the driver encrypts only if PGSSLMODE is set.
   if (first === undefined) return [config]
   return [{ ...config, ssl: first }, ...more.map((ssl) => ({ ...config, ssl }))]
 }
 
-/** Whether the next one of the `attempts` may succeed after this error. */
+/** Whether the next of the `attempts` may succeed after this error. */
 export const refusesEncryption = (error: unknown): boolean =>
   error instanceof Error && /does not support SSL connections|no pg_hba\.conf entry .*no encryption/.test(error.message)

@@ -40,7 +40,7 @@ const refusesParameters = (error: unknown) =>
 /** Identifies the server behind a connection. */
 interface Introduction {
   readonly server: string
-  /** Where it listens; the empty string for a local socket. */
+  /** The server's own address and port; the empty string for a local socket. */
   readonly address: string
   readonly read_only: boolean
   readonly pid: number
@@ -81,12 +81,12 @@ export const make = (
 ): Startup => {
   const { needsWrites, urls } = serversOf(Redacted.value(url))
   let index = 0
-  /** Which of the ways to connect to the current server is used: with or without encryption. */
+  /** Index in `ServerUrl.attempts` of the current server: with or without encryption. */
   let attempt = 0
   let tells = true
   let server: Pick<Introduction, "server" | "address"> | undefined
 
-  // Handlers may work between their statements; Nightshift does not.
+  // Handlers may be idle in a transaction between their statements. Nightshift's own transactions never are.
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
   const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
 

@@ -16,7 +16,7 @@ export const hot = (text: string): string => {
 }
 
 /**
- * An array parameter whose length the planner does not see. If it does, a plan for a short array looks cheaper than the
+ * Hides the length of an array parameter from the planner. Otherwise a plan for a short array looks cheaper than the
  * prepared plan, and PostgreSQL plans the statement again at every call, which costs more than running it for one job.
  */
 export const opaque = (array: string): string => `(select ${array})`

@@ -12,7 +12,7 @@ const modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-ful
 /** Certificates of public authorities instead of those in a file. */
 const system = "system"
 
-/** The mode. A root certificate without a mode is one to verify the server with. Undefined: no parameter asks for TLS. */
+/** The mode. A certificate without a mode means `verify-full`. Undefined if no parameter asks for TLS. */
 const modeOf = (given: Parameters): string | undefined => {
   const ssl = given.get("ssl")
   if (given.has("sslmode")) return given.get("sslmode")
@@ -23,7 +23,7 @@ const modeOf = (given: Parameters): string | undefined => {
 
 const contents = new Map<string, string>()
 
-/** Reads a file for each connection, because certificates are renewed. While it is missing, its last content is used. */
+/** Reads a file for each connection, because certificates are renewed. While the file is missing, returns its last content. */
 const read = (path: string): string => {
   try {
     const content = readFileSync(path, "utf8")

@@ -35,7 +35,7 @@ const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
 /** Nightshift's statements rely on read committed; the role or the database may have another default. */
 const begin = "BEGIN isolation level read committed"
 
-/** Time limit of a ROLLBACK. It waits for the previous statement, which has already been cancelled. */
+/** Time limit of a ROLLBACK, which waits for the cancelled statement before it to end. */
 const rollbackPatience = Duration.seconds(5)
 
 /** Closes a connection that does not answer. The server rolls back the transaction of a lost client. */
@@ -56,8 +56,8 @@ const rollback = (connection: Connection): Effect.Effect<boolean> =>
   )
 
 /**
- * The error of a handler's transaction whose connection broke. It replaces the error that the handler made of its
- * failed statement.
+ * The error of a handler's transaction whose connection broke. It replaces the error that the handler failed with,
+ * which only follows from the lost connection.
  */
 const lost = (cause: Cause.Cause<unknown>) =>
   new DatabaseUnavailable({

@@ -2,31 +2,31 @@ import { Duration, Effect, Predicate } from "effect"
 import type { DatabaseError } from "./DatabaseError.js"
 
 // A server can answer every query and still reject every write: a standby, a full disk, a misconfigured pooler. The pod
-// heartbeat writes once a second, so its result shows the write health without an extra statement. It may still succeed
-// on a full disk, because it updates a row in place; other statements that fail for this reason count as well.
+// heartbeat writes once a second, so its result shows the write health without an extra statement. On a full disk the
+// heartbeat may still succeed, because it updates a row in place, so any statement that reports a full disk counts too.
 
 /** A single failed write may be a conflict. Failures that last this long are not. */
 const patience = Duration.seconds(5)
 
 const unanswered = "the database does not answer writes"
-const reasons = new Map([
-  ["25006", "the database is read-only"],
-  ["53100", "the database's disk is full"],
-  ["42501", "the database does not allow this role to write"]
-])
 /** SQLSTATEs with which any statement shows that the server cannot write: disk_full and io_error. */
 const cannotWrite = new Map([
   ["53100", "the database's disk is full"],
   ["58030", "the database's disk reports errors"]
 ])
-/** How long such a failure counts if the statement is not repeated. Requests then find out whether there is room. */
+const reasons = new Map([
+  ...cannotWrite,
+  ["25006", "the database is read-only"],
+  ["42501", "the database does not allow this role to write"]
+])
+/** How long a `cannotWrite` failure counts if its statement is not sent again. After that, new requests are tried. */
 const forgottenAfter = Duration.seconds(15)
 
 /** Tracks whether this process's writes succeed. */
 export class WriteHealth {
   private since: number | undefined
   private reason = ""
-  /** Statements that failed because the server cannot write, and when one did last. */
+  /** Statements that failed because the server cannot write. */
   private readonly refused = new Set<string>()
   private refusedAt = 0
   private refusal = ""
@@ -59,7 +59,7 @@ export class WriteHealth {
   /** Notes the result of any statement. */
   answered(text: string, error: unknown): void {
     if (!error) {
-      // One of them succeeds again, so there is room for all.
+      // A statement that was refused succeeds again, so the server can write.
       if (this.refused.size > 0 && this.refused.has(text)) this.refused.clear()
       return
     }

@@ -10,7 +10,8 @@ import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram
 import { isUpdate, replyChatOf, type Update } from "./telegram/TelegramUpdate.js"
 
 // Telegram's 429 does not say whether the chat's limit or the bot's limit was exceeded. If other chats still receive
-// messages, it is the chat's. If several chats in a row are throttled and none receives a message, it is the bot's.
+// messages, it was the chat's limit. If several chats in a row are throttled and none receives a message, it was the
+// bot's limit.
 
 /** Number of chats throttled in a row, with no message sent in between, that means the bot's limit. */
 const botWideThreshold = 5

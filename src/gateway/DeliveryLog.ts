@@ -86,7 +86,7 @@ const make = Effect.gen(function* () {
   const search = yield* JobSearch
   const overview = yield* JobOverview
 
-  /** States of the remembered jobs that the search did not return. */
+  /** Looks up the states of jobs that this process remembers and the search did not return. */
   const statesOf = (remembered: ReadonlyArray<Delivery>, found: ReadonlyArray<StoredJob>) => {
     const known = new Set(found.map(({ id }) => id))
     const others = remembered.flatMap(({ job }) => (job === undefined || known.has(job) ? [] : [job]))

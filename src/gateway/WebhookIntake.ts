@@ -139,7 +139,7 @@ const sourceJob = (source: string, kind: RegisteredKind, { body, event, id, text
 /** Receives the result, once. */
 export type Report = (exit: Exit.Exit<Received, WebhookIntakeError>) => void
 
-/** Takes authenticated updates and deliveries. Plain functions: a fiber for each would cost more than storing it. */
+/** Takes authenticated updates and deliveries. Plain functions: a fiber per delivery would cost more than storing it. */
 export class WebhookIntake extends Context.Tag("nightshift/gateway/WebhookIntake")<
   WebhookIntake,
   {
@@ -188,7 +188,7 @@ const received = (exit: Exit.Exit<Enqueued, EnqueueError>): Exit.Exit<Received, 
 const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>
   Exit.isFailure(exit) && exit.cause._tag === "Fail" && exit.cause.error._tag === "InvalidJob"
 
-/** How long a kind is remembered: a deploy may register it again. Unknown kinds are not remembered. */
+/** How long a kind is cached. A deploy may register it again with other options. Unknown kinds are not cached. */
 const kindMillis = Duration.toMillis("30 seconds")
 
 /**
@@ -226,7 +226,7 @@ const make = ({ kindOf, submit }: Stores) =>
     const running = new Set<Fiber.RuntimeFiber<unknown, unknown>>()
     yield* Effect.addFinalizer(() => Fiber.interruptAll(running))
 
-    /** For what needs a fiber: handlers of sync bots, and lookups in the database. */
+    /** Starts a fiber, for handlers of sync bots and lookups in the database. */
     const run = <A, E>(effect: Effect.Effect<A, E>, then: (exit: Exit.Exit<A, E>) => void) => {
       const fiber = fork(effect)
       running.add(fiber)

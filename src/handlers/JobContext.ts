@@ -6,7 +6,7 @@ import type { ClaimedExecution } from "../queue/Queue.js"
 
 export interface LateSuccess {
   readonly result: unknown
-  /** The handler knew that it was to stop, and may have returned before its work was complete. */
+  /** The handler could see the interruption, and may have returned before its work was complete. */
   readonly mayBePartial: boolean
 }
 

@@ -14,7 +14,7 @@ import * as KindSchema from "./KindSchema.js"
 export interface Entry<out R> {
   readonly handler: Handler<R>
   readonly decode: (payload: unknown, version: number) => Decoded
-  /** Computes the follow-up of a dead job. Undefined if it is stored with the job, or there is none. */
+  /** Computes the follow-up of a dead job. Undefined if the kind has none, or its jobs store their follow-up. */
   readonly followUp: FollowUpOf | undefined
 }
 

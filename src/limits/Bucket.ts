@@ -1,6 +1,6 @@
 import type { Limit, LimitPatch, LimitState } from "./Limit.js"
 
-// Token bucket arithmetic. `LimitSql.take` implements the same in SQL; the laws run against both. Tokens and times are
+// Token bucket arithmetic. `LimitSql.take` is the same arithmetic in SQL; the laws test both. Tokens and times are
 // floating point, so comparisons allow an epsilon: a caller that waited exactly the time it was given must not be
 // refused because of a rounding error.
 

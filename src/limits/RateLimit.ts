@@ -29,7 +29,7 @@ export type RateLimitError = Outcome.Throttled | AcquireError | DatabaseError
 
 /** A rate limit that handlers share across the cluster. */
 export interface RateLimit extends DeclaredLimit {
-  /** Takes one token. If none is available, ends the attempt as throttled until one may be. */
+  /** Takes one token. If none is available, ends the attempt as throttled until a token may be available. */
   readonly acquire: Effect.Effect<void, RateLimitError, RateLimits>
   /** Takes several tokens at once, and waits up to `patience` for them. */
   readonly take: (tokens: number, options?: TakeOptions) => Effect.Effect<void, RateLimitError, RateLimits>

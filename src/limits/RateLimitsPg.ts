@@ -22,7 +22,7 @@ with bucket as materialized (
   select scope, tokens, blocks, coalesce(tuned_capacity, capacity) as capacity, coalesce(tuned_rate, rate) as rate,
     extract(epoch from refilled_at)::float8 * 1000 as refilled_ms
   from ${schema}.rate_limit where scope = $1
-  -- A concurrent statement waits here and then reads the row as the first one left it, not its own snapshot.
+  -- Of two concurrent statements, the second waits here and then reads the row that the first committed.
   for update
 ), lent as (
   select bucket.*, others.*,
@@ -54,7 +54,7 @@ with bucket as materialized (
 )
 select granted, capacity, rate, case when granted > 0 then 0 else greatest(
     greatest(0, refilled_ms - $2::float8) + ($3::float8 - available) / rate * 1000,
-    -- Tokens reserved by others return only when their block expires, however fast the bucket refills.
+    -- Tokens that other holders reserved return only when their block expires, however fast the bucket refills.
     case when $3::float8 > capacity - lent then lent_until - $2::float8 else 0 end
   ) end as wait_ms
 from decided`)
@@ -97,7 +97,7 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)
 
-  // Runs outside the caller's transaction: a row lock held until its end would block every pod under the same limit,
+  // Runs outside the caller's transaction: a row lock held until that ends would block every pod under the same limit,
   // and a rollback would return tokens that the upstream has counted.
   const take: TokenBlocks.Take<UnknownScope | DatabaseError> = (scope, taking, now) =>
     Effect.gen(function* () {

@@ -29,8 +29,8 @@ export interface TokenBlocks<E> {
 const spreadMillis = Duration.toMillis("1 minute")
 
 /**
- * Assigns retry times: each one after the previous by the time its tokens take to refill, starting over when the spread
- * is exceeded.
+ * Assigns retry times to refused callers. Each retry time is later than the previous one by the time that the caller's
+ * tokens take to refill; beyond the spread, the times start over.
  */
 const makeRetryTimes = () => {
   const last = new Map<string, number>()
@@ -106,7 +106,7 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
           return yield* answerOf(scope, tokens, taken, now, inTurn)
         }
         if (fromBlock(scope, tokens, now)) return Acquired.Granted()
-        // One request at a time: the block that it reserves also serves the waiting callers.
+        // One request at a time: the block that one request reserves also serves the callers that wait.
         return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
       })
   }

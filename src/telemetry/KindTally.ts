@@ -54,7 +54,7 @@ class WideBucket {
  */
 export class KindTally {
   private minute = Number.NEGATIVE_INFINITY
-  /** Attempts that have started and not ended: their ends are counted here. */
+  /** Attempts that have started and not ended. While there are any, the tally stays open to count their ends. */
   private running = 0
   private changed = false
   private readonly counts = new RunningCounts()
@@ -136,7 +136,7 @@ export class KindTally {
     return true
   }
 
-  /** Whether nothing was counted in the hour of this minute, so that a later tally of the pair counts other buckets. */
+  /** Whether nothing was counted in the hour of this minute. A new tally of the pair then starts with new buckets. */
   isIdleAt(minute: number): boolean {
     return this.running === 0 && this.wide.every(({ grain, start }) => startOf(grain, minute) > start)
   }

@@ -11,8 +11,8 @@ const dropped = MetricSpec.counter(
 )
 
 /**
- * Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. Registered kinds in
- * served queues do not count: there are as many as the programs of the cluster declare.
+ * Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. Pairs of a
+ * registered kind and a served queue do not count: the programs of the cluster bound their number.
  */
 const mostPairs = 2_000
 /** Not a valid queue name, so it cannot collide. */
@@ -45,7 +45,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
   const queues = new Map<string, Map<string, KindTally>>()
   const waiting = new Map<string, BucketCount>()
   const preferred = { kinds: new Set<string>(), queues: new Set<string>() }
-  /** Pairs of which a name is not preferred. */
+  /** Number of pairs that are not preferred. */
   let pairs = 0
   let newest = Number.NEGATIVE_INFINITY
   let lookedAt = Number.NEGATIVE_INFINITY
@@ -75,7 +75,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
 
   const all = () => [...queues.values()].flatMap((kinds) => [...kinds.values()])
 
-  /** Closes the other pairs that were idle in this hour. Returns whether there is room for another. */
+  /** Closes pairs that are not preferred and were idle in this hour. Returns whether there is room for another pair. */
   const makeRoom = (): boolean => {
     const hour = startOf(60, newest)
     if (hour === lookedAt) return false

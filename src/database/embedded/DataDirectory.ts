@@ -90,7 +90,7 @@ const recognize = (path: string) =>
     })
   })
 
-/** Rejects a directory or data of another user than this one, unless this one is root. */
+/** Rejects a directory, or data in it, that belongs to another user. Root may use any. */
 export const refuseForeign = (path: string, user: number): Effect.Effect<void, DirectoryUnusable> =>
   Effect.gen(function* () {
     if (user === 0) return
@@ -112,8 +112,8 @@ export const refuseForeign = (path: string, user: number): Effect.Effect<void, D
   })
 
 /**
- * Under root, the server runs as the owner of the existing data. The owner then stays the same no matter who starts it,
- * even if a user `postgres` is created later.
+ * Under root, the server runs as the owner of the existing data. The owner of the data then never changes, even
+ * if a user `postgres` is created later.
  */
 const chooseAccount = (path: string) =>
   Effect.gen(function* () {
@@ -222,7 +222,7 @@ export const createCluster = <E, R>(
     const { data } = layout(path)
     const names = yield* inDirectory(path, () => readdir(path))
     const leftovers = names.filter((name) => name.startsWith(unfinishedData))
-    // An orphaned initdb may still write to one; it is then removed at the next start.
+    // Removing a leftover may fail because an orphaned initdb still writes to it. The next start removes it.
     yield* Effect.forEach(leftovers, (name) => discard(join(path, name)))
     if (Option.isSome(yield* statOf(join(data, "PG_VERSION")))) return
     if (Option.isSome(yield* statOf(data))) yield* refuseUnlessEmpty(path, data)

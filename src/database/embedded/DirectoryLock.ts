@@ -98,13 +98,13 @@ const isSilent = (file: string, { beat, silence }: DirectoryLockTimes): Effect.E
     return Option.isNone(sign)
   })
 
-/** Whether the pid of a claim says if its writer holds this directory: on this host, and not copied with the directory. */
+/** Whether the claim's pid can be checked here: it was written on this host, and not copied with the directory. */
 const isNear = ({ path, place }: Claim, directory: string, here: string): boolean =>
   place === here && (path === undefined || path === directory)
 
 /**
- * A claim with another path is watched for updates: its writer may hold this directory under another name, such as a bind
- * mount, or the directory is a copy of the one it holds.
+ * Watches a claim with another path for updates: either its writer holds this directory under another path, such as a bind
+ * mount, or the claim was copied together with the directory.
  */
 const isDead =
   (directory: string, here: string, times: DirectoryLockTimes) =>

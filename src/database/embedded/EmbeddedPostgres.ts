@@ -156,7 +156,7 @@ export const layerDurable = (directory: string): Layer.Layer<EmbeddedPostgres, E
 
 /**
  * Launches a durable server and returns, so that this process can load modules while the server starts. The layer waits
- * until it is ready; closing the Scope stops it.
+ * until the server is ready; closing the Scope stops the server.
  */
 export const launchDurable = (
   directory: string
@@ -164,7 +164,7 @@ export const launchDurable = (
   Effect.gen(function* () {
     const launched = yield* Deferred.make<void>()
     const ready = yield* Deferred.make<Context.Tag.Service<EmbeddedPostgres>, EmbeddedPostgresError>()
-    // The fiber owns the server: interrupting it in the middle of the start releases what it has acquired.
+    // The fiber owns the server: interrupting the fiber during the start releases everything it has acquired.
     yield* makeDurable(directory, Effect.asVoid(Deferred.succeed(launched, undefined))).pipe(
       Effect.intoDeferred(ready),
       Effect.zipRight(Effect.never),

@@ -112,12 +112,12 @@ const launch = (options: SupervisedProcessOptions) =>
     })
   })
 
-/** Starts a process. Closing the Scope stops it; if this process is killed, it is stopped shortly afterwards. */
+/** Starts a process. Closing the Scope stops it; if this process is killed, its watcher stops the child shortly afterwards. */
 export const spawn = (options: SupervisedProcessOptions): Effect.Effect<SupervisedProcess, Error, Scope.Scope> =>
   Effect.acquireRelease(launch(options), ({ close, exited, signal }) =>
     Effect.gen(function* () {
       for (const [name, patience] of options.stop) {
-        // Sent again: the shell starts its child with SIGINT ignored, so a server that has just begun misses the first.
+        // Repeated, because the shell starts its child with SIGINT ignored: a server that has just started misses the first.
         const sending = Effect.repeat(signal(name), Schedule.spaced("200 millis"))
         // Finalizers are uninterruptible, and an uninterruptible wait could not time out.
         const ended = Effect.interruptible(Effect.raceFirst(exited, sending))

@@ -43,7 +43,7 @@ export const DeadLetter = Job.make("telegram.dead_letter", {
   timeout: "1 minute"
 })
 
-/** Makes the follow-up of a bot's job. It uses the bot's own queue, so pausing the bot pauses it too. */
+/** Makes the follow-up of a bot's job. Uses the bot's own queue, so pausing the queue also pauses these messages. */
 export const followUp = (bot: string, chat: number): FollowUp => ({
   kind: DeadLetter.name,
   version: DeadLetter.version,

@@ -1,7 +1,7 @@
 import { BlockList, isIPv4, isIPv6 } from "node:net"
 
-// Tells public IP addresses from all others, which lead to this machine, its network, the cloud's metadata service, or
-// nowhere.
+// Tells public IP addresses from private and reserved ones, which lead to this machine, its network, the cloud's
+// metadata service, or nowhere.
 
 const inwardV4 = new BlockList()
 for (const range of [

@@ -81,7 +81,7 @@ type Token = Redacted.Redacted
 export class Telegram extends Context.Tag("nightshift/gateway/Telegram")<
   Telegram,
   {
-    /** Sends a message to a chat, following it to a new id if it has migrated. `fresh` uses a new connection. */
+    /** Sends a message to a chat. If the chat has migrated, uses its new id. `fresh` uses a new connection. */
     readonly sendMessage: (
       token: Token,
       message: { readonly chat: number; readonly text: string; readonly fresh?: boolean }
@@ -165,7 +165,7 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
         Effect.flatMap((answer) => resultOf(method, answer))
       )
 
-    /** Calls a method, following a chat that has migrated. */
+    /** Calls a method, and repeats the call with the new id of a chat that has migrated. */
     const call = (
       token: Token,
       method: string,
