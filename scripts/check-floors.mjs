@@ -1,5 +1,5 @@
-// Checks that each folder of src/ imports only from floors below it, never from the same floor or above, and that there
-// are no import cycles. Type imports count. `node scripts/check-floors.mjs [folder]` prints every violation and exits 1
+// Checks that each folder of src/ imports only from floors below it, never from the same floor or above, that the same
+// holds for the sub-folders of the rooms in `inside`, and that there are no import cycles. Type imports count. `node scripts/check-floors.mjs [folder]` prints every violation and exits 1
 // if there is one.
 import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve, sep } from "node:path"
@@ -19,6 +19,11 @@ const floors = [
 ]
 const core = "core"
 
+// The floors inside of a room: its sub-folders, and "." for the files directly in it.
+const inside = {
+  http: [["."], ["access"], ["hooks", "uploads", "workflows", "bots", "jobs"], ["admin"], ["live"], ["server"]]
+}
+
 const sourceFiles = (src) =>
   readdirSync(src, { recursive: true })
     .map((file) => file.split(sep).join("/"))
@@ -33,6 +38,9 @@ const importsOf = (text) => [...text.matchAll(importPattern)].map((match) => mat
 /** Returns a file's room: its folder directly under src/, or its own name at the top level. */
 const roomOf = (file) => file.split("/")[0]
 const floorOf = (room) => floors.findIndex((rooms) => rooms.includes(room))
+
+/** Returns a file's sub-folder in its room, or "." if it is directly in it. */
+const subFolderOf = (file) => file.split("/").slice(1, -1)[0] ?? "."
 
 const resolveImport = (src, file, specifier) => {
   if (!specifier.startsWith(".")) return undefined
@@ -66,6 +74,24 @@ const violationsOfFile = (src, file, imports) => {
   return found
 }
 
+/** Returns the violations of a file in the floors inside of its room. */
+const violationsInside = (src, file, imports) => {
+  const room = roomOf(file)
+  const rooms = inside[room]
+  if (rooms === undefined) return []
+  const floorOfFolder = (folder) => rooms.findIndex((folders) => folders.includes(folder))
+  const folder = subFolderOf(file)
+  const floor = floorOfFolder(folder)
+  if (floor === -1) return [`${file}: "${room}/${folder}" has no floor; add it in scripts/check-floors.mjs`]
+  return imports.flatMap((specifier) => {
+    const target = resolveImport(src, file, specifier)
+    if (target === undefined || roomOf(target) !== room || subFolderOf(target) === folder) return []
+    const targetFloor = floorOfFolder(subFolderOf(target))
+    if (targetFloor > floor) return [`${file}: imports upward from ${target}`]
+    return targetFloor === floor ? [`${file}: imports sideways from ${target}`] : []
+  })
+}
+
 const cycles = (graph) => {
   const found = []
   const state = new Map()
@@ -92,7 +118,7 @@ export const checkFloors = (src) => {
   const violations = []
   for (const file of sourceFiles(src)) {
     const imports = importsOf(readFileSync(join(src, file), "utf8"))
-    violations.push(...violationsOfFile(src, file, imports))
+    violations.push(...violationsOfFile(src, file, imports), ...violationsInside(src, file, imports))
     graph.set(
       file,
       imports.map((specifier) => resolveImport(src, file, specifier)).filter((target) => target !== undefined)

@@ -1,11 +1,19 @@
+import * as HttpApi from "@effect/platform/HttpApi"
+import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
-// Shared parts of the contract. Each group of routes has its contract in a file next to its routes; Api.ts combines
-// them.
+// Shared parts of the contract. Each resource has a file with its contract and its handlers; Api.ts combines them.
+
+/** The prefix of all routes of the contract. */
+export const apiPrefix = "/api/v1"
+
+/** The part of the API that has the routes of one group, for the group's handlers. */
+export const apiOf = <Group extends HttpApiGroup.HttpApiGroup.Any>(group: Group) =>
+  HttpApi.make("nightshift").add(group).prefix(apiPrefix)
 
 /** Default and maximum page size. */
 export const pageLimits = { default: 50, most: 1000 } as const

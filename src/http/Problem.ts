@@ -43,7 +43,6 @@ import type {
   UploadNotFound,
   UploadTooLarge
 } from "../uploads/UploadErrors.js"
-import { fieldOf } from "./admin/QueuePatchRequest.js"
 import { faultOfIssues, NotFound, type RequestError } from "./RequestErrors.js"
 
 /** The body of every error response. */
@@ -141,6 +140,9 @@ const tooLarge = (
   const { filename, max, message, size } = error
   return { status: 413, message, about: { ...(filename === undefined ? {} : { filename }), size, max } }
 }
+
+/** Maps a queue's setting to the field of a request. */
+const fieldOf = (field: string): string => (/^(rate|perKey|depthCap)\b/.test(field) ? `limits.${field}` : field)
 
 const retryAfter = { "retry-after": "1" }
 /** SQLSTATE of a character that has no equivalent in the database's encoding. */

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
-import * as ClientAddress from "./access/ClientAddress.js"
+import * as ClientAddress from "./ClientAddress.js"
 
 export const settings = {
   host: Setting.text(

@@ -5,7 +5,7 @@ import { z } from "zod"
 import { connect, job, StartError, worker } from "../../src/client/index.js"
 import * as Nightshift from "../../src/crew/Nightshift.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
-import * as Health from "../../src/http/Health.js"
+import * as Health from "../../src/http/server/Health.js"
 import { useDatabase } from "./ClientDatabase.js"
 
 const database = useDatabase()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Either } from "effect"
 import * as fc from "effect/FastCheck"
-import * as ClientAddress from "../../src/http/access/ClientAddress.js"
+import * as ClientAddress from "../../src/http/ClientAddress.js"
 
 describe("the address of a client", () => {
   it.each([

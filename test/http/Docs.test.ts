@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import * as DocsPage from "../../src/http/DocsPage.js"
+import * as DocsPage from "../../src/http/server/DocsPage.js"
 import { layer, TestServer } from "./TestServer.js"
 
 describe("GET /docs", () => {

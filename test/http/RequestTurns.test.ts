@@ -2,7 +2,7 @@ import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { RequestTurns } from "../../src/http/RequestTurns.js"
+import { RequestTurns } from "../../src/http/server/RequestTurns.js"
 import * as RawClient from "../support/RawClient.js"
 import { layer, TestServer } from "./TestServer.js"
 

@@ -44,6 +44,21 @@ describe("floors", () => {
     expect(checkFloors(src)).toEqual(["queue/Queue.ts: imports sideways from uploads/Storage.ts"])
   })
 
+  it("hold for the sub-folders of a room, whose own files are a floor too", () => {
+    const src = plant({
+      "http/Body.ts": 'import { auth } from "./access/Auth.js"',
+      "http/access/Auth.ts": 'import { body } from "../Body.js"',
+      "http/bots/Bots.ts": 'import type { Jobs } from "../jobs/Jobs.js"',
+      "http/jobs/Jobs.ts": 'import { auth } from "../access/Auth.js"\nimport { queue } from "../../queue/Queue.js"',
+      "http/attic/Old.ts": "export {}"
+    })
+    expect(checkFloors(src).filter((text) => !text.startsWith("circular"))).toEqual([
+      "http/Body.ts: imports upward from http/access/Auth.ts",
+      'http/attic/Old.ts: "http/attic" has no floor; add it in scripts/check-floors.mjs',
+      "http/bots/Bots.ts: imports sideways from http/jobs/Jobs.ts"
+    ])
+  })
+
   it("refuse a cycle inside a folder", () => {
     const src = plant({
       "crew/A.ts": 'import {\n  b\n} from "./B.js"',

@@ -2,7 +2,6 @@ import * as Command from "@effect/cli/Command"
 import * as Options from "@effect/cli/Options"
 import { Chunk, Clock, Console, DateTime, Effect, Either, Option, Stream } from "effect"
 import * as HistoryView from "../../http/admin/HistoryView.js"
-import { previewLimits } from "../../http/admin/SchedulesContract.js"
 import * as ScheduleView from "../../http/admin/ScheduleView.js"
 import { pageLimits } from "../../http/Contract.js"
 import * as Instant from "../../http/Instant.js"
@@ -106,15 +105,17 @@ export const list = Command.make("list", { ...CommonOptions.database, json: Comm
 ).pipe(Command.withDescription("List schedules by name."))
 
 const count = Options.integer("count").pipe(
-  Options.withDescription(`Number of runs, up to ${previewLimits.most} (default ${previewLimits.default}).`),
-  Options.withDefault<number>(previewLimits.default)
+  Options.withDescription(
+    `Number of runs, up to ${ScheduleView.previewLimits.most} (default ${ScheduleView.previewLimits.default}).`
+  ),
+  Options.withDefault<number>(ScheduleView.previewLimits.default)
 )
 
 export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
   Effect.gen(function* () {
-    if (given.count < 1 || given.count > previewLimits.most) {
+    if (given.count < 1 || given.count > ScheduleView.previewLimits.most) {
       return yield* new UsageError({
-        message: `--count must be between 1 and ${previewLimits.most}, got ${given.count}.`
+        message: `--count must be between 1 and ${ScheduleView.previewLimits.most}, got ${given.count}.`
       })
     }
     yield* Effect.gen(function* () {

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import * as ClientAddress from "../ClientAddress.js"
 import type { TooManyRequests } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
-import * as ClientAddress from "./ClientAddress.js"
 import * as Throttle from "./Throttle.js"
 
 // Throttles wrong credentials by client address. Role tokens are chosen by people and could be guessed. Session secrets

@@ -1,25 +1,57 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Effect, type Layer } from "effect"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Effect, type Layer, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
-import { Api } from "../Api.js"
-import { pageLimits } from "../Contract.js"
+import { apiOf, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
-import * as Views from "../Views.js"
+import * as WireText from "../WireText.js"
 import type { AccessConfig } from "./AccessConfig.js"
+import * as Masked from "./Masked.js"
+
+const EntryView = Schema.Struct({
+  id: Schema.String,
+  at: Moment,
+  who: Schema.String.annotations({ description: "`api:`, `ui:` or `cli:` followed by the role or name." }),
+  act: Schema.String,
+  target: Schema.String,
+  reason: Schema.NullOr(Schema.String),
+  before: Schema.Unknown,
+  after: Schema.Unknown
+}).annotations({ identifier: "AuditEntry" })
+
+export const group = HttpApiGroup.make("audit").add(
+  HttpApiEndpoint.get("list", "/audit")
+    .setUrlParams(
+      Schema.Struct({
+        who: WireText.optional(WireText.Text),
+        act: WireText.optional(
+          WireText.Text.annotations({ description: "An action like `job.cancel`, or its prefix `job`." })
+        ),
+        target: WireText.optional(WireText.Text.annotations({ description: "Id or name of the changed object." })),
+        since: WireText.optional(Instant.Instant),
+        until: WireText.optional(Instant.Instant),
+        ...pageQuery
+      }).annotations(WireText.strict)
+    )
+    .addSuccess(Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) }))
+    .addError(problem(400))
+    .annotateContext(OpenApi.annotations({ description: "List changes made by operators, newest first." }))
+)
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "audit">,
   never,
   Audit | AccessConfig
-> = HttpApiBuilder.group(Api, "audit", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "audit", (handlers) =>
   Effect.gen(function* () {
     const audit = yield* Audit
-    const views = yield* Views.make
+    const masked = yield* Masked.make
 
     const shown = ({ act, after, at, before, id, reason, target, who }: AuditEntry) =>
-      Effect.map(Effect.all([views.json(before ?? null), views.json(after ?? null)]), ([before, after]) => ({
+      Effect.map(Effect.all([masked.json(before ?? null), masked.json(after ?? null)]), ([before, after]) => ({
         id,
         at: Instant.format(at),
         who,

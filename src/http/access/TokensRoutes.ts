@@ -1,18 +1,74 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
+import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { type Token, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
+import { mostLabelCharacters, type Token, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import { Api } from "../Api.js"
 import * as Body from "../Body.js"
+import { apiOf, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
+import * as WireText from "../WireText.js"
 import * as Audited from "./Audited.js"
-import { TokenRequest } from "./TokensContract.js"
+
+/** Body of `POST /api/v1/workspaces/{workspace}/tokens`. May be omitted. */
+export const TokenRequest = Schema.Struct({
+  label: WireText.optional(
+    WireText.Text.pipe(
+      Schema.maxLength(
+        mostLabelCharacters,
+        WireText.withMessage(`must be at most ${mostLabelCharacters} characters long`)
+      )
+    ).annotations({ description: "Name of the token, for people." })
+  )
+}).annotations({ identifier: "TokenRequest", message: () => "must be an object", ...WireText.strict })
+
+const TokenView = Schema.Struct({
+  id: TokenId,
+  prefix: Schema.String.annotations({ description: "First characters of the token." }),
+  label: Schema.String,
+  createdAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
+}).annotations({ identifier: "Token" })
+
+const workspacePath = Schema.Struct({ workspace: Schema.String })
+
+export const group = HttpApiGroup.make("tokens")
+  .add(
+    HttpApiEndpoint.post("create", "/workspaces/:workspace/tokens")
+      .setPath(workspacePath)
+      .setPayload(TokenRequest)
+      .addSuccess(Schema.Struct({ id: TokenId, token: Schema.String }), { status: 201 })
+      .addError(problem(400))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({ description: "Create a token for a workspace. The secret is returned only here." })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("list", "/workspaces/:workspace/tokens")
+      .setPath(workspacePath)
+      .addSuccess(Schema.Struct({ tokens: Schema.Array(TokenView) }))
+      .addError(problem(400))
+      .annotateContext(
+        OpenApi.annotations({ description: "List a workspace's tokens without their secrets, oldest first." })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("revoke", "/workspaces/:workspace/tokens/:id")
+      .setPath(Schema.Struct({ workspace: Schema.String, id: Schema.String }))
+      .addSuccess(TokenView)
+      .addError(problem(400))
+      .addError(problem(404))
+      .annotateContext(
+        OpenApi.annotations({ description: "Revoke a token, effective immediately. Returns the revoked token." })
+      )
+  )
 
 const mostBodyBytes = 16 * 1024
 
@@ -48,7 +104,7 @@ export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "tokens">,
   never,
   Tokens | Transactions | Audit
-> = HttpApiBuilder.group(Api, "tokens", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "tokens", (handlers) =>
   Effect.gen(function* () {
     const tokens = yield* Tokens
     const audited = yield* Audited.make

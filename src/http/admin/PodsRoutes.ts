@@ -1,20 +1,79 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Clock, Effect, type Layer } from "effect"
-import { Leadership } from "../../cluster/Leadership.js"
-import { Pods } from "../../cluster/Pods.js"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Clock, Effect, type Layer, Option, Schema } from "effect"
+import { type Leader, Leadership } from "../../cluster/Leadership.js"
+import { Pods, type StoredPod } from "../../cluster/Pods.js"
+import { PodId } from "../../core/Ids.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import type { Queue } from "../../queue/Queue.js"
-import { Api } from "../Api.js"
+import { apiOf } from "../Contract.js"
+import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
-import { podView } from "./PodsContract.js"
+
+/** A pod in API responses. */
+export const PodView = Schema.Struct({
+  id: PodId,
+  label: Schema.NullOr(Schema.String),
+  version: Schema.String,
+  queues: Schema.Array(Schema.String),
+  kinds: Schema.Array(Schema.String),
+  slots: Schema.Array(
+    Schema.Struct({ queue: Schema.String, wanted: Schema.Int, have: Schema.Int, busy: Schema.Int })
+  ).annotations({ description: "Per queue: wanted, existing and busy slots." }),
+  runningJobs: Schema.Int,
+  host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
+  startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
+  heartbeatAgeSeconds: Schema.Number,
+  clockOffsetSeconds: Schema.NullOr(Schema.Number).annotations({
+    description: "How far the database's clock is ahead of the pod's; null until it is measured."
+  }),
+  server: Schema.NullOr(Schema.String).annotations({
+    description: "The PostgreSQL server that wrote its last heartbeat: address and start."
+  }),
+  draining: Schema.Boolean.annotations({ description: "The pod is shutting down and claims no new jobs." }),
+  leader: Schema.Boolean
+}).annotations({ identifier: "Pod" })
+export type PodView = typeof PodView.Type
+
+export const podView = (pod: StoredPod, leader: Option.Option<Leader>, now: number): PodView => ({
+  id: pod.id,
+  label: pod.label ?? null,
+  version: pod.version,
+  queues: pod.queues,
+  kinds: pod.kinds,
+  slots: pod.slots,
+  runningJobs: pod.slots.reduce((sum, { busy }) => sum + busy, 0),
+  host: pod.host,
+  startedAt: Instant.format(pod.startedAt),
+  heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
+  // Rounded, so that live streams do not report every change.
+  clockOffsetSeconds: pod.clockOffset === undefined ? null : Math.round(pod.clockOffset * 10) / 10,
+  server: pod.server ?? null,
+  draining: pod.draining,
+  leader: Option.exists(leader, (held) => held.pod === pod.id)
+})
+
+const Answer = Schema.Struct({
+  pods: Schema.Array(PodView),
+  unservedQueues: Schema.Array(Schema.String).annotations({
+    description: "Queues with due jobs that no live pod serves."
+  })
+})
+
+export const group = HttpApiGroup.make("pods").add(
+  HttpApiEndpoint.get("list", "/pods")
+    .addSuccess(Answer)
+    .annotateContext(OpenApi.annotations({ description: "List live pods by id, and queues that no pod serves." }))
+)
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "pods">,
   never,
   Pods | Leadership | Queue | ClusterConfig
-> = HttpApiBuilder.group(Api, "pods", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "pods", (handlers) =>
   Effect.gen(function* () {
     const pods = yield* Pods
     const leadership = yield* Leadership

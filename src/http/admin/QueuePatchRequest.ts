@@ -68,6 +68,3 @@ export const toPatch = (request: QueuePatchRequest): QueueSettingsPatch => {
     throttledUntil: request.throttledUntil
   }
 }
-
-/** Maps a settings field to the request's field. */
-export const fieldOf = (field: string): string => (/^(rate|perKey|depthCap)\b/.test(field) ? `limits.${field}` : field)

@@ -1,12 +1,13 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Effect, type Layer } from "effect"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { Queues } from "../../queue/settings/QueueSettings.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import { Api } from "../Api.js"
 import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
+import { about, apiOf, Moment, problems } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 import * as Problem from "../Problem.js"
@@ -14,13 +15,40 @@ import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
 import * as QueueView from "./QueueView.js"
 import { ThroughputCache } from "./ThroughputCache.js"
 
+export const group = HttpApiGroup.make("queues")
+  .add(
+    HttpApiEndpoint.get("list", "/queues").addSuccess(
+      Schema.Struct({
+        queues: Schema.Array(QueueView.QueueView),
+        countedAt: Moment.annotations({
+          description: "When the jobs were counted; counts are cached between requests."
+        }),
+        measuredAt: Schema.NullOr(Moment).annotations({
+          description: "When `throughput` was measured; null if the query failed."
+        })
+      })
+    )
+  )
+  .add(
+    HttpApiEndpoint.patch("change", "/queues/:name")
+      .setPath(Schema.Struct({ name: Schema.String }))
+      .setPayload(QueuePatchRequest)
+      .addSuccess(QueueView.QueueView)
+      .addError(problems(400, 404, 413, 415))
+      .annotateContext(
+        about(
+          "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no pod has declared can be paused ahead of its first job; other changes of it return 404."
+        )
+      )
+  )
+
 const mostBodyBytes = 64 * 1024
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "queues">,
   never,
   CountsCache | ThroughputCache | Queues | Transactions | Audit
-> = HttpApiBuilder.group(Api, "queues", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "queues", (handlers) =>
   Effect.gen(function* () {
     const counts = yield* CountsCache
     const throughput = yield* ThroughputCache

@@ -2,8 +2,12 @@ import { Either, Schema } from "effect"
 import * as CronDescription from "../../schedule/CronDescription.js"
 import { Missed, mostMissed, Overlap } from "../../schedule/Policies.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
+import type { Masked } from "../access/Masked.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
+
+/** Default and maximum number of upcoming runs. */
+export const previewLimits = { default: 10, most: 100 } as const
 
 /** The policy for missed runs in the API's format. */
 export const MissedWire = Missed.annotations({
@@ -87,3 +91,13 @@ export const summaryOf = (schedule: StoredSchedule) => ({
 
 /** A triggered run as stored in the audit log. */
 export const triggeredSummary = ({ lastJobId }: StoredSchedule) => ({ job: lastJobId ?? null })
+
+/** The schedule as its caller may see it. */
+export const maskedBy =
+  ({ view }: Masked) =>
+  (schedule: StoredSchedule) =>
+    view(of(schedule), (whole, { json, text }) => ({
+      ...whole,
+      payload: json(whole.payload),
+      lastError: text(whole.lastError, whole.payload)
+    }))

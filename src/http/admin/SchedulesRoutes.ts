@@ -1,6 +1,7 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Clock, Effect, Either, type Layer } from "effect"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Clock, Effect, Either, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { trigger } from "../../crew/loops/ScheduledJobs.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
@@ -9,20 +10,178 @@ import type { Queue } from "../../queue/Queue.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import { Overlap } from "../../schedule/Policies.js"
 import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
-import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import { Caller } from "../access/Caller.js"
+import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { pageLimits } from "../Contract.js"
+import { about, apiOf, pageLimits, pageQuery, problem, problems } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
-import * as Views from "../Views.js"
+import * as WireText from "../WireText.js"
 import * as HistoryView from "./HistoryView.js"
-import { CreateRequest, EditRequest, previewLimits } from "./SchedulesContract.js"
 import * as ScheduleView from "./ScheduleView.js"
+
+const Flag = Schema.Boolean.annotations(WireText.withMessage("must be true or false"))
+const TextOrNull = Schema.NullOr(WireText.Text).annotations({
+  ...WireText.withMessage("must be text, or null to use the kind's"),
+  jsonSchema: { type: ["string", "null"] }
+})
+const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
+  ...WireText.withMessage("must be a number, or null to use the kind's"),
+  jsonSchema: { type: ["integer", "null"] }
+})
+
+const optionalFields = {
+  timezone: WireText.optional(WireText.Text.annotations({ description: "IANA name. Defaults to UTC." })),
+  overlap: WireText.optional(Overlap.annotations(WireText.withMessage('must be "allow" or "skip"'))),
+  missed: WireText.optional(
+    ScheduleView.MissedWire.annotations(WireText.withMessage('must be "one", "none" or {"all": 1 to 1000}'))
+  ),
+  paused: WireText.optional(Flag),
+  queue: WireText.optional(TextOrNull),
+  maxAttempts: WireText.optional(NumberOrNull),
+  force: WireText.optional(
+    Flag.annotations({
+      description: "Accept a kind that no pod has registered, and a payload that does not match its kind's schema."
+    })
+  )
+}
+
+const cron = WireText.Text.annotations({
+  description:
+    "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or a macro such as @daily."
+})
+
+/** Body of `POST /api/v1/schedules`. The schedules validate the values. */
+export const CreateRequest = Schema.Struct({
+  name: WireText.Text,
+  kind: WireText.Text,
+  payload: Schema.Unknown,
+  cron,
+  ...optionalFields
+}).annotations({
+  identifier: "ScheduleToCreate",
+  message: () => "must be an object with name, kind, payload and cron",
+  ...WireText.strict
+})
+
+/** Body of `PATCH /api/v1/schedules/{name}`. Omitted fields stay unchanged. */
+export const EditRequest = Schema.Struct({
+  kind: WireText.optional(WireText.Text),
+  payload: WireText.optional(Schema.Unknown),
+  cron: WireText.optional(cron),
+  ...optionalFields
+}).annotations({ identifier: "ScheduleEdit", message: () => "must be an object", ...WireText.strict })
+export type EditRequest = typeof EditRequest.Type
+
+const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
+
+const count = WireText.optional(
+  Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, ScheduleView.previewLimits.most)).annotations({
+    ...WireText.withMessage(`must be a whole number from 1 to ${ScheduleView.previewLimits.most}`),
+    jsonSchema: { type: "integer", minimum: 1, maximum: ScheduleView.previewLimits.most }
+  })
+)
+
+const NextQuery = Schema.Struct({ count }).annotations(WireText.strict)
+
+const ExpressionQuery = Schema.Struct({
+  cron: WireText.optional(cron),
+  timezone: optionalFields.timezone,
+  count
+}).annotations(WireText.strict)
+
+const path = Schema.Struct({ name: Schema.String })
+
+export const group = HttpApiGroup.make("schedules")
+  .add(
+    HttpApiEndpoint.get("list", "/schedules")
+      .setUrlParams(ListQuery)
+      .addSuccess(
+        Schema.Struct({ schedules: Schema.Array(ScheduleView.ScheduleView), next: Schema.NullOr(Schema.String) })
+      )
+      .addError(problem(400))
+      .annotateContext(about("List schedules by name."))
+  )
+  .add(
+    HttpApiEndpoint.post("create", "/schedules")
+      .setPayload(CreateRequest)
+      .addSuccess(ScheduleView.ScheduleView, { status: 201 })
+      .addError(problems(400, 409, 413, 415, 422))
+      .annotateContext(about("Create a schedule. It first fires at its next time."))
+  )
+  .add(
+    HttpApiEndpoint.get("get", "/schedules/:name")
+      .setPath(path)
+      .addSuccess(ScheduleView.ScheduleView)
+      .addError(problem(404))
+  )
+  .add(
+    HttpApiEndpoint.patch("edit", "/schedules/:name")
+      .setPath(path)
+      .setPayload(EditRequest)
+      .addSuccess(ScheduleView.ScheduleView)
+      .addError(problems(400, 404, 413, 415, 422))
+      .annotateContext(about("Change, pause or resume a schedule. Declarations in code no longer change these fields."))
+  )
+  .add(
+    HttpApiEndpoint.del("remove", "/schedules/:name")
+      .setPath(path)
+      .addSuccess(ScheduleView.ScheduleView)
+      .addError(problem(404))
+      .annotateContext(
+        about("Delete a schedule. A declaration in code does not recreate it. Returns the deleted schedule.")
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("trigger", "/schedules/:name/trigger")
+      .setPath(path)
+      .addSuccess(ScheduleView.ScheduleView)
+      .addError(problems(404, 409))
+      .annotateContext(about("Enqueue a job of the schedule now. `lastJobId` is its id."))
+  )
+  .add(
+    HttpApiEndpoint.get("next", "/schedules/:name/next")
+      .setPath(path)
+      .setUrlParams(NextQuery)
+      .addSuccess(
+        Schema.Struct({
+          name: Schema.String,
+          timezone: Schema.String,
+          words: ScheduleView.ScheduleView.fields.words,
+          next: Schema.Array(Schema.String)
+        }).annotations({ identifier: "NextRuns" })
+      )
+      .addError(problems(400, 404))
+      .annotateContext(about("List upcoming runs, even if the schedule is paused."))
+  )
+  .add(
+    HttpApiEndpoint.get("history", "/schedules/:name/history")
+      .setPath(path)
+      .addSuccess(HistoryView.HistoryView)
+      .addError(problem(404))
+      .annotateContext(about("List recent runs and the current states of their jobs."))
+  )
+  .add(
+    HttpApiEndpoint.get("read", "/expressions")
+      .setUrlParams(ExpressionQuery)
+      .addSuccess(
+        Schema.Struct({
+          timezone: Schema.String,
+          words: ScheduleView.ScheduleView.fields.words,
+          next: Schema.Array(Schema.String),
+          wrong: Schema.NullOr(Schema.String).annotations({
+            description: "Why the expression is invalid; null if it is valid."
+          })
+        }).annotations({ identifier: "ReadExpression" })
+      )
+      .addError(problem(400))
+      .annotateContext(about("Explain a cron expression without creating a schedule."))
+  )
 
 const mostBodyBytes = 256 * 1024
 
@@ -30,12 +189,12 @@ export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
   never,
   Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions | Audit | AccessConfig
-> = HttpApiBuilder.group(Api, "schedules", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "schedules", (handlers) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const kinds = yield* Kinds
     const audited = yield* Audited.make
-    const views = yield* Views.make
+    const shown = ScheduleView.maskedBy(yield* Masked.make)
     const context = yield* Effect.context<Schedules | Queue | Kinds | JobSearch | JobOverview | Transactions>()
 
     /** Rejects a mistyped kind or an invalid payload now instead of when the first job becomes dead. */
@@ -61,7 +220,7 @@ export const layer: Layer.Layer<
             const found = yield* schedules.list({ limit: limit + 1, after: cursor })
             const page = found.slice(0, limit)
             return {
-              schedules: yield* Effect.forEach(page, views.schedule),
+              schedules: yield* Effect.forEach(page, shown),
               next: found.length > limit ? (page.at(-1)?.name ?? null) : null
             }
           }).pipe(Problem.catchErrors)
@@ -78,10 +237,10 @@ export const layer: Layer.Layer<
                 maxAttempts: maxAttempts ?? undefined
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
-            return yield* views.schedule(made)
+            return yield* shown(made)
           }).pipe(Problem.catchErrorsOfOneJob)
         )
-        .handle("get", ({ path }) => Problem.catchErrors(Effect.flatMap(schedules.get(path.name), views.schedule)))
+        .handle("get", ({ path }) => Problem.catchErrors(Effect.flatMap(schedules.get(path.name), shown)))
         .handleRaw("edit", ({ path, request }) =>
           Effect.gen(function* () {
             const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
@@ -92,25 +251,25 @@ export const layer: Layer.Layer<
                 after: ScheduleView.summaryOf(after)
               }))
             )
-            return yield* views.schedule(after)
+            return yield* shown(after)
           }).pipe(Problem.catchErrorsOfOneJob)
         )
         .handle("remove", ({ path }) =>
           schedules.remove(path.name).pipe(
             audited("schedule.delete", path.name, (before) => ({ before: ScheduleView.summaryOf(before) })),
-            Effect.flatMap(views.schedule),
+            Effect.flatMap(shown),
             Problem.catchErrors
           )
         )
         .handle("trigger", ({ path }) =>
           Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
             audited("schedule.trigger", path.name, (after) => ({ after: ScheduleView.triggeredSummary(after) })),
-            Effect.flatMap(views.schedule),
+            Effect.flatMap(shown),
             Effect.provide(context),
             Problem.catchErrors
           )
         )
-        .handle("next", ({ path, urlParams: { count = previewLimits.default } }) =>
+        .handle("next", ({ path, urlParams: { count = ScheduleView.previewLimits.default } }) =>
           Effect.gen(function* () {
             const schedule = yield* schedules.get(path.name)
             const expression = yield* expressionOf(schedule)
@@ -120,18 +279,20 @@ export const layer: Layer.Layer<
           }).pipe(Problem.catchErrors)
         )
         // An invalid expression is a normal response: the editor calls this route while the user types.
-        .handle("read", ({ urlParams: { count = previewLimits.default, cron = "", timezone = defaults.timezone } }) =>
-          Effect.map(Clock.currentTimeMillis, (now) =>
-            Either.match(expressionOf({ name: "", cron, timezone }), {
-              onLeft: ({ field, reason }) => ({ timezone, words: null, next: [], wrong: `${field} ${reason}` }),
-              onRight: (expression) => ({
-                timezone,
-                words: ScheduleView.wordsOf(cron, timezone),
-                next: expression.preview(now, count).map(Instant.format),
-                wrong: null
+        .handle(
+          "read",
+          ({ urlParams: { count = ScheduleView.previewLimits.default, cron = "", timezone = defaults.timezone } }) =>
+            Effect.map(Clock.currentTimeMillis, (now) =>
+              Either.match(expressionOf({ name: "", cron, timezone }), {
+                onLeft: ({ field, reason }) => ({ timezone, words: null, next: [], wrong: `${field} ${reason}` }),
+                onRight: (expression) => ({
+                  timezone,
+                  words: ScheduleView.wordsOf(cron, timezone),
+                  next: expression.preview(now, count).map(Instant.format),
+                  wrong: null
+                })
               })
-            })
-          )
+            )
         )
         .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.catchErrors))
     )

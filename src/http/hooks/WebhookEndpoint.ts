@@ -9,8 +9,8 @@ import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gat
 import type { Series } from "../../telemetry/MetricFamily.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
-import * as ClientAddress from "../access/ClientAddress.js"
 import { refusedType } from "../Body.js"
+import * as ClientAddress from "../ClientAddress.js"
 import { ServerConfig } from "../ServerConfig.js"
 import { BodyReader, mostBytes, parse } from "./HookBody.js"
 import {

@@ -1,11 +1,50 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Effect, type Layer } from "effect"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Effect, type Layer, Schema } from "effect"
+import { JobId } from "../../core/Ids.js"
+import { DeadReason } from "../../core/StoredJob.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
-import { Api } from "../Api.js"
+import { apiOf, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
+import * as WireText from "../WireText.js"
 import { ListCache } from "./ListCache.js"
+
+const GroupView = Schema.Struct({
+  kind: Schema.String,
+  deadReason: DeadReason,
+  shape: Schema.String.annotations({ description: "First line of the errors, with numbers and ids replaced by #." }),
+  count: Schema.Int,
+  firstAt: Moment,
+  lastAt: Moment,
+  sample: Schema.Struct({ id: JobId, error: Schema.NullOr(Schema.String) }),
+  filter: Schema.Unknown.annotations({
+    description: "Filter that matches these jobs, for a list or a bulk action."
+  })
+}).annotations({ identifier: "DeadGroup" })
+
+export const group = HttpApiGroup.make("groups").add(
+  HttpApiEndpoint.get("dead", "/jobs/groups")
+    .setUrlParams(
+      Schema.Struct({
+        state: WireText.optional(
+          Schema.Literal("dead").annotations(WireText.withMessage("must be dead: only dead jobs are grouped"))
+        ),
+        queue: WireText.optional(WireText.Text)
+      }).annotations(WireText.strict)
+    )
+    .addSuccess(
+      Schema.Struct({
+        groups: Schema.Array(GroupView),
+        looked: Schema.Int.annotations({ description: "Number of jobs examined, newest first." }),
+        sampled: Schema.Boolean.annotations({ description: "Whether older dead jobs were not examined." })
+      })
+    )
+    .addError(problem(400))
+    .annotateContext(OpenApi.annotations({ description: "Group dead jobs by kind, reason and error shape." }))
+)
 
 const viewOf =
   (queue: string | undefined) =>
@@ -21,7 +60,7 @@ const viewOf =
   })
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, never, ListCache> = HttpApiBuilder.group(
-  Api,
+  apiOf(group),
   "groups",
   (handlers) =>
     Effect.map(ListCache, (lists) =>

@@ -3,6 +3,7 @@ import * as ErrorText from "../../core/ErrorText.js"
 import { JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
 import { DeadReason, DedupeScope, type HistoryEntry, State, Status, type StoredJob } from "../../core/StoredJob.js"
+import type { Mask, Masked } from "../access/Masked.js"
 import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
@@ -94,3 +95,20 @@ export const ofListed = (job: StoredJob): JobView => {
   const errors = view.errors.map((error) => ({ ...error, message: shortOf(error.message) }))
   return { ...view, lastError: shortOf(view.lastError), errors }
 }
+
+const hidden = (view: JobView, { json, text }: Mask): JobView => ({
+  ...view,
+  payload: json(view.payload),
+  result: json(view.result),
+  progress: json(view.progress),
+  meta: json(view.meta),
+  // New errors are stored masked. Errors stored before NIGHTSHIFT_MASK was set are not, so mask them here.
+  lastError: text(view.lastError, view.payload),
+  errors: view.errors.map((error) => ({ ...error, message: text(error.message, view.payload) }))
+})
+
+/** The job as its caller may see it: whole, and in a list. */
+export const maskedBy = ({ view }: Masked) => ({
+  job: (job: StoredJob) => view(of(job), hidden),
+  listed: (job: StoredJob) => view(ofListed(job), hidden)
+})

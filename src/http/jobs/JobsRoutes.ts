@@ -1,7 +1,9 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Clock, Effect, type Layer } from "effect"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Clock, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
 import type { Pods } from "../../cluster/Pods.js"
@@ -10,30 +12,213 @@ import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { explain } from "../../crew/Explain.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
-import { QueueWaits } from "../../measures/QueueWaits.js"
+import { QueueWaits, WaitReason } from "../../measures/QueueWaits.js"
 import { type JobActions, JobAdmin } from "../../queue/admin/JobAdmin.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { SortField } from "../../queue/search/JobSort.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { JobDiagnosis } from "../../queue/why/JobDiagnosis.js"
-import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import * as Caller from "../access/Caller.js"
+import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { pageLimits } from "../Contract.js"
+import { apiOf, idPath, Moment, pageLimits, pageQuery, problem, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
-import * as Views from "../Views.js"
+import * as WireText from "../WireText.js"
 import * as EnqueueEndpoint from "./EnqueueEndpoint.js"
+import { EnqueueOutcome, Outcomes } from "./EnqueueOutcome.js"
+import { EnqueueRequest } from "./EnqueueRequest.js"
 import * as JobPath from "./JobPath.js"
 import * as JobSummary from "./JobSummary.js"
-import * as JobsContract from "./JobsContract.js"
+import * as JobsFilter from "./JobsFilter.js"
+import * as JobView from "./JobView.js"
 import { ListCache } from "./ListCache.js"
+import * as OncePerKey from "./OncePerKey.js"
 import * as WhyView from "./WhyView.js"
+
+/** Query parameters of `GET /api/v1/jobs`. */
+export const JobsQuery = Schema.Struct({
+  ...JobsFilter.query,
+  sort: WireText.optional(
+    SortField.annotations({
+      ...WireText.withMessage(`must be one of ${SortField.literals.join(", ")}`),
+      description:
+        "The column to sort by, `created` by default. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead and done jobs. Other orders cover only the newest matching jobs; `sortedAmong` is their number."
+    })
+  ),
+  order: WireText.optional(
+    Schema.Literal("asc", "desc").annotations({
+      ...WireText.withMessage("must be asc or desc"),
+      description: "Descending by default."
+    })
+  ),
+  ...pageQuery
+}).annotations(WireText.strict)
+
+/** Body of `PATCH /api/v1/jobs/{id}`. */
+export const JobEdit = Schema.Struct({
+  payload: WireText.optional(Schema.Unknown),
+  priority: WireText.optional(Schema.Number.annotations(WireText.withMessage("must be a number"))),
+  runAt: WireText.optional(Instant.Instant),
+  reason: WireText.optional(WireText.Text),
+  force: WireText.optional(
+    Schema.Boolean.annotations({
+      ...WireText.withMessage("must be true or false"),
+      description: "Accept a payload that does not match the kind's schema."
+    })
+  )
+}).annotations({
+  identifier: "JobEdit",
+  message: () => "must be an object with payload, priority or runAt",
+  ...WireText.strict
+})
+
+export const JobsPage = Schema.Struct({
+  jobs: Schema.Array(JobView.JobView),
+  next: Schema.NullOr(Schema.String),
+  total: Total,
+  sortedAmong: Schema.NullOr(Schema.Int).annotations({
+    description: "How many of the newest jobs the order covers; null if it covers all matching jobs."
+  })
+})
+
+export const WaitsView = Schema.Struct({
+  waits: Schema.Array(Schema.Struct({ reason: WaitReason, since: Moment, until: Schema.NullOr(Moment) })).annotations({
+    description: "Oldest first; `until` is null for a wait that has not ended."
+  })
+}).annotations({ identifier: "JobWaits" })
+
+/** A job after an action. */
+export const ActedJob = Schema.Struct({
+  ...JobView.JobView.fields,
+  undo: Schema.NullOr(Schema.String).annotations({
+    description:
+      "Id to undo the action with, valid for one hour; null if the job cannot be restored, for example because it was running."
+  })
+}).annotations({ identifier: "ActedJob" })
+
+/** Body of `POST /api/v1/jobs/{id}/undo`. */
+export const UndoRequest = Schema.Struct({
+  undo: Schema.String.annotations({
+    ...WireText.withMessage("must be the undo id that the action returned"),
+    description: "The undo id that the action returned."
+  })
+}).annotations({ identifier: "UndoRequest", message: () => "must be an object with undo", ...WireText.strict })
+
+const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`, description: string) =>
+  HttpApiEndpoint.post(name, route)
+    .setPath(idPath)
+    .addSuccess(ActedJob)
+    .addError(problem(404))
+    .addError(problem(409))
+    .annotateContext(OpenApi.annotations({ description }))
+
+export const group = HttpApiGroup.make("jobs")
+  .add(
+    HttpApiEndpoint.post("enqueue", "/jobs")
+      .setPayload(EnqueueRequest)
+      .setHeaders(OncePerKey.headers)
+      .addSuccess(Outcomes, { status: 201 })
+      .addSuccess(EnqueueOutcome, { status: 201 })
+      .addError(problem(400))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .addError(problem(422))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            'Enqueue jobs atomically. `{"jobs": [...]}` returns a list in the same order; a single job without a list returns a single result.'
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("list", "/jobs")
+      .setUrlParams(JobsQuery)
+      .addSuccess(JobsPage)
+      .addError(problem(400))
+      .annotateContext(
+        OpenApi.annotations({
+          description: "List jobs, newest first or by `sort`. A cursor is valid only for the same sort and order."
+        })
+      )
+  )
+  .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView.JobView).addError(problem(404)))
+  .add(
+    HttpApiEndpoint.get("why", "/jobs/:id/why")
+      .setPath(idPath)
+      .addSuccess(WhyView.WhyView)
+      .addError(problem(404))
+      .annotateContext(OpenApi.annotations({ description: "Explain why a job is not running, or show its state." }))
+  )
+  .add(
+    HttpApiEndpoint.get("waits", "/jobs/:id/waits")
+      .setPath(idPath)
+      .addSuccess(WaitsView)
+      .addError(problem(404))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            "List the reasons for which due jobs of this job's queue waited, from its enqueue until it ended. Recorded every few seconds, for waits of more than five seconds."
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("edit", "/jobs/:id")
+      .setPath(idPath)
+      .setPayload(JobEdit)
+      .addSuccess(JobView.JobView)
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({ description: "Change the payload, priority or start time of a pending job." })
+      )
+  )
+  .add(
+    act(
+      "cancel",
+      "/jobs/:id/cancel",
+      "Cancel a job. A pending job becomes cancelled at once; a running job is asked to stop."
+    )
+  )
+  .add(act("requeue", "/jobs/:id/requeue", "Requeue a dead, cancelled or done job with its attempts reset."))
+  .add(act("runNow", "/jobs/:id/run-now", "Make a pending job due now."))
+  .add(
+    HttpApiEndpoint.post("undo", "/jobs/:id/undo")
+      .setPath(idPath)
+      .setPayload(UndoRequest)
+      .addSuccess(JobView.JobView)
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({
+          description:
+            "Undo a cancel, requeue, run-now or delete: restore the job as it was, with its start time, attempts, error and reason. Refused if the job has changed since."
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.del("remove", "/jobs/:id")
+      .setPath(idPath)
+      .addSuccess(ActedJob)
+      .addError(problem(404))
+      .addError(problem(409))
+      .annotateContext(
+        OpenApi.annotations({ description: "Delete a job that is not running. Returns the deleted job." })
+      )
+  )
 
 /** Maximum body size of an edit: a payload and a few fields. */
 const mostEditBytes = limits.payloadBytes + 64 * 1024
@@ -42,7 +227,7 @@ const mostUndoBytes = 4 * 1024
 
 const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
-    const { force = false, reason, ...edit } = yield* Body.decoded(request, JobsContract.JobEdit, mostEditBytes)
+    const { force = false, reason, ...edit } = yield* Body.decoded(request, JobEdit, mostEditBytes)
     if (Object.keys(edit).length > 0) return { edit, force, reason }
     return yield* new BadRequest({ message: "The body has nothing to change. Set payload, priority or runAt." })
   })
@@ -54,13 +239,14 @@ export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "jobs">,
   never,
   Ports | ListCache | Audit | Idempotency | AccessConfig | Explaining
-> = HttpApiBuilder.group(Api, "jobs", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "jobs", (handlers) =>
   Effect.gen(function* () {
     const jobAdmin = yield* JobAdmin
     const kinds = yield* Kinds
     const search = yield* JobSearch
     const lists = yield* ListCache
-    const views = yield* Views.make
+    const masked = yield* Masked.make
+    const views = JobView.maskedBy(masked)
     const audited = yield* Audited.make
     const enqueue = yield* EnqueueEndpoint.make
     const waits = yield* QueueWaits
@@ -134,7 +320,7 @@ export const layer: Layer.Layer<
       .handleRaw("enqueue", ({ request }) => enqueue(request))
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, order = "desc", sort, ...filter } }) =>
         Effect.gen(function* () {
-          yield* views.checkFilterAllowed(filter.payload)
+          yield* masked.checkFilterAllowed(filter.payload)
           const by = { by: sort ?? "created", descending: order === "desc" }
           const page = yield* lists.page(filter, { limit, cursor, sort: by })
           return {
@@ -188,7 +374,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("undo", ({ path, request }) =>
         Effect.gen(function* () {
-          const { undo } = yield* Body.decoded(request, JobsContract.UndoRequest, mostUndoBytes)
+          const { undo } = yield* Body.decoded(request, UndoRequest, mostUndoBytes)
           const id = yield* JobPath.read(path.id)
           const job = yield* jobAdmin.undo(id, undo.toLowerCase()).pipe(
             audited("job.undo", id, (job) => ({ after: JobSummary.of(job) })),

@@ -1,13 +1,23 @@
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import { Idempotency } from "../../access/Idempotency.js"
 import { isUnstorable } from "../../queue/enqueue/NewJob.js"
 import { BadRequest } from "../RequestErrors.js"
+import * as WireText from "../WireText.js"
 
 const mostKeyCharacters = 255
 
 /** How long an Idempotency-Key is remembered. */
 const remembered = Duration.hours(24)
+
+/** The header that makes a request safe to retry. */
+export const headers = Schema.Struct({
+  "idempotency-key": WireText.optional(
+    Schema.String.annotations({
+      description: "Makes the request safe to retry for 24 hours: the same key and body return the same response."
+    })
+  )
+})
 
 /** The Idempotency-Key of a request. */
 export const keyOf = ({

@@ -1,21 +1,133 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, Either, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { type SavedView, SavedViews, ViewNotFound } from "../../access/SavedViews.js"
+import { limits, pages, type SavedView, SavedViews, ViewNotFound } from "../../access/SavedViews.js"
 import { ViewId } from "../../core/Ids.js"
-import { jsonText } from "../../core/Storable.js"
+import { faultOfText, jsonText } from "../../core/Storable.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
+import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
+import { apiOf, idPath, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
-import * as Views from "../Views.js"
-import { encodeFilter, type View, ViewPatch, ViewRequest } from "./ViewsContract.js"
+import * as WireText from "../WireText.js"
+import * as JobsFilter from "./JobsFilter.js"
+
+/** Characters that break the line or change the direction of text. */
+const unsafeCharacters = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
+
+const faultOfName = (name: string): string | undefined =>
+  faultOfText(name, limits.nameCharacters) ??
+  (unsafeCharacters.test(name) ? "must be a single line without control characters" : undefined)
+
+/** Trims the name. */
+const Name = Schema.transform(Schema.String.annotations({ message: () => "must be text" }), Schema.String, {
+  strict: true,
+  decode: (name) => name.trim(),
+  encode: (name) => name
+})
+  .pipe(Schema.filter(faultOfName))
+  .annotations({
+    jsonSchema: { type: "string", minLength: 1, maxLength: limits.nameCharacters, description: "Must be unique." }
+  })
+
+const Page = Schema.Literal(...pages).annotations({
+  ...WireText.withMessage(`must be one of ${pages.join(", ")}`),
+  description: "The job list that the view opens."
+})
+
+/** A job filter with an optional time range relative to now. */
+const Filter = Schema.Struct({
+  ...JobsFilter.Body.fields,
+  within: WireText.optional(
+    Schema.Int.pipe(Schema.between(1, 315_360_000)).annotations({
+      ...WireText.withMessage("must be a whole number of seconds from 1 to ten years"),
+      jsonSchema: { type: "integer", minimum: 1, maximum: 315_360_000 },
+      description:
+        "Enqueued within this many seconds before the view is opened. Cannot be combined with since or until."
+    })
+  )
+}).annotations({
+  identifier: "ViewFilter",
+  message: () => "must be an object with filter fields",
+  ...WireText.strict
+})
+
+const object = { message: () => "must be an object", ...WireText.strict }
+
+/** Body of `POST /api/v1/views`. */
+export const ViewRequest = Schema.Struct({ name: Name, page: Page, filter: Filter }).annotations({
+  identifier: "ViewRequest",
+  ...object
+})
+
+/** Body of `PATCH /api/v1/views/{id}`. */
+export const ViewPatch = Schema.Struct({
+  name: WireText.optional(Name),
+  page: WireText.optional(Page),
+  filter: WireText.optional(Filter)
+}).annotations({ identifier: "ViewPatch", ...object })
+
+/** Encodes a filter in the request format, in which it is also stored. */
+export const encodeFilter = Schema.encodeSync(Filter)
+
+export const View = Schema.Struct({
+  id: ViewId,
+  name: Schema.String,
+  page: Schema.Literal(...pages),
+  filter: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
+  createdAt: Moment
+}).annotations({ identifier: "View" })
+export type View = typeof View.Type
+
+export const group = HttpApiGroup.make("views")
+  .add(
+    HttpApiEndpoint.get("list", "/views")
+      .addSuccess(Schema.Struct({ views: Schema.Array(View) }))
+      .annotateContext(
+        OpenApi.annotations({ description: "List saved views, oldest first. All operators share them." })
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("create", "/views")
+      .setPayload(ViewRequest)
+      .addSuccess(View, { status: 201 })
+      .addError(problem(400))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({ description: `Save a filter as a view. At most ${limits.views} views can be saved.` })
+      )
+  )
+  .add(
+    HttpApiEndpoint.patch("change", "/views/:id")
+      .setPath(idPath)
+      .setPayload(ViewPatch)
+      .addSuccess(View)
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(409))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(OpenApi.annotations({ description: "Change the name, page or filter of a view." }))
+  )
+  .add(
+    HttpApiEndpoint.del("delete", "/views/:id")
+      .setPath(idPath)
+      .addSuccess(View)
+      .addError(problem(404))
+      .annotateContext(
+        OpenApi.annotations({ description: "Delete a view. Jobs are not affected. Returns the deleted view." })
+      )
+  )
 
 const mostBodyBytes = 16 * 1024
 /** A filter must fit in a URL that can be shared. */
@@ -47,16 +159,16 @@ export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "views">,
   never,
   SavedViews | Transactions | Audit | AccessConfig
-> = HttpApiBuilder.group(Api, "views", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "views", (handlers) =>
   Effect.gen(function* () {
     const saved = yield* SavedViews
-    const views = yield* Views.make
+    const masked = yield* Masked.make
     const audited = yield* Audited.make
 
     /** Mask the filter: its payload condition may contain values hidden from viewers. */
     const shown = ({ createdAt, filter, id, name, page }: SavedView): Effect.Effect<View> =>
       Effect.gen(function* () {
-        const payload = filter.payload === undefined ? {} : { payload: yield* views.json(filter.payload) }
+        const payload = filter.payload === undefined ? {} : { payload: yield* masked.json(filter.payload) }
         return { id, name, page, filter: { ...filter, ...payload }, createdAt: Instant.format(createdAt) }
       })
 

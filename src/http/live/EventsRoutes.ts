@@ -1,11 +1,37 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Effect, type Layer } from "effect"
-import { Api } from "../Api.js"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Effect, type Layer, Schema } from "effect"
 import { Caller } from "../access/Caller.js"
+import { apiOf, problem } from "../Contract.js"
 import * as Problem from "../Problem.js"
+import * as WireText from "../WireText.js"
 import { Live } from "./Live.js"
+
+export const group = HttpApiGroup.make("events").add(
+  HttpApiEndpoint.get("follow", "/events")
+    .setUrlParams(
+      Schema.Struct({
+        jobs: WireText.optional(
+          Schema.Literal("all", "none").annotations({
+            description:
+              "`none` leaves the jobs out of `snapshot` and `jobs`, for clients that load what they show when something changes. Default `all`."
+          })
+        )
+      }).annotations(WireText.strict)
+    )
+    .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }))
+    .addError(problem(400))
+    .annotateContext(
+      OpenApi.annotations({
+        description:
+          "Stream server-sent events. The first is `snapshot` (queues, countedAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt), `pods`, `jobs` (jobs, sampled), `warnings`. A reconnect starts with a new snapshot."
+      })
+    )
+)
 
 const headers = {
   "content-type": "text/event-stream",
@@ -17,7 +43,7 @@ const headers = {
 }
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, never, Live> = HttpApiBuilder.group(
-  Api,
+  apiOf(group),
   "events",
   (handlers) =>
     Effect.map(Live, (live) =>

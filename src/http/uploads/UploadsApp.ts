@@ -20,7 +20,7 @@ import { DatabaseOff } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as UploadContent from "./UploadContent.js"
 import * as UploadIntake from "./UploadIntake.js"
-import { of, ofNew } from "./UploadsContract.js"
+import { of, ofNew } from "./UploadsRoutes.js"
 
 export const prefix = "/uploads/"
 

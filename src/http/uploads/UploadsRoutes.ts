@@ -1,14 +1,113 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Clock, Effect, type Layer } from "effect"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Clock, Effect, type Layer, Schema } from "effect"
+import { UploadId } from "../../core/Ids.js"
+import * as Filename from "../../uploads/Filename.js"
 import { Storage, stuckAfter } from "../../uploads/Storage.js"
-import { Api } from "../Api.js"
-import { pageLimits } from "../Contract.js"
+import { stateOf, type Upload, uploadStates } from "../../uploads/Upload.js"
+import { apiOf, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
+import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
-import { forOperators } from "./UploadsContract.js"
+import * as WireText from "../WireText.js"
+
+export const UploadsView = Schema.Struct({
+  counts: Schema.Struct({
+    waiting: Schema.Int,
+    fetched: Schema.Int,
+    acked: Schema.Int,
+    expired: Schema.Int
+  }).annotations({ description: "Each counted up to 100,000." }),
+  stuck: Schema.Array(
+    Schema.Struct({
+      workspace: Schema.String,
+      files: Schema.Int,
+      bytes: Schema.Int,
+      waitingSeconds: Schema.Number
+    })
+  ).annotations({ description: "Workspaces whose files have waited for an hour or longer, longest wait first." })
+}).annotations({ identifier: "Uploads" })
+
+const UploadState = Schema.Literal(...uploadStates).annotations(
+  WireText.withMessage(`must be one of ${uploadStates.join(", ")}`)
+)
+
+export const FileView = Schema.Struct({
+  id: UploadId,
+  workspace: Schema.String,
+  name: Schema.String.annotations({ description: "Safe on every system: letters, digits, `_`, `.` and `-`." }),
+  originalName: Schema.String.annotations({ description: "The name as the client sent it, without its path." }),
+  mimeType: Schema.String,
+  size: Schema.Int,
+  sha256: Schema.String,
+  state: Schema.Literal(...uploadStates),
+  createdAt: Moment,
+  expiresAt: Moment,
+  fetchedAt: Schema.NullOr(Moment),
+  ackedAt: Schema.NullOr(Moment)
+}).annotations({ identifier: "UploadedFile" })
+export type FileView = typeof FileView.Type
+
+export const group = HttpApiGroup.make("uploads")
+  .add(
+    HttpApiEndpoint.get("overview", "/uploads")
+      .addSuccess(UploadsView)
+      .annotateContext(
+        OpenApi.annotations({ description: "Count files by state, and list workspaces that do not fetch theirs." })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("files", "/uploads/files")
+      .setUrlParams(
+        Schema.Struct({
+          state: WireText.optional(UploadState),
+          workspace: WireText.optional(WireText.Text),
+          ...pageQuery
+        }).annotations(WireText.strict)
+      )
+      .addSuccess(Schema.Struct({ files: Schema.Array(FileView), next: Schema.NullOr(Schema.String) }))
+      .addError(problem(400))
+      .annotateContext(OpenApi.annotations({ description: "List files of all workspaces, newest first." }))
+  )
+
+/** A file in the response to its upload. */
+export const ofNew = ({ filename, id, mimetype, sha256, size, workspace }: Upload) => ({
+  id,
+  uri: `nightshift-upload:${workspace}/${id}`,
+  name: Filename.sanitize(filename),
+  originalName: filename,
+  mimeType: mimetype,
+  size,
+  sha256
+})
+
+/** A file in responses to its workspace. */
+export const of = (upload: Upload) => ({
+  ...ofNew(upload),
+  createdAt: Instant.format(upload.createdAt),
+  expiresAt: Instant.format(upload.expiresAt),
+  fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt)
+})
+
+/** A file in responses to operators. */
+export const forOperators = (upload: Upload, now: number): FileView => ({
+  id: upload.id,
+  workspace: upload.workspace,
+  name: Filename.sanitize(upload.filename),
+  originalName: upload.filename,
+  mimeType: upload.mimetype,
+  size: upload.size,
+  sha256: upload.sha256,
+  state: stateOf(upload, now),
+  createdAt: Instant.format(upload.createdAt),
+  expiresAt: Instant.format(upload.expiresAt),
+  fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt),
+  ackedAt: upload.ackedAt === undefined ? null : Instant.format(upload.ackedAt)
+})
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, never, Storage> = HttpApiBuilder.group(
-  Api,
+  apiOf(group),
   "uploads",
   (handlers) =>
     Effect.map(Storage, (storage) =>

@@ -1,30 +1,182 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Effect, type Layer } from "effect"
+import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { isId } from "../../core/Ids.js"
+import { isId, JobId } from "../../core/Ids.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import { ExecutionStatus } from "../../queue/workflow/Execution.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
-import { Api } from "../Api.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import { withReason } from "../access/Caller.js"
+import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { pageLimits } from "../Contract.js"
+import { about, apiOf, idPath, pageLimits, pageQuery, problem } from "../Contract.js"
 import * as Problem from "../Problem.js"
-import * as Views from "../Views.js"
+import * as WireText from "../WireText.js"
 import * as ExecutionView from "./ExecutionView.js"
-import {
-  CancelRequest,
-  type ExecutionSummaryView,
-  ForkRequest,
-  SignalRequest,
-  StartRequest
-} from "./WorkflowsContract.js"
+
+const object = { message: () => "must be an object", ...WireText.strict }
+
+const reason = WireText.optional(WireText.Text.annotations({ description: "Recorded in the audit log." }))
+
+/** Body of `POST /api/v1/workflows`. */
+export const StartRequest = Schema.Struct({
+  workflow: WireText.Text.annotations({ description: "The workflow's name." }),
+  key: WireText.Text.annotations({
+    description: "At most one execution exists per workflow and key. A second start returns the existing one."
+  }),
+  payload: Schema.Unknown,
+  queue: WireText.optional(WireText.Text),
+  force: WireText.optional(
+    Schema.Boolean.annotations({
+      ...WireText.withMessage("must be true or false"),
+      description: "Accept a workflow that no pod has registered and a payload that does not match its schema."
+    })
+  )
+}).annotations({ identifier: "WorkflowStart", ...object })
+
+/** Body of `POST /api/v1/workflows/{id}/signal`. */
+export const SignalRequest = Schema.Struct({
+  name: WireText.Text.annotations({ description: "The signal's name, as passed to `waitFor`." }),
+  value: WireText.optional(Schema.Unknown)
+}).annotations({ identifier: "WorkflowSignal", ...object })
+
+/** Body of `POST /api/v1/workflows/{id}/cancel`. */
+export const CancelRequest = Schema.Struct({
+  now: WireText.optional(
+    Schema.Boolean.annotations({
+      ...WireText.withMessage("must be true or false"),
+      description: "End the execution immediately, without undoing its steps."
+    })
+  ),
+  reason
+}).annotations({ identifier: "WorkflowCancel", ...object })
+
+/** Body of `POST /api/v1/workflows/{id}/fork`. */
+export const ForkRequest = Schema.Struct({
+  step: WireText.Text.annotations({ description: "The first step that runs again." }),
+  as: WireText.optional(WireText.Text.annotations({ description: "Id of the new execution; generated if omitted." })),
+  reason
+}).annotations({ identifier: "WorkflowFork", ...object })
+
+const Started = Schema.Struct({
+  execution: Schema.String,
+  id: JobId,
+  outcome: Schema.Literal("started", "exists")
+}).annotations({ identifier: "WorkflowStarted" })
+
+const Signalled = Schema.Struct({
+  outcome: Schema.Literal("completed", "repeated").annotations({
+    description: "`repeated`: the signal already had a value, which is unchanged."
+  }),
+  waitsFor: Schema.NullOr(Schema.Array(Schema.String)).annotations({
+    description:
+      "The signals that the execution waited for when this one arrived; null if the execution does not exist yet. A signal that is not among them is kept until the execution waits for it: check its name."
+  })
+})
+
+const Cancelled = Schema.Struct({
+  execution: Schema.String,
+  cancelled: Schema.Int.annotations({
+    description: "Number of cancelled executions and jobs, including this execution."
+  })
+})
+
+export const group = HttpApiGroup.make("workflows")
+  .add(
+    HttpApiEndpoint.get("list", "/workflows")
+      .setUrlParams(
+        Schema.Struct({
+          workflow: WireText.optional(WireText.Text),
+          status: WireText.optional(
+            ExecutionStatus.annotations(WireText.withMessage(`must be one of ${ExecutionStatus.literals.join(", ")}`))
+          ),
+          prefix: WireText.optional(WireText.Text.annotations({ description: "Prefix of the execution's id." })),
+          ...pageQuery
+        }).annotations(WireText.strict)
+      )
+      .addSuccess(
+        Schema.Struct({
+          executions: Schema.Array(ExecutionView.ExecutionSummaryView),
+          next: Schema.NullOr(Schema.String)
+        })
+      )
+      .addError(problem(400))
+      .annotateContext(about("List workflow executions, newest first."))
+  )
+  .add(
+    HttpApiEndpoint.post("start", "/workflows")
+      .setPayload(StartRequest)
+      .addSuccess(Started, { status: 201 })
+      .addError(problem(400))
+      .addError(problem(413))
+      .addError(problem(415))
+      .addError(problem(422))
+      .annotateContext(about("Start an execution. Idempotent by workflow and key."))
+  )
+  .add(
+    HttpApiEndpoint.get("get", "/workflows/:id")
+      .setPath(idPath)
+      .addSuccess(ExecutionView.ExecutionView)
+      .addError(problem(404))
+      .annotateContext(
+        about("Show an execution with its steps, waits and children. Takes the id of the execution or of its job.")
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("signal", "/workflows/:id/signal")
+      .setPath(idPath)
+      .setPayload(SignalRequest)
+      .addSuccess(Signalled)
+      .addError(problem(400))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        about("Send a signal. A signal that arrives before its execution exists or waits for it is kept until then.")
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("cancel", "/workflows/:id/cancel")
+      .setPath(idPath)
+      .setPayload(CancelRequest)
+      .addSuccess(Cancelled)
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(409))
+      .addError(problem(415))
+      .annotateContext(about("Cancel an execution and its children. Their steps are undone, unless `now` is set."))
+  )
+  .add(
+    HttpApiEndpoint.post("retry", "/workflows/:id/retry")
+      .setPath(idPath)
+      .addSuccess(ExecutionView.ExecutionView)
+      .addError(problem(404))
+      .addError(problem(409))
+      .annotateContext(
+        about(
+          "Run a failed or cancelled execution again from its failed step, or immediately try one whose code has changed."
+        )
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("fork", "/workflows/:id/fork")
+      .setPath(idPath)
+      .setPayload(ForkRequest)
+      .addSuccess(Schema.Struct({ execution: Schema.String, id: JobId }), { status: 201 })
+      .addError(problem(400))
+      .addError(problem(404))
+      .addError(problem(409))
+      .addError(problem(415))
+      .annotateContext(
+        about("Start a new execution with the payload of this one and its journal entries before the given step.")
+      )
+  )
 
 const mostBodyBytes = 1024 * 1024 + 64 * 1024
 
@@ -60,15 +212,16 @@ export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "workflows">,
   never,
   Workflows | Kinds | Transactions | Audit | AccessConfig
-> = HttpApiBuilder.group(Api, "workflows", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "workflows", (handlers) =>
   Effect.gen(function* () {
     const workflows = yield* Workflows
     const audited = yield* Audited.make
-    const views = yield* Views.make
+    const { json: mask } = yield* Masked.make
     const context = yield* Effect.context<Workflows | Kinds>()
 
     /** Masks what a viewer must not see: payloads, results, signals and step results. */
-    const masked = <A extends ExecutionSummaryView>(view: A) => Effect.map(views.json(view), (json) => json as A)
+    const masked = <A extends ExecutionView.ExecutionSummaryView>(view: A) =>
+      Effect.map(mask(view), (json) => json as A)
 
     const shown = (id: string) => workflows.show(id).pipe(Effect.map(ExecutionView.of), Effect.flatMap(masked))
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http"
 import type { Socket } from "node:net"
-import { prefix as hooksPrefix } from "./hooks/WebhookEndpoint.js"
-import { prefix as uploadsPrefix } from "./uploads/UploadsApp.js"
+import { prefix as hooksPrefix } from "../hooks/WebhookEndpoint.js"
+import { prefix as uploadsPrefix } from "../uploads/UploadsApp.js"
 
 // Every request starts here. Node hands over all requests of a packet in one turn of the event loop: hundreds, if a client pipelines them. Starting
 // them all at once would block every other connection meanwhile, including health checks. So a turn starts a limited

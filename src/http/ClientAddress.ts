@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4 } from "node:net"
 import { Either } from "effect"
-import { groupsOf } from "../../gateway/fetch/Addresses.js"
+import { groupsOf } from "../gateway/fetch/Addresses.js"
 
 /** Returns the client's address from the peer address and the `X-Forwarded-For` header. */
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string

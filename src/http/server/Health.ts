@@ -1,6 +1,6 @@
 import { ConfigError, Effect, Layer } from "effect"
-import type { Crew } from "../crew/Crew.js"
-import type { Services } from "../crew/Nightshift.js"
+import type { Crew } from "../../crew/Crew.js"
+import type { Services } from "../../crew/Nightshift.js"
 import { fault, type Health, type HealthOptions } from "./HealthOptions.js"
 import type { ListenFailed } from "./Listening.js"
 

@@ -1,5 +1,5 @@
 import { JSONSchema, Predicate } from "effect"
-import * as Problem from "./Problem.js"
+import * as Problem from "../Problem.js"
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -6,9 +6,9 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toIncomingMessage, toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Duration, Effect, Schedule, Schema, type Scope } from "effect"
-import { RepeatedLines } from "../core/RepeatedLines.js"
-import * as Body from "./Body.js"
-import * as Problem from "./Problem.js"
+import { RepeatedLines } from "../../core/RepeatedLines.js"
+import * as Body from "../Body.js"
+import * as Problem from "../Problem.js"
 
 // What every HTTP server of Nightshift shares: the service, and the health checks of a worker process.
 

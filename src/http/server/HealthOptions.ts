@@ -1,5 +1,5 @@
 import { Context } from "effect"
-import { shown } from "../core/Storable.js"
+import { shown } from "../../core/Storable.js"
 
 export interface HealthOptions {
   /** Port to listen on. 0 chooses a free port. */

@@ -1,12 +1,12 @@
 import { Clock, Context, Effect, Layer } from "effect"
-import { Leadership } from "../cluster/Leadership.js"
-import { Pods, type StoredPod } from "../cluster/Pods.js"
-import { shortPod } from "../core/Ids.js"
-import { ClusterConfig } from "../crew/ClusterConfig.js"
-import { unservedAmong } from "../crew/loops/Rebalancer.js"
-import type { DatabaseError } from "../database/DatabaseError.js"
-import { Queue } from "../queue/Queue.js"
-import { type PodView, podView } from "./admin/PodsContract.js"
+import { Leadership } from "../../cluster/Leadership.js"
+import { Pods, type StoredPod } from "../../cluster/Pods.js"
+import { shortPod } from "../../core/Ids.js"
+import { ClusterConfig } from "../../crew/ClusterConfig.js"
+import { unservedAmong } from "../../crew/loops/Rebalancer.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Queue } from "../../queue/Queue.js"
+import { type PodView, podView } from "./PodsRoutes.js"
 
 /** A warning for operators. */
 export interface Warning {

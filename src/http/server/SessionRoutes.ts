@@ -1,23 +1,61 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
-import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Effect, type Layer, Redacted } from "effect"
-import { Sessions } from "../../access/Sessions.js"
-import { Api } from "../Api.js"
+import * as OpenApi from "@effect/platform/OpenApi"
+import { Effect, type Layer, Redacted, Schema } from "effect"
+import { Role, Sessions } from "../../access/Sessions.js"
+import { AccessConfig } from "../access/AccessConfig.js"
+import { Attempts } from "../access/Attempts.js"
+import { roleOf, tokensOf } from "../access/Auth.js"
+import { Caller } from "../access/Caller.js"
+import * as Credentials from "../access/Credentials.js"
+import { isForeign } from "../access/Credentials.js"
 import * as Body from "../Body.js"
+import { apiOf, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { Live } from "../live/Live.js"
 import * as Problem from "../Problem.js"
 import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
-import { AccessConfig } from "./AccessConfig.js"
-import { Attempts } from "./Attempts.js"
-import { roleOf, tokensOf } from "./Auth.js"
-import { Caller } from "./Caller.js"
-import * as Credentials from "./Credentials.js"
-import { isForeign } from "./Credentials.js"
-import { Login } from "./SessionContract.js"
+import * as WireText from "../WireText.js"
+
+export const Login = Schema.Struct({ token: WireText.Text }).annotations({
+  identifier: "Login",
+  message: () => "must be an object with a token",
+  ...WireText.strict
+})
+
+const SessionView = Schema.Struct({
+  role: Role,
+  until: Schema.NullOr(Moment).annotations({ description: "When an unused login expires; null for a token." })
+}).annotations({ identifier: "Session" })
+
+export const group = HttpApiGroup.make("session")
+  .add(
+    HttpApiEndpoint.post("login", "/session")
+      .setPayload(Login)
+      .addSuccess(SessionView)
+      .addError(problem(400))
+      .addError(problem(413))
+      .addError(problem(415))
+      .annotateContext(
+        OpenApi.annotations({
+          description: "Log in with a token. Sets a session cookie. Needs no Authorization header."
+        })
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("session", "/session")
+      .addSuccess(SessionView)
+      .annotateContext(OpenApi.annotations({ description: "Show the caller's role and when its login expires." }))
+  )
+  .add(
+    HttpApiEndpoint.del("logout", "/session").annotateContext(
+      OpenApi.annotations({ description: "Log out and end the session." })
+    )
+  )
 
 const mostBodyBytes = 8 * 1024
 
@@ -29,7 +67,7 @@ export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "session">,
   never,
   Sessions | ServerConfig | AccessConfig | Attempts | Live
-> = HttpApiBuilder.group(Api, "session", (handlers) =>
+> = HttpApiBuilder.group(apiOf(group), "session", (handlers) =>
   Effect.gen(function* () {
     const sessions = yield* Sessions
     const tokens = tokensOf(yield* ServerConfig)
