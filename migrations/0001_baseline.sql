@@ -552,6 +552,83 @@ as $$
   limit 1
 $$;
 
+-- The number of jobs that count toward the depth cap of a queue, up to `most`. Sleeping executions do not count. Null without a
+-- limit.
+create function waiting_jobs(queue text, most int, now_ms float8) returns int
+language sql stable strict
+set search_path from current
+as $$
+  select count(*)::int from (
+    select from job j where j.queue = waiting_jobs.queue and j.finished_at is null and j.lease is null
+      and (j.woken is null or j.run_at <= to_timestamp(waiting_jobs.now_ms / 1000)) limit waiting_jobs.most
+  ) counted
+$$;
+
+-- Stores a job, or decides its conflict with a job of the same id or dedupe key: the only place that does. `created_at` is
+-- the time of the call. The outcome is `enqueued`; `repeated`, if an earlier request stored the job; `deduplicated`, with the
+-- id of the job that holds the key; `id_taken`, if a job with this id has other content; or `queue_full`, if `capped`.
+create function store_job(fresh job, replaces boolean, capped boolean, out id uuid, out outcome text)
+language plpgsql
+set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  holder record;
+  cap int;
+begin
+  -- The holder of the dedupe key may release it, or another job may take it, between the lookup and the insert.
+  for try in 1..10 loop
+    select j.id, (j.kind, j.version, j.queue, j.payload) = (fresh.kind, fresh.version, fresh.queue, fresh.payload) as is_same
+    into holder from job j where j.id = fresh.id;
+    if found then
+      id := fresh.id;
+      outcome := case when holder.is_same then 'repeated' else 'id_taken' end;
+      return;
+    end if;
+    select j.id, j.kind, j.queue, coalesce(j.finished_at is not null and j.dedupe_until <= fresh.created_at, false) as lapsed
+    into holder from job j
+    where j.dedupe_key = fresh.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
+    if holder.id is not null and not holder.lapsed then
+      -- The handler of another kind could not decode the payload.
+      if replaces and holder.kind = fresh.kind then
+        update job j set payload = fresh.payload, version = fresh.version, run_at = fresh.run_at, priority = fresh.priority,
+          updated_at = fresh.created_at
+        where j.id = holder.id and j.status = 'pending';
+        if found then
+          perform pg_notify(current_schema || '_work', holder.queue);
+        end if;
+      end if;
+      id := holder.id;
+      outcome := 'deduplicated';
+      return;
+    end if;
+    if holder.lapsed then
+      update job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null
+      where j.id = holder.id and j.finished_at is not null and j.dedupe_until <= fresh.created_at;
+    end if;
+    if capped then
+      select q.depth_cap into cap from queue q where q.name = fresh.queue;
+      if cap <= waiting_jobs(fresh.queue, cap, extract(epoch from fresh.created_at)::float8 * 1000) then
+        outcome := 'queue_full';
+        return;
+      end if;
+    end if;
+    insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
+      dedupe_until, on_dead, meta, batch_id, woken, created_at, updated_at)
+    values (fresh.id, fresh.queue, fresh.kind, fresh.version, fresh.payload, fresh.priority, fresh.run_at,
+      fresh.max_attempts, fresh.key, fresh.dedupe_key, fresh.dedupe_scope, fresh.dedupe_until, fresh.on_dead, fresh.meta,
+      fresh.batch_id, fresh.woken, fresh.created_at, fresh.created_at)
+    on conflict do nothing;
+    if found then
+      id := fresh.id;
+      outcome := 'enqueued';
+      return;
+    end if;
+  end loop;
+  raise exception 'another job took and released the dedupe key at every try' using errcode = 'serialization_failure';
+end
+$$;
+
 -- Stores a job in the caller's transaction and returns its id; for triggers and for programs without the client. It
 -- applies the limits of the HTTP API and raises an exception with an SQLSTATE for each. If another job holds the dedupe
 -- key, it returns that job's id and stores nothing. Pods are notified when the transaction commits.
@@ -585,12 +662,12 @@ declare
   follow_up jsonb;
   start timestamptz;
   lost numeric;
-  cap int;
   scope text;
   -- UUID version 7: the server's milliseconds, then random bits. PostgreSQL has a function for it only since 18.
   new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
     placing substring(int8send((extract(epoch from now_) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
-  holder record;
+  fresh job%rowtype;
+  answer record;
 begin
   select * into known from kind k where k.name = enqueue.kind;
   if not found and enqueue.force is not true then
@@ -676,169 +753,127 @@ begin
     raise exception 'run_at must be an instant of the years 1970 to 9999' using errcode = 'datetime_field_overflow';
   end if;
 
-  -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
-  for try in 1..10 loop
-    select j.id, j.kind, j.queue, coalesce(j.finished_at is not null and j.dedupe_until <= now_, false) as lapsed
-    into holder from job j
-    where j.dedupe_key = enqueue.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null);
-    if found then
-      if not holder.lapsed then
-        if enqueue.dedupe_replace and holder.kind = enqueue.kind then
-          update job j set payload = enqueue.payload, version = coalesce(known.version, 1), run_at = start,
-            priority = rank::smallint, updated_at = now_
-          where j.id = holder.id and j.status = 'pending';
-          if found then
-            perform pg_notify(current_schema || '_work', holder.queue);
-          end if;
-        end if;
-        return holder.id;
-      end if;
-      update job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null
-      where j.id = holder.id and j.finished_at is not null and j.dedupe_until <= now_;
-    end if;
-    select q.depth_cap into cap from queue q where q.name = target;
-    if cap is not null then
-      if cap <= (select count(*) from (
-        select from job j where j.queue = target and j.finished_at is null and j.lease is null
-          and (j.woken is null or j.run_at <= now_) limit cap) w
-      ) then
-        raise exception 'Queue "%" is full: it has reached its depth cap of % waiting jobs.', target, cap
-          using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
-      end if;
-    end if;
-    insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-      dedupe_until, on_dead, meta, created_at, updated_at)
-    values (new_id, target, enqueue.kind, coalesce(known.version, 1), enqueue.payload, rank::smallint,
-      start, attempts::smallint, enqueue.key, enqueue.dedupe_key, scope, now_ + enqueue.dedupe_window, follow_up,
-      enqueue.meta, now_, now_)
-    on conflict do nothing;
-    if found then
-      perform pg_notify(current_schema || '_work', target);
-      return new_id;
-    end if;
-  end loop;
-  raise exception 'another job took and released the dedupe key at every try' using errcode = 'serialization_failure';
+  fresh.id := new_id;
+  fresh.queue := target;
+  fresh.kind := enqueue.kind;
+  fresh.version := coalesce(known.version, 1);
+  fresh.payload := enqueue.payload;
+  fresh.priority := rank;
+  fresh.run_at := start;
+  fresh.max_attempts := attempts;
+  fresh.key := enqueue.key;
+  fresh.dedupe_key := enqueue.dedupe_key;
+  fresh.dedupe_scope := scope;
+  fresh.dedupe_until := now_ + enqueue.dedupe_window;
+  fresh.on_dead := follow_up;
+  fresh.meta := enqueue.meta;
+  fresh.created_at := now_;
+  answer := store_job(fresh, enqueue.dedupe_replace, true);
+  if answer.outcome = 'queue_full' then
+    raise exception 'Queue "%" is full: it has reached its depth cap of % waiting jobs.', target,
+      (select q.depth_cap from queue q where q.name = target)
+      using errcode = 'configuration_limit_exceeded', hint = 'Try again when it has drained, or raise its depth cap.';
+  end if;
+  if answer.outcome = 'enqueued' then
+    perform pg_notify(current_schema || '_work', target);
+  end if;
+  return answer.id;
 end
 $$;
 
--- Stores the jobs of one request in the caller's transaction, in one statement. The client library calls it on connections
--- of other PostgreSQL libraries. The caller has validated the jobs and passes every instant: `request` holds `now` in epoch
--- milliseconds and `jobs`. SQL users call enqueue() instead.
+-- Stores the jobs of one request, all or none, in one statement. The program calls it for jobs that conflict, and on
+-- connections of other PostgreSQL libraries. It has validated the jobs. `request` holds `now` in epoch milliseconds; `jobs`,
+-- with the names of the columns and `replace`; `lock_timeout`, the wait for a key that another transaction holds, unless that
+-- is the caller's choice; and `notify`, what to send to the pods. Returns a row per job, with its place from 0 and an outcome
+-- of store_job(). A single row `id_taken` or `queue_full`, with the cap as its note, means that nothing was stored: the
+-- caller's transaction is not aborted. SQL users call enqueue() instead.
 create function enqueue_jobs(request jsonb)
 returns table (place int, id uuid, outcome text, note text)
 language plpgsql
 set search_path from current
+-- Planning takes longer than a call with one job.
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   now_ timestamptz := to_timestamp((request->>'now')::float8 / 1000);
+  places int[];
+  ids uuid[];
   given record;
-  holder record;
-  is_stored boolean;
+  answer record;
 begin
-  -- Conflicts are reported before anything is written, so that the caller's transaction is not aborted.
-  for given in
-    select g.place, g.id from job j
-    join jsonb_to_recordset(request->'jobs') as g(place int, id uuid, queue text, kind text, version int, payload jsonb, own_id boolean)
-      on j.id = g.id
-    where g.own_id and (j.kind, j.version, j.queue, j.payload) <> (g.kind, g.version, g.queue, coalesce(g.payload, 'null'))
-    order by g.place limit 1
-  loop
-    return query select given.place, given.id, 'id_taken', null::text;
-    return;
-  end loop;
-  for given in
-    select g.queue, q.depth_cap as cap, count(*) as newcomers
-    from jsonb_to_recordset(request->'jobs') as g(id uuid, queue text, dedupe_key text)
-    join queue q on q.name = g.queue and q.depth_cap is not null
-    where not exists (select from job j where j.id = g.id)
-      and not exists (
-        select from job j
-        where j.dedupe_key = g.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null)
-          and (j.finished_at is null or j.dedupe_until > now_ or j.dedupe_until is null)
-      )
-    group by 1, 2
-  loop
-    if given.cap - given.newcomers < (select count(*) from (
-      select from job j where j.queue = given.queue and j.finished_at is null and j.lease is null
-        and (j.woken is null or j.run_at <= now_) limit given.cap) w)
-    then
-      return query select 0, null::uuid, 'queue_full', given.queue || ' ' || given.cap;
-      return;
-    end if;
-  end loop;
-
+  -- Conditions on the place are always true. They make the planner expect one row and look jobs up by index, whatever the
+  -- size of the table when it makes the plan.
   return query
-    with plain as (
-      select g.* from jsonb_to_recordset(request->'jobs') as g(place int, id uuid, queue text, kind text, version int,
-        payload jsonb, priority smallint, run_at float8, max_attempts smallint, key text, dedupe_key text, on_dead jsonb,
-        meta jsonb, own_id boolean)
-      where g.dedupe_key is null and not g.own_id
-    ), stored as (
-      insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, on_dead, meta,
-        created_at, updated_at)
-      select p.id, p.queue, p.kind, p.version, coalesce(p.payload, 'null'), p.priority, to_timestamp(p.run_at / 1000),
-        p.max_attempts, p.key, p.on_dead, p.meta, now_, now_
-      from plain p
-    )
-    select p.place, p.id, 'enqueued', null::text from plain p;
+    select g.place::int - 1, g.id, 'id_taken', null::text
+    from rows from (jsonb_to_recordset(request->'jobs') as (id uuid, queue text, kind text, version int, payload jsonb))
+      with ordinality as g(id, queue, kind, version, payload, place)
+    join job j on j.id = g.id
+    where (j.kind, j.version, j.queue, j.payload) <> (g.kind, g.version, g.queue, coalesce(g.payload, 'null'))
+      and g.place between 1 and 1000000000
+    order by g.place limit 1;
+  if found then
+    return;
+  end if;
+  -- A job that exists needs no room, and jobs with the same key need room for one.
+  return query
+    select g.place::int - 1, null::uuid, 'queue_full', g.cap::text
+    from (
+      select min(g.place) as place, g.queue, q.depth_cap as cap,
+        count(distinct coalesce('key ' || g.dedupe_key, g.id::text)) as newcomers
+      from rows from (jsonb_to_recordset(request->'jobs') as (id uuid, queue text, dedupe_key text))
+        with ordinality as g(id, queue, dedupe_key, place)
+      join queue q on q.name = g.queue and q.depth_cap is not null
+      where g.place between 1 and 1000000000
+        and not exists (select from job j where j.id = g.id)
+        and not exists (
+          select from job j
+          where j.dedupe_key = g.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null)
+            and (j.finished_at is null or j.dedupe_until > now_ or j.dedupe_until is null)
+        )
+      group by g.queue, q.depth_cap
+    ) g
+    where g.cap - g.newcomers < waiting_jobs(g.queue, g.cap, (request->>'now')::float8)
+    order by g.place limit 1;
+  if found then
+    return;
+  end if;
 
+  if request ? 'lock_timeout' then
+    perform set_config('lock_timeout', request->>'lock_timeout', true);
+  end if;
   -- All transactions take dedupe keys in the same order, to avoid deadlocks.
+  with given as materialized (
+    select g.place, f.* from jsonb_array_elements(request->'jobs') with ordinality as g(job, place)
+    cross join lateral jsonb_populate_record(null::job, g.job) f
+  ), stored as (
+    insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
+      dedupe_until, on_dead, meta, batch_id, woken, created_at, updated_at)
+    select g.id, g.queue, g.kind, g.version, coalesce(g.payload, 'null'), g.priority, g.run_at, g.max_attempts, g.key,
+      g.dedupe_key, g.dedupe_scope, g.dedupe_until, g.on_dead, g.meta, g.batch_id, g.woken, now_, now_
+    from given g order by g.dedupe_key collate "C" nulls first, g.place
+    on conflict do nothing
+    returning id
+  )
+  select coalesce(array_agg(g.place), '{}'), array_agg(g.id) into places, ids from given g join stored s on s.id = g.id;
+  return query select unnest(places) - 1, unnest(ids), 'enqueued', null::text;
+
   for given in
-    select g.*, to_timestamp(g.run_at / 1000) as starts, to_timestamp(g.dedupe_until / 1000) as held_until
-    from jsonb_to_recordset(request->'jobs') as g(place int, id uuid, queue text, kind text, version int, payload jsonb,
-      priority smallint, run_at float8, max_attempts smallint, key text, dedupe_key text, dedupe_scope text,
-      dedupe_until float8, replace boolean, on_dead jsonb, meta jsonb, own_id boolean, woken int)
-    where g.dedupe_key is not null or g.own_id
-    order by g.dedupe_key nulls first, g.place
+    select g.place::int - 1 as place, f as fresh, coalesce((g.job->>'replace')::boolean, false) as replaces
+    from jsonb_array_elements(request->'jobs') with ordinality as g(job, place)
+    cross join lateral jsonb_populate_record(null::job, g.job || jsonb_build_object('created_at', now_)) f
+    where g.place <> all(places)
+    order by f.dedupe_key collate "C" nulls first, g.place
   loop
-    is_stored := false;
-    -- The holder of the dedupe key may release it between the insert and the next select; then the next insert succeeds.
-    for try in 1..10 loop
-      insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-        dedupe_until, on_dead, meta, woken, created_at, updated_at)
-      values (given.id, given.queue, given.kind, given.version, coalesce(given.payload, 'null'), given.priority, given.starts,
-        given.max_attempts, given.key, given.dedupe_key, given.dedupe_scope, given.held_until, given.on_dead, given.meta,
-        given.woken, now_, now_)
-      on conflict do nothing;
-      if found then
-        return query select given.place, given.id, 'enqueued', null::text;
-        is_stored := true;
-        exit;
-      end if;
-      select j.id, j.id = given.id as is_same, j.kind, j.status,
-        coalesce(j.finished_at is not null and j.dedupe_until <= now_, false) as lapsed
-      into holder from job j
-      where j.id = given.id
-        or (j.dedupe_key = given.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null))
-      order by j.id = given.id desc limit 1;
-      continue when not found;
-      if holder.is_same then
-        return query select given.place, given.id, 'enqueued', null::text;
-        is_stored := true;
-        exit;
-      end if;
-      if holder.lapsed then
-        update job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null
-        where j.id = holder.id and j.finished_at is not null and j.dedupe_until <= now_;
-        continue;
-      end if;
-      if given.replace and holder.kind = given.kind then
-        update job j set payload = coalesce(given.payload, 'null'), version = given.version, run_at = given.starts,
-          priority = given.priority, updated_at = now_
-        where j.id = holder.id and j.status = 'pending';
-      end if;
-      return query select given.place, holder.id, 'deduplicated', null::text;
-      is_stored := true;
-      exit;
-    end loop;
-    if not is_stored then
-      raise exception 'another job took and released the dedupe key at every try' using errcode = 'serialization_failure';
+    answer := store_job(given.fresh, given.replaces, false);
+    -- Another transaction has stored it since the first statement.
+    if answer.outcome = 'id_taken' then
+      raise exception 'a job with the id % has just been stored', answer.id using errcode = 'serialization_failure';
     end if;
+    return query select given.place, answer.id, answer.outcome, null::text;
   end loop;
 
-  perform pg_notify(current_schema || '_work', named.queue)
-  from (select distinct g.queue from jsonb_to_recordset(request->'jobs') as g(queue text)) named;
+  perform pg_notify(current_schema || '_work', payload) from jsonb_array_elements_text(request->'notify') as payload;
 end
 $$;
 

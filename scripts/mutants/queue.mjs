@@ -117,9 +117,9 @@ export const queue = [
     what: "a dedupe key is held after its window has ended",
     edits: [
       {
-        file: "src/queue/enqueue/InsertSql.ts",
-        find: "coalesce(j.status in ('done', 'dead') and j.dedupe_until <= ${instant(\"$8\")}, false) as lapsed",
-        replace: 'coalesce(false and j.dedupe_until <= ${instant("$8")}, false) as lapsed'
+        file: "migrations/0001_baseline.sql",
+        find: "coalesce(j.finished_at is not null and j.dedupe_until <= fresh.created_at, false) as lapsed",
+        replace: "false as lapsed"
       }
     ],
     tests: [law("retained key with a window")]
@@ -166,8 +166,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/enqueue/DepthCap.ts",
-        find: "if (room.left < count) return yield*",
-        replace: "if (room.left < count - 1_000_000) return yield*"
+        find: "if (room.left < count) {",
+        replace: "if (room.left < count - 1_000_000) {"
       }
     ],
     tests: [law("up to its cap")]

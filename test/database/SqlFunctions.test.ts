@@ -15,10 +15,17 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     "select 1 from nightshift.job where dedupe_key = 'one' and queue = 'routed'"
   ],
   enqueue_jobs: [
-    `nightshift.enqueue_jobs('{"now": 0, "jobs": [{"place": 1, "id": "0198c0de-0000-7000-8000-000000000001", "queue": "a",
-      "kind": "letter", "version": 1, "payload": {}, "priority": 0, "run_at": 0, "max_attempts": 5, "own_id": false}]}')`,
+    `nightshift.enqueue_jobs('{"now": 0, "jobs": [{"id": "0198c0de-0000-7000-8000-000000000001", "queue": "a",
+      "kind": "letter", "version": 1, "payload": {}, "priority": 0, "run_at": "1970-01-01Z", "max_attempts": 5}]}')`,
     "select 1 from nightshift.job where id = '0198c0de-0000-7000-8000-000000000001'"
   ],
+  store_job: [
+    `nightshift.store_job(jsonb_populate_record(null::nightshift.job, '{"id": "0198c0de-0000-7000-8000-000000000002",
+      "queue": "a", "kind": "letter", "version": 1, "payload": {}, "priority": 0, "run_at": "1970-01-01Z", "max_attempts": 5,
+      "created_at": "1970-01-01Z", "dedupe_key": "two", "dedupe_scope": "active"}'), false, true)`,
+    "select 1 from nightshift.job where dedupe_key = 'two'"
+  ],
+  waiting_jobs: [`nightshift.waiting_jobs('a', 5, 0)`, "select 1 where nightshift.waiting_jobs('a', 5, 0) > 0"],
   signal: [
     `nightshift.signal('order/1', 'paid', '1')`,
     "select 1 from nightshift.workflow_deferred where execution = 'order/1'"

@@ -1,11 +1,10 @@
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
-import { instant } from "../../database/SqlInstant.js"
 import { QueueFull } from "../JobErrors.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 
-// Enforces a queue's depth cap. Sleeping executions do not count. Counting waiting jobs at every enqueue would cost more
+// Enforces a queue's depth cap. Counting waiting jobs at every enqueue would cost more
 // than storing them, so a count is reused for one second, for as many jobs as it left room for. Jobs that other processes
 // store in the meantime can exceed the cap.
 
@@ -32,12 +31,11 @@ export const make = (database: typeof Database.Service, known: typeof KnownQueue
   const countRoom = (queue: string, cap: number, now: number) =>
     Effect.map(
       mapErrors(
-        sql.unsafe<{ waiting: number }>(
-          `select count(*)::int as waiting from (
-            select from ${schema}.job where queue = $1 and finished_at is null and lease is null
-              and (woken is null or run_at <= ${instant("$3")}) limit $2) counted`,
-          [queue, cap, now]
-        )
+        sql.unsafe<{ waiting: number }>(`select ${schema}.waiting_jobs($1::text, $2::int, $3::float8) as waiting`, [
+          queue,
+          cap,
+          now
+        ])
       ),
       ([row]) => {
         const room = { countedAt: now, left: cap - (row?.waiting ?? 0) }
@@ -52,7 +50,11 @@ export const make = (database: typeof Database.Service, known: typeof KnownQueue
       const kept = rooms.get(queue)
       const isGood = kept !== undefined && now - kept.countedAt < countIsGoodFor && kept.left >= count
       const room = isGood ? kept : yield* countRoom(queue, cap, now)
-      if (room.left < count) return yield* new QueueFull({ queue, cap })
+      if (room.left < count) {
+        // Some of these jobs may be stored nevertheless, because the others exist.
+        rooms.delete(queue)
+        return yield* new QueueFull({ queue, cap })
+      }
       room.left -= count
     })
 

@@ -34,7 +34,7 @@ import * as StorePg from "./StorePg.js"
 //    handed to it as it is stored.
 // A submitter passes a single job to the batcher without a fiber.
 
-type StoreError = StorePg.StoreError | QueueFull
+type StoreError = StorePg.StoreError
 
 /** Lock wait for a dedupe key held by another open transaction. A caller's transaction keeps its own lock_timeout. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
@@ -98,7 +98,7 @@ export interface EnqueueOptions {
 export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { count, database, hint, ids, makeHandoff, onStored, pass, statements } = options
-    const { standing, store } = StorePg.make(database, statements, hint)
+    const store = StorePg.make(database, statements, hint)
     const clock = yield* Effect.clock
 
     const counted = (jobs: StampedJobs, now: number) => (stored: StorePg.Stored) => {
@@ -117,51 +117,26 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
     const mayExist = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
 
     /** Repeats a batch once if its reply was lost. Jobs that the first try stored count as stored. */
-    const storeTwice = (jobs: StampedJobs, now: number, wait: string) =>
-      store(jobs, now, wait).pipe(
-        Effect.catchIf(isPassing, () => Effect.map(store(mayExist(jobs), now, wait), ours(jobs))),
+    const storeTwice = (jobs: StampedJobs, now: number, wait: string, full: boolean) =>
+      store(jobs, now, wait, full).pipe(
+        Effect.catchIf(isPassing, () => Effect.map(store(mayExist(jobs), now, wait, full), ours(jobs))),
         Effect.tap(() => onStored(jobs, false)),
         Effect.map(counted(jobs, now))
       )
 
-    /** Of jobs that exceed the depth cap, returns those that would be stored; existing ones need no room. */
-    const jobsToStore = (jobs: StampedJobs, now: number) =>
-      Effect.map(
-        standing(
-          jobs.filter(({ dedupeKey, ownId }) => ownId || dedupeKey !== null),
-          now
-        ),
-        (there) => {
-          const keys = new Set<string>()
-          return jobs.filter(({ dedupeKey, id }) => {
-            const isNew = !there.has(id) && (dedupeKey === null || !keys.has(dedupeKey))
-            if (dedupeKey !== null) keys.add(dedupeKey)
-            return isNew
-          })
-        }
-      )
-
-    /**
-     * Rejects jobs that exceed a depth cap. Looking up existing jobs costs a statement, so it happens only when the
-     * queue is full.
-     */
-    const passNew = (jobs: StampedJobs, now: number): Effect.Effect<void, QueueFull | DatabaseError> =>
-      Effect.catchTag(pass(jobs), "QueueFull", (full) =>
-        jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null)
-          ? Effect.flatMap(jobsToStore(jobs, now), (fresh) => {
-              if (fresh.length === jobs.length) return full
-              return fresh.length === 0 ? Effect.void : pass(fresh)
-            })
-          : full
+    /** Whether a queue is full and the jobs may exist: those that do need no room. Fails if they need it. */
+    const isFull = (jobs: StampedJobs): Effect.Effect<boolean, QueueFull | DatabaseError> =>
+      Effect.catchTag(Effect.as(pass(jobs), false), "QueueFull", (full) =>
+        jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null) ? Effect.succeed(true) : full
       )
 
     const handOff = makeHandoff((jobs, now) => store(mayExist(jobs), now, patience.alone))
 
     /** Hands the jobs to a free worker of this process if there is one, otherwise stores them as pending. */
     const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
-      Effect.zipRight(passNew(jobs, now), handOff(jobs, now)).pipe(
-        Effect.flatMap((handoff) => {
-          if (handoff === "not stored") return storeTwice(jobs, now, wait)
+      Effect.flatMap(isFull(jobs), (full) =>
+        Effect.flatMap(handOff(jobs, now), (handoff) => {
+          if (handoff === "not stored") return storeTwice(jobs, now, wait, full)
           const stored = counted(jobs, now)(StorePg.allStored(jobs))
           return handoff === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
         })
@@ -190,7 +165,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
 
     /** In a caller's transaction, jobs are counted only after the commit. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
-      Effect.zipRight(passNew(request, now), store(request, now, patience.callers)).pipe(
+      Effect.flatMap(isFull(request), (full) => store(request, now, patience.callers, full)).pipe(
         Effect.tap(() => onStored(request, true)),
         Effect.map((stored) => {
           if (Option.isNone(afterCommit)) return counted(request, now)(stored)
@@ -201,7 +176,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
 
     const inOwnTransaction = (request: StampedJobs, now: number) => {
       const whole = Effect.retry(
-        database.transaction(Effect.zipRight(passNew(request, now), store(request, now, patience.alone))),
+        database.transaction(Effect.flatMap(isFull(request), (full) => store(request, now, patience.alone, full))),
         { times: 3, while: wasVictim }
       )
       const again = Effect.map(whole, ours(request))

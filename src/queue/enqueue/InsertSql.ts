@@ -2,7 +2,7 @@ import { instant } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import { workChannel } from "../Wakeups.js"
 
-// SQL statements that store jobs, and that handle jobs which hold their ids or dedupe keys.
+// SQL statements that store jobs.
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
 const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken"
@@ -60,40 +60,6 @@ export const make = (schema: string) => ({
   on conflict do nothing
   returning id`),
 
-  /** Finds the jobs that conflict with these, and whether a job with the same id has the same content. */
-  standing: `
-  select i.place::int as place, j.id, j.id = i.id as same_id,
-    (j.kind, j.version, j.queue, j.payload) = (i.kind, i.version, i.queue, i.payload) as same_content,
-    j.status = 'pending' and j.kind = i.kind as replaceable,
-    coalesce(j.status in ('done', 'dead') and j.dedupe_until <= ${instant("$8")}, false) as lapsed
-  from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), unnest($4::int[]),
-    jsonb_array_elements($5::jsonb), unnest($6::text[]), unnest($7::int[]))
-    as i(id, queue, kind, version, payload, dedupe_key, place)
-  join ${schema}.job j on j.id = i.id
-    or (j.dedupe_key = i.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null))`,
-
-  lapse: `
-  with over as (
-    select id from ${schema}.job
-    where id = any($1::uuid[]) and status in ('done', 'dead') and dedupe_until <= ${instant("$2")}
-    order by id for update
-  )
-  update ${schema}.job j set dedupe_key = null, dedupe_scope = null, dedupe_until = null from over where j.id = over.id`,
-
-  /**
-   * Debounce: copies the payload and start time of new jobs to the pending holders of their keys, if the kind is the
-   * same.
-   */
-  replace: `
-  with given as (
-    select * from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb), unnest($3::int[]), unnest($4::float8[]),
-      unnest($5::smallint[]), unnest($6::text[])) as g(id, payload, version, run_at, priority, kind)
-  ), locked as (
-    -- Lock in id order: otherwise two requests that replace the same jobs could deadlock.
-    select j.id from ${schema}.job j join given on given.id = j.id and given.kind = j.kind
-    where j.status = 'pending' order by j.id for update of j
-  )
-  update ${schema}.job j set payload = given.payload, version = given.version, run_at = ${instant("given.run_at")},
-    priority = given.priority, updated_at = ${instant("$7")}
-  from given join locked on locked.id = given.id where j.id = given.id`
+  /** Stores jobs that conflict, or decides why not. */
+  enqueueJobs: hot(`select place, id, outcome, note from ${schema}.enqueue_jobs($1::jsonb)`)
 })

@@ -1,11 +1,12 @@
-import { Effect, Either } from "effect"
+import { Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
-import { type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
-import { JobIdTaken } from "../JobErrors.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { JobIdTaken, QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import { Enqueued } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
+import * as EnqueueJobs from "./EnqueueJobs.js"
 import {
   batchWeight,
   charactersOf,
@@ -17,7 +18,7 @@ import {
   weightOf
 } from "./NewJob.js"
 
-export type StoreError = JobIdTaken | DatabaseError
+export type StoreError = JobIdTaken | QueueFull | DatabaseError
 
 export interface Stored {
   /** In the order of the jobs. */
@@ -33,9 +34,6 @@ export const allStored = (jobs: StampedJobs): Stored => ({
   answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
   standing: noneStanding
 })
-
-/** The holder of a key may disappear between the lookup and the insert; the next round then finds the key free. */
-const conflictRounds = 5
 
 /** Batches insert in key order: two batches with the same keys in opposite order would deadlock. */
 const byDedupeKey = (a: StampedJob, b: StampedJob) => {
@@ -114,23 +112,13 @@ const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, not
   notification
 ]
 
-interface StandingRow {
-  readonly place: number
-  readonly id: JobId
-  readonly same_id: boolean
-  readonly same_content: boolean
-  /** Pending and of the same kind: its handler could not decode the payload of another kind. */
-  readonly replaceable: boolean
-  readonly lapsed: boolean
-}
-
-/** Stores jobs and resolves conflicts by id and dedupe key. */
+/** Stores jobs. The SQL function decides conflicts by id and dedupe key. */
 export const make = (
   database: typeof Database.Service,
   statements: JobSql,
   hint: (queue: string, now: number) => string | null
 ) => {
-  const { direct, sql } = database
+  const { direct } = database
 
   /**
    * The notification that an insert sends: for jobs of one queue only, and not in a caller's transaction, where `onStored`
@@ -155,134 +143,62 @@ export const make = (
       (rows) => new Set(rows.map(([id]) => id as JobId))
     )
 
-  const findStanding = (jobs: StampedJobs, now: number) =>
-    mapErrors(
-      sql.unsafe<StandingRow>(statements.standing, [
-        SqlArrays.ofPlain(jobs.map(({ id }) => id)),
-        SqlArrays.ofTexts(jobs.map(({ queue }) => queue)),
-        SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
-        SqlArrays.ofPlain(jobs.map(({ version }) => version)),
-        SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
-        SqlArrays.ofTexts(jobs.map(({ dedupeKey }) => dedupeKey)),
-        SqlArrays.ofPlain(jobs.map((_, place) => place)),
-        now
-      ])
-    )
-
-  /** If several new jobs replace the same holder, the last one wins. */
-  const replace = (jobsToStore: ReadonlyMap<JobId, StampedJob>, now: number) => {
-    const jobs = [...jobsToStore.values()]
-    return mapErrors(
-      sql.unsafe(statements.replace, [
-        SqlArrays.ofPlain([...jobsToStore.keys()]),
-        SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
-        SqlArrays.ofPlain(jobs.map(({ version }) => version)),
-        SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
-        SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
-        SqlArrays.ofTexts(jobs.map(({ kind }) => kind)),
-        now
-      ])
-    )
-  }
-
   /**
-   * Returns the result for a job that conflicts, or undefined if the conflict is gone. Adds holders to replace to
-   * `replacing`.
+   * Stores jobs that conflict with others, or decides why not. `stored` are the jobs of the request that are stored already.
    */
-  const judge = (
-    job: StampedJob,
-    request: StampedJobs,
-    standing: ReadonlyArray<StandingRow>,
-    replacing: Map<JobId, StampedJob>
-  ): Either.Either<Enqueued | undefined, JobIdTaken> => {
-    const own = standing.find((row) => row.same_id)
-    if (own !== undefined) {
-      return own.same_content
-        ? Either.right(Enqueued.Enqueued({ id: job.id }))
-        : Either.left(new JobIdTaken({ index: request.indexOf(job), jobs: request.length, id: job.id }))
-    }
-    const holder = standing.find((row) => !row.lapsed)
-    if (holder === undefined) return Either.right(undefined)
-    if (job.replace && holder.replaceable) replacing.set(holder.id, job)
-    return Either.right(Enqueued.Deduplicated({ id: holder.id }))
-  }
-
-  /** Stores jobs of which the first insert stored only some: resolves the conflicts of the others. */
-  const resolve = (
+  const decide = (
     jobs: StampedJobs,
-    firstStored: ReadonlySet<JobId>,
     now: number,
     wait: string | null,
-    request: StampedJobs
+    request: StampedJobs,
+    stored: ReadonlySet<JobId> = noneStanding
   ): Effect.Effect<Stored, StoreError> =>
     Effect.gen(function* () {
+      const refused = stored.size === 0 ? jobs : jobs.filter(({ id }) => !stored.has(id))
+      const parameter = EnqueueJobs.request(refused, now, wait === null ? {} : { lock_timeout: wait })
+      const rows = yield* direct.rows(statements.enqueueJobs, [parameter])
+      const decided = rows.map(([place, id, outcome, note]) => ({ place, id, outcome, note }) as EnqueueJobs.Answer)
+      const refusal = EnqueueJobs.refusalOf(decided, refused, request)
+      if (refusal !== undefined) return yield* refusal
       const answers = new Map<JobId, Enqueued>()
-      const notStored = new Set<JobId>()
-      let stored = firstStored
-      let open = jobs
-      for (let round = 1; ; round += 1) {
-        for (const id of stored) answers.set(id, Enqueued.Enqueued({ id }))
-        const refused = open.filter(({ id }) => !answers.has(id))
-        if (refused.length === 0) break
-        const standing = yield* findStanding(refused, now)
-        const lapsed = standing.filter((row) => row.lapsed).map(({ id }) => id)
-        if (lapsed.length > 0) yield* mapErrors(sql.unsafe(statements.lapse, [SqlArrays.ofPlain(lapsed), now]))
-        const replacing = new Map<JobId, StampedJob>()
-        for (const [place, job] of refused.entries()) {
-          const answer = yield* judge(
-            job,
-            request,
-            standing.filter((row) => row.place === place),
-            replacing
-          )
-          if (answer === undefined) continue
-          answers.set(job.id, answer)
-          notStored.add(job.id)
-        }
-        if (replacing.size > 0) yield* replace(replacing, now)
-        open = refused.filter(({ id }) => !answers.has(id))
-        if (open.length === 0) break
-        if (round === conflictRounds) {
-          return yield* new DatabaseUnavailable({
-            detail: "another job took and released the dedupe key at every try",
-            nothingWritten: false
-          })
-        }
-        stored = yield* insertFull(open, now, wait)
+      const standing = new Set<JobId>()
+      for (const answer of decided) {
+        const { id } = refused[answer.place] as StampedJob
+        answers.set(id, EnqueueJobs.enqueuedOf(answer))
+        if (answer.outcome !== "enqueued") standing.add(id)
       }
-      return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing: notStored }
+      return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing }
     })
 
+  /** Most jobs are new, and one INSERT stores them. Only what it does not store is a conflict. */
   const storePiece = (
     jobs: StampedJobs,
     now: number,
     wait: string | null,
-    request = jobs
-  ): Effect.Effect<Stored, StoreError> =>
-    jobs.some(hasExtras)
+    isFull: boolean,
+    request: StampedJobs
+  ): Effect.Effect<Stored, StoreError> => {
+    if (isFull) return decide(jobs, now, wait, request)
+    return jobs.some(hasExtras)
       ? Effect.flatMap(insertFull(jobs, now, wait), (stored) =>
-          stored.size === jobs.length ? Effect.succeed(allStored(jobs)) : resolve(jobs, stored, now, wait, request)
+          stored.size === jobs.length ? Effect.succeed(allStored(jobs)) : decide(jobs, now, wait, request, stored)
         )
       : Effect.map(insertPlain(jobs, now, wait), () => allStored(jobs))
+  }
 
-  /** Returns the jobs that would not be stored because they, or another job with their key, already exist. */
-  const standing = (jobs: StampedJobs, now: number): Effect.Effect<ReadonlySet<JobId>, DatabaseError> =>
-    Effect.map(findStanding(jobs, now), (rows) => {
-      const inTheWay = rows.filter((row) => row.same_id || !row.lapsed)
-      return new Set(inTheWay.flatMap(({ place }) => jobs[place]?.id ?? []))
-    })
-
-  /** Splits requests that are too large for one statement. A request of that size runs in a transaction. */
-  const store = (jobs: StampedJobs, now: number, wait: string | null): Effect.Effect<Stored, StoreError> => {
+  /**
+   * Stores jobs, all or none. Splits requests that are too large for one statement; a request of that size runs in a
+   * transaction. If a queue is full, only jobs that exist already are accepted.
+   */
+  return (jobs: StampedJobs, now: number, wait: string | null, isFull = false): Effect.Effect<Stored, StoreError> => {
     const cut = pieces(jobs)
-    if (cut.length === 1) return storePiece(jobs, now, wait)
+    if (cut.length === 1) return storePiece(jobs, now, wait, isFull, jobs)
     return Effect.map(
-      Effect.forEach(cut, (piece) => storePiece(piece, now, wait, jobs)),
+      Effect.forEach(cut, (piece) => storePiece(piece, now, wait, isFull, jobs)),
       (stored) => ({
         answers: stored.flatMap(({ answers }) => answers),
         standing: new Set(stored.flatMap(({ standing }) => [...standing]))
       })
     )
   }
-  return { store, standing }
 }
