@@ -1,28 +1,29 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
+import { queueAddress } from "./Links"
 import { useLiveUpdates, type Warning } from "./Live"
 import { podName } from "./PodNames"
 import { runningPath } from "./pages/Pods"
 import { span } from "./parts/Time"
 import { slowPoll, useResource } from "./Resource"
 import { to } from "./Route"
-import { brief, type DatabaseHealth, type Job, type JobPage, type Pod, type Queue, type UploadsOverview } from "./Views"
+import {
+  brief,
+  type DatabaseHealth,
+  type DeadGroup,
+  type Job,
+  type JobPage,
+  type Pod,
+  type Queue,
+  type UploadsOverview
+} from "./Views"
 
 // Problems that need an operator, most urgent first. Each line links to the page where it can be fixed.
 
 interface Item {
   readonly text: string
   readonly href: string
-}
-
-interface Group {
-  readonly kind: string
-  readonly deadReason: string
-  readonly shape: string
-  readonly count: number
-  readonly lastAt: string
-  readonly filter: Readonly<Record<string, unknown>>
 }
 
 /** Milliseconds. The pod of a job that started later may be missing only because it is new. */
@@ -32,7 +33,7 @@ const settled = 15_000
 const recently = 3_600_000
 
 const pageOf = ({ code, subject }: Warning): string => {
-  if (code === "unserved_queue" && subject !== undefined) return to(`queues/${encodeURIComponent(subject)}`)
+  if (code === "unserved_queue" && subject !== undefined) return queueAddress(subject)
   if (code === "clock_offset" && subject !== undefined) return to(`pods/${subject}`)
   return to(code === "database" ? "database" : "pods")
 }
@@ -62,7 +63,7 @@ const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
         ? [
             {
               text: `Queue ${name} is full: ${brief(waiting)} jobs are waiting, the limit is ${brief(depthCap)}.`,
-              href: to(`queues/${encodeURIComponent(name)}`)
+              href: queueAddress(name)
             }
           ]
         : []),
@@ -70,14 +71,14 @@ const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
         ? [
             {
               text: `Queue ${name} is paused, and ${brief(counts.pending)} of its jobs are due.`,
-              href: to(`queues/${encodeURIComponent(name)}`)
+              href: queueAddress(name)
             }
           ]
         : [])
     ]
   })
 
-const ofGroups = (groups: ReadonlyArray<Group>, now: number): ReadonlyArray<Item> => {
+const ofGroups = (groups: ReadonlyArray<DeadGroup>, now: number): ReadonlyArray<Item> => {
   const recent = groups.filter(({ lastAt }) => now - Date.parse(lastAt) < recently)
   return recent.slice(0, 5).map(({ count, deadReason, filter, kind, shape }) => {
     const { state: _, ...rest } = JobFilter.ofJson(filter)
@@ -138,7 +139,7 @@ const mostRetries = 100
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
   const { offline, pods, warnings } = useLiveUpdates()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
-  const groups = useResource<{ groups: ReadonlyArray<Group> }>("jobs/groups", { every: slowPoll })
+  const groups = useResource<{ groups: ReadonlyArray<DeadGroup> }>("jobs/groups", { every: slowPoll })
   const uploads = useResource<UploadsOverview>("uploads", { every: slowPoll })
   const database = useResource<DatabaseHealth>("metrics/database", { every: slowPoll })
   const running = useResource<JobPage>(runningPath(), { every: 10_000 })

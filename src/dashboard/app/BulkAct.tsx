@@ -3,9 +3,11 @@ import * as Api from "./Api"
 import { type Act, doneWords, phrase } from "./JobActs"
 import { Dialog } from "./parts/Dialog"
 import { Failure } from "./parts/Failure"
+import { given, ReasonInput } from "./parts/ReasonInput"
+import { SaveForm } from "./parts/SaveForm"
 import { showToast } from "./parts/Toasts"
 import { showUndoOperation, undoText } from "./Undo"
-import { countText, type Job, type Total } from "./Views"
+import { countText, type Job, type Operation, type Total } from "./Views"
 
 // Confirms a bulk action with the number of jobs and a sample. The action runs on the server; this dialog polls its
 // progress.
@@ -19,17 +21,6 @@ interface DryRun {
   readonly matched: Total
   readonly undoable: boolean
   readonly sample: ReadonlyArray<Pick<Job, "id" | "kind" | "queue" | "state">>
-}
-
-interface Operation {
-  readonly status: string
-  readonly total: Total | null
-  readonly undoable: boolean
-  readonly done: number
-  /** Number of skipped jobs by reason. */
-  readonly skipped: Readonly<Record<string, number>>
-  readonly failed: number
-  readonly error: string | null
 }
 
 const skippedOf = ({ failed, skipped }: Operation) =>
@@ -99,16 +90,9 @@ export const BulkAct = (props: {
     return () => clearInterval(timer)
   }, [operationId])
 
-  const start = (event: Event) => {
-    event.preventDefault()
-    return Api.post<{ operation: string }>("jobs/bulk", {
-      action: act,
-      ...target,
-      ...(reason === "" ? {} : { reason })
-    }).then(
-      (answer) => setOperationId(answer.operation),
-      (error: Error) => setFailure(error.message)
-    )
+  const start = async () => {
+    const begun = await Api.post<{ operation: string }>("jobs/bulk", { action: act, ...target, ...given(reason) })
+    setOperationId(begun.operation)
   }
 
   const jobs = dry === undefined ? "jobs" : `${countText(dry.matched)} ${dry.matched.count === 1 ? "job" : "jobs"}`
@@ -133,24 +117,16 @@ export const BulkAct = (props: {
         {dry === undefined ? null : <UndoNote act={act} dry={dry} />}
         {props.note === undefined ? null : <p class="quiet small">{props.note}</p>}
         {operation === undefined ? (
-          <form class="stack" onSubmit={(event) => void start(event)}>
-            <label class="field">
-              Reason (for the audit log)
-              <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-            </label>
-            <div class="row">
-              <button
-                type="submit"
-                class={act === "delete" ? "primary danger" : "primary"}
-                disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
-              >
-                {phrase(act, jobs)}
-              </button>
-              <button type="button" onClick={props.onClose}>
-                Close
-              </button>
-            </div>
-          </form>
+          <SaveForm
+            label={phrase(act, jobs)}
+            name={phrase(act, jobs)}
+            danger={act === "delete"}
+            disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
+            save={start}
+            onCancel={props.onClose}
+          >
+            <ReasonInput value={reason} onChange={setReason} />
+          </SaveForm>
         ) : (
           <Progress operation={operation} />
         )}

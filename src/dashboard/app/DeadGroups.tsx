@@ -1,22 +1,14 @@
 import { useState } from "preact/hooks"
 import { BulkAct } from "./BulkAct"
 import * as JobFilter from "./JobFilter"
+import { KindLink } from "./Links"
+import { Card } from "./parts/Card"
+import { Table } from "./parts/Table"
 import { Age } from "./parts/Time"
 import { slowPoll, useResource } from "./Resource"
 import { to } from "./Route"
 import { useMayAct } from "./Session"
-import { brief } from "./Views"
-
-interface Group {
-  readonly kind: string
-  readonly deadReason: string
-  readonly shape: string
-  readonly count: number
-  readonly firstAt: string
-  readonly lastAt: string
-  readonly sample: { readonly id: string; readonly error: string | null }
-  readonly filter: Readonly<Record<string, unknown>>
-}
+import { brief, type DeadGroup as Group } from "./Views"
 
 /** The count, linked to the list of these jobs. A URL filter cannot express "no error", so that group has no link. */
 const Count = ({ of: { count, filter, shape }, sampled }: { readonly of: Group; readonly sampled: boolean }) => {
@@ -37,48 +29,44 @@ const GroupTable = (props: {
 }) => {
   const { groups, onAsk, sampled } = props
   return (
-    <div class="table-wrap">
-      <table class="stacked groups">
-        <thead>
-          <tr>
-            <th class="number">Jobs</th>
-            <th>Kind</th>
-            <th class="hide-narrow">Reason</th>
-            <th>Error</th>
-            <th>Last</th>
-            {onAsk === undefined ? null : <th aria-label="Actions" />}
-          </tr>
-        </thead>
-        <tbody>
-          {groups.map((group) => (
-            <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
-              <td class="number pick">
-                <Count of={group} sampled={sampled} />
-              </td>
-              <td class="name">
-                <a href={to(`kinds/${encodeURIComponent(group.kind)}`)}>{group.kind}</a>
-              </td>
-              <td class="hide-narrow">{group.deadReason}</td>
-              <td class="rest">
-                <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
-                  {group.shape === "" ? "no error" : group.shape}
-                </a>
-              </td>
-              <td class="when">
-                <Age at={group.lastAt} />
-              </td>
-              {onAsk === undefined ? null : (
-                <td class="act">
-                  <button type="button" onClick={() => onAsk(group)}>
-                    Requeue all
-                  </button>
-                </td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      class="stacked groups"
+      headings={[
+        ["Jobs", "number"],
+        "Kind",
+        ["Reason", "hide-narrow"],
+        "Error",
+        "Last",
+        onAsk === undefined ? null : <th aria-label="Actions" />
+      ]}
+    >
+      {groups.map((group) => (
+        <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
+          <td class="number pick">
+            <Count of={group} sampled={sampled} />
+          </td>
+          <td class="name">
+            <KindLink name={group.kind} />
+          </td>
+          <td class="hide-narrow">{group.deadReason}</td>
+          <td class="rest">
+            <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
+              {group.shape === "" ? "no error" : group.shape}
+            </a>
+          </td>
+          <td class="when">
+            <Age at={group.lastAt} />
+          </td>
+          {onAsk === undefined ? null : (
+            <td class="act">
+              <button type="button" onClick={() => onAsk(group)}>
+                Requeue all
+              </button>
+            </td>
+          )}
+        </tr>
+      ))}
+    </Table>
   )
 }
 
@@ -93,13 +81,14 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
   return (
     <>
       {data === undefined || data.groups.length === 0 ? null : (
-        <section class="card" aria-label="Dead jobs by error">
-          <header>
-            <h2>Causes</h2>
-            {data.sampled ? <span class="quiet small">of the newest {brief(data.looked)}</span> : null}
-          </header>
+        <Card
+          name="Dead jobs by error"
+          title="Causes"
+          content="table"
+          chips={data.sampled ? <span class="quiet small">of the newest {brief(data.looked)}</span> : null}
+        >
           <GroupTable groups={data.groups} sampled={data.sampled} onAsk={mayAct ? setAsked : undefined} />
-        </section>
+        </Card>
       )}
       {/* Keep the dialog until it has reported its result, even if the last group is gone by then. */}
       {asked === undefined ? null : (

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { executionAddress } from "./ExecutionStatus"
 import { Dialog } from "./parts/Dialog"
+import { given, ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
 import { showToast } from "./parts/Toasts"
 import { go } from "./Route"
@@ -41,15 +42,6 @@ const Ask = (props: {
     </Dialog>
   )
 }
-
-const ReasonField = (props: { readonly value: string; readonly onChange: (reason: string) => void }) => (
-  <label class="field">
-    Reason (for the audit log)
-    <input value={props.value} onInput={(event) => props.onChange(event.currentTarget.value)} />
-  </label>
-)
-
-const given = (reason: string) => (reason === "" ? {} : { reason })
 
 const SendSignal = (of: Given) => {
   const { execution } = of
@@ -122,7 +114,7 @@ const Cancel = (of: Given) => {
         <input type="checkbox" checked={now} onChange={(event) => setNow(event.currentTarget.checked)} />
         Skip undo and end immediately
       </label>
-      <ReasonField value={reason} onChange={setReason} />
+      <ReasonInput value={reason} onChange={setReason} />
       <p class="quiet small">Cannot be undone. Retry runs it again.</p>
     </Ask>
   )
@@ -169,7 +161,7 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
         Id of the new execution
         <input value={as} placeholder="generated" onInput={(event) => setAs(event.currentTarget.value)} />
       </label>
-      <ReasonField value={reason} onChange={setReason} />
+      <ReasonInput value={reason} onChange={setReason} />
     </Ask>
   )
 }

@@ -85,17 +85,8 @@ export const Waits = ({ waits }: { readonly waits: ReadonlyArray<Wait> }) => (
   </>
 )
 
-/** Links a job to its execution. Sends a request only for jobs that may belong to one. */
-export const ExecutionOf = ({ job }: { readonly job: Job }) => {
+/** The execution that a job runs, if any. Sends a request only for jobs that may be one. */
+export const useExecutionOf = (job: Job): string | undefined => {
   const mayBe = job.dedupe?.scope === "retained" && job.dedupe.key.includes("/")
-  const found = useResource<Execution>(mayBe ? `workflows/${job.id}` : undefined)
-  if (found.data === undefined) return null
-  return (
-    <>
-      <dt>Execution</dt>
-      <dd>
-        <ExecutionLink execution={found.data.execution} />
-      </dd>
-    </>
-  )
+  return useResource<Execution>(mayBe ? `workflows/${job.id}` : undefined).data?.execution
 }

@@ -16,12 +16,16 @@ export const doneWords: Readonly<Record<Act, string>> = {
   delete: "deleted"
 }
 
+const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
+
+export const isWaiting = (state: State): boolean => waiting.includes(state)
+
 /** States in which each action is allowed. The server enforces the same rules. */
 const meant: Readonly<Record<Act, ReadonlyArray<State>>> = {
   requeue: ["done", "dead", "cancelled"],
-  cancel: ["scheduled", "retrying", "pending", "running"],
-  "run-now": ["scheduled", "retrying", "pending"],
-  delete: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"]
+  cancel: [...waiting, "running"],
+  "run-now": waiting,
+  delete: [...waiting, "done", "dead", "cancelled"]
 }
 
 export const acts: ReadonlyArray<Act> = ["requeue", "cancel", "run-now", "delete"]

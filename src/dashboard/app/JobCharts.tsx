@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks"
 import * as Api from "./Api"
+import { Card } from "./parts/Card"
 import { Chart } from "./parts/Chart"
 import { Shown } from "./parts/Notice"
 import type { Range } from "./parts/Range"
@@ -15,28 +16,15 @@ const columns = (series: Series) => {
   const points = series.points.filter(({ at }) => ageOf(at) >= tooYoung)
   // The last bucket is incomplete: divide by its elapsed time, or every chart would end in a drop.
   const lasted = points.map(({ at }) => Math.min(series.bucketSeconds, ageOf(at)))
-  const perSecond = (count: number, index: number) => count / (lasted[index] ?? series.bucketSeconds)
+  const rates = (of: "completed" | "enqueued" | "retried" | "dead") =>
+    points.map((point, index) => point[of] / (lasted[index] ?? series.bucketSeconds))
   return {
     times: points.map(({ at }) => Date.parse(at) / 1000),
     throughput: [
-      {
-        label: "done",
-        colour: "--done",
-        values: points.map(({ completed }, index) => perSecond(completed, index))
-      },
-      {
-        label: "enqueued",
-        colour: "--pending",
-        dash: [6, 3],
-        values: points.map(({ enqueued }, index) => perSecond(enqueued, index))
-      },
-      {
-        label: "retried",
-        colour: "--retrying",
-        dash: [2, 2],
-        values: points.map(({ retried }, index) => perSecond(retried, index))
-      },
-      { label: "dead", colour: "--dead", values: points.map(({ dead }, index) => perSecond(dead, index)) }
+      { label: "done", colour: "--done", values: rates("completed") },
+      { label: "enqueued", colour: "--pending", dash: [6, 3], values: rates("enqueued") },
+      { label: "retried", colour: "--retrying", dash: [2, 2], values: rates("retried") },
+      { label: "dead", colour: "--dead", values: rates("dead") }
     ],
     latency: [
       { label: "p50", colour: "--done", values: points.map(({ total }) => total.p50) },
@@ -63,39 +51,27 @@ export const JobCharts = ({ range, series }: { readonly range: Range; readonly s
       {() =>
         drawn === undefined ? null : (
           <div class="grid">
-            <section class="card">
-              <header>
-                <h2>Throughput</h2>
-                <span class="quiet small">per second; drag to zoom</span>
-              </header>
-              <div class="body">
-                <Chart
-                  label="Throughput"
-                  times={drawn.times}
-                  lines={drawn.throughput}
-                  format={rate}
-                  tick={rateTick}
-                  onZoom={range.zoom}
-                />
-              </div>
-            </section>
-            <section class="card">
-              <header>
-                <h2>Latency</h2>
-                <span class="quiet small">from due to done</span>
-              </header>
-              <div class="body">
-                <Chart
-                  label="Latency"
-                  empty="No job ended in this range."
-                  times={drawn.times}
-                  lines={drawn.latency}
-                  format={measured}
-                  tick={shortSpan}
-                  onZoom={range.zoom}
-                />
-              </div>
-            </section>
+            <Card name="Throughput" content="body" chips={<span class="quiet small">per second; drag to zoom</span>}>
+              <Chart
+                label="Throughput"
+                times={drawn.times}
+                lines={drawn.throughput}
+                format={rate}
+                tick={rateTick}
+                onZoom={range.zoom}
+              />
+            </Card>
+            <Card name="Latency" content="body" chips={<span class="quiet small">from due to done</span>}>
+              <Chart
+                label="Latency"
+                empty="No job ended in this range."
+                times={drawn.times}
+                lines={drawn.latency}
+                format={measured}
+                tick={shortSpan}
+                onZoom={range.zoom}
+              />
+            </Card>
           </div>
         )
       }

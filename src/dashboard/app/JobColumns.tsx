@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
-import { PodLink } from "./PodLink"
+import { PodLink } from "./Links"
 import { ProgressBar, readProgress } from "./parts/Progress"
 import { StateBadge } from "./parts/StateBadge"
 import { Age, measured, useTick } from "./parts/Time"

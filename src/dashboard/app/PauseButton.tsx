@@ -1,22 +1,19 @@
 import * as Api from "./Api"
 import { useGuard } from "./parts/Guard"
-import { showToast } from "./parts/Toasts"
+import { showError, showToast } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
 /** Changes a queue, with a toast that offers to undo it. */
 export const useQueueChange = (queue: Queue, onChange: () => void) => {
   const guard = useGuard(queue.paused)
   const send = (body: unknown, said: string, undo?: Readonly<Record<string, unknown>>): Promise<void> =>
-    Api.patch(`queues/${encodeURIComponent(queue.name)}`, body).then(
-      () => {
-        showToast(
-          said,
-          undo === undefined ? undefined : { name: "Undo", run: () => void send(undo, `${queue.name} restored`) }
-        )
-        onChange()
-      },
-      (error: Error) => showToast(error.message)
-    )
+    Api.patch(`queues/${encodeURIComponent(queue.name)}`, body).then(() => {
+      showToast(
+        said,
+        undo === undefined ? undefined : { name: "Undo", run: () => void send(undo, `${queue.name} restored`) }
+      )
+      onChange()
+    }, showError)
   return { guard, send }
 }
 

@@ -1,5 +1,5 @@
 import * as Api from "./Api"
-import { PodLink } from "./PodLink"
+import { PodLink } from "./Links"
 import { Age, measured, span, useTick } from "./parts/Time"
 import { type Phase, Timeline } from "./parts/Timeline"
 import { useResource } from "./Resource"

@@ -3,7 +3,7 @@ import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
 import { Dialog } from "./parts/Dialog"
 import { SaveForm } from "./parts/SaveForm"
-import { showToast } from "./parts/Toasts"
+import { showError, showToast } from "./parts/Toasts"
 import { useResource } from "./Resource"
 import { useMayAct } from "./Session"
 import type { SavedView } from "./Views"
@@ -65,16 +65,9 @@ const ViewActs = (props: {
   }
   const remove = async ({ filter, id, name, page }: SavedView) => {
     const again = () => Api.post("views", { name, page, filter }).then(props.onChange)
-    try {
-      await Api.remove(`views/${id}`)
-      props.onChange()
-      showToast(`View ${name} deleted`, {
-        name: "Undo",
-        run: () => void again().catch((error: Error) => showToast(error.message))
-      })
-    } catch (error) {
-      showToast((error as Error).message)
-    }
+    await Api.remove(`views/${id}`)
+    props.onChange()
+    showToast(`View ${name} deleted`, { name: "Undo", run: () => void again().catch(showError) })
   }
   return (
     <>
@@ -87,7 +80,7 @@ const ViewActs = (props: {
           <button type="button" class="link" onClick={() => setAsked("rename")}>
             Rename view
           </button>
-          <button type="button" class="link" onClick={() => void remove(open)}>
+          <button type="button" class="link" onClick={() => void remove(open).catch(showError)}>
             Delete view
           </button>
         </>

@@ -1,16 +1,11 @@
 import * as Api from "./Api"
-import { showToast } from "./parts/Toasts"
+import { showError, showToast } from "./parts/Toasts"
+import type { Operation } from "./Views"
 
 // Undo restores the previous state on the server. It is refused if a job has changed since.
 
 /** Shown before an action runs. */
 export const undoText = "Can be undone for an hour."
-
-interface Undone {
-  readonly status: string
-  readonly done: number
-  readonly skipped: Readonly<Record<string, number>>
-}
 
 const jobsText = (count: number) => `${count.toLocaleString()} ${count === 1 ? "job" : "jobs"}`
 
@@ -22,19 +17,16 @@ export const showUndo = (
   onRestored: () => void
 ): void => {
   const run = () =>
-    Api.post(`jobs/${job.id}/undo`, { undo }).then(
-      () => {
-        showToast(`${job.kind} restored`)
-        onRestored()
-      },
-      (error: Error) => showToast(error.message)
-    )
+    Api.post(`jobs/${job.id}/undo`, { undo }).then(() => {
+      showToast(`${job.kind} restored`)
+      onRestored()
+    }, showError)
   showToast(text, undo === null ? undefined : { name: "Undo", run: () => void run() })
 }
 
-const whenDone = async (operation: string): Promise<Undone> => {
+const whenDone = async (operation: string): Promise<Operation> => {
   for (;;) {
-    const now = await Api.get<Undone>(`operations/${operation}`)
+    const now = await Api.get<Operation>(`operations/${operation}`)
     if (now.status !== "running") return now
     await new Promise((resolve) => setTimeout(resolve, 300))
   }
@@ -49,5 +41,5 @@ export const showUndoOperation = (text: string, operation: string, onRestored: (
     showToast(`${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`)
     onRestored()
   }
-  showToast(text, { name: "Undo", run: () => void run().catch((error: Error) => showToast(error.message)) })
+  showToast(text, { name: "Undo", run: () => void run().catch(showError) })
 }

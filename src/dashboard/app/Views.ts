@@ -7,6 +7,7 @@ import type { QueueView } from "../../http/admin/QueueView.js"
 import type { ScheduleView } from "../../http/admin/ScheduleView.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsRoutes.js"
 import type { Total as TotalView } from "../../http/Contract.js"
+import type { OperationView } from "../../http/jobs/BulkRoutes.js"
 import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsRoutes.js"
 import type { JobView } from "../../http/jobs/JobView.js"
 import type { View } from "../../http/jobs/ViewsRoutes.js"
@@ -44,6 +45,19 @@ export type UploadsOverview = typeof UploadsView.Encoded
 export type UploadedFile = typeof FileView.Encoded
 export type ExecutionSummary = typeof ExecutionSummaryView.Encoded
 export type Execution = typeof ExecutionView.Encoded
+
+export type Operation = typeof OperationView.Encoded
+
+/** Dead jobs of one kind with the same reason and shape of error. */
+export interface DeadGroup {
+  readonly kind: string
+  readonly deadReason: string
+  readonly shape: string
+  readonly count: number
+  readonly lastAt: string
+  readonly sample: { readonly id: string }
+  readonly filter: Readonly<Record<string, unknown>>
+}
 
 export interface AuditEntry {
   readonly id: string

@@ -1,5 +1,5 @@
 import { useEffect } from "preact/hooks"
-import { PodLink } from "./PodLink"
+import { PodLink } from "./Links"
 import { podName } from "./PodNames"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"

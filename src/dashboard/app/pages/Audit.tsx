@@ -1,13 +1,15 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { Fold } from "../parts/Card"
-import { DraftInput } from "../parts/DraftInput"
+import { FilterInput } from "../parts/Filters"
+import { Head } from "../parts/Head"
 import { Json } from "../parts/Json"
 import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
+import { Table } from "../parts/Table"
 import { Age } from "../parts/Time"
 import { useResource } from "../Resource"
-import { type Route, refine } from "../Route"
+import type { Route } from "../Route"
 import type { AuditEntry } from "../Views"
 
 const fields = [
@@ -58,20 +60,10 @@ export const Audit = ({ route }: { readonly route: Route }) => {
   const page = useResource<{ entries: ReadonlyArray<AuditEntry>; next: string | null }>(`audit${Api.query(query)}`)
   return (
     <>
-      <div class="head">
-        <h1>Audit</h1>
-      </div>
+      <Head title="Audit" />
       <search class="row">
         {fields.map(([field, label]) => (
-          <DraftInput
-            key={field}
-            type="search"
-            label={label}
-            width="wide"
-            main={field === "who"}
-            value={route.query.get(field) ?? ""}
-            onGive={(text) => refine(route, { [field]: text, cursor: undefined })}
-          />
+          <FilterInput key={field} route={route} name={field} label={label} width="wide" main={field === "who"} />
         ))}
       </search>
       <Shown of={page}>
@@ -80,25 +72,14 @@ export const Audit = ({ route }: { readonly route: Route }) => {
             {data.entries.length === 0 ? (
               <Empty>No audit entries match this filter.</Empty>
             ) : (
-              <div class="table-wrap">
-                <table class="stacked audit">
-                  <thead>
-                    <tr>
-                      <th>When</th>
-                      <th>Who</th>
-                      <th>Action</th>
-                      <th>Target</th>
-                      <th>Reason</th>
-                      <th aria-label="Before and after" />
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {data.entries.map((entry) => (
-                      <Row key={entry.id} entry={entry} />
-                    ))}
-                  </tbody>
-                </table>
-              </div>
+              <Table
+                class="stacked audit"
+                headings={["When", "Who", "Action", "Target", "Reason", <th aria-label="Before and after" />]}
+              >
+                {data.entries.map((entry) => (
+                  <Row key={entry.id} entry={entry} />
+                ))}
+              </Table>
             )}
             <Pager next={data.next} route={route} />
           </div>

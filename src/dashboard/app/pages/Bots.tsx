@@ -1,5 +1,8 @@
+import { Card, Fold } from "../parts/Card"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { StateBadge } from "../parts/StateBadge"
+import { Table } from "../parts/Table"
 import { Age } from "../parts/Time"
 import { useResource } from "../Resource"
 import { type Route, refine, to } from "../Route"
@@ -9,46 +12,33 @@ const DeliveryTable = ({ deliveries }: { readonly deliveries: ReadonlyArray<Deli
   deliveries.length === 0 ? (
     <Empty>No deliveries yet. They appear here as they arrive.</Empty>
   ) : (
-    <div class="table-wrap">
-      <table class="stacked deliveries">
-        <thead>
-          <tr>
-            <th>First seen</th>
-            <th>Delivery</th>
-            <th>Redelivered</th>
-            <th>Outcome</th>
-            <th>Job</th>
-          </tr>
-        </thead>
-        <tbody>
-          {deliveries.map(({ firstSeenAt, id, job, lastSeenAt, outcome, redelivered }) => (
-            <tr key={id}>
-              <td class="when">
-                <Age at={firstSeenAt} />
-              </td>
-              <td class="mono cut name">{id}</td>
-              <td class="again">
-                {redelivered === 0 ? (
-                  "–"
-                ) : (
-                  <>
-                    {redelivered}×, last <Age at={lastSeenAt} />
-                  </>
-                )}
-              </td>
-              <td class="queue">{outcome}</td>
-              <td class="what">
-                {job === null ? (
-                  <span class="quiet">none</span>
-                ) : (
-                  <a href={to(`jobs/${job.id}`)}>{job.state === null ? "job" : <StateBadge state={job.state} />}</a>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table class="stacked deliveries" headings={["First seen", "Delivery", "Redelivered", "Outcome", "Job"]}>
+      {deliveries.map(({ firstSeenAt, id, job, lastSeenAt, outcome, redelivered }) => (
+        <tr key={id}>
+          <td class="when">
+            <Age at={firstSeenAt} />
+          </td>
+          <td class="mono cut name">{id}</td>
+          <td class="again">
+            {redelivered === 0 ? (
+              "–"
+            ) : (
+              <>
+                {redelivered}×, last <Age at={lastSeenAt} />
+              </>
+            )}
+          </td>
+          <td class="queue">{outcome}</td>
+          <td class="what">
+            {job === null ? (
+              <span class="quiet">none</span>
+            ) : (
+              <a href={to(`jobs/${job.id}`)}>{job.state === null ? "job" : <StateBadge state={job.state} />}</a>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
   )
 
 const Deliveries = ({ path }: { readonly path: string }) => {
@@ -88,45 +78,40 @@ const HookCard = (props: {
   const isOpen = route.query.get("open") === address
   const counts = outcomesOf(hook.counts)
   return (
-    <section class="card" aria-label={name}>
-      <header>
-        <h2>{name}</h2>
-        {chips.map((chip) => (
-          <span class="chip" key={chip}>
-            {chip}
-          </span>
-        ))}
-        <div class="side">
+    <Card
+      name={name}
+      chips={chips.map((chip) => (
+        <span class="chip" key={chip}>
+          {chip}
+        </span>
+      ))}
+      acts={
+        <>
           {jobs === undefined ? null : (
             <a class="button" href={jobs}>
               Jobs
             </a>
           )}
-          <button
-            type="button"
-            aria-expanded={isOpen}
-            onClick={() => refine(route, { open: isOpen ? undefined : address })}
-          >
+          <Fold open={isOpen} turn={(open) => refine(route, { open: open ? address : undefined })}>
             Deliveries
-          </button>
-        </div>
-      </header>
-      <div class="body stack">
-        <div class="row figures">
-          <code>{hook.path}</code>
-          <span class="quiet">{words}</span>
-          <span>
-            last <Age at={hook.lastSeenAt} />
+          </Fold>
+        </>
+      }
+    >
+      <div class="row figures">
+        <code>{hook.path}</code>
+        <span class="quiet">{words}</span>
+        <span>
+          last <Age at={hook.lastSeenAt} />
+        </span>
+        {counts.map(([outcome, count]) => (
+          <span key={outcome}>
+            <strong>{brief(count)}</strong> {outcome.replaceAll("_", " ")}
           </span>
-          {counts.map(([outcome, count]) => (
-            <span key={outcome}>
-              <strong>{brief(count)}</strong> {outcome.replaceAll("_", " ")}
-            </span>
-          ))}
-        </div>
-        {isOpen ? <Deliveries path={address} /> : null}
+        ))}
       </div>
-    </section>
+      {isOpen ? <Deliveries path={address} /> : null}
+    </Card>
   )
 }
 
@@ -143,14 +128,13 @@ export const Bots = ({ route }: { readonly route: Route }) => {
   })
   return (
     <>
-      <div class="head">
-        <h1>Bots</h1>
+      <Head title="Bots">
         {hooks.data === undefined ? null : (
           <span class="quiet small">
             counts of one pod since its start <Age at={hooks.data.since} />
           </span>
         )}
-      </div>
+      </Head>
       <Shown of={hooks}>
         {({ bots, sources }) =>
           bots.length + sources.length === 0 ? (

@@ -1,22 +1,24 @@
 import { useState } from "preact/hooks"
 import { EditJob } from "../EditJob"
-import { ExecutionOf } from "../ExecutionStatus"
+import { ExecutionLink, useExecutionOf } from "../ExecutionStatus"
+import { isWaiting } from "../JobActs"
+import { KindLink, PodLink, QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
-import { PodLink } from "../PodLink"
-import { Json } from "../parts/Json"
-import { Empty, Shown } from "../parts/Notice"
+import { Card } from "../parts/Card"
+import { Facts } from "../parts/Facts"
+import { Head } from "../parts/Head"
+import { JsonCard } from "../parts/Json"
+import { Shown } from "../parts/Notice"
 import { ProgressBar, readProgress } from "../parts/Progress"
 import { StateBadge } from "../parts/StateBadge"
 import { instantText, Moment, measured } from "../parts/Time"
 import { useResource } from "../Resource"
-import { to } from "../Route"
 import { RunTimeline } from "../RunTimeline"
 import { useMayAct } from "../Session"
 import type { Job as JobView } from "../Views"
 import { WhyCard } from "../WhyCard"
 import { JobActions } from "./JobActions"
-
-const waiting = new Set(["scheduled", "retrying", "pending"])
+import { Gone } from "./NotFound"
 
 /** Returns the trace id of the job's enqueue and runs. */
 const traceOf = (meta: unknown): string | undefined => {
@@ -24,75 +26,42 @@ const traceOf = (meta: unknown): string | undefined => {
   return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(text)?.[1]
 }
 
-const Facts = ({ job }: { readonly job: JobView }) => (
-  <dl class="facts">
-    <dt>Kind</dt>
-    <dd>
-      <a href={to(`kinds/${encodeURIComponent(job.kind)}`)}>{job.kind}</a>
-    </dd>
-    <dt>Queue</dt>
-    <dd>
-      <a href={to(`queues/${encodeURIComponent(job.queue)}`)}>{job.queue}</a>
-    </dd>
-    <dt>Attempt</dt>
-    <dd>
-      {job.attempt} of {job.maxAttempts}
-    </dd>
-    <dt>Priority</dt>
-    <dd>{job.priority}</dd>
-    <dt>Created</dt>
-    <dd>
-      <Moment at={job.createdAt} />
-    </dd>
-    <dt>{waiting.has(job.state) ? "Due" : "Was scheduled for"}</dt>
-    <dd>{waiting.has(job.state) ? <Moment at={job.runAt} /> : instantText(new Date(job.runAt))}</dd>
-    {job.startedAt === null ? null : (
-      <>
-        <dt>Started</dt>
-        <dd>
-          <Moment at={job.startedAt} />
-        </dd>
-      </>
-    )}
-    {job.finishedAt === null ? null : (
-      <>
-        <dt>Finished</dt>
-        <dd>
-          <Moment at={job.finishedAt} />
-        </dd>
-      </>
-    )}
-    {job.startedAt === null || job.finishedAt === null ? null : (
-      <>
-        <dt>Duration</dt>
-        <dd>{measured((Date.parse(job.finishedAt) - Date.parse(job.startedAt)) / 1000)}</dd>
-      </>
-    )}
-    {job.pod === null ? null : (
-      <>
-        <dt>Pod</dt>
-        <dd>
-          <PodLink id={job.pod} />
-        </dd>
-      </>
-    )}
-    {traceOf(job.meta) === undefined ? null : (
-      <>
-        <dt>Trace</dt>
-        <dd class="mono">{traceOf(job.meta)}</dd>
-      </>
-    )}
-    {job.dedupe === null ? null : (
-      <>
-        <dt>Dedupe</dt>
-        <dd>
-          <code>{job.dedupe.key}</code> ({job.dedupe.scope})
-        </dd>
-      </>
-    )}
-    <ExecutionOf job={job} />
-  </dl>
-)
+const JobFacts = ({ job }: { readonly job: JobView }) => {
+  const { dedupe, finishedAt, runAt, startedAt } = job
+  const execution = useExecutionOf(job)
+  const trace = traceOf(job.meta)
+  return (
+    <Facts
+      of={[
+        ["Kind", <KindLink name={job.kind} />],
+        ["Queue", <QueueLink name={job.queue} />],
+        ["Attempt", `${job.attempt} of ${job.maxAttempts}`],
+        ["Priority", job.priority],
+        ["Created", <Moment at={job.createdAt} />],
+        isWaiting(job.state) ? ["Due", <Moment at={runAt} />] : ["Was scheduled for", instantText(new Date(runAt))],
+        ["Started", startedAt === null ? null : <Moment at={startedAt} />],
+        ["Finished", finishedAt === null ? null : <Moment at={finishedAt} />],
+        [
+          "Duration",
+          startedAt === null || finishedAt === null
+            ? null
+            : measured((Date.parse(finishedAt) - Date.parse(startedAt)) / 1000)
+        ],
+        ["Pod", job.pod === null ? null : <PodLink id={job.pod} />],
+        ["Trace", trace === undefined ? null : <span class="mono">{trace}</span>],
+        [
+          "Dedupe",
+          dedupe === null ? null : (
+            <>
+              <code>{dedupe.key}</code> ({dedupe.scope})
+            </>
+          )
+        ],
+        ["Execution", execution === undefined ? null : <ExecutionLink execution={execution} />]
+      ]}
+    />
+  )
+}
 
 const progressOf = (job: JobView) => {
   const progress = readProgress(job.progress)
@@ -103,68 +72,35 @@ const progressOf = (job: JobView) => {
   )
 }
 
-/** Shown instead of a job that does not exist. */
-const NoJob = ({ id }: { readonly id: string }) => (
-  <>
-    <div class="head">
-      <h1>Job not found</h1>
-    </div>
-    <Empty>
-      There is no job <span class="mono">{id}</span>. It was deleted, or its retention has passed.{" "}
-      <a href={to("jobs")}>Show all jobs</a>
-    </Empty>
-  </>
-)
-
 export const Job = ({ id }: { readonly id: string }) => {
   const { pulse } = useLiveUpdates()
   const path = `jobs/${encodeURIComponent(id)}`
   const job = useResource<JobView>(path, { pulse, every: 5_000 })
   const mayAct = useMayAct()
   const [editing, setEditing] = useState(false)
-  if (job.error?.status === 404) return <NoJob id={id} />
+  if (job.error?.status === 404) return <Gone what="job" id={id} list="jobs" />
   return (
     <Shown of={job}>
       {(data) => (
         <>
-          <div class="head">
-            <h1>{data.kind}</h1>
+          <Head title={data.kind}>
             <StateBadge state={data.state} />
             {mayAct ? <JobActions job={data} onChange={job.reload} onEdit={() => setEditing(true)} /> : null}
-          </div>
+          </Head>
           <div class="quiet mono id">{data.id}</div>
           <WhyCard key={path} path={path} state={data.state} pod={data.pod} pulse={pulse} />
           {progressOf(data)}
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
           <div class="run">
-            <section class="card" aria-label="Details">
-              <header>
-                <h2>Details</h2>
-              </header>
-              <div class="body">
-                <Facts job={data} />
-              </div>
-            </section>
-            <section class="card" aria-label="Timeline">
-              <header>
-                <h2>Timeline</h2>
-              </header>
-              <div class="body">
-                <RunTimeline job={data} />
-              </div>
-            </section>
+            <Card name="Details" content="body">
+              <JobFacts job={data} />
+            </Card>
+            <Card name="Timeline" content="body">
+              <RunTimeline job={data} />
+            </Card>
           </div>
           {(["payload", "result", "progress", "meta"] as const).map((part) =>
-            data[part] === null && part !== "payload" ? null : (
-              <section class="card" key={part} aria-label={part}>
-                <header>
-                  <h2>{part[0]?.toUpperCase() + part.slice(1)}</h2>
-                </header>
-                <div class="body">
-                  <Json label={part} value={data[part]} />
-                </div>
-              </section>
-            )
+            data[part] === null && part !== "payload" ? null : <JsonCard key={part} name={part} value={data[part]} />
           )}
           {editing ? (
             <EditJob

@@ -1,16 +1,15 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
-import { type Act, actNames, doneWords, isFor, notFor } from "../JobActs"
+import { type Act, actNames, doneWords, isFor, isWaiting, notFor } from "../JobActs"
 import { Dialog } from "../parts/Dialog"
 import { useGuard } from "../parts/Guard"
-import { showToast } from "../parts/Toasts"
+import { SaveForm } from "../parts/SaveForm"
+import { showError, showToast } from "../parts/Toasts"
 import { go, to } from "../Route"
 import { showUndo, undoText } from "../Undo"
 import type { ActedJob, Job } from "../Views"
 
 // Every button keeps its place in every state, so that a click never hits a different action.
-
-const waiting = new Set(["scheduled", "retrying", "pending"])
 
 interface Given {
   readonly job: Job
@@ -25,20 +24,16 @@ const hintOf = (act: Act, job: Job): string => {
   return undoText
 }
 
-const ConfirmDelete = (props: { readonly job: Job; readonly onClose: () => void; readonly onConfirm: () => void }) => (
+const ConfirmDelete = (props: {
+  readonly job: Job
+  readonly onClose: () => void
+  readonly onConfirm: () => Promise<void>
+}) => (
   <Dialog title={`Delete ${props.job.kind}?`} onClose={props.onClose}>
-    <div class="stack">
+    <SaveForm label="Delete job" name="Delete job" danger save={props.onConfirm} onCancel={props.onClose}>
       <p class="small mono">{props.job.id}</p>
       <p class="quiet small">{undoText}</p>
-      <div class="row">
-        <button type="button" class="primary danger" onClick={props.onConfirm}>
-          Delete job
-        </button>
-        <button type="button" onClick={props.onClose}>
-          Close
-        </button>
-      </div>
-    </div>
+    </SaveForm>
   </Dialog>
 )
 
@@ -46,14 +41,13 @@ const ConfirmDelete = (props: { readonly job: Job; readonly onClose: () => void;
 export const JobActions = ({ job, onChange, onEdit }: Given) => {
   const [deleting, setDeleting] = useState(false)
   const guard = useGuard(job.state)
-  const failed = (error: Error) => showToast(error.message)
 
   const act = (name: "cancel" | "requeue" | "run-now") => {
     const done = name === "cancel" && job.state === "running" ? "asked to stop" : doneWords[name]
     return Api.post<ActedJob>(`jobs/${job.id}/${name}`).then((acted) => {
       onChange()
       showUndo(`${job.kind} ${done}`, job, acted.undo, onChange)
-    }, failed)
+    }, showError)
   }
   const copy = async () => {
     const { kind, payload, priority, queue } = job
@@ -63,11 +57,11 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
     showToast(`${kind} enqueued again`)
     if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
   }
-  const drop = () =>
-    Api.remove<ActedJob>(`jobs/${job.id}`).then((deleted) => {
-      go(to("jobs"))
-      showUndo(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
-    }, failed)
+  const drop = async () => {
+    const deleted = await Api.remove<ActedJob>(`jobs/${job.id}`)
+    go(to("jobs"))
+    showUndo(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
+  }
 
   const button = (name: Act, kind: string, run: () => unknown) => (
     <button
@@ -86,27 +80,18 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
       {button("run-now", "", () => act("run-now"))}
       <button
         type="button"
-        disabled={!waiting.has(job.state)}
-        title={waiting.has(job.state) ? undefined : "Only waiting jobs can be edited."}
+        disabled={!isWaiting(job.state)}
+        title={isWaiting(job.state) ? undefined : "Only waiting jobs can be edited."}
         onClick={guard(onEdit)}
       >
         Edit
       </button>
       {button("cancel", "danger", () => act("cancel"))}
-      <button type="button" onClick={guard(() => copy().catch(failed))}>
+      <button type="button" onClick={guard(() => copy().catch(showError))}>
         Duplicate
       </button>
       {button("delete", "danger", () => setDeleting(true))}
-      {deleting ? (
-        <ConfirmDelete
-          job={job}
-          onClose={() => setDeleting(false)}
-          onConfirm={() => {
-            setDeleting(false)
-            void drop()
-          }}
-        />
-      ) : null}
+      {deleting ? <ConfirmDelete job={job} onClose={() => setDeleting(false)} onConfirm={drop} /> : null}
     </div>
   )
 }

@@ -10,6 +10,7 @@ import { JobFilters } from "../JobFilters"
 import { JobTable } from "../JobTable"
 import { onRowKey } from "../Keys"
 import { useLiveUpdates } from "../Live"
+import { Head } from "../parts/Head"
 import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { type Order, readOrder, turned } from "../parts/SortHeader"
@@ -175,8 +176,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   const selected = useMemo(() => new Set(chosen.keys()), [chosen])
   return (
     <>
-      <div class="head">
-        <h1>{title}</h1>
+      <Head title={title}>
         {fresh === undefined ? null : <span class="chip">{countText(fresh.total)}</span>}
         {mayAct && preset.state === undefined ? (
           <button type="button" onClick={() => setEnqueuing(true)}>
@@ -194,7 +194,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
             onAsk={ask}
           />
         ) : null}
-      </div>
+      </Head>
       <SavedViews page={route.path[0] ?? "jobs"} filter={JobFilter.without(filter, preset)} />
       {preset.state?.includes("dead") ? (
         <DeadGroups

@@ -1,8 +1,10 @@
 import * as Api from "../Api"
 import { DraftInput } from "../parts/DraftInput"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
+import { Table } from "../parts/Table"
 import { Age } from "../parts/Time"
-import { showToast } from "../parts/Toasts"
+import { showError, showToast } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { useMayAct } from "../Session"
 import type { Limit } from "../Views"
@@ -14,13 +16,10 @@ const LimitRow = ({ limit, onChange }: { limit: Limit; onChange: () => void }) =
   const mayAct = useMayAct()
   const path = `limits/${encodeURIComponent(limit.scope)}`
   const act = (sent: Promise<unknown>, said: string) =>
-    sent.then(
-      () => {
-        showToast(said)
-        onChange()
-      },
-      (error: Error) => showToast(error.message)
-    )
+    sent.then(() => {
+      showToast(said)
+      onChange()
+    }, showError)
   const number = (field: "capacity" | "rate") =>
     mayAct ? (
       <DraftInput
@@ -81,32 +80,28 @@ export const Limits = () => {
   const limits = useResource<{ limits: ReadonlyArray<Limit> }>("limits", { every: 3_000 })
   return (
     <>
-      <div class="head">
-        <h1>Limits</h1>
-      </div>
+      <Head title="Limits" />
       <Shown of={limits}>
         {(data) => (
-          <div class="card table-wrap">
+          <div class="card">
             {data.limits.length === 0 ? (
               <Empty>No rate limits. Declare one in code with RateLimit.make.</Empty>
             ) : (
-              <table class="stacked limits">
-                <thead>
-                  <tr>
-                    <th>Scope</th>
-                    <th class="number">Tokens</th>
-                    <th class="number">Capacity</th>
-                    <th class="number">Per second</th>
-                    <th>Empty until</th>
-                    <th aria-label="Actions" />
-                  </tr>
-                </thead>
-                <tbody>
-                  {data.limits.map((limit) => (
-                    <LimitRow key={limit.scope} limit={limit} onChange={limits.reload} />
-                  ))}
-                </tbody>
-              </table>
+              <Table
+                class="stacked limits"
+                headings={[
+                  "Scope",
+                  ["Tokens", "number"],
+                  ["Capacity", "number"],
+                  ["Per second", "number"],
+                  "Empty until",
+                  <th aria-label="Actions" />
+                ]}
+              >
+                {data.limits.map((limit) => (
+                  <LimitRow key={limit.scope} limit={limit} onChange={limits.reload} />
+                ))}
+              </Table>
             )}
           </div>
         )}

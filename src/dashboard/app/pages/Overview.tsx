@@ -1,8 +1,14 @@
 import { Attention } from "../Attention"
 import { JobCharts, useSeries } from "../JobCharts"
+import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
+import { Card } from "../parts/Card"
+import { Head } from "../parts/Head"
 import { Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
+import { StateBadge } from "../parts/StateBadge"
+import { Table } from "../parts/Table"
+import { Tile } from "../parts/Tile"
 import { span } from "../parts/Time"
 import { QueueChips } from "../QueueCard"
 import { useResource } from "../Resource"
@@ -22,7 +28,7 @@ const places = {
 /** Whether a paused queue has due jobs. They wait on purpose, so they do not count as the oldest due. */
 const hasPaused = (queues: ReadonlyArray<Queue>) => queues.some(({ counts, paused }) => paused && counts.pending > 0)
 
-const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
+const StateTiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
   const isPaused = hasPaused(queues)
   const ages = queues.filter(({ paused }) => !paused).map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0)
   const oldest = Math.max(0, ...ages)
@@ -30,55 +36,56 @@ const Tiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
   return (
     <div class="tiles">
       {states.map((state) => (
-        <a class="card tile" key={state} href={to(places[state], places[state] === "jobs" ? { state } : {})}>
-          <div class="figure">{stateCount(queues, state)}</div>
-          <span class={`state ${state}`}>{state}</span>
-        </a>
+        <Tile
+          key={state}
+          figure={stateCount(queues, state)}
+          href={to(places[state], places[state] === "jobs" ? { state } : {})}
+        >
+          <StateBadge state={state} />
+        </Tile>
       ))}
-      <a class="card tile" href={to("queues")}>
-        <div class={age.length > 6 ? "figure long" : "figure"}>{age}</div>
+      <Tile figure={age} long={age.length > 6} href={to("queues")}>
         <span class="quiet">{isPaused ? "oldest due *" : "oldest due"}</span>
-      </a>
+      </Tile>
     </div>
   )
 }
 
 const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
-  <section class="card">
-    <header>
-      <h2>Queues</h2>
-      <a class="small" href={to("queues")}>
-        All queues
-      </a>
-      {hasPaused(queues) ? <span class="quiet small side">* without paused queues</span> : null}
-    </header>
-    <div class="table-wrap">
-      <table>
-        <thead>
-          <tr>
-            <th>Queue</th>
-            <th class="number">Pending</th>
-            <th class="number hide-narrow">Running</th>
-            <th class="number">Dead</th>
-            <th class="number">Oldest due</th>
-          </tr>
-        </thead>
-        <tbody>
-          {queues.map((queue) => (
-            <tr key={queue.name}>
-              <td>
-                <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a> <QueueChips queue={queue} />
-              </td>
-              <td class="number">{stateCount([queue], "pending")}</td>
-              <td class="number hide-narrow">{stateCount([queue], "running")}</td>
-              <td class="number">{stateCount([queue], "dead")}</td>
-              <td class="number">{queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  </section>
+  <Card
+    name="Queues"
+    content="table"
+    chips={
+      <>
+        <a class="small" href={to("queues")}>
+          All queues
+        </a>
+        {hasPaused(queues) ? <span class="quiet small side">* without paused queues</span> : null}
+      </>
+    }
+  >
+    <Table
+      headings={[
+        "Queue",
+        ["Pending", "number"],
+        ["Running", "number hide-narrow"],
+        ["Dead", "number"],
+        ["Oldest due", "number"]
+      ]}
+    >
+      {queues.map((queue) => (
+        <tr key={queue.name}>
+          <td>
+            <QueueLink name={queue.name} /> <QueueChips queue={queue} />
+          </td>
+          <td class="number">{stateCount([queue], "pending")}</td>
+          <td class="number hide-narrow">{stateCount([queue], "running")}</td>
+          <td class="number">{stateCount([queue], "dead")}</td>
+          <td class="number">{queue.oldestDueAgeSeconds === null ? "–" : span(queue.oldestDueAgeSeconds)}</td>
+        </tr>
+      ))}
+    </Table>
+  </Card>
 )
 
 export const Overview = () => {
@@ -88,14 +95,9 @@ export const Overview = () => {
   const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
   return (
     <>
-      <div class="head">
-        <h1>Overview</h1>
-        <div class="side">
-          <RangeButtons range={range} />
-        </div>
-      </div>
+      <Head title="Overview" side={<RangeButtons range={range} />} />
       <Attention queues={queues.data?.queues} />
-      <Shown of={queues}>{(data) => <Tiles queues={data.queues} />}</Shown>
+      <Shown of={queues}>{(data) => <StateTiles queues={data.queues} />}</Shown>
       <JobCharts range={range} series={series} />
       {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}
     </>

@@ -1,9 +1,12 @@
 import * as Api from "../Api"
+import { KindLink, PodLink, QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
-import { PodLink } from "../PodLink"
 import { podName, rememberPods } from "../PodNames"
+import { Card } from "../parts/Card"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { ProgressBar, readProgress } from "../parts/Progress"
+import { Table } from "../parts/Table"
 import { Age, measured, span, useTick } from "../parts/Time"
 import { useResource } from "../Resource"
 import { to } from "../Route"
@@ -29,62 +32,54 @@ const RunsFor = ({ since }: { readonly since: string | null }) => {
 /** Jobs in the slots of a pod, longest running first. */
 const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | undefined; total: number }) => (
   <div class="table-wrap">
-    <table class="slots">
-      <thead>
-        <tr>
-          <th class="first">Queue</th>
-          <th class="number">Busy</th>
-          <th class="number">Slots</th>
-          <th class="number">Target</th>
+    <Table
+      class="slots"
+      headings={[
+        ["Queue", "first"],
+        ["Busy", "number"],
+        ["Slots", "number"],
+        ["Target", "number"]
+      ]}
+    >
+      {pod.slots.map((slot) => (
+        <tr key={slot.queue}>
+          <td>
+            <QueueLink name={slot.queue} />
+          </td>
+          <td class="number">{slot.busy}</td>
+          <td class="number">{slot.have}</td>
+          <td class="number">{slot.wanted}</td>
         </tr>
-      </thead>
-      <tbody>
-        {pod.slots.map((slot) => (
-          <tr key={slot.queue}>
-            <td>
-              <a href={to(`queues/${encodeURIComponent(slot.queue)}`)}>{slot.queue}</a>
-            </td>
-            <td class="number">{slot.busy}</td>
-            <td class="number">{slot.have}</td>
-            <td class="number">{slot.wanted}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
     {jobs === undefined || jobs.length === 0 ? (
       <p class="quiet small none">{jobs === undefined ? "Loading running jobs…" : "No running jobs."}</p>
     ) : (
-      <table class="slots" aria-label="Running jobs">
-        <thead>
-          <tr>
-            <th class="first">Running</th>
-            <th>Queue</th>
-            <th class="number">Attempt</th>
-            <th class="number">For</th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => {
-            const progress = readProgress(job.progress)
-            return (
-              <tr key={job.id}>
-                <td>
-                  <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
-                  {job.cancelRequestedAt === null ? null : <span class="chip">stopping</span>}
-                  {progress === undefined ? null : <ProgressBar of={progress} />}
-                </td>
-                <td>{job.queue}</td>
-                <td class="number">
-                  {job.attempt}/{job.maxAttempts}
-                </td>
-                <td class="number">
-                  <RunsFor since={job.startedAt} />
-                </td>
-              </tr>
-            )
-          })}
-        </tbody>
-      </table>
+      <Table
+        class="slots"
+        label="Running jobs"
+        headings={[["Running", "first"], "Queue", ["Attempt", "number"], ["For", "number"]]}
+      >
+        {jobs.map((job) => {
+          const progress = readProgress(job.progress)
+          return (
+            <tr key={job.id}>
+              <td>
+                <a href={to(`jobs/${job.id}`)}>{job.kind}</a>
+                {job.cancelRequestedAt === null ? null : <span class="chip">stopping</span>}
+                {progress === undefined ? null : <ProgressBar of={progress} />}
+              </td>
+              <td>{job.queue}</td>
+              <td class="number">
+                {job.attempt}/{job.maxAttempts}
+              </td>
+              <td class="number">
+                <RunsFor since={job.startedAt} />
+              </td>
+            </tr>
+          )
+        })}
+      </Table>
     )}
     {jobs === undefined || jobs.length >= total ? null : (
       <p class="quiet small none">
@@ -100,88 +95,79 @@ const PodCard = (props: {
   readonly jobs: ReadonlyArray<Job> | undefined
 }) => {
   const { jobs, measure, pod } = props
-  const name = podName(pod.id)
   const offset = pod.clockOffsetSeconds ?? 0
   return (
-    <section class="card" aria-label={name}>
-      <header>
-        <h2>
-          <PodLink id={pod.id} />
-        </h2>
-        {pod.leader ? <span class="chip">leader</span> : null}
-        {pod.draining ? <span class="chip">draining</span> : null}
-        {pod.heartbeatAgeSeconds >= lateBeat ? <span class="chip bad">heartbeat late</span> : null}
-        {Math.abs(offset) >= offClock ? (
-          <span class="chip bad">
-            clock {Math.abs(offset)} s {offset > 0 ? "behind" : "ahead"}
+    <Card
+      name={podName(pod.id)}
+      title={<PodLink id={pod.id} />}
+      chips={
+        <>
+          {pod.leader ? <span class="chip">leader</span> : null}
+          {pod.draining ? <span class="chip">draining</span> : null}
+          {pod.heartbeatAgeSeconds >= lateBeat ? <span class="chip bad">heartbeat late</span> : null}
+          {Math.abs(offset) >= offClock ? (
+            <span class="chip bad">
+              clock {Math.abs(offset)} s {offset > 0 ? "behind" : "ahead"}
+            </span>
+          ) : null}
+          <span class="quiet small">
+            version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, Node {pod.host.node}
           </span>
-        ) : null}
-        <span class="quiet small">
-          version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, Node {pod.host.node}
+        </>
+      }
+    >
+      <div class="row figures">
+        <span>
+          started <Age at={pod.startedAt} />
         </span>
-      </header>
-      <div class="body stack">
-        <div class="row figures">
-          <span>
-            started <Age at={pod.startedAt} />
-          </span>
-          <span>heartbeat {span(pod.heartbeatAgeSeconds)} ago</span>
-          {measure === undefined ? null : (
-            <>
-              <span>CPU {(measure.cpu * 100).toFixed(0)} %</span>
-              <span>memory {bytesText(measure.rssBytes)}</span>
-              <span>event loop p99 {span(measure.eventLoopDelay.p99)}</span>
-              <span>
-                {measure.pool.busy} connections busy
-                {measure.pool.waiting > 0 ? `, ${measure.pool.waiting} waiting` : ""}
-              </span>
-            </>
-          )}
-        </div>
-        <Slots pod={pod} jobs={jobs} total={pod.runningJobs} />
-        <div class="quiet small">
-          Kinds:{" "}
-          {pod.kinds.length === 0
-            ? "none"
-            : pod.kinds.map((kind, place) => (
-                <span key={kind}>
-                  {place === 0 ? "" : ", "}
-                  <a href={to(`kinds/${encodeURIComponent(kind)}`)}>{kind}</a>
-                </span>
-              ))}
-        </div>
+        <span>heartbeat {span(pod.heartbeatAgeSeconds)} ago</span>
+        {measure === undefined ? null : (
+          <>
+            <span>CPU {(measure.cpu * 100).toFixed(0)} %</span>
+            <span>memory {bytesText(measure.rssBytes)}</span>
+            <span>event loop p99 {span(measure.eventLoopDelay.p99)}</span>
+            <span>
+              {measure.pool.busy} connections busy
+              {measure.pool.waiting > 0 ? `, ${measure.pool.waiting} waiting` : ""}
+            </span>
+          </>
+        )}
       </div>
-    </section>
+      <Slots pod={pod} jobs={jobs} total={pod.runningJobs} />
+      <div class="quiet small">
+        Kinds:{" "}
+        {pod.kinds.length === 0
+          ? "none"
+          : pod.kinds.map((kind, place) => (
+              <span key={kind}>
+                {place === 0 ? "" : ", "}
+                <KindLink name={kind} />
+              </span>
+            ))}
+      </div>
+    </Card>
   )
 }
 
 /** A pod that has stopped, or lost its connection. */
 const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArray<Job> }) => (
-  <section class="card" aria-label={podName(id)}>
-    <header>
-      <h2>
-        <PodLink id={id} />
-      </h2>
-      <span class="chip bad">no heartbeat</span>
-    </header>
-    <div class="body stack">
-      <p>
-        {jobs.length === 0
-          ? "This pod is not running. "
-          : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
-        <a href={to("jobs", { pod: id })}>Completed jobs</a>
-      </p>
-      {jobs.length === 0 ? null : (
-        <ul class="small">
-          {jobs.map((job) => (
-            <li key={job.id}>
-              <a href={to(`jobs/${job.id}`)}>{job.kind}</a> for <RunsFor since={job.startedAt} />
-            </li>
-          ))}
-        </ul>
-      )}
-    </div>
-  </section>
+  <Card name={podName(id)} title={<PodLink id={id} />} chips={<span class="chip bad">no heartbeat</span>}>
+    <p>
+      {jobs.length === 0
+        ? "This pod is not running. "
+        : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
+      <a href={to("jobs", { pod: id })}>Completed jobs</a>
+    </p>
+    {jobs.length === 0 ? null : (
+      <ul class="small">
+        {jobs.map((job) => (
+          <li key={job.id}>
+            <a href={to(`jobs/${job.id}`)}>{job.kind}</a> for <RunsFor since={job.startedAt} />
+          </li>
+        ))}
+      </ul>
+    )}
+  </Card>
 )
 
 /** The running jobs of all pods or of one, longest running first. */
@@ -202,8 +188,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
   const jobsOf = (pod: string) => running.data?.jobs.filter((job) => job.pod === pod)
   return (
     <>
-      <div class="head">
-        <h1>{id === undefined ? "Pods" : "Pod"}</h1>
+      <Head title={id === undefined ? "Pods" : "Pod"}>
         {id === undefined ? null : (
           <>
             <span class="quiet mono">{id}</span>
@@ -212,7 +197,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
             </a>
           </>
         )}
-      </div>
+      </Head>
       <Shown of={pods}>
         {(data) => {
           rememberPods(data.pods)

@@ -1,13 +1,13 @@
-import * as Api from "../Api"
 import { JobCharts, useSeries } from "../JobCharts"
-import { asRows, JobTable } from "../JobTable"
 import { useLiveUpdates } from "../Live"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { QueueCard } from "../QueueCard"
-import { slowPoll, useResource } from "../Resource"
+import { useResource } from "../Resource"
 import { to } from "../Route"
-import type { JobPage, QueueSeries } from "../Views"
+import { SomeJobs } from "../SomeJobs"
+import type { QueueSeries } from "../Views"
 import type { QueueList } from "./Queues"
 
 /** One queue: its settings, charts and newest jobs. */
@@ -17,16 +17,11 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
   const measured = useSeries(range, { queue: name })
   const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
-  const jobs = useResource<JobPage>(`jobs${Api.query({ queue: name, limit: 10 })}`, { pulse, every: slowPoll })
   return (
     <>
-      <div class="head">
-        <h1>{name}</h1>
+      <Head title={name} side={<RangeButtons range={range} />}>
         <span class="chip">queue</span>
-        <div class="side">
-          <RangeButtons range={range} />
-        </div>
-      </div>
+      </Head>
       <Shown of={queues}>
         {(data) => {
           const queue = data.queues.find((each) => each.name === name)
@@ -40,15 +35,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
         }}
       </Shown>
       <JobCharts range={range} series={measured} />
-      <section class="card" aria-label="Newest jobs">
-        <header>
-          <h2>Newest jobs</h2>
-          <a class="small" href={to("jobs", { queue: name })}>
-            Show all
-          </a>
-        </header>
-        <Shown of={jobs}>{(page) => <JobTable rows={asRows(page.jobs)} empty="This queue has no jobs." />}</Shown>
-      </section>
+      <SomeJobs title="Newest jobs" query={{ queue: name }} most={10} empty="This queue has no jobs." />
     </>
   )
 }

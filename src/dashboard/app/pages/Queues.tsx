@@ -1,8 +1,11 @@
+import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
 import { PauseButton } from "../PauseButton"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { type Order, readOrder, SortHeader, turned } from "../parts/SortHeader"
 import { rateText, Sparkline } from "../parts/Sparkline"
+import { Table } from "../parts/Table"
 import { Age, span } from "../parts/Time"
 import { QueueChips } from "../QueueCard"
 import { useResource } from "../Resource"
@@ -59,7 +62,7 @@ const QueueRow = (props: {
   return (
     <tr>
       <td class="name">
-        <a href={to(`queues/${encodeURIComponent(queue.name)}`)}>{queue.name}</a> <QueueChips queue={queue} />
+        <QueueLink name={queue.name} /> <QueueChips queue={queue} />
       </td>
       <td class="rest">
         <span class="use">
@@ -115,43 +118,36 @@ export const Queues = ({ route }: { readonly route: Route }) => {
   }
   return (
     <>
-      <div class="head">
-        <h1>Queues</h1>
+      <Head title="Queues">
         <span class="quiet small">
           counts updated <Age at={queues.data?.countedAt} />, rates updated <Age at={queues.data?.measuredAt} />
         </span>
-      </div>
+      </Head>
       <Shown of={queues}>
         {(data) =>
           data.queues.length === 0 ? (
             <Empty>No queues yet. Pods declare their queues when they start.</Empty>
           ) : (
-            <div class="card table-wrap">
-              <table class="stacked queues">
-                <thead>
-                  <tr>
-                    <SortHeader by="name" order={order} onSort={sort}>
-                      Queue
+            <div class="card">
+              <Table
+                class="stacked queues"
+                headings={[
+                  <SortHeader by="name" order={order} onSort={sort}>
+                    Queue
+                  </SortHeader>,
+                  "Last hour",
+                  ...headings.map(([by, label]) => (
+                    <SortHeader key={by} by={by} class="number" order={order} onSort={sort}>
+                      {label}
                     </SortHeader>
-                    <th>Last hour</th>
-                    {headings.map(([by, label]) => (
-                      <SortHeader key={by} by={by} class="number" order={order} onSort={sort}>
-                        {label}
-                      </SortHeader>
-                    ))}
-                    {mayAct ? (
-                      <th>
-                        <span class="visually-hidden">Actions</span>
-                      </th>
-                    ) : null}
-                  </tr>
-                </thead>
-                <tbody>
-                  {sorted(data.queues, order).map((queue) => (
-                    <QueueRow key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
-                  ))}
-                </tbody>
-              </table>
+                  )),
+                  mayAct ? <th aria-label="Actions" /> : null
+                ]}
+              >
+                {sorted(data.queues, order).map((queue) => (
+                  <QueueRow key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
+                ))}
+              </Table>
             </div>
           )
         }

@@ -2,9 +2,10 @@ import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { useLiveUpdates } from "../Live"
 import { Card, Fold } from "../parts/Card"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { Age } from "../parts/Time"
-import { showToast } from "../parts/Toasts"
+import { showError, showToast } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { ScheduleForm } from "../ScheduleForm"
@@ -32,7 +33,6 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
     showToast(said)
     onChange()
   }
-  const showError = (error: Error) => showToast(error.message)
   const remove = () => {
     const { cron, kind, missed, name, overlap, paused, payload, queue, timezone } = schedule
     const back = { name, kind, payload, cron, timezone, overlap, missed, paused, queue, force: true }
@@ -134,16 +134,16 @@ export const Schedules = () => {
   const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { pulse, every: 5_000 })
   return (
     <>
-      <div class="head">
-        <h1>Schedules</h1>
-        {mayAct ? (
-          <div class="side">
+      <Head
+        title="Schedules"
+        side={
+          mayAct ? (
             <button type="button" class="primary" aria-expanded={making} onClick={() => setMaking(!making)}>
               New schedule
             </button>
-          </div>
-        ) : null}
-      </div>
+          ) : null
+        }
+      />
       {making ? (
         <section class="card">
           <div class="body">

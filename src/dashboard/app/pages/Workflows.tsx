@@ -1,43 +1,15 @@
 import * as Api from "../Api"
 import { ExecutionLink, StatusBadge, statuses, Waits } from "../ExecutionStatus"
 import { useLiveUpdates } from "../Live"
-import { DraftInput } from "../parts/DraftInput"
+import { FilterInput, FilterSelect } from "../parts/Filters"
+import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
+import { Table } from "../parts/Table"
 import { Age } from "../parts/Time"
 import { useResource } from "../Resource"
-import { type Route, refine } from "../Route"
+import type { Route } from "../Route"
 import type { ExecutionSummary } from "../Views"
-
-const Filters = ({ route }: { readonly route: Route }) => (
-  <search class="row">
-    <DraftInput
-      type="search"
-      label="Id starts with"
-      hint="Id starts with, such as order/"
-      width="wide"
-      main
-      value={route.query.get("prefix") ?? ""}
-      onGive={(prefix) => refine(route, { prefix, cursor: undefined })}
-    />
-    <DraftInput
-      type="search"
-      label="Workflow"
-      value={route.query.get("workflow") ?? ""}
-      onGive={(workflow) => refine(route, { workflow, cursor: undefined })}
-    />
-    <select
-      aria-label="Status"
-      value={route.query.get("status") ?? ""}
-      onChange={(event) => refine(route, { status: event.currentTarget.value, cursor: undefined })}
-    >
-      <option value="">Any status</option>
-      {statuses.map((status) => (
-        <option key={status}>{status}</option>
-      ))}
-    </select>
-  </search>
-)
 
 const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
   <tr>
@@ -67,32 +39,28 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
   const isFiltered = Object.values(filter).some((value) => value !== null && value !== "")
   return (
     <>
-      <div class="head">
-        <h1>Workflows</h1>
-      </div>
-      <Filters route={route} />
+      <Head title="Workflows" />
+      <search class="row">
+        <FilterInput
+          route={route}
+          name="prefix"
+          label="Id starts with"
+          hint="Id starts with, such as order/"
+          width="wide"
+          main
+        />
+        <FilterInput route={route} name="workflow" label="Workflow" />
+        <FilterSelect route={route} name="status" label="Status" options={statuses} />
+      </search>
       <Shown of={page}>
         {({ executions, next }) => (
           <div class="card">
             {executions.length > 0 ? (
-              <div class="table-wrap">
-                <table class="stacked executions">
-                  <thead>
-                    <tr>
-                      <th>Status</th>
-                      <th>Execution</th>
-                      <th>Workflow</th>
-                      <th>Waits for</th>
-                      <th>Started</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {executions.map((execution) => (
-                      <Row key={execution.id} execution={execution} />
-                    ))}
-                  </tbody>
-                </table>
-              </div>
+              <Table class="stacked executions" headings={["Status", "Execution", "Workflow", "Waits for", "Started"]}>
+                {executions.map((execution) => (
+                  <Row key={execution.id} execution={execution} />
+                ))}
+              </Table>
             ) : isFiltered ? (
               <Empty>No executions match this filter.</Empty>
             ) : (

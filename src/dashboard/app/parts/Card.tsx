@@ -5,17 +5,20 @@ export const Card = (props: {
   readonly name: string
   /** Replaces the name as title. */
   readonly title?: ComponentChildren
+  /** Shown beside the title. */
   readonly chips?: ComponentChildren
   readonly acts?: ComponentChildren
+  /** Class of the content. `table` has no padding; a chart shrinks with the page only in `body`. [body stack] */
+  readonly content?: "body" | "body stack" | "table"
   readonly children: ComponentChildren
 }) => (
   <section class="card" aria-label={props.name}>
     <header>
       <h2>{props.title ?? props.name}</h2>
       {props.chips}
-      {props.acts === undefined ? null : <div class="side">{props.acts}</div>}
+      {props.acts ? <div class="side">{props.acts}</div> : null}
     </header>
-    <div class="body stack">{props.children}</div>
+    {props.content === "table" ? props.children : <div class={props.content ?? "body stack"}>{props.children}</div>}
   </section>
 )
 

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks"
+import { Card } from "./Card"
 
 // Renders JSON with foldable branches. Values are untrusted and rendered only as text.
 
@@ -49,6 +50,13 @@ const Node = ({ depth, value }: { depth: number; value: unknown }) =>
   ) : (
     <Leaf value={value} />
   )
+
+/** A card with a JSON value. */
+export const JsonCard = ({ name, value }: { readonly name: string; readonly value: unknown }) => (
+  <Card name={name} title={name[0]?.toUpperCase() + name.slice(1)} content="body">
+    <Json label={name} value={value} />
+  </Card>
+)
 
 /** A foldable JSON value with a copy button. */
 export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => {

@@ -14,6 +14,7 @@ export const SaveForm = (props: {
   /** Name of the submit button [Save]. */
   readonly name?: string
   readonly danger?: boolean
+  readonly disabled?: boolean
   /** Called on submit. Rejects with the message to show. */
   readonly save: () => Promise<void>
   readonly onCancel?: () => void
@@ -37,7 +38,11 @@ export const SaveForm = (props: {
       {props.children}
       <Failure text={failure} />
       <div class="row actions">
-        <button type="submit" class={props.danger === true ? "primary danger" : "primary"} disabled={busy}>
+        <button
+          type="submit"
+          class={props.danger === true ? "primary danger" : "primary"}
+          disabled={busy || props.disabled === true}
+        >
           {props.name ?? "Save"}
         </button>
         {props.onCancel === undefined ? null : (

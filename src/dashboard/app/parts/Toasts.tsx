@@ -15,6 +15,8 @@ export const showToast = (text: string, act?: Toast["act"]): void => {
   show({ id: count, text, act })
 }
 
+export const showError = (error: Error): void => showToast(error.message)
+
 export const Toasts = () => {
   const [toasts, setToasts] = useState<ReadonlyArray<Toast>>([])
   const drop = (id: number) => setToasts((all) => all.filter((toast) => toast.id !== id))
