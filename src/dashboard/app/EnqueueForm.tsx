@@ -5,6 +5,7 @@ import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
+import { Suggestions } from "./parts/Suggestions"
 import { showToast } from "./parts/Toasts"
 import { useResource } from "./Resource"
 import { go, to } from "./Route"
@@ -72,11 +73,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
           {text("maxAttempts", "Maximum attempts", "default of the kind", { type: "number", min: 1 })}
           {text("dedupe", "Dedupe key", "none")}
         </div>
-        <datalist id="served-queues">
-          {queues.map((name) => (
-            <option key={name} value={name} />
-          ))}
-        </datalist>
+        <Suggestions id="served-queues" of={queues} />
         <ForceOption force={force} onChange={setForce} />
       </SaveForm>
     </Dialog>

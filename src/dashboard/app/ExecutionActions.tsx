@@ -5,6 +5,7 @@ import { executionAddress } from "./ExecutionStatus"
 import { Dialog } from "./parts/Dialog"
 import { given, ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
+import { Suggestions } from "./parts/Suggestions"
 import { showToast } from "./parts/Toasts"
 import { go } from "./Route"
 import type { Execution } from "./Views"
@@ -76,11 +77,7 @@ const SendSignal = (of: Given) => {
           onInput={(event) => setName(event.currentTarget.value)}
         />
       </label>
-      <datalist id="awaited-signals">
-        {awaited.map((each) => (
-          <option key={each} value={each} />
-        ))}
-      </datalist>
+      <Suggestions id="awaited-signals" of={awaited} />
       <label class="field">
         Value (JSON)
         <textarea

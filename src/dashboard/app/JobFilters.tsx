@@ -2,6 +2,7 @@ import { useState } from "preact/hooks"
 import * as JobFilter from "./JobFilter"
 import { useLiveUpdates } from "./Live"
 import { AddInput } from "./parts/AddInput"
+import { Fold } from "./parts/Card"
 import { DraftInput } from "./parts/DraftInput"
 import { InstantInput } from "./parts/InstantInput"
 import { StateBadge } from "./parts/StateBadge"
@@ -179,9 +180,9 @@ export const JobFilters = (props: {
           value={filter.payload?.[0] ?? ""}
           onGive={(payload) => change({ payload })}
         />
-        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <Fold open={open} turn={setOpen}>
           More filters
-        </button>
+        </Fold>
       </div>
       {preset.state === undefined ? (
         <Choices<State>

@@ -2,6 +2,7 @@ import type { Row } from "./HeldRows"
 import { type Column, usualColumns } from "./JobColumns"
 import { Empty } from "./parts/Notice"
 import { type Order, SortHeader } from "./parts/SortHeader"
+import { Table } from "./parts/Table"
 import type { Job } from "./Views"
 
 /** Interactive parts of a list: a cursor, checkboxes and sort headings. */
@@ -15,27 +16,22 @@ interface Handling {
   readonly onSort: (column: Column) => void
 }
 
-const Headings = ({ columns, handling }: { columns: ReadonlyArray<Column>; handling: Handling | undefined }) => (
-  <>
-    {columns.map((column) =>
-      handling === undefined || column.sort === undefined ? (
-        <th key={column.id} class={column.class}>
-          {column.label}
-        </th>
-      ) : (
-        <SortHeader
-          key={column.id}
-          by={column.sort}
-          class={column.class}
-          order={handling.order}
-          onSort={() => handling.onSort(column)}
-        >
-          {column.label}
-        </SortHeader>
-      )
-    )}
-  </>
-)
+const headingOf = (column: Column, handling: Handling | undefined) =>
+  handling === undefined || column.sort === undefined ? (
+    <th key={column.id} class={column.class}>
+      {column.label}
+    </th>
+  ) : (
+    <SortHeader
+      key={column.id}
+      by={column.sort}
+      class={column.class}
+      order={handling.order}
+      onSort={() => handling.onSort(column)}
+    >
+      {column.label}
+    </SortHeader>
+  )
 
 export const JobTable = (props: {
   readonly rows: ReadonlyArray<Row>
@@ -47,51 +43,47 @@ export const JobTable = (props: {
   const { chosen, cursor, onToggle, onToggleAll } = handling ?? {}
   if (rows.length === 0) return <Empty>{props.empty}</Empty>
   return (
-    <div class="table-wrap">
-      <table class={onToggle === undefined ? "stacked jobs plain" : "stacked jobs"}>
-        <thead>
-          <tr>
-            {onToggle === undefined ? null : (
-              <th class="pick">
-                <input
-                  type="checkbox"
-                  aria-label="Select all jobs on this page"
-                  checked={rows.every(({ gone, job }) => gone || chosen?.has(job.id))}
-                  onChange={(event) => onToggleAll?.(event.currentTarget.checked)}
-                />
-              </th>
-            )}
-            <Headings columns={columns} handling={handling} />
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ gone, job }) => (
-            <tr
-              key={job.id}
-              class={`${job.id === cursor ? "cursor" : ""} ${gone ? "gone" : ""}`}
-              title={gone ? "No longer in this list" : undefined}
-              aria-selected={chosen?.has(job.id) ?? false}
-            >
-              {onToggle === undefined ? null : (
-                <td class="pick">
-                  <input
-                    type="checkbox"
-                    aria-label={`Select job ${job.id}`}
-                    checked={chosen?.has(job.id) ?? false}
-                    onChange={() => onToggle(job.id)}
-                  />
-                </td>
-              )}
-              {columns.map(({ cell, class: of, id }) => (
-                <td key={id} class={of}>
-                  {cell(job)}
-                </td>
-              ))}
-            </tr>
+    <Table
+      class={onToggle === undefined ? "stacked jobs plain" : "stacked jobs"}
+      headings={[
+        onToggle === undefined ? null : (
+          <th key="pick" class="pick">
+            <input
+              type="checkbox"
+              aria-label="Select all jobs on this page"
+              checked={rows.every(({ gone, job }) => gone || chosen?.has(job.id))}
+              onChange={(event) => onToggleAll?.(event.currentTarget.checked)}
+            />
+          </th>
+        ),
+        ...columns.map((column) => headingOf(column, handling))
+      ]}
+    >
+      {rows.map(({ gone, job }) => (
+        <tr
+          key={job.id}
+          class={`${job.id === cursor ? "cursor" : ""} ${gone ? "gone" : ""}`}
+          title={gone ? "No longer in this list" : undefined}
+          aria-selected={chosen?.has(job.id) ?? false}
+        >
+          {onToggle === undefined ? null : (
+            <td class="pick">
+              <input
+                type="checkbox"
+                aria-label={`Select job ${job.id}`}
+                checked={chosen?.has(job.id) ?? false}
+                onChange={() => onToggle(job.id)}
+              />
+            </td>
+          )}
+          {columns.map(({ cell, class: of, id }) => (
+            <td key={id} class={of}>
+              {cell(job)}
+            </td>
           ))}
-        </tbody>
-      </table>
-    </div>
+        </tr>
+      ))}
+    </Table>
   )
 }
 

@@ -1,7 +1,7 @@
 // Finds values in JSON text by path, so that an error can be shown at its value, and edits the text in place: parsing and
 // printing it again would round long numbers.
 
-export interface Place {
+interface Place {
   readonly from: number
   readonly to: number
 }

@@ -7,9 +7,9 @@ import type { Pod } from "./Views"
 // response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
 // snapshot, so missed events do not matter.
 
-export type Link = "live" | "paused" | "connecting"
+type Link = "live" | "paused" | "connecting"
 
-export interface QueueUpdate {
+interface QueueUpdate {
   readonly name: string
   readonly counts: Readonly<Record<string, number>>
   readonly oldestDueAgeSeconds: number | null
@@ -22,7 +22,7 @@ export interface Warning {
   readonly subject?: string
 }
 
-export interface LiveUpdates {
+interface LiveUpdates {
   readonly link: Link
   /** Whether the service is unreachable, so that all shown data is stale and no action can run. */
   readonly offline: boolean

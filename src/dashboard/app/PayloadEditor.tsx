@@ -1,6 +1,7 @@
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks"
 import { lineOf, placeOf, withField, withValue } from "./JsonText"
 import { exampleOf, type Fault, faultsOf, fieldsOf } from "./PayloadSchema"
+import { Suggestions } from "./parts/Suggestions"
 import { slowPoll, useResource } from "./Resource"
 import type { Kind, Kinds } from "./Views"
 
@@ -177,11 +178,5 @@ export const PayloadEditor = (props: {
 /** Registered kinds as suggestions of a text field. */
 export const KindSuggestions = ({ id }: { readonly id: string }) => {
   const { data } = useResource<Kinds>("kinds")
-  return (
-    <datalist id={id}>
-      {(data?.kinds ?? []).map(({ name }) => (
-        <option key={name} value={name} />
-      ))}
-    </datalist>
-  )
+  return <Suggestions id={id} of={(data?.kinds ?? []).map(({ name }) => name)} />
 }

@@ -121,7 +121,7 @@ export const exampleOf = (root: unknown, node: unknown = root, depth = 0): unkno
   return type === "null" ? null : ""
 }
 
-export interface Field {
+interface Field {
   readonly name: string
   readonly required: boolean
   readonly type: string

@@ -11,7 +11,7 @@ import { useMayAct } from "./Session"
 import { type AuditEntry, brief, type Queue, type QueueSeries, stateCount } from "./Views"
 
 /** Share of the queue's workers that are busy. */
-export const Utilisation = ({ queue }: { readonly queue: Queue }) => {
+const Utilisation = ({ queue }: { readonly queue: Queue }) => {
   const { counts, maxWorkers, utilisation } = queue
   const share = utilisation === null ? "–" : `${Math.round(utilisation * 100)} %`
   return (

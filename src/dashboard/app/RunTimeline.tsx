@@ -56,7 +56,7 @@ const withoutTrace = (text: string | null) => text?.split(/\n(?: {4}at |Caused b
 const outcomeColour = (outcome: string) => (outcome === "snoozed" || outcome === "throttled" ? "retrying" : "dead")
 
 /** The phases in order. */
-export const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): ReadonlyArray<Phase> => {
+const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): ReadonlyArray<Phase> => {
   const attempts = job.errors.map(
     (error): Phase => ({
       name: `attempt ${error.attempt} ${error.outcome.replaceAll("_", " ")}`,

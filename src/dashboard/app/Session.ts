@@ -9,7 +9,7 @@ export interface Session {
   readonly until: string | null
 }
 
-export const readSession = (): Promise<Session> => Api.get<Session>("session")
+const readSession = (): Promise<Session> => Api.get<Session>("session")
 export const logIn = (token: string): Promise<Session> => Api.post<Session>("session", { token })
 
 /** Takes the token from the login link that `serve` prints, and removes it from the URL and the history. */

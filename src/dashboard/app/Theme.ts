@@ -8,7 +8,7 @@ export const chosen = (): Theme => {
   return kept === "light" || kept === "dark" ? kept : "auto"
 }
 
-export const isDark = (): boolean => (chosen() === "auto" ? night.matches : chosen() === "dark")
+const isDark = (): boolean => (chosen() === "auto" ? night.matches : chosen() === "dark")
 
 const apply = () => {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light"

@@ -106,7 +106,7 @@ const Row = (props: {
   const [open, setOpen] = useState(false)
   const isPlain = bar.step === undefined && bar.wait === undefined && bar.child === undefined
   return (
-    <li class={bar.child === undefined ? "depth-0" : "depth-1"}>
+    <li class={bar.child === undefined ? undefined : "child"}>
       <span class="what">
         {isPlain ? (
           <strong>{bar.name}</strong>

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks"
+import { Suggestions } from "./Suggestions"
 
 /** A text field that adds a value and clears itself. */
 export const AddInput = (props: {
@@ -25,11 +26,7 @@ export const AddInput = (props: {
         onInput={(event) => setDraft(event.currentTarget.value)}
         onChange={give}
       />
-      <datalist id={id}>
-        {suggestions.map((text) => (
-          <option key={text} value={text} />
-        ))}
-      </datalist>
+      <Suggestions id={id} of={suggestions} />
     </>
   )
 }

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks"
 import uPlot from "uplot"
 import { clockText, dayText } from "./Time"
 
-export interface Line {
+interface Line {
   readonly label: string
   /** CSS custom property. */
   readonly colour: string

@@ -13,8 +13,6 @@ export interface Phase {
   readonly to: number
   readonly detail?: ComponentChildren
   readonly message?: string | null
-  /** Levels below the phase that it belongs to. */
-  readonly depth?: number
 }
 
 const width = 1_000
@@ -57,7 +55,7 @@ export const Timeline = (props: {
 }) => (
   <ol class="phases">
     {props.phases.map((phase) => (
-      <li key={`${phase.from} ${phase.name}`} class={`depth-${Math.min(4, phase.depth ?? 0)}`}>
+      <li key={`${phase.from} ${phase.name}`}>
         <span class="what">
           <strong>{phase.name}</strong>{" "}
           {phase.detail === undefined ? null : <span class="quiet small">{phase.detail}</span>}
