@@ -1,4 +1,4 @@
-/** Stack frames of the test that called this method of the harness, or reads the getter that calls this function. */
+/** Stack frames of the test that called `method` of the harness; without one, of the test that reads the calling getter. */
 export const callerFrames = (method?: (...args: never) => unknown): ReadonlyArray<string> => {
   const caller: { stack?: string } = {}
   Error.captureStackTrace(caller, method ?? callerFrames)
@@ -6,12 +6,12 @@ export const callerFrames = (method?: (...args: never) => unknown): ReadonlyArra
     (caller.stack ?? "")
       .split("\n")
       .slice(method === undefined ? 2 : 1)
-      // Packages, among them this one when it is installed, and Node.
+      // Skips frames of Node and of packages, which include this one when it is installed.
       .filter((frame) => !/node_modules|node:|<anonymous>/.test(frame))
   )
 }
 
-/** Shows where the test called the harness instead of frames of the harness. */
+/** Replaces the error's frames, which are inside the harness, by those of the test that called it. */
 export const showFrames = (error: Error, frames: ReadonlyArray<string>): void => {
   error.stack = [`${error.name}: ${error.message}`, ...frames].join("\n")
 }

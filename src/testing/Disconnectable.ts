@@ -68,7 +68,7 @@ export const make = (
         makeFollowUps: (kinds, compute) => unless({ made: 0, failed: [] }, queue.makeFollowUps(kinds, compute)),
         purge: (doneRetention, fence) => unless({ done: 0, dead: 0 }, queue.purge(doneRetention, fence))
       }),
-      // A killed run never gets the results of its calls.
+      // The run of a killed pod never gets the results of its calls.
       Layer.succeed(Workflows, {
         ...workflows,
         load: (run) => Effect.suspend(() => (disconnected ? Effect.never : workflows.load(run))),

@@ -7,9 +7,9 @@ import type { Handler } from "../handlers/Handler.js"
 
 export interface HandlerRun {
   readonly job: JobId
-  /** Number of its fibers that sleep on the virtual clock. */
+  /** Number of the run's fibers that sleep on the virtual clock. */
   sleeping: number
-  /** Real time given so far, in milliseconds. */
+  /** Real time that the run has been given so far, in milliseconds. */
   given: number
 }
 
@@ -28,7 +28,7 @@ const realMillisecond = Effect.withClock(Effect.sleep("1 millis"), Clock.make())
 /** Tracks the handler runs of a test. */
 export class HandlerRuns {
   private readonly running = new Set<HandlerRun>()
-  /** Jobs whose last run used up its real time. */
+  /** Jobs whose last run has used up its maximum of real time. */
   private readonly overdue = new Set<JobId>()
 
   /** Wraps a handler so that its runs are tracked. */

@@ -5,16 +5,16 @@ import * as Suspension from "../core/Suspension.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 
-// Code of a workflow that reads a clock or a random number between steps may follow its journal in one test and not in the
-// next. A test therefore fails as soon as an execution does not follow it, and each execution that ends is replayed once:
-// most executions of a test would otherwise run only once.
+// Workflow code that reads a clock or a random number between steps may follow its journal in one test and not in the next.
+// A test therefore fails as soon as an execution departs from its journal. Most executions of a test run only once, so each
+// finished execution is replayed once more.
 
-/** The code of a workflow did something else when it ran again. */
+/** The code of a workflow took different steps when it ran again. */
 export class NonDeterministicError extends ShiftError {
   override readonly name = "NonDeterministicError"
   constructor(
     readonly execution: string,
-    /** How it differs from the journal. */
+    /** How the code differs from the journal. */
     readonly difference: string
   ) {
     const advice = "Read clocks, random numbers and changing variables in a step (step.run, or an Activity)."

@@ -59,7 +59,7 @@ export type TestPorts =
   | Storage
   | Metrics
 
-/** Each source of counts writes them under its own id: every pod, and the test itself, which enqueues jobs. */
+/** A tally with its own source id. Every pod has one, and so has the test itself, which enqueues jobs. */
 export const countingIn = (flushes: Set<Effect.Effect<unknown>>): Layer.Layer<Tally, never, MinuteBuckets | Metrics> =>
   Layer.scoped(
     Tally,

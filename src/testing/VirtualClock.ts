@@ -20,7 +20,7 @@ export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
 
 /** The pause of a background loop that has nothing to do. */
 interface Pause {
-  /** When it ends unless something changes, in epoch milliseconds. */
+  /** When the pause ends unless something changes before, in epoch milliseconds. */
   readonly endsAt: () => number
   readonly end: (at: number) => void
 }
@@ -29,8 +29,8 @@ interface Pause {
 const mostMicrotasks = 2_048
 
 /**
- * Runs fibers in the order in which they became ready. Effect's own scheduler continues after many microtasks with a real timer, so
- * that the order would depend on how fast the machine is.
+ * Runs fibers in the order in which they became ready. After many microtasks, Effect's own scheduler continues on a real
+ * timer, so the order would depend on the speed of the machine.
  */
 class OrderedScheduler extends Scheduler.MixedScheduler {
   private readonly runner = new Scheduler.SchedulerRunner((depth, drain) => {
@@ -94,7 +94,10 @@ export class VirtualClock implements TestClock.TestClock {
     return Number.isFinite(millis) ? this.steps.after(owner, millis, wake) : () => {}
   }
 
-  /** The pause of a loop. Ends at the first multiple of its length, or at the exact instant, at which the loop has something to do. */
+  /**
+   * Pauses a loop until it has something to do: to the first multiple of its pause at or after that instant, or exactly
+   * to that instant.
+   */
   private pause(millis: number, idle: IdleSteps, wake: () => void): () => void {
     if (idle.until.length < idle.steps || !Number.isFinite(millis)) return this.after(millis, wake)
     const first = this.steps.now + millis
@@ -116,7 +119,7 @@ export class VirtualClock implements TestClock.TestClock {
     return () => cancel()
   }
 
-  /** The next wake-up until this instant. */
+  /** Returns the time of the next wake-up, if it is not later than this instant. */
   private nextUntil(instant: number): number | undefined {
     for (const pause of [...this.pauses]) {
       const at = pause.endsAt()

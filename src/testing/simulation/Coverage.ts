@@ -12,12 +12,13 @@ export type FaultKind = "refused" | "lost" | "slow" | "dropped" | "disconnected"
 export type Hit = FaultKind
 
 /** Faults that can hit a database operation. */
-export const hitsOfCalls: ReadonlyArray<FaultKind> = ["refused", "lost", "slow", "disconnected", "killed"]
-/** Faults of a statement inside a transaction. It is never slow, because it takes no virtual time. */
+const hitsOfCalls: ReadonlyArray<FaultKind> = ["refused", "lost", "slow", "disconnected", "killed"]
+/** Faults of a statement inside a transaction, which takes no virtual time and is therefore never slow. */
 const hitsInside: ReadonlyArray<FaultKind> = ["refused", "lost"]
 const hitsOfHints: ReadonlyArray<FaultKind> = ["dropped"]
 
-type Way = "call" | "inside" | "hint"
+/** How an operation reaches the database: as a call, as a statement inside a transaction, or as a notification. */
+export type Way = "call" | "inside" | "hint"
 const hitsOf: Readonly<Record<Way, ReadonlyArray<FaultKind>>> = {
   call: hitsOfCalls,
   inside: hitsInside,

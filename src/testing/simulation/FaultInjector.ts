@@ -167,7 +167,7 @@ export class FaultInjector {
     })
   }
 
-  /** Waits for virtual time. One operation instead of the dozen of `Effect.sleep` and `Effect.onInterrupt`. */
+  /** Sleeps in virtual time. One Effect operation instead of the dozen of `Effect.sleep` and `Effect.onInterrupt`. */
   private wait(name: string, millis: number, onInterrupt?: () => void): Effect.Effect<void> {
     const { actor, scheduler } = this.options
     return Effect.async<void>((resume) => {

@@ -1,5 +1,5 @@
 import { DatabaseUnavailable } from "../../database/DatabaseError.js"
-import { CoverageCounter, type FaultKind } from "./Coverage.js"
+import { CoverageCounter, type FaultKind, type Way } from "./Coverage.js"
 import { drawn } from "./Seed.js"
 
 // Faults between a process and the database. Whether a call fails is derived from a hash of the seed, the caller, the
@@ -24,13 +24,11 @@ export interface FaultRates {
    * that a rare operation is hit about as often as a frequent one.
    */
   readonly disconnected: number
-  /** The same for kills. Counts only operations of pods, because the client is never killed. */
+  /** Like `disconnected`, for kills. Counts only operations of pods, because the client is never killed. */
   readonly killed: number
 }
 
 export const noFaults: FaultRates = { refused: 0, lost: 0, slow: 0, dropped: 0, disconnected: 0, killed: 0 }
-
-type Way = "call" | "inside" | "hint"
 
 const countedUp = (counts: Map<string, number>, name: string): number => {
   const count = (counts.get(name) ?? 0) + 1
@@ -53,7 +51,7 @@ export class Faults {
   private readonly disconnected = new Map<string, number>()
   private readonly struck: Array<Fault> = []
   private over = false
-  /** What the faults hit. */
+  /** Counts which operations the faults hit. */
   readonly coverage = new CoverageCounter()
 
   /** Injects exactly the `planned` faults, or random ones if undefined. */
@@ -110,7 +108,7 @@ export class Faults {
       this.planned === undefined
         ? (this.drawTargeted(nameOf(named), call, way, mortal) ?? this.draw(nameOf(named), way))
         : this.planned.get(nameOf(named))
-    // A disconnect counts when the operation meets it.
+    // A disconnect is counted when an operation finds its process disconnected.
     this.coverage.add(way, call, 1, kind === "disconnected" ? undefined : kind)
     if (kind === undefined) return { nth }
     this.struck.push({ ...named, kind })
@@ -130,7 +128,7 @@ export class Faults {
     return Math.max(0, Math.min(drawnSlowness, this.endAt - now))
   }
 
-  /** Whether a fault strikes when the operation is applied, and only its reply is missing. */
+  /** Whether a kill or a disconnect strikes after the operation is applied, so that only the reply is missing. */
   strikesReply(name: string): boolean {
     return drawn(this.seed, `reply ${name}`) < 0.5
   }

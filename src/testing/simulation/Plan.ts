@@ -23,7 +23,7 @@ export type Step = { readonly at: number } & (
   | {
       readonly _tag: "Cancel" | "Requeue" | "RunNow"
       readonly nth: number
-      /** The pod whose HTTP server gets the request, which the operator does not send again. Without one, as in Enqueue. */
+      /** The pod whose HTTP server gets the request; the operator sends it only once. Without one, as in Enqueue. */
       readonly pod?: string | undefined
     }
   | { readonly _tag: "Kill" | "Stop"; readonly pod: string }

@@ -31,7 +31,7 @@ const untilReachable = <A, E extends { readonly _tag: string }, R>(effect: Effec
     schedule: Schedule.spaced("900 millis")
   })
 
-/** Time in which pods that were frozen apply the requests that they got before. */
+/** Time in which pods that were frozen apply the requests that they received before. */
 const lateRequests = "1 second"
 
 /** Runs a plan: enqueues jobs, performs operator actions and injects pod faults. */

@@ -57,7 +57,7 @@ interface Boot {
   readonly stop: Deferred.Deferred<void>
   readonly down: Deferred.Deferred<void>
   id: PodId | undefined
-  /** Whether it was asked to stop while faults were active, which may have hit its last writes. */
+  /** Whether the pod was asked to stop while faults were active, which may have hit its last writes. */
   isStoppedInTrouble: boolean
   /** Runs an effect in the process, with its services. Undefined while the pod starts. */
   run: (<A, E>(effect: Effect.Effect<A, E, Served>) => Fiber.RuntimeFiber<A, E>) | undefined
@@ -230,7 +230,7 @@ export class SimulatedPod<R> {
     })
   }
 
-  /** Builds with plain effects where it can: a simulation starts several pods, and each layer costs as much as a tick. */
+  /** Builds the crew, mostly with plain effects: a simulation starts several pods, and each layer costs as much as a tick. */
   private crew(boot: Boot) {
     const { actor } = boot
     const { crew, handlersFor } = this.site

@@ -13,8 +13,8 @@ import type { Finding, Invariant } from "./Invariant.js"
 import { Dice, digest } from "./Seed.js"
 
 // Workflow executions in the simulation, run by the real replay of async workflows: each runs a step that misbehaves and
-// can be undone, sleeps, starts two children and waits for them, runs a second step and ends. What is recorded is compared
-// with the answers that the processes got.
+// can be undone, sleeps, starts two children and waits for them, runs a second step and ends. The invariants compare the
+// recorded steps with the answers that the processes got.
 
 export const executionKind = "story"
 
@@ -49,7 +49,7 @@ const code =
     await step.run(
       "first",
       async ({ idempotencyKey, signal }) => {
-        // The effect comes first or last: a step that was cut off may have had it or not.
+        // The effect comes before or after the trouble: a step that is cut off may or may not have had its effect.
         if (n % 2 === 0) affected("charged", context.id, idempotencyKey)
         await trouble(n, signal)
         if (n % 2 === 1) affected("charged", context.id, idempotencyKey)
@@ -62,7 +62,7 @@ const code =
     await step.run("second", () => lease, retries)
   }
 
-/** Made once: its kind's schema is compiled when it is made. */
+/** Declared once, because declaring a workflow compiles the schema of its kind. */
 const declared = workflow(executionKind, settings, async () => undefined)
 
 /** The handler of executions. `misbehave` fails in every way a handler can. */
@@ -81,7 +81,7 @@ export const handler = (
         const trouble = async (n: number, signal: AbortSignal) => {
           const exit = await Runtime.runPromiseExit(runtime)(misbehave(context, n), { signal })
           if (Exit.isFailure(exit)) throw new Error("on purpose")
-          // An outcome is a result of jobs. A step throws it: `dead` ends its retries.
+          // Handlers of jobs return an outcome, but a step throws it: `dead` ends the retries of the step.
           if (Outcome.isOutcome(exit.value)) throw exit.value
         }
         return made(context, trouble).run(payload, context)
@@ -91,7 +91,6 @@ export const handler = (
 
 const ofStories = (rows: Iterable<JobRow>) => [...rows].filter(({ kind }) => kind === executionKind)
 
-/** A step that was recorded again although it was already in the journal. */
 const recordedOnce: Invariant = {
   name: "journal",
   promise: "a step is recorded once, and only by the holder of the lease",
@@ -115,7 +114,6 @@ const recordedOnce: Invariant = {
   }
 }
 
-/** An execution is done only when its children have ended. */
 const childrenEnded: Invariant = {
   name: "children",
   promise: "an execution that waits for children is done only after all of them have ended",
@@ -145,8 +143,8 @@ const undoneWhenOver: Invariant = {
 }
 
 /**
- * What an execution has done before it died is undone, even if it was not recorded. A step that failed is not undone: it may
- * have had its effect only in an attempt that threw.
+ * Includes effects of steps that were not recorded. Excludes steps that failed: their effect may come from an attempt that
+ * threw, which is not undone.
  */
 const undoneWhenDead: Invariant = {
   name: "undo",

@@ -31,7 +31,7 @@ const obituaryOf = ({ n }: { readonly n: number }) => ({
   maxAttempts: 3
 })
 const Plain = Job.make("plain", { ...shared, queue: "plain", onDead: obituaryOf })
-/** Without follow-up, so that it can be handed to a free slot of the pod that enqueues it. */
+/** Has no follow-up, so that a pod can hand the job that it enqueues to its own free slot. */
 const Light = Job.make("light", { ...shared, queue: "plain" })
 /** Runs in strict order per key. */
 const Line = Job.make("line", { ...shared, queue: "line" })

@@ -56,7 +56,8 @@ export const counted: Invariant = {
 }
 
 /**
- * Twice the lease, on the slowest clock: a renewal may be seen a third of a lease late, and a new pod watches the leader for a full lease.
+ * Twice the lease, on the slowest clock: a pod may see a renewal a third of a lease late, and a new pod watches the leader
+ * for a full lease.
  */
 const longestWithoutLeader = (2 * Duration.toMillis(lease)) / slowPace
 

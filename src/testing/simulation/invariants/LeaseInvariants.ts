@@ -23,7 +23,7 @@ const presentedLease = ({ call, before }: Change): string | undefined => {
   }
 }
 
-/** A wake-up of an execution that waited for a job which this call ended. */
+/** Whether the change wakes an execution that waited for a job which the call ended. */
 const isWakeUp = ({ after, before }: Change): boolean =>
   before?.woken !== undefined && after?.woken === before.woken + 1 && after.run === before.run
 

@@ -34,7 +34,7 @@ export const attemptsBounded: Invariant = {
     if (attempt > maxAttempts) return `${history.nameOf(id)} is at attempt ${attempt} of ${maxAttempts}`
     if (call?.call !== "Queue.finalize" || status !== "pending" || before === undefined) return undefined
     const end = endOf(call, before)?.end
-    // Its next runs only undo, and have attempts of their own.
+    // The next runs of a dying execution only undo its steps, and have their own attempts.
     if (end?._tag === "Again" && end.dying !== undefined) return undefined
     const used = (history.attempts.get(id) ?? 0) + (end?._tag === "Again" && end.counted ? 1 : 0)
     return used >= maxAttempts
@@ -62,7 +62,7 @@ export const historyKept: Invariant = {
 const holds = ({ dedupe, finishedAt }: JobRow) =>
   dedupe !== undefined && (dedupe.scope === "retained" || finishedAt === undefined)
 
-/** Checked against the rows and against the requests: a dedupe key that got lost is in no row. */
+/** Checks both rows and requests: a dedupe key that was lost is in no row. */
 export const oncePerKey: Invariant = {
   name: "dedupe",
   promise: "at most one job holds a dedupe key",
