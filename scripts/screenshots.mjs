@@ -8,7 +8,7 @@
 //   --minutes COUNT    skip views that are not done by then (default 12)
 //
 // The script waits for states of the page, not for times. A view that does not reach its state is reported at the end
-// and does not stop the others. Exits with 1 if a view is missing or wider than its window.
+// and does not stop the other views. Exits with 1 if a view is missing or wider than its window.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join, resolve } from "node:path"

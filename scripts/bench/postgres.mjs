@@ -18,7 +18,7 @@ import { tmpdir } from "node:os"
 import { dirname, join, relative, resolve } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 
-// The last two enable statement counting for rows that need it, at no cost to the others.
+// The last two enable statement counting for rows that need it, at no cost to other rows.
 const settings = {
   fsync: "on",
   synchronous_commit: "on",

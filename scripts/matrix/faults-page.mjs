@@ -1,5 +1,5 @@
 // The tables of docs/operate/faults.md. `npm run test:faults -- -u` and `npm run test:matrix -- -u` each write the rows of
-// the faults they ran and keep the others.
+// the faults they ran and keep the other rows.
 
 /** The groups of the page, in its order. */
 export const groups = ["processes", "server", "network", "middle", "versions", "settings"]

@@ -90,7 +90,7 @@ const startRoleCheck = async (server) => {
   return { port: check.address().port, stop: () => check.close() }
 }
 
-/** HAProxy that forwards to the server whose role check returns 200, and closes connections to the others. */
+/** HAProxy that forwards to the server whose role check returns 200, and closes connections to other servers. */
 export const startHAProxy = async ({ base }, servers) => {
   const { program, version } = programOf("haproxy", "HAPROXY", "-v")
   const port = await freePort()

@@ -200,7 +200,7 @@ export const open = (
         return fault
       },
       listener,
-      // The program's statements may fail for reasons of their own, such as a tablespace that only they use.
+      // The program's statements do not count: they may fail for other reasons, such as a tablespace that only they use.
       onAnswer: purpose === "ours" ? (text, error) => writes.answered(text, error) : () => {},
       names,
       connections: connections[purpose],

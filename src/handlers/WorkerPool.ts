@@ -62,7 +62,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
   Effect.gen(function* () {
     const { command, directory = process.cwd(), environment, mostLineBytes = 1024 * 1024, ready = "ready" } = options
     const reaper = yield* ChildReaper.make
-    // Close children in parallel: a slow one must not delay the others.
+    // Close children in parallel: a slow child must not delay other children.
     const scope = yield* Effect.flatMap(Effect.scope, (pod) => Scope.fork(pod, ExecutionStrategy.parallel))
     const free: Array<Member> = []
     let failures = 0

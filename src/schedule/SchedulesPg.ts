@@ -36,7 +36,7 @@ const make = Effect.gen(function* () {
       Effect.flatMap(statements.lock(name), (row) => found(name, row))
     )
 
-  /** Declares one schedule. If several pods start together, one inserts the row and the others wait for its lock. */
+  /** Declares one schedule. If several pods start together, one inserts the row and the other pods wait for its lock. */
   const declareOne = (definition: Parameters<typeof Stored.declared>[1]) =>
     database.transaction(
       Effect.gen(function* () {

@@ -114,7 +114,7 @@ const end = async (client, jobs, before) => {
     Date.now(),
     array(before.map(({ lease }) => lease)),
     array(before.map(({ id }) => id)),
-    // No lock timeout of its own.
+    // No lock timeout for this statement.
     null
   ]
   const { rowCount } = await client.query({ name: "finish", text: finish, values })

@@ -152,7 +152,7 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
     <Ask title={`Fork from ${step}?`} name="Fork execution" of={of} act={act}>
       <p>
         A new execution starts with the payload of {execution.execution} and the results before this step. The original
-        does not change. Children from this step on run again, under keys of their own.
+        does not change. Children from this step on run again, under new keys.
       </p>
       <label class="field">
         Id of the new execution

@@ -25,7 +25,7 @@ export interface BotDeclaration {
   /** Attempts and delays of an async bot's jobs, if the file sets them. */
   readonly retry?: { readonly maxAttempts: number | undefined; readonly backoff: Backoff | undefined } | undefined
   readonly token: Redacted.Redacted
-  /** The first is registered with Telegram; the others are still accepted. */
+  /** The first secret is registered with Telegram; all of them are accepted. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>
 }
 
