@@ -16,6 +16,7 @@ import type { Operations } from "./admin/Operations.js"
 import * as OperationsPg from "./admin/OperationsPg.js"
 import type { Batches } from "./batch/Batches.js"
 import * as BatchesPg from "./batch/BatchesPg.js"
+import { ClaimCursors } from "./claim/ClaimCursor.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
 import { HeldLeases } from "./claim/HeldLeases.js"
@@ -104,11 +105,12 @@ const make = Effect.gen(function* () {
   const statements = named("job", JobSql.make(schema))
   const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
-  const claims = ClaimPg.make(database, known, ids, leases)
-  notifier.onHint(claims.markChanged)
+  const cursors = new ClaimCursors()
+  const claim = ClaimPg.make(database, known, ids, leases, cursors)
+  notifier.onHint((queue) => cursors.markChanged(queue))
 
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
-    claims.saw(jobs)
+    cursors.stored(jobs)
     const queues = new Set<string>()
     for (const { queue } of jobs) queues.add(queue)
     return notifier.stored(queues, inTransaction)
@@ -131,8 +133,7 @@ const make = Effect.gen(function* () {
     pass: DepthCap.make(database, known),
     onStored,
     count,
-    makeHandoff: (again) =>
-      DirectHandoffPg.make(database, claims.statements, ids, leases, directHandoff, (ends) => finalize(ends), again)
+    makeHandoff: (again) => DirectHandoffPg.make(database, ids, leases, directHandoff, (ends) => finalize(ends), again)
   })
 
   // With a tracer, each enqueue creates a span per job.
@@ -141,11 +142,11 @@ const make = Effect.gen(function* () {
   /** Jobs were returned to the queue, possibly before the claim cursor's position. */
   const onReturned = (queues: ReadonlySet<string>) =>
     Effect.suspend(() => {
-      for (const queue of queues) claims.rescan(queue)
+      for (const queue of queues) cursors.rescan(queue)
       return notifier.stored(queues, false)
     })
 
-  const cooling = CoolingPg.make(database, known, wakeups, claims)
+  const cooling = CoolingPg.make(database, known, wakeups, cursors)
   const finalize = FinalizePg.make(database, statements, leases, tally, {
     onPending: onReturned,
     // Their start times are not before any cursor's position.
@@ -175,7 +176,7 @@ const make = Effect.gen(function* () {
       }
     })
 
-  const nextDue = NextDuePg.make(database, statements, known, claims)
+  const nextDue = NextDuePg.make(database, statements, known, cursors)
 
   const pendingQueues = Effect.map(mapErrors(sql.unsafe<{ queue: string }>(statements.pendingQueues)), (rows) =>
     rows.map(({ queue }) => queue).sort()
@@ -288,7 +289,7 @@ const make = Effect.gen(function* () {
         : submitterOf(traced),
     enqueueInside: (run, jobs) =>
       Routes.apply(routes, SendSpan.around(tracer, OuterTransaction.enqueue(schema, ids, run)))(jobs),
-    claim: (request) => retrying(claims.claim(request)),
+    claim: (request) => retrying(claim(request)),
     finalize: (ends, whenLocked) => retrying(finalize(ends, whenLocked)),
     heartbeat: (held) =>
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),

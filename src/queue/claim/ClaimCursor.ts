@@ -1,106 +1,90 @@
-// Where claims of a queue start to scan. A claimed job stays in the claim index while it runs, and its dead entry stays
-// until vacuum removes it, which a long transaction anywhere in the database prevents. A scan from the front would
-// visit all of them at every claim. So each priority remembers where the last claim ended, and the next claim starts
-// there. Jobs that appear before that position later (late commits, retries, other pods' jobs, new priorities) are
-// found by a rescan from the front once a second, whether or not claims are full. If a rescan is slow because of dead
-// entries, full claims are interrupted less often: a rescan may take 1/20 of the time, and the pause between two is at
-// most ten seconds.
+import type { KeyScan } from "./KeyScan.js"
+import { isBefore, ScanPositions, type Start } from "./ScanPositions.js"
 
-const zeroId = "00000000-0000-0000-0000-000000000000"
-const rescanEvery = 1_000
-/**
- * While claims are full: the pause until the next rescan, as a multiple of the last one's duration, and its upper
- * bound.
- */
-const rescanShare = 20
-const rescanAtLatest = 10_000
-const probeEvery = 1_000
+// What this process remembers about a queue between two claims. The memory only saves work: the claim statement checks
+// the queue and each job itself, and a scan from the front finds what the memory misses. See docs/learn/claim.md.
 
-/**
- * A job that commits at most this many milliseconds after its timestamp is found by the next claim of an idle queue.
- */
-const lateCommit = 500
-
-export interface Start {
-  readonly priority: number
-  readonly runAt: number
-  readonly id: string
+/** A job that this process has stored. */
+export interface StoredJob extends Start {
+  readonly queue: string
+  readonly key: string | null
 }
 
-const front = (priority: number): Start => ({ priority, runAt: 0, id: zeroId })
-
-/** Whether a claim takes `a` before `b`, if they have the same priority. */
-export const isBefore = (a: Start, b: Start) => a.runAt < b.runAt || (a.runAt === b.runAt && a.id < b.id)
-
-/** Scan positions of one queue. */
+/** The memory of one queue. */
 export class ClaimCursor {
-  private starts: ReadonlyArray<Start> = []
-  private lastRescan = Number.NEGATIVE_INFINITY
-  private lastProbe = Number.NEGATIVE_INFINITY
-  private pause = rescanEvery
+  /** Where the scan in queue order starts. */
+  positions = new ScanPositions()
+  /** Which keys to try. Undefined until the queue is claimed by key. */
+  keyScan: KeyScan | undefined
+  /** Whether a claim has returned a workflow execution. Later claims read journals. */
+  hasExecutions = false
 
-  get from(): ReadonlyArray<Start> {
-    return this.starts
+  private revision: number | undefined
+
+  /** Forgets the positions if the settings have changed: under the old ones, a claim may have skipped due jobs. */
+  useRevision(revision: number | undefined): void {
+    if (this.revision === revision) return
+    this.revision = revision
+    this.rescan()
   }
 
-  get priorities(): ReadonlyArray<number> {
-    return this.starts.map(({ priority }) => priority)
+  /** Jobs may be due before the positions. */
+  rescan(): void {
+    this.positions = new ScanPositions()
+    this.keyScan?.markChanged()
+  }
+}
+
+/** The cursors of this process, by queue. */
+export class ClaimCursors {
+  private readonly cursors = new Map<string, ClaimCursor>()
+
+  of(queue: string): ClaimCursor {
+    const cursor = this.cursors.get(queue) ?? new ClaimCursor()
+    this.cursors.set(queue, cursor)
+    return cursor
   }
 
-  /** Whether to rescan from the front even though claims are full. */
-  isRescanDue(now: number): boolean {
-    return now - this.lastRescan >= (this.starts.length === 0 ? rescanEvery : this.pause)
+  /** This process has stored these jobs. */
+  stored(jobs: ReadonlyArray<StoredJob>): void {
+    let cursor: ClaimCursor | undefined
+    let first: StoredJob | undefined
+    for (const job of jobs) {
+      if (first === undefined || first.queue !== job.queue || first.priority !== job.priority) {
+        if (first !== undefined) cursor?.positions.saw(first)
+        cursor = this.of(job.queue)
+        first = job
+      } else if (isBefore(job, first)) {
+        // Of neighbours with the same queue and priority, the first in order is enough.
+        first = job
+      }
+      cursor?.keyScan?.stored(job.key)
+    }
+    if (first !== undefined) cursor?.positions.saw(first)
   }
 
-  /** Records the duration of a rescan and the claim that followed, in milliseconds. */
-  lookTook(millis: number): void {
-    this.pause = Math.min(rescanAtLatest, Math.max(rescanEvery, millis * rescanShare))
+  /** Jobs were returned to this queue, or another process has stored some. */
+  rescan(queue: string): void {
+    this.cursors.get(queue)?.rescan()
   }
 
-  /** Whether a claim that returned too few jobs may rescan from the front. */
-  mayRescan(now: number): boolean {
-    return now - this.lastRescan >= rescanEvery
+  /** Another process may have changed jobs of this queue, or of any queue if undefined. */
+  markChanged(queue: string | undefined): void {
+    const changed = queue === undefined ? this.cursors.values() : [this.cursors.get(queue)]
+    for (const cursor of changed) cursor?.keyScan?.markChanged()
   }
 
-  /** Whether to look for new priorities between the known ones. */
-  isProbeDue(now: number): boolean {
-    return now - this.lastProbe >= probeEvery
+  /** A job of this key ended, so another may start. Returns whether this process claims by key in this queue. */
+  freed(queue: string, key: string): boolean {
+    const keyScan = this.cursors.get(queue)?.keyScan
+    keyScan?.touched(key)
+    return keyScan !== undefined
   }
 
-  /** Resets the positions to the front. These priorities have jobs. */
-  rescan(priorities: ReadonlyArray<number>, now: number): void {
-    // Keep priorities without jobs: another process may store jobs there without telling this one the priority.
-    const known = this.starts.filter(({ priority }) => !priorities.includes(priority))
-    const defaultPriority = priorities.includes(0) || known.some(({ priority }) => priority === 0) ? [] : [front(0)]
-    this.starts = [...priorities.map(front), ...known, ...defaultPriority].sort((a, b) => a.priority - b.priority)
-    this.lastRescan = now
-    this.lastProbe = now
-  }
-
-  /** Adds priorities found between the known ones. */
-  probed(priorities: ReadonlyArray<number>, now: number): void {
-    for (const priority of priorities) this.saw(front(priority))
-    this.lastProbe = now
-  }
-
-  /** Moves the position back to a job stored here, so that the next claim does not skip it. */
-  saw(job: Start): void {
-    const known = this.starts.find(({ priority }) => priority === job.priority)
-    if (known !== undefined && !isBefore(job, known)) return
-    const start = { priority: job.priority, runAt: job.runAt, id: job.id }
-    this.starts = [...this.starts.filter((other) => other !== known), start].sort((a, b) => a.priority - b.priority)
-  }
-
-  /** Advances the positions past the claimed jobs; `lasts` holds the last one of each priority. */
-  took(lasts: ReadonlyMap<number, Start>, lastReached: number | undefined, wasFull: boolean, now: number): void {
-    const behind = now - lateCommit
-    this.starts = this.starts.map((start) => {
-      const last = lasts.get(start.priority)
-      // Earlier entries are taken, except those whose commit is still in flight.
-      if (last !== undefined && last.runAt <= behind) return last
-      const lookedThrough =
-        last !== undefined || !wasFull || (lastReached !== undefined && start.priority < lastReached)
-      return lookedThrough && start.runAt < behind ? { ...front(start.priority), runAt: behind } : start
-    })
+  /** Set if every due job of the queue waits for its key: up to when jobs were seen, and when to look again. */
+  blocked(queue: string, now: number): { readonly seenUntil: number; readonly until: number } | undefined {
+    const keyScan = this.cursors.get(queue)?.keyScan
+    const until = keyScan?.blockedUntil(now)
+    return keyScan === undefined || until === undefined ? undefined : { seenUntil: keyScan.seenUntil, until }
   }
 }

@@ -1,15 +1,13 @@
 import { Effect } from "effect"
-import type { IdGenerator, JobId } from "../../core/Ids.js"
+import type { JobId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
-import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
-import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import { mapErrors } from "../../database/DatabaseError.js"
 import * as SqlArrays from "../SqlArrays.js"
-import type { ClaimCursor, Start } from "./ClaimCursor.js"
-import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
+import type { Claim, Claiming, Take } from "./Claiming.js"
 import { scanFromFront, startsOf } from "./ClaimLinePg.js"
-import type { ClaimSql } from "./ClaimSql.js"
-import type { HeldLeases } from "./HeldLeases.js"
-import type { KeyScan } from "./KeyScan.js"
+import { KeyScan } from "./KeyScan.js"
+import type { ScanPositions, Start } from "./ScanPositions.js"
+import type { ScanSql } from "./ScanSql.js"
 
 // Chooses which keys to try. If few jobs are due, the front of the queue shows all of their keys. If many are due, they
 // may all belong to one key, so keys are read from the key index, after the last one served, and jobs without a key,
@@ -46,23 +44,23 @@ const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
   new Map(rows.toReversed().map((row) => [row.priority, startOf(row)]))
 
 /** Claims by key, round-robin, with a limit per key. */
-export const make = (database: typeof Database.Service, statements: ClaimSql, ids: IdGenerator, leases: HeldLeases) => {
-  const { direct, sql } = database
+export const make = (database: typeof Database.Service, scans: ScanSql, take: Take): Claim => {
+  const { sql } = database
 
   const stretch = (queue: string, from: ReadonlyArray<Start>, most: number, now: number) =>
     from.length === 0
       ? Effect.succeed<ReadonlyArray<FrontRow>>([])
-      : mapErrors(sql.unsafe<FrontRow>(statements.front, [queue, now, most, ...startsOf(from)]))
+      : mapErrors(sql.unsafe<FrontRow>(scans.front, [queue, now, most, ...startsOf(from)]))
 
   /** Start positions for the rest of the scan: the rest of its priority, and the priorities after it. */
-  const continueFrom = (cursor: ClaimCursor, walked: Start | undefined) =>
-    walked === undefined ? cursor.from : [walked, ...cursor.from.filter(({ priority }) => priority > walked.priority)]
+  const continueFrom = ({ from }: ScanPositions, walked: Start | undefined) =>
+    walked === undefined ? from : [walked, ...from.filter(({ priority }) => priority > walked.priority)]
 
   /** The next keys in round-robin order, each at most once; fewer than `most` means these are all. */
   const keysAfter = (queue: string, last: string, most: number) =>
     Effect.gen(function* () {
       const after = (key: string, count: number) =>
-        mapErrors(sql.unsafe<{ key: string }>(statements.keysAfter, [queue, key, count]))
+        mapErrors(sql.unsafe<{ key: string }>(scans.keysAfter, [queue, key, count]))
       const behind = yield* after(last, most)
       const around = last === "" || behind.length === most ? [] : yield* after("", most - behind.length)
       return [...new Set([...behind, ...around].map(({ key }) => key))]
@@ -78,18 +76,17 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
     return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
   }
 
-  const chooseTries = (request: ClaimRequest, cursor: ClaimCursor, keyScan: KeyScan, now: number) =>
+  const chooseTries = ({ limit, now, positions, queue }: Claiming, keyScan: KeyScan) =>
     Effect.gen(function* () {
-      const { limit, queue } = request
       const most = windowOf(limit)
-      const front = yield* stretch(queue, cursor.from, most, now)
-      cursor.took(firstsOf(front), front.at(-1)?.priority, front.length >= most, now)
+      const front = yield* stretch(queue, positions.from, most, now)
+      positions.took(firstsOf(front), front.at(-1)?.priority, front.length >= most, now)
       if (front.length < most) {
         keyScan.walk(undefined, now)
         return fromShort(front, keyScan, limit)
       }
       const further = keyScan.isWalkDue(now)
-        ? yield* stretch(queue, continueFrom(cursor, keyScan.walked), longest, now)
+        ? yield* stretch(queue, continueFrom(positions, keyScan.walked), longest, now)
         : []
       const lastSeen = further.at(-1)
       if (keyScan.isWalkDue(now))
@@ -105,61 +102,47 @@ export const make = (database: typeof Database.Service, statements: ClaimSql, id
 
   const keylessOf = (rows: ReadonlyArray<FrontRow>) => rows.flatMap(({ id, key }) => (key === null ? [id] : []))
 
-  const claimOf = (tries: Tries, request: ClaimRequest, keyScan: KeyScan, rated: boolean, now: number) =>
+  const claimOf = (tries: Tries, claiming: Claiming, keyScan: KeyScan) =>
     Effect.gen(function* () {
       if (tries.keys.length === 0 && tries.keyless.length === 0) return []
-      const { limit, pod, queue } = request
-      const lease = ids.lease(now)
-      const rows = (yield* direct.rows(rated ? statements.keysRated : statements.keys, [
-        queue,
-        now,
-        limit,
-        lease,
-        pod,
+      const claimed = yield* take(claiming, [
         SqlArrays.ofTexts(tries.keys),
         keyScan.last,
-        SqlArrays.ofPlain(tries.keyless.slice(0, limit))
-      ])) as unknown as Array<ClaimedRow>
-      rows.sort((a, b) => (a[13] ?? 0) - (b[13] ?? 0))
-      leases.took(
-        lease,
-        rows.map((row) => row[0])
-      )
-      keyScan.last = rows.findLast((row) => row[4] !== null)?.[4] ?? keyScan.last
-      return rows.map(toClaimed(queue, lease, now))
-    })
-
-  const claimReady = (request: ClaimRequest, keyScan: KeyScan, rated: boolean, now: number) =>
-    Effect.gen(function* () {
-      const keys = keyScan.takeReady(triesOf(request.limit))
-      const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, request, keyScan, rated, now)
-      // The claim was full, so keys without a claimed job may still have one.
-      if (jobs.length >= request.limit) for (const key of keys) keyScan.touched(key)
+        SqlArrays.ofPlain(tries.keyless.slice(0, claiming.limit))
+      ])
+      const jobs = claimed.map(({ job }) => job)
+      keyScan.last = jobs.findLast(({ key }) => key !== undefined)?.key ?? keyScan.last
       return jobs
     })
 
-  return (
-    request: ClaimRequest,
-    cursor: ClaimCursor,
-    keyScan: KeyScan,
-    rated: boolean,
-    now: number
-  ): Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError> =>
+  const claimReady = (claiming: Claiming, keyScan: KeyScan) =>
     Effect.gen(function* () {
-      if (keyScan.isBlocked(now)) return yield* claimReady(request, keyScan, rated, now)
+      const keys = keyScan.takeReady(triesOf(claiming.limit))
+      const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, claiming, keyScan)
+      // The claim was full, so keys without a claimed job may still have one.
+      if (jobs.length >= claiming.limit) for (const key of keys) keyScan.touched(key)
+      return jobs
+    })
+
+  return (claiming) =>
+    Effect.gen(function* () {
+      const { cursor, limit, now, positions, queue, rated } = claiming
+      const keyScan = cursor.keyScan ?? new KeyScan()
+      cursor.keyScan = keyScan
+      if (keyScan.isBlocked(now)) return yield* claimReady(claiming, keyScan)
       keyScan.looks()
-      if (cursor.mayRescan(now)) yield* scanFromFront(database, statements, request.queue, cursor, now)
-      let tries: Tries = yield* chooseTries(request, cursor, keyScan, now)
-      let jobs = yield* claimOf(tries, request, keyScan, rated, now)
+      if (positions.mayRescan(now)) yield* scanFromFront(database, scans, claiming)
+      let tries: Tries = yield* chooseTries(claiming, keyScan)
+      let jobs = yield* claimOf(tries, claiming, keyScan)
       let last = keyScan.last
       for (let round = 1; round < rounds && jobs.length === 0 && !tries.isAll; round += 1) {
         last = tries.keys.at(-1) ?? last
-        const keys = yield* keysAfter(request.queue, last, triesOf(request.limit))
+        const keys = yield* keysAfter(queue, last, triesOf(limit))
         tries = { keys, keyless: [], isAll: false }
-        jobs = yield* claimOf(tries, request, keyScan, rated, now)
+        jobs = yield* claimOf(tries, claiming, keyScan)
       }
       // A rated claim may have run out of tokens before it tried every key.
-      const triedAll = tries.isAll && !rated && jobs.length < request.limit
+      const triedAll = tries.isAll && !rated && jobs.length < limit
       if (triedAll && !jobs.some(({ crashCount }) => crashCount > 0)) keyScan.markBlocked(now)
       else if (jobs.length === 0) keyScan.last = last
       return jobs

@@ -5,150 +5,78 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
-import { formOf, type opensAt, type QueueRow } from "../settings/QueueRow.js"
-import { ClaimCursor, isBefore, type Start } from "./ClaimCursor.js"
+import { formOf, type QueueRow } from "../settings/QueueRow.js"
+import type { ClaimCursors } from "./ClaimCursor.js"
+import { type ClaimedRow, toClaimed } from "./ClaimedRow.js"
+import type { Take } from "./Claiming.js"
 import * as ClaimKeysPg from "./ClaimKeysPg.js"
 import * as ClaimLinePg from "./ClaimLinePg.js"
 import * as ClaimSql from "./ClaimSql.js"
 import type { HeldLeases } from "./HeldLeases.js"
-import { KeyScan } from "./KeyScan.js"
+import * as ScanSql from "./ScanSql.js"
 
 /** An empty claim reads the queue's row again if the cached one is older than this. */
 const rereadAfter = Duration.seconds(1)
 
-interface SeenJob extends Start {
-  readonly queue: string
-  readonly key: string | null
-}
+// No generators here and in ClaimLinePg: on an idle pod, each of their steps delays the job.
 
-export interface Claims {
-  readonly statements: ClaimSql.ClaimSql
-  readonly claim: (request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
-  /** These jobs were stored by this process. */
-  readonly saw: (jobs: ReadonlyArray<SeenJob>) => void
-  /** Jobs were returned before the cursor's position, or stored by another process. */
-  readonly rescan: (queue: string) => void
-  /** Another process may have changed jobs of this queue, or of any queue if undefined. */
-  readonly markChanged: (queue: string | undefined) => void
-  /** A job of this key ended, so another may start. Returns whether this process claims by key in this queue. */
-  readonly freed: (queue: string, key: string) => boolean
-  /** State of a queue in which every due job waits for its key. */
-  readonly blocked: (queue: string, now: number) => { readonly seenUntil: number; readonly until: number } | undefined
-}
-
-/** Claims over PostgreSQL, with one cursor per queue. */
+/** Claims over PostgreSQL. */
 export const make = (
   database: typeof Database.Service,
   known: typeof KnownQueues.Service,
   ids: IdGenerator,
-  leases: HeldLeases
-): Claims => {
+  leases: HeldLeases,
+  cursors: ClaimCursors
+): ((request: ClaimRequest) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>) => {
   const statements = named("claim", ClaimSql.make(database.schema))
-  const claimLine = ClaimLinePg.make(database, statements, ids, leases)
-  const claimKeys = ClaimKeysPg.make(database, statements, ids, leases)
-  const cursors = new Map<string, ClaimCursor>()
-  const keyScans = new Map<string, KeyScan>()
-  const revisions = new Map<string, number | undefined>()
+  const scans = named("claim", ScanSql.make(database.schema))
 
-  const cursorOf = (queue: string): ClaimCursor => {
-    const cursor = cursors.get(queue) ?? new ClaimCursor()
-    cursors.set(queue, cursor)
-    return cursor
-  }
-
-  const keyScanOf = (queue: string): KeyScan => {
-    const keyScan = keyScans.get(queue) ?? new KeyScan()
-    keyScans.set(queue, keyScan)
-    return keyScan
-  }
-
-  /** After a settings change the positions are stale: a claim may have returned nothing although jobs were due. */
-  const resetIfChanged = (queue: string, revision: number | undefined) => {
-    if (revisions.get(queue) === revision) return
-    revisions.set(queue, revision)
-    cursors.delete(queue)
-    keyScans.get(queue)?.markChanged()
-  }
-
-  const sawKey = ({ key, queue }: SeenJob) => {
-    const keyScan = keyScans.get(queue)
-    if (keyScan === undefined) return
-    if (key === null) {
-      keyScan.isMixed = true
-      keyScan.markChanged()
-    } else keyScan.touched(key)
-  }
-
-  const claimBy = (form: ClaimSql.Form, request: ClaimRequest, now: number) => {
-    const cursor = cursorOf(request.queue)
-    return form.keyed
-      ? claimKeys(request, cursor, keyScanOf(request.queue), form.rated, now)
-      : claimLine(request, cursor, form.rated, now)
-  }
-
-  // No generators: on an idle pod, each of their steps delays the job.
-  const claim: Claims["claim"] = (request) =>
-    Effect.clockWith((clock) => {
-      const now = clock.unsafeCurrentTimeMillis()
-      const isClosed = (row: Parameters<typeof opensAt>[0]) =>
-        row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
-      return Effect.flatMap(known.get(request.queue, Duration.infinity), (row) =>
-        isClosed(row)
-          ? Effect.flatMap(known.get(request.queue, rereadAfter), (newer) =>
-              isClosed(newer) ? Effect.succeed([]) : claimOpen(request, newer, now)
-            )
-          : claimOpen(request, row, now)
+  const take: Take = ({ cursor, keyed, limit, now, pod, queue, rated }, parameters) => {
+    const lease = ids.lease(now)
+    const text = ClaimSql.textOf(statements, { keyed, rated, journals: cursor.hasExecutions })
+    return Effect.map(database.direct.rows(text, [queue, now, limit, lease, pod, ...parameters]), (rows) => {
+      const claimed = (rows as unknown as ReadonlyArray<ClaimedRow>).map(toClaimed(queue, lease, now))
+      claimed.sort((a, b) => a.place - b.place)
+      leases.took(
+        lease,
+        claimed.map(({ job }) => job.id)
       )
+      if (claimed.some(({ job }) => job.execution !== undefined)) cursor.hasExecutions = true
+      return claimed
     })
+  }
+
+  const claimLine = ClaimLinePg.make(database, scans, take)
+  const claimKeys = ClaimKeysPg.make(database, scans, take)
+
+  const isClosed = (row: QueueRow | undefined, now: number) =>
+    row !== undefined && (row.paused || (row.throttledUntil ?? 0) > now)
 
   const claimOpen = (request: ClaimRequest, row: QueueRow | undefined, now: number) => {
-    resetIfChanged(request.queue, row?.revision)
+    const cursor = cursors.of(request.queue)
+    cursor.useRevision(row?.revision)
     const form = formOf(row, now)
-    return Effect.flatMap(claimBy(form, request, now), (jobs) => {
+    const claimBy = (by: typeof form) =>
+      (by.keyed ? claimKeys : claimLine)({ ...request, ...by, cursor, positions: cursor.positions, now })
+    return Effect.flatMap(claimBy(form), (jobs) => {
       if (jobs.length > 0) return Effect.succeed(jobs)
       // The settings may have changed since the cached row was read.
       return Effect.flatMap(known.get(request.queue, rereadAfter), (last) => {
         const newer = formOf(last, now)
-        return newer.keyed === form.keyed && newer.rated === form.rated
-          ? Effect.succeed(jobs)
-          : claimBy(newer, request, now)
+        return newer.keyed === form.keyed && newer.rated === form.rated ? Effect.succeed(jobs) : claimBy(newer)
       })
     })
   }
 
-  return {
-    statements,
-    claim,
-    saw: (jobs) => {
-      if (keyScans.size > 0) jobs.forEach(sawKey)
-      let first: SeenJob | undefined
-      for (const job of jobs) {
-        // Of neighbours in the same line, the first in order is enough.
-        if (first !== undefined && first.queue === job.queue && first.priority === job.priority) {
-          if (isBefore(job, first)) first = job
-          continue
-        }
-        if (first !== undefined) cursorOf(first.queue).saw(first)
-        first = job
-      }
-      if (first !== undefined) cursorOf(first.queue).saw(first)
-    },
-    rescan: (queue) => {
-      cursors.delete(queue)
-      keyScans.get(queue)?.markChanged()
-    },
-    markChanged: (queue) => {
-      for (const [name, keyScan] of keyScans) if (queue === undefined || queue === name) keyScan.markChanged()
-    },
-    freed: (queue, key) => {
-      const keyScan = keyScans.get(queue)
-      keyScan?.touched(key)
-      return keyScan !== undefined
-    },
-    blocked: (queue, now) => {
-      const keyScan = keyScans.get(queue)
-      const until = keyScan?.blockedUntil(now)
-      return keyScan === undefined || until === undefined ? undefined : { seenUntil: keyScan.seenUntil, until }
-    }
-  }
+  return (request) =>
+    Effect.clockWith((clock) => {
+      const now = clock.unsafeCurrentTimeMillis()
+      return Effect.flatMap(known.get(request.queue, Duration.infinity), (row) =>
+        isClosed(row, now)
+          ? Effect.flatMap(known.get(request.queue, rereadAfter), (newer) =>
+              isClosed(newer, now) ? Effect.succeed([]) : claimOpen(request, newer, now)
+            )
+          : claimOpen(request, row, now)
+      )
+    })
 }

@@ -7,7 +7,7 @@ import * as SqlArrays from "../SqlArrays.js"
 import { channel, type KnownQueues } from "../settings/KnownQueues.js"
 import * as QueueSql from "../settings/QueueSql.js"
 import type { Wakeups } from "../Wakeups.js"
-import type { Claims } from "./ClaimPg.js"
+import type { ClaimCursors } from "./ClaimCursor.js"
 
 const afterOf = ({ end }: AttemptEnd) => (end._tag === "Again" ? end.cools?.after : undefined)
 const scopeOf = ({ end }: AttemptEnd) => (end._tag === "Again" ? end.cools?.scope : undefined)
@@ -17,7 +17,7 @@ export const make = (
   { schema, sql }: typeof Database.Service,
   known: typeof KnownQueues.Service,
   wakeups: typeof Wakeups.Service,
-  claims: Claims
+  cursors: ClaimCursors
 ): Pick<FinalizeListeners, "onCooling" | "onEnded"> => {
   const statements = QueueSql.make(schema)
 
@@ -73,7 +73,7 @@ export const make = (
       for (const { end, key, queue } of ends) {
         if (queue === undefined) continue
         if (end._tag === "Done") done.add(queue)
-        if (key !== undefined && claims.freed(queue, key)) free.add(queue)
+        if (key !== undefined && cursors.freed(queue, key)) free.add(queue)
       }
       // Keys are free only after the commit; the caller wakes workers then.
       if (inTransaction) return

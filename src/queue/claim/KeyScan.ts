@@ -1,4 +1,4 @@
-import type { Start } from "./ClaimCursor.js"
+import type { Start } from "./ScanPositions.js"
 
 /** Milliseconds until blocked keys are checked again: another process may have ended a job without a notification. */
 const blockedFor = 1_000
@@ -29,9 +29,17 @@ export class KeyScan {
     this.walkedAt = now
   }
 
-  /** A job of this key ended, or was stored by this process. */
+  /** A job of this key may be claimable: one of its jobs ended, or this process stored one. */
   touched(key: string): void {
     this.ready.add(key)
+  }
+
+  /** This process stored a job with this key, or without one. */
+  stored(key: string | null): void {
+    if (key === null) {
+      this.isMixed = true
+      this.markChanged()
+    } else this.touched(key)
   }
 
   /** Something changed, but it is unknown which key may be ready. */

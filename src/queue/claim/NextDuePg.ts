@@ -7,7 +7,7 @@ import * as SqlArrays from "../SqlArrays.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 import { opensAt } from "../settings/QueueRow.js"
 import { type QueueColumns, toRow } from "../settings/QueueSql.js"
-import type { Claims } from "./ClaimPg.js"
+import type { ClaimCursors } from "./ClaimCursor.js"
 
 type DueRow = QueueColumns & { readonly queue: string; readonly run_at: number | null; readonly name: string | null }
 
@@ -19,12 +19,12 @@ export const make =
     { sql }: typeof Database.Service,
     statements: JobSql,
     known: typeof KnownQueues.Service,
-    claims: Claims
+    cursors: ClaimCursors
   ): typeof Queue.Service.nextDue =>
   (queues) =>
     Effect.gen(function* () {
       const sentAt = yield* Clock.currentTimeMillis
-      const blocked = new Map(queues.map((queue) => [queue, claims.blocked(queue, sentAt)]))
+      const blocked = new Map(queues.map((queue) => [queue, cursors.blocked(queue, sentAt)]))
       const rows = yield* mapErrors(
         sql.unsafe<DueRow>(statements.nextDue, [
           SqlArrays.ofTexts(queues),

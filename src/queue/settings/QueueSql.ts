@@ -5,6 +5,14 @@ import type { KeyOrder } from "./QueueSettings.js"
 
 // Converts rows of the queue table to and from SQL. Times and durations are passed as milliseconds.
 
+// Claims of a queue hold this advisory lock shared, a settings change holds it exclusively. A row lock is not enough:
+// successive shared holders could starve the exclusive waiter for ever. The lock manager queues fairly. The lock ends
+// with the transaction. Parameter 1 is the queue.
+const lockKey = (schema: string) => `hashtextextended('${schema}.queue.' || $1::text, 0)`
+
+/** Part of a claim: no settings change commits between it and the end of the claim. */
+export const sharedLock = (schema: string): string => `pg_advisory_xact_lock_shared(${lockKey(schema)})`
+
 const named = (column: string) => `${millis(column)} as ${column}`
 
 export const columns = `name, max_workers, paused, ${named("retain_done")}, ${named("retain_dead")}, backoff_enabled,
@@ -151,6 +159,22 @@ export const make = (schema: string) => ({
   all: `select ${columns} from ${schema}.queue order by name collate "C"`,
 
   some: `select ${columns} from ${schema}.queue where name = any($1::text[])`,
+
+  /** Waits for running claims and blocks later ones until the transaction ends. */
+  exclusiveLock: `select pg_advisory_xact_lock(${lockKey(schema)})`,
+
+  /**
+   * Records the running jobs of each key when per-key limits are turned on. The caller holds the exclusive lock, so no
+   * claim runs at the same time.
+   */
+  noteRunning: `
+  insert into ${schema}.key_turn as t (queue, key, turn, turned_at, taken)
+  select j.queue, j.key, 1, ${instant("$2")}, array_agg(j.id)
+  from ${schema}.lease l cross join unnest(l.jobs) as held(id)
+  join ${schema}.job j on j.id = held.id and j.lease = l.id
+  where j.queue = $1 and j.key is not null
+  group by 1, 2 order by 1, 2
+  on conflict (queue, key) do update set turn = t.turn + 1, turned_at = excluded.turned_at, taken = excluded.taken`,
 
   /** Locks the row until the transaction ends. */
   locked: `select ${columns} from ${schema}.queue where name = $1 for update`,

@@ -3,7 +3,6 @@ import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { Tally } from "../../telemetry/Tally.js"
-import * as ClaimSql from "../claim/ClaimSql.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { Wakeups } from "../Wakeups.js"
 import { channel, KnownQueues } from "./KnownQueues.js"
@@ -20,16 +19,14 @@ const make = Effect.gen(function* () {
   const signals = yield* Signals
   const clock = yield* Effect.clock
   const statements = QueueSql.make(schema)
-  const claims = ClaimSql.make(schema)
 
   const declare = (names: ReadonlyArray<string>, now: number) =>
     mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofTexts([...new Set(names)]), now]))
 
   const change: typeof Queues.Service.change = (name, patch) =>
     Effect.gen(function* () {
-      // Waits for running claims and blocks later ones until the commit, so that no claim uses the old settings
-      // afterwards.
-      yield* mapErrors(sql.unsafe(`select pg_advisory_xact_lock(${ClaimSql.lockOf(schema, "$1")})`, [name]))
+      // Before the row is read: no claim uses the old settings after the commit.
+      yield* mapErrors(sql.unsafe(statements.exclusiveLock, [name]))
       const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.locked, [name]))
       const now = yield* Clock.currentTimeMillis
       const before = rows[0] === undefined ? yield* QueuePatch.ahead(name, patch) : QueueSql.toRow(rows[0])
@@ -37,7 +34,7 @@ const make = Effect.gen(function* () {
       if (rows[0] === undefined) yield* declare([name], now)
       yield* mapErrors(sql.unsafe(statements.write, QueueSql.parameters(after, now)))
       if (before.perKey === undefined && after.perKey !== undefined) {
-        yield* mapErrors(sql.unsafe(claims.noteRunning, [name, now]))
+        yield* mapErrors(sql.unsafe(statements.noteRunning, [name, now]))
       }
       yield* mapErrors(sql`select pg_notify(${channel(schema)}, ${name})`)
       return { before: toSettings(before, now), after: toSettings(after, now) }

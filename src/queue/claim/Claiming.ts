@@ -1,0 +1,24 @@
+import type { Effect } from "effect"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import type { ClaimCursor } from "./ClaimCursor.js"
+import type { Claimed } from "./ClaimedRow.js"
+import type { ScanPositions } from "./ScanPositions.js"
+
+/** One claim: what is requested, and what the process knows about the queue. */
+export interface Claiming extends ClaimRequest {
+  readonly cursor: ClaimCursor
+  /** The cursor's positions when the claim began. A reset while it runs replaces them and must not be overwritten. */
+  readonly positions: ScanPositions
+  readonly keyed: boolean
+  readonly rated: boolean
+  readonly now: number
+}
+
+export type Claim = (claiming: Claiming) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
+
+/** Sends the claim statement with the parameters of its form. Returns the jobs in their order. */
+export type Take = (
+  claiming: Claiming,
+  parameters: ReadonlyArray<string>
+) => Effect.Effect<ReadonlyArray<Claimed>, DatabaseError>
