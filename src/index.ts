@@ -37,7 +37,7 @@ export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
 export * as Job from "./queue/Job.js"
 export { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull, UnknownKind } from "./queue/JobErrors.js"
 export { Kinds } from "./queue/Kinds.js"
-export { Enqueued, Queue } from "./queue/Queue.js"
+export { type Enqueued, Queue } from "./queue/Queue.js"
 export { JobSearch } from "./queue/search/JobSearch.js"
 export {
   InvalidSetting,

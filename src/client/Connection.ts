@@ -94,7 +94,7 @@ const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.
     if (!isOpen()) throw new ClosedError()
     return engine.run(effect, signal)
   },
-  store: (job, viewOf) => (isOpen() ? engine.store(job, viewOf) : Promise.reject(new ClosedError()))
+  store: (job) => (isOpen() ? engine.store(job) : Promise.reject(new ClosedError()))
 })
 
 export interface WorkerOptions {

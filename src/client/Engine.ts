@@ -18,7 +18,7 @@ import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
 import type { Kinds } from "../queue/Kinds.js"
-import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
+import { Queue } from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -26,6 +26,7 @@ import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
+import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
@@ -78,8 +79,8 @@ export interface Engine<R> {
   readonly newId: () => string
   /** Runs an effect. Rejects with a ShiftError. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
-  /** Stores one job, batched with others, and returns a view of the result. */
-  readonly store: <A>(job: NewJob, viewOf: (result: EnqueueResult) => A) => Promise<A>
+  /** Stores one job, batched with others. */
+  readonly store: <Result>(job: NewJob) => Promise<Enqueued<Result>>
   readonly close: () => Promise<void>
 }
 
@@ -107,12 +108,12 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
   }
 
   // One promise per job, no async functions: thousands of jobs per second pass here.
-  const store = <A>(job: NewJob, viewOf: (result: EnqueueResult) => A): Promise<A> =>
+  const store = <Result>(job: NewJob): Promise<Enqueued<Result>> =>
     new Promise((resolve, reject) => {
       if (closed !== undefined) throw new ClosedError()
       underWay += 1
       submit(job, (exit) => {
-        if (Exit.isSuccess(exit)) resolve(viewOf(exit.value))
+        if (Exit.isSuccess(exit)) resolve(enqueuedOf(exit.value))
         else reject(fromCause(exit.cause))
         underWay -= 1
         if (underWay === 0) whenStored()

@@ -206,11 +206,8 @@ export const newJobs = <In>(
   return stored.some((each) => each instanceof Promise) ? Promise.all(stored).then(make) : make(stored)
 }
 
-/** The result of an enqueue as callers see it. */
-export const enqueuedOf = <Result>({ _tag, id }: EnqueueResult): Enqueued<Result> => ({
-  id: id as string as JobId<Result>,
-  outcome: _tag === "Enqueued" ? "enqueued" : "deduplicated"
-})
+/** Gives the result of an enqueue the type of the job's result. */
+export const enqueuedOf = <Result>(enqueued: EnqueueResult): Enqueued<Result> => enqueued as Enqueued<never>
 
 /** `enqueue` of a handler: joins the handler's transaction, if it has one. */
 export const inHandler =

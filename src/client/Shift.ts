@@ -1,4 +1,4 @@
-import { Cause, Duration, Effect, Either, identity, Option, Predicate } from "effect"
+import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { isId, type JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { StoredJob } from "../core/StoredJob.js"
@@ -148,7 +148,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     const store = (made: Either.Either<NewJob, InvalidJob>): Promise<Enqueue.Enqueued<Result>> => {
       const ready = readyOf(made)
       return options.tx === undefined && ready.id === undefined
-        ? engine.store<Enqueue.Enqueued<Result>>(ready, Enqueue.enqueuedOf)
+        ? engine.store<Result>(ready)
         : storeOne(ready, options.tx)
     }
     try {
@@ -220,10 +220,10 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
       const [ready] = await newJobs(target, [payload], options)
       if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
       const starting = { ...ready, link: "execution", dedupe: { key: execution, scope: "retained" } } as const
-      const enqueued = tx === undefined ? await engine.store(starting, identity) : (await storeAll([starting], tx))[0]
+      const enqueued = tx === undefined ? await engine.store(starting) : (await storeAll([starting], tx))[0]
       if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
-      const outcome = enqueued._tag === "Enqueued" ? "started" : "existing"
-      return { id: Enqueue.enqueuedOf<never>(enqueued).id, execution, outcome }
+      const outcome = enqueued.outcome === "enqueued" ? "started" : "existing"
+      return { id: enqueued.id as Enqueue.JobId<never>, execution, outcome }
     },
     signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),

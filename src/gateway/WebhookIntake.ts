@@ -181,8 +181,8 @@ interface Stores {
 // Every delivery passes here: a plain object instead of the constructors, and no `Exit.map`.
 const received = (exit: Exit.Exit<Enqueued, EnqueueError>): Exit.Exit<Received, EnqueueError> => {
   if (Exit.isFailure(exit)) return Exit.failCause(exit.cause)
-  const { _tag, id } = exit.value
-  return Exit.succeed({ _tag: _tag === "Deduplicated" ? "Duplicate" : "Stored", job: id })
+  const { id, outcome } = exit.value
+  return Exit.succeed({ _tag: outcome === "deduplicated" ? "Duplicate" : "Stored", job: id })
 }
 
 const isInvalid = (exit: Exit.Exit<Enqueued, EnqueueError>) =>

@@ -6,7 +6,7 @@ import * as Thrown from "../core/Thrown.js"
 import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
-import type { Queue } from "../queue/Queue.js"
+import type { Enqueued, Queue } from "../queue/Queue.js"
 import type { JobContext } from "./JobContext.js"
 
 // A handler returns an `Outcome`, or any other value, which becomes the job's result. Failures and defects are retried;
@@ -107,7 +107,7 @@ export interface PromiseJobContext extends Omit<JobContext, "progress" | "execut
   /** The current time, which is virtual in tests; the time of JavaScript's `Date` never is. */
   readonly now: () => Date
   readonly log: HandlerLog
-  readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<JobId>
+  readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<Enqueued>
   /** Runs an Effect in the job's transaction, if it has one. Rejects with the original failure. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, Queue | RateLimits>) => Promise<A>
   /**

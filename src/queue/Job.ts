@@ -26,7 +26,7 @@ export interface EnqueueOptions {
 }
 
 /** Options of a bulk enqueue. Functions derive a value from each payload. */
-export interface EnqueueAllOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
+export interface EnqueueManyOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
   readonly key?: string | ((payload: A) => string) | undefined
   readonly dedupe?: ((payload: A) => string | Dedupe) | undefined
 }
@@ -41,17 +41,12 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
   /** Computes the follow-up from a stored payload of the current version, if `onDead` is a function. */
   readonly followUpOf?: ((stored: unknown) => FollowUp) | undefined
-  /**
-   * Stores one job, in the caller's transaction if there is one. Returns the id of the new job, or of the existing job
-   * with the same dedupe key.
-   */
-  readonly enqueue: (payload: A, options?: EnqueueOptions) => Effect.Effect<JobId, EnqueueError, Queue>
-  /** Like `enqueue`, but reports whether the job was stored or another job has its dedupe key. */
-  readonly enqueueOrFind: (payload: A, options?: EnqueueOptions) => Effect.Effect<Enqueued, EnqueueError, Queue>
+  /** Stores one job, in the caller's transaction if there is one. Another job may hold its dedupe key already. */
+  readonly enqueue: (payload: A, options?: EnqueueOptions) => Effect.Effect<Enqueued, EnqueueError, Queue>
   /** Stores up to 1000 jobs, all or none. */
-  readonly enqueueAll: (
+  readonly enqueueMany: (
     payloads: ReadonlyArray<A>,
-    options?: EnqueueAllOptions<A>
+    options?: EnqueueManyOptions<A>
   ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError, Queue>
   /** Builds a job for `Queue.enqueue`, for requests that mix kinds. */
   readonly job: (payload: A, options?: EnqueueOptions) => Effect.Effect<NewJob, InvalidJob>
@@ -156,8 +151,6 @@ const onlyOf = (answers: ReadonlyArray<Enqueued>): Enqueued => {
 const clockOf = (fiber: Fiber.RuntimeFiber<unknown, unknown>): Clock.Clock =>
   Context.get(fiber.currentDefaultServices, Clock.Clock)
 
-const idOf = (answers: ReadonlyArray<Enqueued>): JobId => onlyOf(answers).id
-
 /** Declares a job kind. */
 export const make = <A, I>(
   name: string,
@@ -175,7 +168,7 @@ export const make = <A, I>(
     payload: A,
     place: number,
     count: number,
-    given: EnqueueOptions | EnqueueAllOptions<A>,
+    given: EnqueueOptions | EnqueueManyOptions<A>,
     runAt: number | undefined
   ): NewJob | InvalidJob => {
     const encoded = encode(payload)
@@ -200,7 +193,7 @@ export const make = <A, I>(
 
   const prepareAll = (
     payloads: ReadonlyArray<A>,
-    given: EnqueueAllOptions<A>,
+    given: EnqueueManyOptions<A>,
     now: () => number
   ): Either.Either<ReadonlyArray<NewJob>, InvalidJob> => {
     const runAt = startOf(given.runAt?.epochMillis, given.delay, now)
@@ -236,9 +229,8 @@ export const make = <A, I>(
     ...(typeof onDead === "function" ? { followUpOf: (stored: unknown) => onDead(decode(stored)) } : {}),
     job: (payload, given = noOptions) =>
       Effect.clockWith((clock) => prepareOne(payload, given, () => clock.unsafeCurrentTimeMillis())),
-    enqueue: (payload, given) => Effect.map(enqueueOne(payload, given), idOf),
-    enqueueOrFind: (payload, given) => Effect.map(enqueueOne(payload, given), onlyOf),
-    enqueueAll: (payloads, given = {}) =>
+    enqueue: (payload, given) => Effect.map(enqueueOne(payload, given), onlyOf),
+    enqueueMany: (payloads, given = {}) =>
       Effect.flatMap(Queue, (queue) =>
         Effect.clockWith((clock): Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError> => {
           const jobs = prepareAll(payloads, given, () => clock.unsafeCurrentTimeMillis())

@@ -1,8 +1,7 @@
-import { Context, type Data, type Duration, Effect, type Either, type Exit, Runtime } from "effect"
+import { Context, type Duration, Effect, type Either, type Exit, Runtime } from "effect"
 import type { JobId, Lease, PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/StoredJob.js"
-import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import type { NewJob } from "./enqueue/NewJob.js"
@@ -10,12 +9,14 @@ import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.
 import type { Journal } from "./workflow/Execution.js"
 import type { RunState } from "./workflow/RunState.js"
 
-export type Enqueued = Data.TaggedEnum<{
-  Enqueued: { readonly id: JobId }
-  /** Id of the existing job with this dedupe key. */
-  Deduplicated: { readonly id: JobId }
-}>
-export const Enqueued = Tagged.taggedEnum<Enqueued>({ Enqueued: true, Deduplicated: true })
+/** The result of an enqueue: a new job, or the existing job that holds the dedupe key. */
+export interface Enqueued {
+  readonly id: JobId
+  readonly outcome: "enqueued" | "deduplicated"
+}
+
+export const enqueued = (id: JobId): Enqueued => ({ id, outcome: "enqueued" })
+export const deduplicated = (id: JobId): Enqueued => ({ id, outcome: "deduplicated" })
 
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 

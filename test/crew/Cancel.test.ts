@@ -31,7 +31,7 @@ describe("cancelling a running job", () => {
       let cleaned = 0
       const jobAdmin = yield* JobAdmin
       yield* TestCluster.hire({ handlers: [tidyHandler(() => (cleaned += 1))] })
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("500 millis")
       expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 500 })
       yield* StepClock.advance("1 second")
@@ -51,7 +51,7 @@ describe("cancelling a running job", () => {
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       yield* TestCluster.hire({ handlers: [payHandler] })
-      const id = yield* Pay.enqueue({})
+      const { id } = yield* Pay.enqueue({})
       yield* StepClock.advance("1 second")
       expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_000 })
       yield* StepClock.advance("2 seconds")
@@ -68,7 +68,7 @@ describe("cancelling a running job", () => {
   it.scopedLive("keeps the result of a handler that succeeds anyway after its timeout", () =>
     Effect.gen(function* () {
       yield* TestCluster.hire({ handlers: [payHandler] })
-      const id = yield* Pay.enqueue({})
+      const { id } = yield* Pay.enqueue({})
       yield* StepClock.advance("4 seconds")
       expect(yield* job(id)).toMatchObject({ state: "done", result: { paid: 1 }, attempt: 1, history: [] })
     }).pipe(Effect.provide(TestCluster.layer))
@@ -78,8 +78,8 @@ describe("cancelling a running job", () => {
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* TestCluster.hire({ slots: 1, handlers: [deafHandler, NoopEcho.handler] })
-      const id = yield* Deaf.enqueue({})
-      const next = yield* NoopEcho.NoopEcho.enqueue({})
+      const { id } = yield* Deaf.enqueue({})
+      const { id: next } = yield* NoopEcho.NoopEcho.enqueue({})
       yield* StepClock.advance("1 second")
       yield* jobAdmin.cancel(id)
       yield* StepClock.advance("4 seconds")
@@ -101,8 +101,8 @@ describe("cancelling a running job", () => {
       const jobAdmin = yield* JobAdmin
       yield* TestCluster.hire({ slots: 1 })
       for (let n = 0; n < 1_000; n += 1) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1 })
-      const blocking = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 60_000 })
-      const waiting = yield* NoopEcho.NoopEcho.enqueue({})
+      const { id: blocking } = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 60_000 })
+      const { id: waiting } = yield* NoopEcho.NoopEcho.enqueue({})
       yield* StepClock.advance("1005 millis")
       expect([(yield* job(blocking)).state, (yield* job(waiting)).state]).toEqual(["running", "running"])
       yield* jobAdmin.cancel(waiting)
@@ -116,7 +116,7 @@ describe("cancelling a running job", () => {
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* TestCluster.hire({ handlers: [tidyHandler(() => {})] })
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       pod.connected(false)
       yield* jobAdmin.cancel(id)
@@ -131,7 +131,7 @@ describe("cancelling a running job", () => {
     Effect.gen(function* () {
       const signals = yield* Signals
       yield* TestCluster.hire({ handlers: [tidyHandler(() => {})] })
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       for (const said of [id, "", "no id", "'; drop table job"]) yield* signals.publish(cancelTopic, said)
       yield* StepClock.advance("11 seconds")

@@ -188,7 +188,7 @@ describe("a pod", () => {
     Effect.gen(function* () {
       const pods = yield* Pods
       const pod = yield* TestCluster.hire()
-      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 10_000 })
+      const { id } = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 10_000 })
       yield* StepClock.advance("1 second")
       const stopping = yield* Effect.fork(pod.stop)
       yield* StepClock.advance("2 seconds")
@@ -208,7 +208,7 @@ describe("the reaper", () => {
   it.scopedLive("recovers jobs of a silent pod after the stale limit, and removes the pod", () =>
     Effect.gen(function* () {
       const dead = yield* TestCluster.hire()
-      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
+      const { id } = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
       yield* StepClock.advance("1 second")
       dead.connected(false)
       const other = yield* TestCluster.hire()
@@ -226,7 +226,7 @@ describe("the reaper", () => {
     Effect.gen(function* () {
       const one = yield* TestCluster.hire()
       const two = yield* TestCluster.hire({ queues: ["elsewhere"] })
-      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
+      const { id } = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 3_600_000 })
       // The other pod sees the last heartbeat of the job before the outage: beats are 10 s apart, passes of its reaper 15 s.
       yield* StepClock.advance("47 seconds")
       for (const pod of [one, two]) pod.connected(false)
@@ -251,7 +251,7 @@ describe("a clock that is set forward by several minutes", () => {
       yield* Steady.enqueue({})
       yield* StepClock.advance("12 seconds")
       // Deadlines are checked when the earliest one passes, which is the first job's; the second job still runs then.
-      const id = yield* Steady.enqueue({})
+      const { id } = yield* Steady.enqueue({})
       yield* StepClock.advance("1 second")
       const before = yield* leader
       yield* StepClock.set("5 minutes")

@@ -128,7 +128,7 @@ describe("the counters of a pod", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const jobAdmin = yield* JobAdmin
-      const ids = [yield* Scripted.enqueue({ acts: ["slow"] }), yield* Scripted.enqueue({ acts: ["falter"] })]
+      const ids = (yield* Scripted.enqueueMany([{ acts: ["slow"] }, { acts: ["falter"] }])).map(({ id }) => id)
       yield* shift.settle
       yield* Effect.forEach(ids, jobAdmin.cancel)
       yield* shift.drain
@@ -146,11 +146,11 @@ describe("the counters of a pod", () => {
       yield* shift.advance("2 seconds")
       const [hung, lost] = [yield* Scripted.enqueue({ acts: ["hang"] }), yield* Scripted.enqueue({ acts: [] })]
       yield* shift.advance("1999 millis")
-      expect((yield* shift.job(lost)).status).toBe("done")
+      expect((yield* shift.job(lost.id)).status).toBe("done")
       yield* shift.crashPod
       yield* shift.advance("2 hours")
       yield* shift.drain
-      expect((yield* shift.job(hung)).status).toBe("done")
+      expect((yield* shift.job(hung.id)).status).toBe("done")
       // A test writes counts when it settles, where a pod in production loses what it counted since its last flush.
       expect(runs()).toBe(4)
       expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 4, completed: 3, rescued: 1 })

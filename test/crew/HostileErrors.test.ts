@@ -117,10 +117,10 @@ describe("a thrown value that cannot be read", () => {
     it.effect(`fails the attempt of ${way} it, and no slot crashes`, () =>
       Effect.gen(function* () {
         const shift = yield* TestShift
-        const ids = yield* Effect.forEach(values, (value) => Hostile.enqueue({ value }))
+        const stored = yield* Effect.forEach(values, (value) => Hostile.enqueue({ value }))
         yield* shift.settle
         for (const [at, value] of values.entries()) {
-          const ended = yield* shift.job(ids[at] as JobId)
+          const ended = yield* shift.job(stored[at]?.id as JobId)
           expect(ended, value).toMatchObject({ state: "dead", deadReason: "exhausted", crashCount: 0, attempt: 1 })
           expect(ended.lastError, value).toEqual(expect.any(String))
           expect(ended.lastError?.length, value).toBeLessThan(10_000)
@@ -134,7 +134,7 @@ describe("a thrown value that cannot be read", () => {
   it.effect("keeps what can be read of it", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Hostile.enqueue({ value: "a throwing `has` trap" })
+      const { id } = yield* Hostile.enqueue({ value: "a throwing `has` trap" })
       yield* shift.settle
       expect((yield* shift.job(id)).lastError).toMatch(/^inner\n {4}at /)
     }).pipe(
@@ -181,7 +181,7 @@ describe("a thrown value that cannot be read", () => {
       const ids = yield* Effect.replicateEffect(Retried.enqueue({}), values.length)
       yield* shift.settle
       expect(left).toEqual([])
-      for (const id of ids) {
+      for (const { id } of ids) {
         const retried = yield* shift.job(id)
         expect(retried).toMatchObject({ state: "retrying", attempt: 1 })
         expect(retried.runAt - retried.updatedAt).toBe(Duration.toMillis("30 seconds"))

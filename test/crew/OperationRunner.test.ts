@@ -14,7 +14,7 @@ describe("a pod", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const operations = yield* Operations
-      yield* Flaky.enqueueAll([{}, {}, {}])
+      yield* Flaky.enqueueMany([{}, {}, {}])
       yield* shift.settle
       expect(yield* statesOf).toEqual(["dead", "dead", "dead"])
       const { id } = yield* operations.begin({ action: "delete", who: "test", target: { filter: { state: "dead" } } })
@@ -28,7 +28,7 @@ describe("a pod", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const operations = yield* Operations
-      const ids = yield* Flaky.enqueueAll([{}, {}], { delay: "1 day" })
+      const ids = yield* Flaky.enqueueMany([{}, {}], { delay: "1 day" })
       yield* shift.stopPod
       const target = { ids: ids.map(({ id }) => id) }
       const { id } = yield* operations.begin({ action: "cancel", who: "test", target })

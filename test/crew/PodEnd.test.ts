@@ -12,7 +12,7 @@ describe("a pod that stops", () => {
   it.effect("lets a job finish within the grace period", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* shift.settle
       const stopping = yield* Effect.fork(shift.stopPod)
       yield* shift.settle
@@ -25,8 +25,8 @@ describe("a pod that stops", () => {
   it.effect("returns the attempts of jobs it must interrupt, and returns prefetched jobs unchanged", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const running = yield* Long.enqueue({})
-      const waiting = yield* Long.enqueue({})
+      const { id: running } = yield* Long.enqueue({})
+      const { id: waiting } = yield* Long.enqueue({})
       yield* shift.settle
       const stopping = yield* Effect.fork(shift.stopPod)
       yield* shift.settle
@@ -61,7 +61,7 @@ describe("a pod that crashes", () => {
   it.effect("leaves its jobs to be recovered: due at once, the crash counted and the attempt returned", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* shift.settle
       expect(yield* shift.job(id)).toMatchObject({ state: "running", attempt: 1 })
       yield* shift.crashPod

@@ -31,8 +31,8 @@ const enqueueTwo = Effect.gen(function* () {
   const queues = yield* Queues
   const shift = yield* TestShift
   yield* queues.change("default", { perKey: { concurrency: 1, order: "strict" } })
-  const first = yield* Call.enqueue({}, { key: "chat" })
-  const second = yield* Call.enqueue({}, { key: "chat" })
+  const { id: first } = yield* Call.enqueue({}, { key: "chat" })
+  const { id: second } = yield* Call.enqueue({}, { key: "chat" })
   yield* shift.settle
   return { first, second }
 })

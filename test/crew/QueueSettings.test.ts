@@ -145,7 +145,7 @@ describe("a limit per key on a pod", () => {
     ),
     Effect.gen(function* () {
       yield* set({ perKey: { concurrency: 1, order: "strict" } })
-      yield* Call.enqueueAll(["a1", "a2"], { key: "a" })
+      yield* Call.enqueueMany(["a1", "a2"], { key: "a" })
       yield* (yield* TestShift).drain
       expect(yield* starts).toEqual([
         ["a1", 0],
@@ -163,7 +163,7 @@ describe("a rate on a pod", () => {
     shift(() => Effect.void),
     Effect.gen(function* () {
       yield* set({ rate: { jobs: 2, per: Duration.seconds(10) } })
-      yield* Call.enqueueAll(["1", "2", "3", "4", "5"])
+      yield* Call.enqueueMany(["1", "2", "3", "4", "5"])
       yield* (yield* TestShift).drain
       expect((yield* starts).map(([, at]) => at)).toEqual([0, 0, 5, 10, 15])
     })

@@ -54,7 +54,7 @@ describe("regressions:", () => {
         Effect.onInterrupt(Effect.never, () => Effect.sync(() => (stopped += 1)))
       )
       yield* TestCluster.hire({ handlers: [handler] })
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       const queue = yield* Queue
       yield* queue.recoverStuck(Duration.zero)
@@ -78,7 +78,7 @@ describe("regressions:", () => {
           )
       })
       yield* Effect.provideService(TestCluster.hire({ log: (line) => void lines.push(line) }), Queue, slow)
-      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 11_000, message: "done" })
+      const { id } = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 11_000, message: "done" })
       yield* StepClock.advance("15 seconds")
       expect(unknown).toEqual([1])
       expect(yield* job(id)).toMatchObject({ state: "done", result: "done" })
@@ -91,7 +91,7 @@ describe("regressions:", () => {
     Effect.gen(function* () {
       const jobAdmin = yield* JobAdmin
       const pod = yield* TestCluster.hire()
-      const id = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
+      const { id } = yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1_000, message: "done" })
       yield* StepClock.advance("500 millis")
       // The handler ends while its pod cannot write, and the cancel request arrives before the end is written.
       pod.connected(false)
@@ -110,7 +110,7 @@ describe("regressions:", () => {
         throw new Error("boom")
       })
       yield* TestCluster.hire({ handlers: [bomb] })
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       expect(yield* job(id)).toMatchObject({ state: "retrying", pod: undefined, heartbeatAt: undefined })
       expect(yield* queue.recoverStuck(Duration.zero)).toMatchObject({ rescued: 0 })
@@ -128,14 +128,14 @@ describe("regressions:", () => {
         })
       )
       const pod = yield* TestCluster.hire({ handlers: [throttled] })
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("2 minutes")
       const live = yield* Effect.flatMap(Pods, (pods) => pods.live(Duration.seconds(2)))
       expect(live.map((each) => each.id)).toEqual([pod.crew.pod])
       expect([calls, (yield* job(id)).attempt]).toEqual([1, 0])
       yield* queues.change("default", { throttledUntil: null })
       // The job keeps its own delay; a new job of the queue does not wait for the rest of the cool-down.
-      const next = yield* Long.enqueue({})
+      const { id: next } = yield* Long.enqueue({})
       yield* StepClock.advance("3 seconds")
       expect(yield* job(next)).toMatchObject({ state: "done" })
     }).pipe(Effect.provide(TestCluster.layer))
@@ -146,7 +146,7 @@ describe("regressions:", () => {
       const jobAdmin = yield* JobAdmin
       const forever = { handlers: [Handler.make(Long, () => Effect.never)] }
       const owner = yield* TestCluster.hire(forever)
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
       owner.connected(false)
       yield* jobAdmin.cancel(id)

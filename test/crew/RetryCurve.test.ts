@@ -17,7 +17,7 @@ const shift = TestShift.layer({
 const waits = (kind: typeof Plain, count: number) =>
   Effect.gen(function* () {
     const { advance, job, settle } = yield* TestShift
-    const id = yield* kind.enqueue({})
+    const { id } = yield* kind.enqueue({})
     const found: Array<number> = []
     for (let time = 0; time < count; time += 1) {
       yield* settle

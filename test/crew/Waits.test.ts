@@ -34,7 +34,7 @@ describe("a handler that requests an impossible wait", () => {
       const shift = yield* TestShift
       for (const wait of ["infinite", "1000000000000 days"] as const) {
         for (const how of ["snooze", "retry", "throttled", "throttled "] as const) {
-          const id = yield* Patient.enqueue({ wait, how })
+          const { id } = yield* Patient.enqueue({ wait, how })
           yield* shift.settle
           const job = yield* shift.job(id)
           expect(job).toMatchObject({ state: "dead", deadReason: "rejected" })
@@ -47,7 +47,7 @@ describe("a handler that requests an impossible wait", () => {
   it.effect("ends its job when its backoff is infinite, and keeps the error", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Eternal.enqueue({})
+      const { id } = yield* Eternal.enqueue({})
       yield* shift.settle
       const job = yield* shift.job(id)
       expect(job).toMatchObject({ state: "dead", deadReason: "rejected" })

@@ -28,7 +28,7 @@ describe("a job that fails", () => {
     () =>
       Effect.gen(function* () {
         const shift = yield* TestShift
-        const id = yield* Flaky.enqueue({})
+        const { id } = yield* Flaky.enqueue({})
         expect(yield* attemptsOf(id)).toBe(1)
         let attempt = 1
         for (const wait of ["30 seconds", "2 minutes", "10 minutes", "1 hour"] as const) {
@@ -47,7 +47,7 @@ describe("a job that fails", () => {
   it.effect("keeps the trace of a defect, and counts it", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Flaky.enqueue({})
+      const { id } = yield* Flaky.enqueue({})
       yield* shift.settle
       const job = yield* shift.job(id)
       expect(job).toMatchObject({ state: "retrying", attempt: 1 })
@@ -67,7 +67,7 @@ describe("a job that fails", () => {
 
   it.effect("is retried when the handler says, if it sets a delay", () =>
     Effect.gen(function* () {
-      const id = yield* Flaky.enqueue({})
+      const { id } = yield* Flaky.enqueue({})
       expect(yield* attemptsOf(id)).toBe(1)
       yield* TestClock.adjust("6 seconds")
       expect(yield* attemptsOf(id)).toBe(1)
@@ -112,7 +112,7 @@ describe("an outcome", () => {
       const shift = yield* TestShift
       const run = (tag: string) =>
         Effect.gen(function* () {
-          const id = yield* outcomes.enqueue({ tag })
+          const { id } = yield* outcomes.enqueue({ tag })
           yield* shift.settle
           return yield* shift.job(id)
         })
@@ -141,7 +141,7 @@ describe("a run that takes too long", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const cleaned = yield* Cleaned
-      const id = yield* Slow.enqueue({})
+      const { id } = yield* Slow.enqueue({})
       yield* shift.advance("59 seconds")
       expect(yield* shift.job(id)).toMatchObject({ state: "running" })
       yield* shift.advance("1 second")
@@ -168,7 +168,7 @@ describe("a run that takes too long", () => {
   it.effect("ends after five seconds if its handler ignores the interruption, and its slot is replaced", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const stubborn = yield* Slow.enqueue({})
+      const { id: stubborn } = yield* Slow.enqueue({})
       yield* shift.advance("1 minute")
       expect(yield* shift.job(stubborn)).toMatchObject({ state: "running" })
       yield* shift.advance("5 seconds")
@@ -176,7 +176,7 @@ describe("a run that takes too long", () => {
         state: "retrying",
         lastError: expect.stringContaining("timed out after 1m")
       })
-      const next = yield* Flaky.enqueue({}, { queue: "default" })
+      const { id: next } = yield* Flaky.enqueue({}, { queue: "default" })
       yield* shift.settle
       expect(yield* shift.job(next)).toMatchObject({ attempt: 1 })
     }).pipe(
@@ -203,7 +203,7 @@ describe("a running job that no longer belongs to this pod", () => {
   it.effect("is stopped at once when it is cancelled, and is not retried", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* shift.settle
       expect(yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(id))).toMatchObject({ state: "running" })
       yield* shift.settle
@@ -215,7 +215,7 @@ describe("a running job that no longer belongs to this pod", () => {
   it.effect("is stopped when its lease moved to a newer run, which continues unaffected", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Long.enqueue({})
+      const { id } = yield* Long.enqueue({})
       yield* shift.advance("1 second")
       const queue = yield* Queue
       expect(yield* queue.recoverStuck(Duration.zero)).toMatchObject({ rescued: 1 })
@@ -304,8 +304,8 @@ describe("a promise handler", () => {
   it.effect("returns its result, and fails with what it throws", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const good = yield* Flaky.enqueue({}, { meta: { good: true } })
-      const bad = yield* Flaky.enqueue({})
+      const { id: good } = yield* Flaky.enqueue({}, { meta: { good: true } })
+      const { id: bad } = yield* Flaky.enqueue({})
       yield* shift.settle
       expect(yield* shift.job(good)).toMatchObject({ state: "done", result: { attempt: 1 } })
       expect(yield* shift.job(bad)).toMatchObject({

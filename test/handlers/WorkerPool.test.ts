@@ -267,7 +267,7 @@ describe("a worker pool in a pod", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const begun = join(yield* directory, "begun")
-      const id = yield* Ask.enqueue({ act: "hang", value: begun })
+      const { id } = yield* Ask.enqueue({ act: "hang", value: begun })
       yield* eventually(() => existsSync(begun)).pipe(Effect.withClock(Clock.make()))
       yield* shift.advance("15 minutes")
       yield* Effect.repeat(shift.settle, {

@@ -96,7 +96,7 @@ const finish = Effect.gen(function* () {
 
 const common: Readonly<Record<string, Entry<Common>>> = {
   code: (name) => kindOf(name).enqueue({}),
-  "code, many": (name) => kindOf(name).enqueueAll([{}]),
+  "code, many": (name) => kindOf(name).enqueueMany([{}]),
   http: (name) => post("/api/v1/jobs", { jobs: [{ kind: name, payload: {} }] }),
   batch: (name) => post("/api/v1/batches", { jobs: [{ kind: name, payload: {} }] }),
   schedule: (name) =>

@@ -77,7 +77,10 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       const { admin } = yield* TestServer
       const { json, started } = yield* running
       expect(started).toMatchObject({ status: 201, json: { execution, outcome: "started" } })
-      expect((yield* admin("POST", "/api/v1/workflows", { json })).json).toMatchObject({ execution, outcome: "exists" })
+      expect((yield* admin("POST", "/api/v1/workflows", { json })).json).toMatchObject({
+        execution,
+        outcome: "existing"
+      })
       const listed = yield* admin("GET", "/api/v1/workflows?workflow=greet&status=running&prefix=greet/")
       expect(listed.json).toMatchObject({
         executions: [{ execution, workflow: "greet", status: "running" }],

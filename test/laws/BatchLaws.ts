@@ -29,7 +29,7 @@ export const batchLaws = (law: Law): void => {
     Effect.gen(function* () {
       const { batch, created, jobs } = yield* batchOf(line, 3)
       expect(created).toBe(true)
-      expect(jobs.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Enqueued", "Enqueued"])
+      expect(jobs.map(({ outcome }) => outcome)).toEqual(["enqueued", "enqueued", "enqueued"])
       expect(batch).toMatchObject({ name: "May", total: 3, createdAt: yield* line.now, closedAt: undefined })
       expect(batch.counts).toEqual({ unfinished: 3, done: 0, dead: 0, cancelled: 0, deleted: 0 })
       const [run] = yield* line.claim(1)
@@ -153,7 +153,7 @@ export const batchLaws = (law: Law): void => {
       const dedupe = { key: `${line.name}-once`, scope: "active" } as const
       yield* line.put({ dedupe })
       const { batch, jobs } = yield* line.batches.create({ jobs: [line.job({ dedupe }), line.job()] })
-      expect(jobs.map(({ _tag }) => _tag)).toEqual(["Deduplicated", "Enqueued"])
+      expect(jobs.map(({ outcome }) => outcome)).toEqual(["deduplicated", "enqueued"])
       expect(batch).toMatchObject({ total: 1, counts: { unfinished: 1 } })
     })
   )

@@ -16,14 +16,14 @@ export const dedupeLaws = (law: Law): void => {
       const dedupe = active(line)
       const id = yield* line.put({ dedupe })
       expect(yield* line.search.get(id)).toMatchObject({ dedupe })
-      const refused = { _tag: "Deduplicated", id }
+      const refused = { outcome: "deduplicated", id }
       expect(yield* again(line, dedupe)).toEqual(refused)
       const run = yield* line.claimOne
       expect(yield* again(line, dedupe)).toEqual(refused)
       yield* line.end(run, ends.again(yield* line.now))
       expect(yield* again(line, dedupe)).toEqual(refused)
       yield* line.end(yield* line.claimOne, ends.done)
-      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* again(line, dedupe)).toMatchObject({ outcome: "enqueued" })
       expect(yield* line.all()).toHaveLength(2)
     })
   )
@@ -32,7 +32,7 @@ export const dedupeLaws = (law: Law): void => {
     Effect.gen(function* () {
       const dedupe = active(line)
       yield* line.end(yield* line.run({ dedupe }), ends.dead)
-      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* again(line, dedupe)).toMatchObject({ outcome: "enqueued" })
     })
   )
 
@@ -43,7 +43,7 @@ export const dedupeLaws = (law: Law): void => {
         const run = yield* line.run({ dedupe })
         const before = yield* line.end(run, end)
         yield* line.advance("30 days")
-        expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id: run.id })
+        expect(yield* again(line, dedupe)).toEqual({ outcome: "deduplicated", id: run.id })
         expect(yield* line.search.get(run.id)).toEqual(before)
       }
     })
@@ -58,7 +58,7 @@ export const dedupeLaws = (law: Law): void => {
       yield* line.queue.purge(Duration.hours(1))
       const next = yield* line.put({ dedupe })
       yield* line.jobAdmin.remove(next)
-      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* again(line, dedupe)).toMatchObject({ outcome: "enqueued" })
     })
   )
 
@@ -68,11 +68,11 @@ export const dedupeLaws = (law: Law): void => {
       const run = yield* line.run({ dedupe })
       yield* line.end(run, ends.done)
       yield* line.advance("47 hours")
-      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id: run.id })
+      expect(yield* again(line, dedupe)).toEqual({ outcome: "deduplicated", id: run.id })
       yield* line.advance("1 hour")
       const next = yield* line.put({ dedupe })
       expect(next).not.toBe(run.id)
-      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id: next })
+      expect(yield* again(line, dedupe)).toEqual({ outcome: "deduplicated", id: next })
       expect(yield* line.search.get(run.id)).toMatchObject({ status: "done" })
     })
   )
@@ -82,11 +82,11 @@ export const dedupeLaws = (law: Law): void => {
       const dedupe = retained(line, { window: Duration.hours(1) })
       const id = yield* line.put({ dedupe })
       yield* line.advance("2 hours")
-      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id })
+      expect(yield* again(line, dedupe)).toEqual({ outcome: "deduplicated", id })
       const run = yield* line.claimOne
-      expect(yield* again(line, dedupe)).toEqual({ _tag: "Deduplicated", id })
+      expect(yield* again(line, dedupe)).toEqual({ outcome: "deduplicated", id })
       yield* line.end(run, ends.done)
-      expect(yield* again(line, dedupe)).toMatchObject({ _tag: "Enqueued" })
+      expect(yield* again(line, dedupe)).toMatchObject({ outcome: "enqueued" })
     })
   )
 
@@ -95,7 +95,7 @@ export const dedupeLaws = (law: Law): void => {
       const dedupe = active(line)
       const id = yield* line.put({ dedupe })
       expect(yield* again(line, dedupe, { queue: `${line.name}-other`, kind: "part" })).toEqual({
-        _tag: "Deduplicated",
+        outcome: "deduplicated",
         id
       })
     })
@@ -109,7 +109,7 @@ export const dedupeLaws = (law: Law): void => {
         line.job(),
         line.job({ dedupe, payload: 2 })
       ])
-      expect([first?._tag, free?._tag, second?._tag]).toEqual(["Enqueued", "Enqueued", "Deduplicated"])
+      expect([first?.outcome, free?.outcome, second?.outcome]).toEqual(["enqueued", "enqueued", "deduplicated"])
       expect(second?.id).toBe(first?.id)
       expect((yield* line.all()).map(({ payload }) => payload)).toEqual([{ name: "Ada" }, 1])
     })
@@ -124,7 +124,7 @@ export const dedupeLaws = (law: Law): void => {
       )
       const [standing] = yield* line.all()
       expect(new Set(answers.map((answer) => answer?.id))).toEqual(new Set([standing?.id]))
-      expect(answers.filter((answer) => answer?._tag === "Enqueued")).toHaveLength(1)
+      expect(answers.filter((answer) => answer?.outcome === "enqueued")).toHaveLength(1)
     })
   )
 
@@ -145,7 +145,7 @@ export const dedupeLaws = (law: Law): void => {
       const id = yield* line.put({ dedupe, payload: 1, priority: 5 })
       const later = (yield* line.now) + 60_000
       expect(yield* again(line, dedupe, { payload: 2, runAt: later, priority: -1 })).toEqual({
-        _tag: "Deduplicated",
+        outcome: "deduplicated",
         id
       })
       expect(yield* line.search.get(id)).toMatchObject({ payload: 2, runAt: later, priority: -1, state: "scheduled" })
@@ -161,10 +161,10 @@ export const dedupeLaws = (law: Law): void => {
       const dedupe = retained(line, { replace: true })
       const run = yield* line.run({ dedupe, payload: 1 })
       const running = yield* line.search.get(run.id)
-      expect(yield* again(line, dedupe, { payload: 2 })).toEqual({ _tag: "Deduplicated", id: run.id })
+      expect(yield* again(line, dedupe, { payload: 2 })).toEqual({ outcome: "deduplicated", id: run.id })
       expect(yield* line.search.get(run.id)).toEqual(running)
       const over = yield* line.end(run, ends.done)
-      expect(yield* again(line, dedupe, { payload: 2 })).toEqual({ _tag: "Deduplicated", id: run.id })
+      expect(yield* again(line, dedupe, { payload: 2 })).toEqual({ outcome: "deduplicated", id: run.id })
       expect(yield* line.search.get(run.id)).toEqual(over)
     })
   )
@@ -173,7 +173,7 @@ export const dedupeLaws = (law: Law): void => {
     Effect.gen(function* () {
       const id = yield* line.put({ dedupe: active(line), payload: 1 })
       const dedupe = active(line, { replace: true })
-      expect(yield* again(line, dedupe, { kind: "part", payload: 2 })).toEqual({ _tag: "Deduplicated", id })
+      expect(yield* again(line, dedupe, { kind: "part", payload: 2 })).toEqual({ outcome: "deduplicated", id })
       expect(yield* line.search.get(id)).toMatchObject({ kind: "greet", payload: 1 })
     })
   )
@@ -182,7 +182,7 @@ export const dedupeLaws = (law: Law): void => {
     Effect.gen(function* () {
       const dedupe = active(line, { replace: true })
       const answers = yield* line.queue.enqueue([1, 2, 3].map((payload) => line.job({ dedupe, payload })))
-      expect(answers.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Deduplicated", "Deduplicated"])
+      expect(answers.map(({ outcome }) => outcome)).toEqual(["enqueued", "deduplicated", "deduplicated"])
       expect((yield* line.all()).map(({ payload }) => payload)).toEqual([3])
     })
   )

@@ -52,19 +52,19 @@ export const depthLaws = (law: Law): void => {
       const dedupe = { key: `${line.name}-a`, scope: "active" } as const
       const [, held] = yield* line.queue.enqueue([own, line.job({ payload: 2, dedupe }), line.job()])
       if (held === undefined) return yield* Effect.dieMessage("three were stored")
-      expect(yield* line.queue.enqueue([own])).toEqual([{ _tag: "Enqueued", id }])
+      expect(yield* line.queue.enqueue([own])).toEqual([{ outcome: "enqueued", id }])
       const again = line.job({ payload: 3, dedupe })
-      expect(yield* line.queue.enqueue([again])).toEqual([{ _tag: "Deduplicated", id: held.id }])
+      expect(yield* line.queue.enqueue([again])).toEqual([{ outcome: "deduplicated", id: held.id }])
       const replacing = line.job({ payload: 4, dedupe: { ...dedupe, replace: true } })
-      expect(yield* line.queue.enqueue([replacing])).toEqual([{ _tag: "Deduplicated", id: held.id }])
+      expect(yield* line.queue.enqueue([replacing])).toEqual([{ outcome: "deduplicated", id: held.id }])
       expect((yield* line.search.get(held.id)).payload).toBe(4)
       expect(yield* line.queue.enqueue([own, again])).toEqual([
-        { _tag: "Enqueued", id },
-        { _tag: "Deduplicated", id: held.id }
+        { outcome: "enqueued", id },
+        { outcome: "deduplicated", id: held.id }
       ])
       const exits = yield* line.submit([again, line.job(), replacing])
-      const tags = exits.map((exit) => Exit.match(exit, { onSuccess: ({ _tag }) => _tag, onFailure: String }))
-      expect(tags).toMatchObject(["Deduplicated", expect.stringContaining("QueueFull"), "Deduplicated"])
+      const ends = exits.map((exit) => Exit.match(exit, { onSuccess: ({ outcome }) => outcome, onFailure: String }))
+      expect(ends).toMatchObject(["deduplicated", expect.stringContaining("QueueFull"), "deduplicated"])
       expect(yield* Effect.flip(line.queue.enqueue([own, line.job()]))).toMatchObject({ _tag: "QueueFull" })
       const taken = yield* Effect.flip(line.queue.enqueue([line.job({ id, payload: 5 })]))
       expect(taken).toMatchObject({ _tag: "JobIdTaken" })
@@ -81,8 +81,8 @@ export const depthLaws = (law: Law): void => {
       yield* put(line, 1)
       const other = line.job({ dedupe: { key: `${line.name}-b`, scope: "active" } })
       const answers = yield* line.queue.enqueue([other, other])
-      expect(answers.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Deduplicated"])
-      expect(yield* line.queue.enqueue([line.job({ dedupe })])).toMatchObject([{ _tag: "Deduplicated" }])
+      expect(answers.map(({ outcome }) => outcome)).toEqual(["enqueued", "deduplicated"])
+      expect(yield* line.queue.enqueue([line.job({ dedupe })])).toMatchObject([{ outcome: "deduplicated" }])
       yield* line.advance("2 minutes")
       expect(yield* Effect.flip(line.queue.enqueue([line.job({ dedupe })]))).toMatchObject({ _tag: "QueueFull" })
     })

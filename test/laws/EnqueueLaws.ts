@@ -154,7 +154,7 @@ export const enqueueLaws = (law: Law): void => {
     Effect.gen(function* () {
       const jobs = Array.from({ length: limits.batch }, (_, n) => line.job({ payload: n }))
       const answers = yield* line.queue.enqueue(jobs)
-      expect(answers.every(({ _tag }) => _tag === "Enqueued")).toBe(true)
+      expect(answers.every(({ outcome }) => outcome === "enqueued")).toBe(true)
       const stored = new Map((yield* line.all()).map(({ id, payload }) => [id, payload]))
       expect(answers.map(({ id }) => stored.get(id))).toEqual(jobs.map(({ payload }) => payload))
     })
@@ -193,10 +193,10 @@ export const enqueueLaws = (law: Law): void => {
       const own = yield* line.newId
       const good = [line.job({ payload: 1 }), line.job({ payload: "\u0000" }), line.job({ payload: 3, dedupe })]
       const exits = yield* line.submit([...good, line.job({ payload: 4, dedupe })])
-      const tags = exits.map((exit) => Exit.match(exit, { onSuccess: ({ _tag }) => _tag, onFailure: String }))
-      expect(tags).toMatchObject(["Enqueued", expect.stringContaining("InvalidJob"), "Enqueued", "Deduplicated"])
+      const ends = exits.map((exit) => Exit.match(exit, { onSuccess: ({ outcome }) => outcome, onFailure: String }))
+      expect(ends).toMatchObject(["enqueued", expect.stringContaining("InvalidJob"), "enqueued", "deduplicated"])
       const [single] = yield* line.submit([line.job({ id: own, payload: 5 })])
-      expect(single).toEqual(Exit.succeed({ _tag: "Enqueued", id: own }))
+      expect(single).toEqual(Exit.succeed({ outcome: "enqueued", id: own }))
       expect((yield* line.all()).map(({ payload }) => payload).toSorted()).toEqual([1, 3, 5])
     })
   )
@@ -217,13 +217,13 @@ export const enqueueLaws = (law: Law): void => {
     Effect.gen(function* () {
       const id = yield* line.newId
       const job = line.job({ id, payload: { a: 1, b: [2] }, key: "k" })
-      expect(yield* line.queue.enqueue([job])).toEqual([{ _tag: "Enqueued", id }])
+      expect(yield* line.queue.enqueue([job])).toEqual([{ outcome: "enqueued", id }])
       yield* line.advance("1 minute")
       const same = { ...job, payload: { b: [2], a: 1 } }
-      expect(yield* line.queue.enqueue([same])).toEqual([{ _tag: "Enqueued", id }])
+      expect(yield* line.queue.enqueue([same])).toEqual([{ outcome: "enqueued", id }])
       yield* line.end(yield* line.claimOne, ends.done)
       const before = yield* line.all()
-      expect(yield* line.queue.enqueue([same])).toEqual([{ _tag: "Enqueued", id }])
+      expect(yield* line.queue.enqueue([same])).toEqual([{ outcome: "enqueued", id }])
       expect(yield* line.all()).toEqual(before)
       expect(before).toHaveLength(1)
     })

@@ -113,7 +113,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     })
     const put: Line["put"] = (more) =>
       Effect.flatMap(queue.enqueue([job(more)]), ([answer]) =>
-        answer?._tag === "Enqueued" ? Effect.succeed(answer.id) : Effect.dieMessage(`not stored: ${answer?._tag}`)
+        answer?.outcome === "enqueued" ? Effect.succeed(answer.id) : Effect.dieMessage(`not stored: ${answer?.outcome}`)
       )
     const submit: Line["submit"] = (jobs) =>
       Effect.flatMap(queue.submitter, (hand) =>

@@ -13,14 +13,14 @@ export const workflowLaws = (law: Law): void => {
     Effect.gen(function* () {
       const first = yield* line.workflows.start(executionOf(line))
       const again = yield* line.workflows.start(executionOf(line))
-      assert.deepStrictEqual([first._tag, again._tag, again.id], ["Enqueued", "Deduplicated", first.id])
+      assert.deepStrictEqual([first.outcome, again.outcome, again.id], ["enqueued", "deduplicated", first.id])
       const job = yield* line.claimOne
       assert.deepStrictEqual(
         [job.execution?.id, job.execution?.woken, job.execution?.cancelled, job.linked],
         [`${line.name}/order`, 0, false, true]
       )
       yield* end(line, job, done({ ok: true }))
-      assert.strictEqual((yield* line.workflows.start(executionOf(line)))._tag, "Deduplicated")
+      assert.strictEqual((yield* line.workflows.start(executionOf(line))).outcome, "deduplicated")
     })
   )
 

@@ -25,7 +25,7 @@ describe.each([
   it.effect("returns its attempt when the bucket is empty, and runs as tokens refill", () =>
     Effect.gen(function* () {
       const { advance, drain, jobs, settle } = yield* TestShift
-      yield* Sync.enqueueAll([{}, {}, {}, {}, {}])
+      yield* Sync.enqueueMany([{}, {}, {}, {}, {}])
       yield* settle
       const states = Effect.map(jobs, (all) => all.map(({ state }) => state).sort())
       expect(yield* states).toEqual(["done", "done", "scheduled", "scheduled", "scheduled"])
@@ -48,12 +48,12 @@ describe("a limit", () => {
       const { advance, job, settle, why } = yield* TestShift
       const limits = yield* RateLimits
       yield* limits.acquire("github", 2)
-      const id = yield* Sync.enqueue({})
+      const { id } = yield* Sync.enqueue({})
       yield* settle
       expect(yield* job(id)).toMatchObject({ status: "running" })
       yield* advance("2 seconds")
       expect(yield* job(id)).toMatchObject({ status: "done", history: [] })
-      const later = yield* Sync.enqueue({})
+      const { id: later } = yield* Sync.enqueue({})
       yield* limits.drain("github", Duration.minutes(1))
       yield* settle
       expect(yield* job(later)).toMatchObject({ status: "pending", history: [{ outcome: "throttled by github" }] })
@@ -70,7 +70,7 @@ describe("a limit", () => {
   it.effect("that an upstream refused blocks every handler for the upstream's delay", () =>
     Effect.gen(function* () {
       const { advance, job, settle } = yield* TestShift
-      const id = yield* Sync.enqueue({})
+      const { id } = yield* Sync.enqueue({})
       yield* settle
       const refused = yield* job(id)
       expect(refused).toMatchObject({ status: "pending", attempt: 0, runAt: 62_000 })
@@ -93,7 +93,7 @@ describe("a limit", () => {
   it.effect("that was not declared is a failure that says what to do", () =>
     Effect.gen(function* () {
       const { job, settle } = yield* TestShift
-      const id = yield* Sync.enqueue({})
+      const { id } = yield* Sync.enqueue({})
       yield* settle
       const { lastError, status } = yield* job(id)
       expect(status).toBe("dead")
@@ -130,7 +130,7 @@ describe("an outcome that a handler fails with", () => {
   ) =>
     Effect.gen(function* () {
       const { job, settle } = yield* TestShift
-      const id = yield* Sync.enqueue({})
+      const { id } = yield* Sync.enqueue({})
       yield* settle
       return yield* job(id)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Sync, () => how(outcome))] })))

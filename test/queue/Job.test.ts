@@ -14,9 +14,9 @@ const MailHandler = Handler.make(Mail, ({ to }) =>
 
 it.effect("reports whether an enqueue stored a job or found one", () =>
   Effect.gen(function* () {
-    const first = yield* Mail.enqueueOrFind({ to: "Ada" }, { dedupe: "ada", delay: "1h30m" })
-    const second = yield* Mail.enqueueOrFind({ to: "Ada" }, { dedupe: "ada" })
-    expect([first._tag, second._tag]).toEqual(["Enqueued", "Deduplicated"])
+    const first = yield* Mail.enqueue({ to: "Ada" }, { dedupe: "ada", delay: "1h30m" })
+    const second = yield* Mail.enqueue({ to: "Ada" }, { dedupe: "ada" })
+    expect([first.outcome, second.outcome]).toEqual(["enqueued", "deduplicated"])
     expect(second.id).toBe(first.id)
     const shift = yield* TestShift
     expect((yield* shift.job(first.id)).runAt).toBe(90 * 60_000)
@@ -25,11 +25,11 @@ it.effect("reports whether an enqueue stored a job or found one", () =>
 
 it.effect("stores many with a dedupe key and a key of each", () =>
   Effect.gen(function* () {
-    const stored = yield* Mail.enqueueAll([{ to: "Ada" }, { to: "Bob" }, { to: "Ada" }], {
+    const stored = yield* Mail.enqueueMany([{ to: "Ada" }, { to: "Bob" }, { to: "Ada" }], {
       dedupe: ({ to }) => ({ key: to, scope: "retained", window: "5m" }),
       key: ({ to }) => `customer:${to}`
     })
-    expect(stored.map(({ _tag }) => _tag)).toEqual(["Enqueued", "Enqueued", "Deduplicated"])
+    expect(stored.map(({ outcome }) => outcome)).toEqual(["enqueued", "enqueued", "deduplicated"])
     const shift = yield* TestShift
     expect((yield* shift.jobs).map(({ key }) => key)).toEqual(["customer:Ada", "customer:Bob"])
   }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))

@@ -150,7 +150,7 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
         queue.enqueue(order.map((key) => job("opposite", { dedupe: { key, scope: "active" } })))
       const rounds = Array.from({ length: 20 }, (_, round) => batch(round % 2 === 0 ? keys : [...keys].reverse()))
       const answers = yield* Effect.all(rounds, { concurrency: "unbounded" })
-      expect(answers.flat().filter(({ _tag }) => _tag === "Enqueued")).toHaveLength(50)
+      expect(answers.flat().filter(({ outcome }) => outcome === "enqueued")).toHaveLength(50)
     })
   )
 
@@ -169,12 +169,12 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
             (key) => outside(single(key)),
             { concurrency: "unbounded" }
           )
-          expect(neighbours.flat().every(({ _tag }) => _tag === "Enqueued")).toBe(true)
+          expect(neighbours.flat().every(({ outcome }) => outcome === "enqueued")).toBe(true)
           return blocked
         })
       )
       const [answer] = yield* Fiber.join(waiting)
-      expect(answer?._tag).toBe("Deduplicated")
+      expect(answer?.outcome).toBe("deduplicated")
       expect(yield* sql`select count(*)::int as count from nightshift.job where dedupe_key = 'held-key'`).toEqual([
         { count: 1 }
       ])

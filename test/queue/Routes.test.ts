@@ -27,7 +27,9 @@ describe("routes", () => {
       const ids = [yield* Merge.enqueue({}), yield* Mail.enqueue({}), yield* Other.enqueue({})]
       const asked = yield* Merge.enqueue({}, { queue: "mail" })
       yield* shift.settle
-      const results = yield* Effect.forEach([...ids, asked], (id) => Effect.map(shift.job(id), ({ result }) => result))
+      const results = yield* Effect.forEach([...ids, asked], ({ id }) =>
+        Effect.map(shift.job(id), ({ result }) => result)
+      )
       expect(results).toEqual(["github", "mail", "default", "mail"])
     }).pipe(Effect.provide(TestShift.layer({ handlers, routes: { "gh.": "github" } })))
   })

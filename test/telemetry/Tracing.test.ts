@@ -248,9 +248,9 @@ describe("a line that a handler logs", () => {
     const handlers = [Handler.make(Chatty, () => Effect.logWarning("hello"))]
     return Effect.gen(function* () {
       const shift = yield* TestShift
-      const first = yield* Chatty.enqueue({})
+      const { id: first } = yield* Chatty.enqueue({})
       yield* shift.settle
-      const second = yield* Chatty.enqueue({})
+      const { id: second } = yield* Chatty.enqueue({})
       yield* shift.settle
       const about = (id: string) => ({ job: { id, kind: "chatty", queue: "talk", attempt: 1 } })
       expect(lines).toEqual([about(first), about(second)])

@@ -304,7 +304,7 @@ describe("a transaction in memory", () => {
       const failed = yield* Effect.exit(run(Effect.zipRight(Receipt.enqueue({ order: 1 }), Effect.fail("no"))))
       expect(Exit.isFailure(failed)).toBe(true)
       expect(yield* shift.jobs).toEqual([])
-      const id = yield* run(Receipt.enqueue({ order: 2 }))
+      const { id } = yield* run(Receipt.enqueue({ order: 2 }))
       expect((yield* shift.jobs).map((job) => job.id)).toEqual([id])
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Receipt, () => Effect.void)] })))
   )

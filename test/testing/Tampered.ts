@@ -5,7 +5,7 @@ import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
 import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
 import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
-import { type ClaimedJob, Enqueued, Queue } from "../../src/queue/Queue.js"
+import { type ClaimedJob, enqueued, Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
@@ -93,9 +93,7 @@ export const mistakes: Readonly<
     tamper: queueWith((queue) => ({
       enqueue: (jobs) => {
         const id = jobs[0]?.id
-        return id !== undefined && jobs[0]?.priority !== 0
-          ? Effect.succeed([Enqueued.Enqueued({ id })])
-          : queue.enqueue(jobs)
+        return id !== undefined && jobs[0]?.priority !== 0 ? Effect.succeed([enqueued(id)]) : queue.enqueue(jobs)
       }
     }))
   },

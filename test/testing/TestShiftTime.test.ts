@@ -209,7 +209,7 @@ describe("time in a shift", () => {
   it.effect("does not pass while a handler awaits a promise without a timer", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Slow.enqueue({}, { delay: "1 hour" })
+      const { id } = yield* Slow.enqueue({}, { delay: "1 hour" })
       yield* shift.advance("2 hours")
       expect((yield* shift.job(id)).result).toEqual([3_600_000, 3_600_000, 3_660_000])
     }).pipe(Effect.provide(TestShift.layer({ handlers: [SlowHandler] })))
@@ -218,8 +218,8 @@ describe("time in a shift", () => {
   it.effect("waits for handlers' real-time work, up to a limit", () =>
     Effect.gen(function* () {
       const shift = yield* TestShift
-      const id = yield* Tidy.enqueue({})
-      const hung = yield* Slow.enqueue({})
+      const { id } = yield* Tidy.enqueue({})
+      const { id: hung } = yield* Slow.enqueue({})
       yield* shift.settle
       expect(yield* shift.job(id)).toMatchObject({ state: "done", result: "late", finishedAt: 0 })
       expect((yield* shift.job(hung)).state).toBe("running")
@@ -241,7 +241,7 @@ describe("time in a shift", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       expect(yield* Clock.currentTimeMillis).toBe(Date.UTC(2026, 0, 1))
-      const id = yield* Tidy.enqueue({}, { delay: "1 day" })
+      const { id } = yield* Tidy.enqueue({}, { delay: "1 day" })
       yield* TestClock.setTime(Date.UTC(2026, 0, 3))
       expect(yield* shift.job(id)).toMatchObject({ state: "done", finishedAt: Date.UTC(2026, 0, 2) })
       yield* TestClock.setTime(Date.UTC(2025, 0, 1))

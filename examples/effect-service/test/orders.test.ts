@@ -13,7 +13,7 @@ it.effect("charges again after the provider was down, with the same key", () => 
   const downOnce = payments((key) => (keys.push(key) === 1 ? new ProviderDown() : Effect.void))
   return Effect.gen(function* () {
     const test = yield* TestShift
-    const id = yield* ChargeCard.enqueue({ order: "A-17", cents: 1250 })
+    const { id } = yield* ChargeCard.enqueue({ order: "A-17", cents: 1250 })
     yield* test.settle
     expect((yield* test.job(id)).state).toBe("retrying")
     yield* test.advance("10 seconds")
@@ -25,7 +25,7 @@ it.effect("charges again after the provider was down, with the same key", () => 
 it.effect("does not retry a declined card", () =>
   Effect.gen(function* () {
     const test = yield* TestShift
-    const id = yield* ChargeCard.enqueue({ order: "A-18", cents: 1 })
+    const { id } = yield* ChargeCard.enqueue({ order: "A-18", cents: 1 })
     yield* test.drain
     expect(yield* test.job(id)).toMatchObject({ state: "dead", attempt: 1, lastError: "expired card" })
   }).pipe(Effect.provide(payments(() => new CardDeclined({ reason: "expired card" }))))

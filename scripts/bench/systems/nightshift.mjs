@@ -79,7 +79,7 @@ const open = async (url) => {
       if (runAt !== undefined) options.runAt = DateTime.unsafeMake(runAt)
       if (queue !== undefined) options.queue = nameOf(queue)
       if (keys !== undefined) options.key = (payload) => keys[payload.n - payloads[0].n]
-      return service().run(kind.enqueueAll(payloads, options))
+      return service().run(kind.enqueueMany(payloads, options))
     },
     enqueue: (payload) => service().run(kind.enqueue(payload)),
     enqueueFrom: (callers, next) => {

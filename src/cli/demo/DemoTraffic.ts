@@ -79,14 +79,14 @@ const orderEvent = Effect.flatMap(Effect.all({ number: Random.nextIntBetween(1, 
   return Kinds.ApplyOrderEvent.enqueue({ order, event: drawn.event }, { key: order })
 })
 const burst = Effect.flatMap(Effect.all({ text: pick(texts), size: Random.nextIntBetween(10, 30) }), ({ size, text }) =>
-  Kinds.NotifyDevice.enqueueAll(Arrays.makeBy(size, (index) => ({ device: `device-${index}`, text })))
+  Kinds.NotifyDevice.enqueueMany(Arrays.makeBy(size, (index) => ({ device: `device-${index}`, text })))
 )
 // The queue has a maximum depth; jobs beyond it are rejected at enqueue.
 const catalogue = Effect.flatMap(
   Effect.all({ supplier: pick(suppliers), rows: Random.nextIntBetween(100, 50_000) }),
   Kinds.ImportCatalogue.enqueue
 )
-const ledgers = Kinds.ExportLedger.enqueueAll(["2026-01", "2026-02", "2026-03"].map((month) => ({ month })))
+const ledgers = Kinds.ExportLedger.enqueueMany(["2026-01", "2026-02", "2026-03"].map((month) => ({ month })))
 
 /** About 15 jobs per second at a rate of 1. The initial jobs fill every page of Mission Control. */
 const flows = [

@@ -97,10 +97,8 @@ const optionOf = (field: string) => {
   return `--${field.replace(".", "-").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
-const printOutcome = (json: boolean, { _tag, id }: Enqueued) => {
-  const outcome = _tag === "Enqueued" ? "enqueued" : "deduplicated"
-  return Console.log(json ? JSON.stringify({ id, outcome }) : `${outcome} ${id}`)
-}
+const printOutcome = (json: boolean, { id, outcome }: Enqueued) =>
+  Console.log(json ? JSON.stringify({ id, outcome }) : `${outcome} ${id}`)
 
 export const command = Command.make("enqueue", { kind, ...options }, (given) =>
   Effect.gen(function* () {

@@ -16,7 +16,7 @@ import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import { derivedId } from "./DerivedId.js"
-import * as EnqueueOutcome from "./EnqueueOutcome.js"
+import { EnqueueOutcome } from "./EnqueueOutcome.js"
 import * as EnqueueRequest from "./EnqueueRequest.js"
 import { JobToEnqueue } from "./EnqueueRequest.js"
 import * as OncePerKey from "./OncePerKey.js"
@@ -90,7 +90,7 @@ export const BatchView = Schema.Struct({
 }).annotations({ identifier: "Batch" })
 export type BatchView = typeof BatchView.Type
 
-const Outcomes = Schema.Array(EnqueueOutcome.EnqueueOutcome)
+const Outcomes = Schema.Array(EnqueueOutcome)
 
 const Created = Schema.Struct({
   batch: BatchView,
@@ -226,7 +226,7 @@ export const layer: Layer.Layer<
           return yield* oncePerKey(request, { batch: body }, (derived) =>
             Effect.map(batches.create({ ...batch, id: id ?? derived }), (stored) => ({
               batch: viewOf(stored.batch),
-              jobs: stored.jobs.map(EnqueueOutcome.of)
+              jobs: stored.jobs
             }))
           )
         }).pipe(Effect.provide(context), Problem.catchErrors)
@@ -246,7 +246,7 @@ export const layer: Layer.Layer<
           const body = yield* Body.decoded(request, AddJobsRequest, mostBodyBytes)
           const jobs = yield* resolve(body.jobs, body.force)
           return yield* oncePerKey(request, { addTo: id, ...body }, () =>
-            Effect.map(batches.add(id, jobs), (answers) => ({ jobs: answers.map(EnqueueOutcome.of) }))
+            Effect.map(batches.add(id, jobs), (answers) => ({ jobs: answers }))
           )
         }).pipe(Effect.provide(context), Problem.catchErrors)
       )

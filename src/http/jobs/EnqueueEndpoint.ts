@@ -7,19 +7,18 @@ import { Queue } from "../../queue/Queue.js"
 import * as Body from "../Body.js"
 import * as Problem from "../Problem.js"
 import { derivedId } from "./DerivedId.js"
-import * as EnqueueOutcome from "./EnqueueOutcome.js"
+import { Outcomes } from "./EnqueueOutcome.js"
 import * as EnqueueRequest from "./EnqueueRequest.js"
 import * as OncePerKey from "./OncePerKey.js"
 
 const mostBodyBytes = 8 * 1024 * 1024
 
-const decodeOutcomes = Schema.decodeUnknown(EnqueueOutcome.Outcomes)
+const decodeOutcomes = Schema.decodeUnknown(Outcomes)
 
 const store = (jobs: ReadonlyArray<JobRequests.JobRequest>, force: boolean) =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const enqueued = yield* queue.enqueue(yield* JobRequests.resolve(jobs, { force, check: true }))
-    return { jobs: enqueued.map(EnqueueOutcome.of) }
+    return { jobs: yield* queue.enqueue(yield* JobRequests.resolve(jobs, { force, check: true })) }
   })
 
 const storeRequest = ({ force, jobs: requested }: EnqueueRequest.Decoded, key: string | undefined, body: unknown) =>

@@ -68,7 +68,7 @@ export const ForkRequest = Schema.Struct({
 const Started = Schema.Struct({
   execution: Schema.String,
   id: JobId,
-  outcome: Schema.Literal("started", "exists")
+  outcome: Schema.Literal("started", "existing")
 }).annotations({ identifier: "WorkflowStarted" })
 
 const Signalled = Schema.Struct({
@@ -197,8 +197,8 @@ export const start = ({ force = false, key, payload, queue, workflow }: Start) =
       if (!isWorkflow) return yield* new NotAWorkflow({ kind: workflow })
     }
     const execution = `${workflow}/${key}`
-    const { _tag, id } = yield* workflows.start({ ...job, execution })
-    return { execution, id, outcome: _tag === "Enqueued" ? ("started" as const) : ("exists" as const) }
+    const { id, outcome } = yield* workflows.start({ ...job, execution })
+    return { execution, id, outcome: outcome === "enqueued" ? ("started" as const) : ("existing" as const) }
   })
 
 /** Names of the signals that the execution waits for; null if it does not exist. Shared with the command line. */

@@ -60,7 +60,7 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const answers = yield* enqueueIn(queue, batch.id, given)
       const stored = answers.filter(
-        (answer) => answer._tag === "Enqueued" && table.get(answer.id)?.batch === batch.id
+        (answer) => answer.outcome === "enqueued" && table.get(answer.id)?.batch === batch.id
       ).length
       yield* write(batch.id, { ...batch, total: batch.total + stored })
       return answers

@@ -91,7 +91,7 @@ const make = Effect.gen(function* () {
   const store = (id: BatchId, given: ReadonlyArray<NewJob>) =>
     Effect.gen(function* () {
       const answers = yield* enqueueIn(queue, id, given)
-      const stored = answers.flatMap((answer) => (answer._tag === "Enqueued" ? [answer.id] : []))
+      const stored = answers.flatMap((answer) => (answer.outcome === "enqueued" ? [answer.id] : []))
       yield* mapErrors(sql`update ${table} set total = total + (
         select count(*) from ${jobs} where id = any(${stored}::uuid[]) and batch_id = ${id}) where id = ${id}`)
       return answers

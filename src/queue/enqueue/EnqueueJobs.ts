@@ -1,6 +1,6 @@
 import type { JobId } from "../../core/Ids.js"
 import { JobIdTaken, QueueFull } from "../JobErrors.js"
-import { Enqueued } from "../Queue.js"
+import { deduplicated, type Enqueued, enqueued } from "../Queue.js"
 import type { StampedJob, StampedJobs } from "./NewJob.js"
 
 // The call of the SQL function `enqueue_jobs`, which decides conflicts by id, dedupe key and depth cap. It has one text
@@ -63,4 +63,4 @@ export const refusalOf = (
 }
 
 export const enqueuedOf = ({ id, outcome }: Answer): Enqueued =>
-  outcome === "deduplicated" ? Enqueued.Deduplicated({ id }) : Enqueued.Enqueued({ id })
+  outcome === "deduplicated" ? deduplicated(id) : enqueued(id)

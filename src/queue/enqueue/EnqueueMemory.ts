@@ -4,7 +4,7 @@ import type { InvalidJob } from "../../core/InvalidJob.js"
 import { JobIdTaken } from "../JobErrors.js"
 import { blank, type JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
-import { Enqueued } from "../Queue.js"
+import { deduplicated, type Enqueued, enqueued } from "../Queue.js"
 import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
 
 type Table = typeof JobTable.Service
@@ -80,20 +80,20 @@ export const jobsToStore = (table: Table, jobs: ReadonlyArray<NewJob>, now: numb
 
 const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
   const standing = job.id === undefined ? undefined : table.get(job.id)
-  if (standing !== undefined) return Enqueued.Enqueued({ id: standing.id })
+  if (standing !== undefined) return enqueued(standing.id)
   const holder = holderAgainst(table, job, now)
   if (holder === undefined) {
     const id = job.id ?? table.ids.job(now)
     table.put(newRow(job, id, now))
     table.tally.of(job.queue, job.kind).enqueued(1, now)
-    return Enqueued.Enqueued({ id })
+    return enqueued(id)
   }
   // This job's handler could not decode the payload of another kind.
   if (job.replace && holder.status === "pending" && holder.kind === job.kind) {
     const { payload, priority, version } = job
     table.put({ ...holder, payload, version, priority, runAt: job.runAt ?? now, updatedAt: now })
   }
-  return Enqueued.Deduplicated({ id: holder.id })
+  return deduplicated(holder.id)
 }
 
 export const enqueueAll = (

@@ -8,7 +8,7 @@ import { AfterCommit } from "../../database/Transaction.js"
 import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import { Enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
+import { type Enqueued, enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
 import { isRouted } from "../settings/Routes.js"
 import * as BulkInsert from "./BulkInsert.js"
 import type * as DepthCap from "./DepthCap.js"
@@ -110,7 +110,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
     const ours =
       (jobs: StampedJobs) =>
       ({ answers }: StorePg.Stored): StorePg.Stored => {
-        const others = jobs.filter((_, index) => answers[index]?._tag === "Deduplicated")
+        const others = jobs.filter((_, index) => answers[index]?.outcome === "deduplicated")
         return { answers, standing: new Set(others.map(({ id }) => id)) }
       }
 
@@ -205,7 +205,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         Effect.zipRight(onStored([BulkInsert.front(bulk)], false)),
         Effect.map(() => {
           count([first], now, bulkIds.length)
-          return bulkIds.map((id) => Enqueued.Enqueued({ id }))
+          return bulkIds.map((id) => enqueued(id))
         }),
         // The insert cannot be withdrawn once sent, so an interrupt must not skip waking workers and counting.
         Effect.uninterruptible

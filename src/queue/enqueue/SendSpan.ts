@@ -69,7 +69,7 @@ export const around = <E>(tracer: Tracer.Tracer | undefined, enqueue: Enqueue<E>
             const [only] = answers
             if (only !== undefined && answers.length === 1) {
               span.attribute("messaging.message.id", only.id)
-              if (only._tag === "Deduplicated") span.attribute("nightshift.job.deduplicated", true)
+              if (only.outcome === "deduplicated") span.attribute("nightshift.job.deduplicated", true)
             }
             span.end(then, exit)
           }

@@ -4,7 +4,7 @@ import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobIdTaken, QueueFull } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import { Enqueued } from "../Queue.js"
+import { type Enqueued, enqueued } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
 import * as EnqueueJobs from "./EnqueueJobs.js"
 import {
@@ -31,7 +31,7 @@ const noneStanding: ReadonlySet<JobId> = new Set()
 
 /** The result for jobs that were all new. */
 export const allStored = (jobs: StampedJobs): Stored => ({
-  answers: jobs.map(({ id }) => Enqueued.Enqueued({ id })),
+  answers: jobs.map(({ id }) => enqueued(id)),
   standing: noneStanding
 })
 
@@ -167,7 +167,7 @@ export const make = (
         answers.set(id, EnqueueJobs.enqueuedOf(answer))
         if (answer.outcome !== "enqueued") standing.add(id)
       }
-      return { answers: jobs.map(({ id }) => answers.get(id) ?? Enqueued.Enqueued({ id })), standing }
+      return { answers: jobs.map(({ id }) => answers.get(id) ?? enqueued(id)), standing }
     })
 
   /** Most jobs are new, and one INSERT stores them. Only what it does not store is a conflict. */

@@ -137,7 +137,7 @@ const make = Effect.gen(function* () {
       const started: Array<{ readonly id: JobId; readonly isNew: boolean }> = []
       for (let from = 0; from < children.length; from += limits.batch) {
         const answers = yield* queue.enqueue(children.slice(from, from + limits.batch).map(jobOfChild))
-        started.push(...answers.map(({ _tag, id }) => ({ id, isNew: _tag === "Enqueued" })))
+        started.push(...answers.map(({ id, outcome }) => ({ id, isNew: outcome === "enqueued" })))
       }
       yield* Effect.flatten(link(execution, name, started, detached))
     })
@@ -244,7 +244,7 @@ const make = Effect.gen(function* () {
         })
       ])
       if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
-      if (answer._tag !== "Enqueued") return yield* new ExecutionExists({ execution: name })
+      if (answer.outcome !== "enqueued") return yield* new ExecutionExists({ execution: name })
       yield* jobs.step(() => {
         table.setSteps(
           answer.id,

@@ -148,9 +148,11 @@ export class PlanRunner<R> {
       if (answer === undefined) return
       this.named.set(nth, answer.id)
       history.acknowledged.add(answer.id)
-      trace.note("client", `#${nth} is ${trace.nameOf(answer.id)}${answer._tag === "Deduplicated" ? " already" : ""}`, [
-        answer.id
-      ])
+      trace.note(
+        "client",
+        `#${nth} is ${trace.nameOf(answer.id)}${answer.outcome === "deduplicated" ? " already" : ""}`,
+        [answer.id]
+      )
     }).pipe(
       Effect.catchAll((error) => Effect.sync(() => trace.note("client", `#${nth} is rejected: ${error.message}`)))
     )

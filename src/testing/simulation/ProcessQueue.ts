@@ -4,7 +4,7 @@ import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "../../
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import * as JobOffer from "../../queue/handoff/JobOffer.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
-import { Enqueued, Queue, submitterOf } from "../../queue/Queue.js"
+import { enqueued, Queue, submitterOf } from "../../queue/Queue.js"
 import { type FaultInjector, inTransaction } from "./FaultInjector.js"
 
 // The queue as one process sees it, with the direct handoff to its own free slots that QueuePg has.
@@ -47,7 +47,7 @@ export const make = (
       return Effect.flatMap(offer(stamped, now), (result) =>
         result === "not stored"
           ? queue.enqueue(jobs.map((job, index) => asNewJob(stamped[index] as StampedJob, job)))
-          : Effect.succeed(stamped.map(({ id }) => Enqueued.Enqueued({ id })))
+          : Effect.succeed(stamped.map(({ id }) => enqueued(id)))
       )
     })
 
