@@ -118,17 +118,12 @@ for (const name of entryPoints) {
   )
 }
 
-/**
- * Leaves out packages for features that the CLI does not use: options from files, WebSockets, files over HTTP, random
- * values.
- */
+/** Leaves out packages for features that the CLI does not use: WebSockets, files over HTTP, random values. */
 const withoutUnused = {
   name: "without-unused",
   setup: (bundle) => {
-    bundle.onResolve({ filter: /^(fast-check|ini|mime|toml|ws|yaml)$/ }, ({ importer, path }) =>
-      /node_modules\/(effect|@effect\/cli|@effect\/platform-node)\//.test(importer)
-        ? { path, namespace: "unused" }
-        : undefined
+    bundle.onResolve({ filter: /^(fast-check|mime|ws)$/ }, ({ importer, path }) =>
+      /node_modules\/(effect|@effect\/platform-node)\//.test(importer) ? { path, namespace: "unused" } : undefined
     )
     bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {}" }))
   }

@@ -34,5 +34,5 @@ const app = appOf(process.argv)
 if (app !== undefined) await loadBeside(app)
 else if (process.argv.length === 3 && process.argv[2] === "--version") {
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))
-  process.stdout.write(`${version}\n\n`)
+  process.stdout.write(`${version}\n`)
 } else CodeCache.run(fileURLToPath(new URL("./cli.cjs", import.meta.url)))

@@ -1,19 +1,12 @@
-import * as CliConfig from "@effect/cli/CliConfig"
-import * as Command from "@effect/cli/Command"
-import * as Span from "@effect/cli/HelpDoc/Span"
-import * as ValidationError from "@effect/cli/ValidationError"
-import * as NodeContext from "@effect/platform-node/NodeContext"
-import { Array, Console, Effect, Layer } from "effect"
+import { Console, Effect } from "effect"
 import * as Package from "../database/Package.js"
-import * as Completions from "./Completions.js"
-import * as Examples from "./Examples.js"
-import { UsageError } from "./Failure.js"
-import * as Help from "./Help.js"
-import { withPlainPipes, withPrinted } from "./Terminal.js"
-import * as UsageText from "./UsageText.js"
+import * as Command from "./kit/Command.js"
+import * as Completions from "./kit/Completions.js"
+import { help } from "./kit/Help.js"
+import * as Input from "./kit/Input.js"
 
 /** Commands in the order shown by --help. Each is imported only when it runs, which keeps startup fast. */
-const commands = {
+const commands: Readonly<Record<string, () => Promise<{ readonly command: Command.Command }>>> = {
   serve: () => import("./ServeCommand.js"),
   demo: () => import("./demo/DemoCommand.js"),
   init: () => import("./init/InitCommand.js"),
@@ -32,51 +25,65 @@ const commands = {
   chaos: () => import("./chaos/ChaosCommand.js")
 }
 
-/** Loads only the named command, or all of them for --help, completions and suggestions for a misspelled name. */
-const load = async (argv: ReadonlyArray<string>) => {
-  const named = Object.entries(commands).filter(([name]) => name === argv[2])
-  const chosen = named.length > 0 ? named : Object.entries(commands)
-  const modules = await Promise.all(chosen.map(([, module]) => module()))
-  const subcommands = Array.map(modules, ({ command }) => command)
-  if (!Array.isNonEmptyArray(subcommands)) throw new Error("there are no commands")
-  return Command.make("nightshift").pipe(
-    Command.withDescription("A durable job queue, webhook gateway and upload inbox on PostgreSQL."),
-    Command.withSubcommands(subcommands)
-  )
+const names = Object.keys(commands)
+
+const options = {
+  completions: Input.optional(
+    Input.choice(Completions.shells),
+    "Print a script that completes commands in this shell."
+  ),
+  help: Command.help,
+  version: Input.flag("Print the version.")
 }
 
-// The parser's pattern for `--name=value` stops at a line break, so it would reject a multi-line payload.
-const severalLines = /^(--[^=\s]+)=(.*[\n\r\u2028\u2029].*)$/s
-const splitOption = (argument: string) => severalLines.exec(argument)?.slice(1) ?? [argument]
-
-export const run = (given: ReadonlyArray<string>) => {
-  const argv = given.flatMap(splitOption)
-  return Effect.gen(function* () {
-    const root = yield* Effect.promise(() => load(argv))
-    const asksForHelp = argv.includes("--help") || argv.includes("-h")
-    const unknown = asksForHelp ? UsageText.unknownOf(root.descriptor, argv) : undefined
-    if (unknown !== undefined) return yield* new UsageError({ message: unknown })
-    const console = yield* Console.consoleWith(Effect.succeed)
-    const main = Command.run(Command.transformHandler(root, Effect.withConsole(console)), {
-      name: "nightshift",
-      version: Package.version.text,
-      executable: "nightshift",
-      summary: Span.text("durable jobs on PostgreSQL"),
-      footer: Examples.footer(argv)
-    })
-    return yield* main(argv).pipe(
-      Completions.withFixedScripts(root, argv),
-      // The parser prints its own wording of an error. Discard it and print ours.
-      Effect.withConsole({ ...console, error: () => Effect.void }),
-      Effect.mapError((error) =>
-        ValidationError.isValidationError(error)
-          ? new UsageError({ message: UsageText.describe(error, root.descriptor, argv) })
-          : error
-      )
-    )
-  }).pipe(
-    withPrinted((text) => Help.tidy(text, Examples.wordsOf(argv))),
-    withPlainPipes,
-    Effect.provide(Layer.merge(NodeContext.layer, CliConfig.layer({ showBuiltIns: false })))
-  )
+/** Loads the named command, or all of them for --help and completions. */
+const load = async (name: string | undefined): Promise<Command.Command> => {
+  const chosen = Object.entries(commands).filter(([each]) => name === undefined || each === name)
+  const loaded = await Promise.all(chosen.map(async ([each, module]) => [each, (await module()).command] as const))
+  const root: Command.Command = {
+    ...Command.make({
+      about: "A durable job queue, webhook gateway and upload inbox on PostgreSQL.",
+      options,
+      examples: {},
+      run: ({ completions = "bash" }) => Console.log(Completions.script(completions, root))
+    }),
+    commands: Object.fromEntries(loaded)
+  }
+  return root
 }
+
+/** Follows the words to the deepest command that they name. */
+const find = (root: Command.Command, words: ReadonlyArray<string>) => {
+  let command = root
+  const path: Array<string> = []
+  for (const word of words) {
+    const next = Object.hasOwn(command.commands, word) ? command.commands[word] : undefined
+    if (next === undefined) break
+    command = next
+    path.push(word)
+  }
+  return { command, path, rest: words.slice(path.length) }
+}
+
+const isOption = (word: string) => word.startsWith("-")
+
+/** Runs a command line, given with Node's two words before it. */
+export const run = (argv: ReadonlyArray<string>): Effect.Effect<unknown, unknown> =>
+  Effect.gen(function* () {
+    const words = argv.slice(2)
+    if (words.includes("--version")) return yield* Console.log(Package.version.text)
+    const [first] = words
+    const name = first === undefined || isOption(first) ? undefined : first
+    if (name !== undefined && !names.includes(name)) return yield* Command.unknownCommand(name, names, [])
+    const { command, path, rest } = find(yield* Effect.promise(() => load(name)), words)
+    const below = Object.keys(command.commands)
+    const [next] = rest
+    if (next !== undefined && below.length > 0 && !isOption(next)) {
+      return yield* Command.unknownCommand(next, below, path)
+    }
+    const asksForHelp = rest.includes("--help") || rest.includes("-h")
+    if (asksForHelp || (next === undefined && below.length > 0)) {
+      return yield* Console.log(help(command, path, process.stdout.isTTY === true))
+    }
+    return yield* command.run(rest, path)
+  })

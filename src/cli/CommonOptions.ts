@@ -1,26 +1,24 @@
-import * as Options from "@effect/cli/Options"
-import { Option } from "effect"
+import * as Input from "./kit/Input.js"
 
 /** Options of every command that connects to the database. */
 export const database = {
-  embedded: Options.boolean("embedded").pipe(
-    Options.withDescription(
-      "Use the embedded PostgreSQL in --directory, starting it if needed. Takes precedence over DATABASE_URL."
-    )
+  embedded: Input.flag(
+    "Use the embedded PostgreSQL in --directory, starting it if needed. Takes precedence over DATABASE_URL."
   ),
-  directory: Options.text("directory").pipe(
-    Options.withDescription("Data directory of the embedded PostgreSQL (default .nightshift)."),
-    Options.optional
-  )
+  directory: Input.optional(Input.folder, "Data directory of the embedded PostgreSQL (default .nightshift).")
 }
 
-export const json = Options.boolean("json").pipe(Options.withDescription("Print JSON."))
+export const json = Input.flag("Print JSON.")
+
+export const port = Input.optional(Input.integer(), "Port to listen on (default 8787); 0 picks a free one.")
+
+export interface DatabaseGiven {
+  readonly embedded: boolean
+  readonly directory: string | undefined
+}
 
 /** Maps the database options to their configuration keys. */
-export const databaseFlags = (options: {
-  readonly embedded: boolean
-  readonly directory: Option.Option<string>
-}): { readonly NIGHTSHIFT_EMBEDDED: string | undefined; readonly NIGHTSHIFT_DIRECTORY: string | undefined } => ({
-  NIGHTSHIFT_EMBEDDED: options.embedded ? "true" : undefined,
-  NIGHTSHIFT_DIRECTORY: Option.getOrUndefined(options.directory)
+export const databaseFlags = ({ directory, embedded }: DatabaseGiven) => ({
+  NIGHTSHIFT_EMBEDDED: embedded ? "true" : undefined,
+  NIGHTSHIFT_DIRECTORY: directory
 })

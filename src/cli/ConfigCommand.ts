@@ -1,8 +1,8 @@
-import * as Command from "@effect/cli/Command"
 import { Console, Effect } from "effect"
 import type * as Setting from "../core/Setting.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as Environment from "./Environment.js"
+import * as Command from "./kit/Command.js"
 import * as Settings from "./Settings.js"
 import { table } from "./Terminal.js"
 
@@ -20,12 +20,16 @@ const effective = (setting: Setting.Setting<unknown>, environment: Environment.E
   return { key, value: setting.secret ? "(hidden)" : given.text, source: given.source, about }
 }
 
-export const command = Command.make("config", { json: CommonOptions.json }, ({ json }) =>
-  Effect.gen(function* () {
-    const environment = Environment.make({})
-    const settings = Settings.all.map((setting) => effective(setting, environment))
-    if (json) return yield* Console.log(JSON.stringify(settings, null, 2))
-    const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
-    yield* Console.log(table(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
-  }).pipe(Settings.configured({}))
-).pipe(Command.withDescription("Show all settings with their current value and its source. Secrets are hidden."))
+export const command = Command.make({
+  about: "Show all settings with their current value and its source. Secrets are hidden.",
+  options: { json: CommonOptions.json },
+  examples: { "nightshift config": "show all settings" },
+  run: ({ json }) =>
+    Effect.gen(function* () {
+      const environment = Environment.make({})
+      const settings = Settings.all.map((setting) => effective(setting, environment))
+      if (json) return yield* Console.log(JSON.stringify(settings, null, 2))
+      const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
+      yield* Console.log(table(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
+    }).pipe(Settings.configured({}))
+})

@@ -1,30 +1,20 @@
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
-import { Console, Effect, Option } from "effect"
+import { Console, Effect } from "effect"
 import * as CommonOptions from "./CommonOptions.js"
 import type { Finding } from "./doctor/Check.js"
 import * as ConfigCheck from "./doctor/ConfigCheck.js"
 import * as DoctorRun from "./doctor/DoctorRun.js"
 import * as HealthCheck from "./doctor/HealthCheck.js"
 import * as Environment from "./Environment.js"
-import { SomeFailed, UsageError } from "./Failure.js"
+import { SomeFailed } from "./Failure.js"
+import * as Command from "./kit/Command.js"
+import * as Input from "./kit/Input.js"
 import * as Settings from "./Settings.js"
 import { printable, table } from "./Terminal.js"
-
-const url = Options.text("url").pipe(
-  Options.withDescription("Only check whether the process at this URL is alive and ready."),
-  Options.optional
-)
 
 const rowsOf = ({ check, fix, found, status }: Finding) => [
   [status, check, printable(found)],
   ...(fix === undefined ? [] : [["", "", `-> ${printable(fix)}`]])
 ]
-
-const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
-  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
-    ? Effect.succeed(new URL(text))
-    : new UsageError({ message: `--url must be a URL like http://127.0.0.1:8787, got "${text}".` })
 
 /** Checks the settings first: with invalid ones, no other check can run. */
 const examine = (flags: Environment.Texts) =>
@@ -42,14 +32,24 @@ const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
       : table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
   )
 
-export const command = Command.make("doctor", { ...CommonOptions.database, url, json: CommonOptions.json }, (options) =>
-  Effect.gen(function* () {
-    const findings = yield* Option.match(options.url, {
-      onSome: (text) => Effect.flatMap(readUrl(text), HealthCheck.run),
-      onNone: () => examine(CommonOptions.databaseFlags(options))
+export const command = Command.make({
+  about: "Find problems and print how to fix them. Exits with code 1 if a check fails.",
+  options: {
+    ...CommonOptions.database,
+    url: Input.optional(Input.url, "Only check whether the process at this URL is alive and ready."),
+    json: CommonOptions.json
+  },
+  examples: {
+    "nightshift doctor": "find problems and their fixes",
+    "nightshift doctor --url http://127.0.0.1:8787": "check that a running process is alive and ready",
+    "nightshift doctor --json": "print JSON"
+  },
+  run: (given) =>
+    Effect.gen(function* () {
+      const findings =
+        given.url === undefined ? yield* examine(CommonOptions.databaseFlags(given)) : yield* HealthCheck.run(given.url)
+      yield* report(findings, given.json)
+      const failed = findings.filter(({ status }) => status === "fail").length
+      if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
     })
-    yield* report(findings, options.json)
-    const failed = findings.filter(({ status }) => status === "fail").length
-    if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
-  })
-).pipe(Command.withDescription("Find problems and print how to fix them. Exits with code 1 if a check fails."))
+})

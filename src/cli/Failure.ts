@@ -1,10 +1,14 @@
-import { Cause, ConfigError, Predicate, Schema } from "effect"
+import { Cause, ConfigError, Effect, Predicate, Schema } from "effect"
 import * as Setting from "../core/Setting.js"
 import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
 import { forceAdvice } from "../queue/JobErrors.js"
 
 /** The command line is invalid. */
 export class UsageError extends Schema.TaggedError<UsageError>()("UsageError", { message: Schema.String }) {}
+
+/** Rejects two options that exclude each other if both are given. */
+export const notBoth = (first: string, second: string, areGiven: boolean): Effect.Effect<void, UsageError> =>
+  areGiven ? new UsageError({ message: `Use ${first} or ${second}, not both.` }) : Effect.void
 
 /** Some actions of a command failed; `reasons` has one line for each. */
 export class SomeFailed extends Schema.TaggedError<SomeFailed>()("SomeFailed", {

@@ -1,16 +1,12 @@
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
 import { Console, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import { Migrations } from "../database/Migrations.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
+import * as Command from "./kit/Command.js"
+import * as Input from "./kit/Input.js"
 import * as Settings from "./Settings.js"
-
-const dryRun = Options.boolean("dry-run").pipe(
-  Options.withDescription("Print the SQL of pending migrations without applying them.")
-)
 
 const layer = Migrations.layer.pipe(
   Layer.provide(Database.layer),
@@ -41,11 +37,16 @@ const apply = (json: boolean) =>
     yield* Console.log(`Applied ${applied.join(", ")}.`)
   })
 
-export const command = Command.make(
-  "migrate",
-  { ...CommonOptions.database, dryRun, json: CommonOptions.json },
-  ({ dryRun, json, ...options }) =>
+export const command = Command.make({
+  about: "Apply pending migrations. `serve` does this when it starts.",
+  options: {
+    ...CommonOptions.database,
+    dryRun: Input.flag("Print the SQL of pending migrations without applying them."),
+    json: CommonOptions.json
+  },
+  examples: { "nightshift migrate --dry-run": "show pending migrations" },
+  run: ({ dryRun, json, ...given }) =>
     Effect.provide(dryRun ? preview(json) : apply(json), layer).pipe(
-      Settings.configuredService(CommonOptions.databaseFlags(options))
+      Settings.configuredService(CommonOptions.databaseFlags(given))
     )
-).pipe(Command.withDescription("Apply pending migrations. `serve` does this when it starts."))
+})

@@ -1,12 +1,9 @@
 import { userInfo } from "node:os"
-import * as Options from "@effect/cli/Options"
-import { Effect, Option } from "effect"
+import { Effect } from "effect"
 import { Caller } from "../http/access/Caller.js"
+import * as Input from "./kit/Input.js"
 
-export const reason = Options.text("reason").pipe(
-  Options.withDescription("Reason to record in the audit log."),
-  Options.optional
-)
+export const reason = Input.optional(Input.text, "Reason to record in the audit log.")
 
 /** Falls back to the uid: in some containers the user has no name. */
 const nameOf = (): string => {
@@ -19,12 +16,12 @@ const nameOf = (): string => {
 
 /** Runs an effect as admin in the name of the OS user. CLI users need no token: they already have database access. */
 export const acting =
-  (given: Option.Option<string>) =>
+  (reason: string | undefined) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.provideService(effect, Caller, {
       who: `cli:${nameOf()}`,
       role: "admin",
       until: undefined,
       session: undefined,
-      reason: Option.getOrUndefined(given)
+      reason
     })

@@ -80,9 +80,9 @@ const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =
   choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
 
 /** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
-export const serve = (module: Option.Option<string>, choice: StartedDatabase) =>
+export const serve = (module: string | undefined, choice: StartedDatabase) =>
   Effect.gen(function* () {
-    const app = yield* Option.match(module, { onNone: () => Effect.succeed(App.none), onSome: App.load })
+    const app = module === undefined ? App.none : yield* App.load(module)
     const loaded = {
       ...app,
       // Built-in kinds come first so that an app's handler for the same kind overrides them.

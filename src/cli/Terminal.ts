@@ -1,30 +1,3 @@
-import { stripVTControlCharacters } from "node:util"
-import { Console, Effect } from "effect"
-
-/** Strips ANSI codes from output that does not go to a terminal. */
-export const withPlainPipes = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.gen(function* () {
-    const inner = yield* Console.consoleWith(Effect.succeed)
-    const plain = (colours: boolean, args: ReadonlyArray<unknown>) =>
-      colours ? args : args.map((arg) => (typeof arg === "string" ? stripVTControlCharacters(arg) : arg))
-    return yield* Effect.withConsole(effect, {
-      ...inner,
-      log: (...args) => inner.log(...plain(process.stdout.isTTY === true, args)),
-      error: (...args) => inner.error(...plain(process.stderr.isTTY === true, args))
-    })
-  })
-
-/** Applies `change` to every string printed with `Console.log`. */
-export const withPrinted =
-  (change: (text: string) => string) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.gen(function* () {
-      const inner = yield* Console.consoleWith(Effect.succeed)
-      const log = (...args: ReadonlyArray<unknown>) =>
-        inner.log(...args.map((arg) => (typeof arg === "string" ? change(arg) : arg)))
-      return yield* Effect.withConsole(effect, { ...inner, log })
-    })
-
 /** Escapes control characters. Stored text is untrusted and could move the cursor, change colours or forge lines. */
 export const printable = (text: string): string =>
   text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {

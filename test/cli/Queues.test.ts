@@ -61,7 +61,11 @@ describe("nightshift queues", () => {
         stderr: expect.stringContaining('There is no queue "nowhere": no pod has declared it.')
       })
       const many = yield* queues("scale", "mail", "1000000")
-      expect(many).toMatchObject({ code: 2, stderr: "nightshift: <workers> must be from 0 to 10000, got 1000000.\n" })
+      expect(many).toMatchObject({
+        code: 2,
+        stderr:
+          "nightshift: <workers> must be between 0 and 10000, got 1000000. See `nightshift queues scale --help`.\n"
+      })
     })
   )
 })

@@ -27,7 +27,7 @@ describe("nightshift simulate", () => {
       const cwd = yield* Nightshift.folder
       expect(yield* Nightshift.call(["simulate", "--pods", "0"], { cwd })).toMatchObject({
         code: 2,
-        stderr: "nightshift: --pods must be between 1 and 20, got 0.\n"
+        stderr: "nightshift: --pods must be between 1 and 20, got 0. See `nightshift simulate --help`.\n"
       })
       expect(yield* Nightshift.call(["simulate", "--plan", "seed 42"], { cwd })).toMatchObject({
         code: 2,

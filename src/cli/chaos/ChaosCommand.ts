@@ -1,58 +1,16 @@
-import * as Command from "@effect/cli/Command"
-import * as HelpDoc from "@effect/cli/HelpDoc"
-import * as Options from "@effect/cli/Options"
-import * as ValidationError from "@effect/cli/ValidationError"
-import { Console, Effect, Option, Random, Schema } from "effect"
-import * as DurationText from "../../core/DurationText.js"
+import { Console, Duration, Effect, Option, Random, Schema } from "effect"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import { isLoopback, ServerConfig } from "../../http/ServerConfig.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as Settings from "../Settings.js"
 import { table } from "../Terminal.js"
 import * as ChaosDatabase from "./ChaosDatabase.js"
 import { faults } from "./ChaosFaults.js"
 import * as ChaosRun from "./ChaosRun.js"
-
-const duration = (name: string, about: string, usual: `${number}${"s" | "m"}`) =>
-  Options.text(name).pipe(
-    Options.withDescription(`${about} (default ${usual}).`),
-    Options.mapEffect((text) =>
-      Effect.mapError(DurationText.parse(text), () =>
-        ValidationError.invalidValue(
-          HelpDoc.p(`--${name} must be ${DurationText.expected}, got ${JSON.stringify(text)}.`)
-        )
-      )
-    ),
-    Options.withDefault(DurationText.decode(usual))
-  )
-
-const options = {
-  url: Options.text("url").pipe(
-    Options.withDescription("URL of a running pod, as in https://jobs.staging.example.org.")
-  ),
-  allow: Options.text("allow").pipe(
-    Options.withDescription(`Faults that may be injected, separated by commas: ${Object.keys(faults).join(", ")}.`),
-    Options.optional
-  ),
-  pid: Options.text("pid").pipe(
-    Options.withDescription("Processes on this machine that may be signalled, separated by commas."),
-    Options.optional
-  ),
-  queue: Options.text("queue").pipe(
-    Options.withDescription("Queue for the marked jobs (default `default`)."),
-    Options.withDefault("default")
-  ),
-  rate: Options.integer("rate").pipe(
-    Options.withDescription("Jobs per second, 1 to 100 (default 10)."),
-    Options.withDefault(10)
-  ),
-  each: duration("each", "How long each fault lasts, and the pause after it", "5s"),
-  drain: duration("drain", "How long to wait at the end for all jobs", "2m"),
-  yes: Options.boolean("yes").pipe(Options.withDescription("Run even if the target looks like production.")),
-  json: CommonOptions.json
-}
 
 /** Names that people give to deployments they may break. */
 const rehearsal = /(^|[^a-z])(stag(e|ing)?|test(ing)?|dev|local|sandbox|qa|ci|preview|localhost)([^a-z]|$)/i
@@ -74,8 +32,8 @@ const faultList = () =>
     .join("\n")
 
 /** Reads --allow. Nothing is allowed unless it is named. */
-export const readAllowed = (allow: Option.Option<string>): Effect.Effect<ReadonlyArray<string>, UsageError> => {
-  const names = Option.getOrElse(allow, () => "")
+const readAllowed = (allow: string): Effect.Effect<ReadonlyArray<string>, UsageError> => {
+  const names = allow
     .split(",")
     .map((name) => name.trim())
     .filter((name) => name !== "")
@@ -90,17 +48,12 @@ export const readAllowed = (allow: Option.Option<string>): Effect.Effect<Readonl
 }
 
 /** Reads --pid. Signalling 0 or a negative number would reach a whole process group. */
-const readPids = (pid: Option.Option<string>): Effect.Effect<ReadonlyArray<number>, UsageError> =>
-  Effect.forEach(Option.match(pid, { onNone: () => [], onSome: (text) => text.split(",") }), (text) =>
+const readPids = (pid: string | undefined): Effect.Effect<ReadonlyArray<number>, UsageError> =>
+  Effect.forEach(pid?.split(",") ?? [], (text) =>
     /^\s*[1-9]\d*\s*$/.test(text)
       ? Effect.succeed(Number(text))
       : new UsageError({ message: `--pid must be process ids separated by commas, got "${text}".` })
   )
-
-const readUrl = (text: string): Effect.Effect<URL, UsageError> =>
-  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
-    ? Effect.succeed(new URL(text))
-    : new UsageError({ message: `--url must be a URL like http://127.0.0.1:8787, got "${text}".` })
 
 const Session = Schema.Struct({ role: Schema.String })
 const Queues = Schema.Struct({
@@ -133,11 +86,6 @@ const otherJobs = (client: ServiceClient.ServiceClient) =>
     ({ queues }) => queues.reduce((sum, { counts }) => sum + counts.pending + counts.retrying + counts.running, 0)
   )
 
-const within = (name: string, value: number, most: number) =>
-  value >= 1 && value <= most
-    ? Effect.void
-    : new UsageError({ message: `--${name} must be between 1 and ${most}, got ${value}.` })
-
 const print = (report: ChaosRun.ChaosReport, json: boolean) =>
   Console.log(
     json
@@ -152,53 +100,82 @@ const print = (report: ChaosRun.ChaosReport, json: boolean) =>
         ].join("\n")
   )
 
-export const command = Command.make("chaos", options, (given) =>
-  Effect.gen(function* () {
-    const url = yield* readUrl(given.url)
-    const allowed = yield* readAllowed(given.allow)
-    yield* within("rate", given.rate, 100)
-    const needs = new Set(allowed.map((name) => faults[name]?.needs))
-    const pids = yield* readPids(given.pid)
-    if (needs.has("pid") && pids.length === 0) {
-      return yield* new UsageError({ message: "A signal is allowed, but no process is named. Add --pid." })
-    }
-    const { adminToken } = yield* ServerConfig
-    if (Option.isNone(adminToken)) {
-      return yield* new UsageError({
-        message: "No token is set. Set NIGHTSHIFT_ADMIN_TOKEN to the service's admin token."
-      })
-    }
-    const config = yield* DatabaseConfig
-    if (needs.has("database") && Option.isNone(config.url)) {
-      return yield* new UsageError({
-        message: "A database fault is allowed, but DATABASE_URL is not set. Set it to the database of the service."
-      })
-    }
-    const client = ServiceClient.make(url.href.replace(/\/+$/, ""), adminToken.value)
-    yield* requireAdmin(client)
-    const signs = signsOfProduction([url.hostname], yield* otherJobs(client))
-    if (signs.length > 0 && !given.yes) {
-      return yield* new SomeFailed({
-        reasons: [`The target looks like production: ${signs.join("; ")}. Nothing was done. Add --yes to run anyway.`]
-      })
-    }
-    const database =
-      needs.has("database") && Option.isSome(config.url)
-        ? yield* ChaosDatabase.open(config.url.value, config)
-        : undefined
-    const name = (yield* Random.nextIntBetween(0, 0xffffff)).toString(16).padStart(6, "0")
-    const report = yield* ChaosRun.run(
-      { client, queue: given.queue, pids, database },
-      { allowed, jobsPerSecond: given.rate, each: given.each, drain: given.drain },
-      name,
-      (fault, did) => Effect.logInfo(`${fault}: ${did}`)
+export const command = Command.make({
+  about: "Inject the allowed faults into a staging deployment and check that no job is lost.",
+  options: {
+    url: Input.required(Input.url, "URL of a running pod, as in https://jobs.staging.example.org."),
+    allow: Input.withDefault(
+      Input.text,
+      "",
+      `Faults that may be injected, separated by commas: ${Object.keys(faults).join(", ")}.`
+    ),
+    pid: Input.optional(Input.text, "Processes on this machine that may be signalled, separated by commas."),
+    queue: Input.withDefault(Input.text, "default", "Queue for the marked jobs (default `default`)."),
+    rate: Input.withDefault(Input.integer({ least: 1, most: 100 }), 10, "Jobs per second, 1 to 100 (default 10)."),
+    each: Input.withDefault(
+      Input.duration,
+      Duration.seconds(5),
+      "How long each fault lasts, and the pause after it (default 5s)."
+    ),
+    drain: Input.withDefault(
+      Input.duration,
+      Duration.minutes(2),
+      "How long to wait at the end for all jobs (default 2m)."
+    ),
+    yes: Input.flag("Run even if the target looks like production."),
+    json: CommonOptions.json
+  },
+  examples: {
+    "nightshift chaos --url http://127.0.0.1:8787 --allow pause,cancel": "inject faults through the HTTP API",
+    "nightshift chaos --url http://127.0.0.1:8787 --allow connections,locks --json":
+      "inject faults through the database",
+    "nightshift chaos --url http://127.0.0.1:8787 --allow sigkill --pid <pid>": "kill a pod on this machine"
+  },
+  run: (given) =>
+    Effect.gen(function* () {
+      const allowed = yield* readAllowed(given.allow)
+      const needs = new Set(allowed.map((name) => faults[name]?.needs))
+      const pids = yield* readPids(given.pid)
+      if (needs.has("pid") && pids.length === 0) {
+        return yield* new UsageError({ message: "A signal is allowed, but no process is named. Add --pid." })
+      }
+      const { adminToken } = yield* ServerConfig
+      if (Option.isNone(adminToken)) {
+        return yield* new UsageError({
+          message: "No token is set. Set NIGHTSHIFT_ADMIN_TOKEN to the service's admin token."
+        })
+      }
+      const config = yield* DatabaseConfig
+      if (needs.has("database") && Option.isNone(config.url)) {
+        return yield* new UsageError({
+          message: "A database fault is allowed, but DATABASE_URL is not set. Set it to the database of the service."
+        })
+      }
+      const client = ServiceClient.make(given.url.href.replace(/\/+$/, ""), adminToken.value)
+      yield* requireAdmin(client)
+      const signs = signsOfProduction([given.url.hostname], yield* otherJobs(client))
+      if (signs.length > 0 && !given.yes) {
+        return yield* new SomeFailed({
+          reasons: [`The target looks like production: ${signs.join("; ")}. Nothing was done. Add --yes to run anyway.`]
+        })
+      }
+      const database =
+        needs.has("database") && Option.isSome(config.url)
+          ? yield* ChaosDatabase.open(config.url.value, config)
+          : undefined
+      const name = (yield* Random.nextIntBetween(0, 0xffffff)).toString(16).padStart(6, "0")
+      const report = yield* ChaosRun.run(
+        { client, queue: given.queue, pids, database },
+        { allowed, jobsPerSecond: given.rate, each: given.each, drain: given.drain },
+        name,
+        (fault, did) => Effect.logInfo(`${fault}: ${did}`)
+      )
+      yield* print(report, given.json)
+      if (report.violations.length > 0) return yield* new SomeFailed({ reasons: report.violations })
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(ServerConfig.layer),
+      Effect.provide(DatabaseConfig.layer),
+      Settings.configured({})
     )
-    yield* print(report, given.json)
-    if (report.violations.length > 0) return yield* new SomeFailed({ reasons: report.violations })
-  }).pipe(
-    Effect.scoped,
-    Effect.provide(ServerConfig.layer),
-    Effect.provide(DatabaseConfig.layer),
-    Settings.configured({})
-  )
-).pipe(Command.withDescription("Inject the allowed faults into a staging deployment and check that no job is lost."))
+})

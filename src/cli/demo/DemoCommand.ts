@@ -1,7 +1,5 @@
 import { randomBytes } from "node:crypto"
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
-import { Console, Effect, Layer, Option, Random, Redacted } from "effect"
+import { Console, Effect, Layer, Random, Redacted } from "effect"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
@@ -18,8 +16,10 @@ import { TelegramEmulator } from "../../testing/telegram/TelegramEmulator.js"
 import * as StoragePg from "../../uploads/StoragePg.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { App } from "../App.js"
+import * as CommonOptions from "../CommonOptions.js"
 import * as Environment from "../Environment.js"
-import { UsageError } from "../Failure.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import { pagesLink } from "../Serve.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as ServiceLayer from "../ServiceLayer.js"
@@ -32,19 +32,6 @@ import * as DemoHistory from "./DemoHistory.js"
 import * as DemoKinds from "./DemoKinds.js"
 import * as DemoSetup from "./DemoSetup.js"
 import * as DemoTraffic from "./DemoTraffic.js"
-
-const port = Options.integer("port").pipe(
-  Options.withDescription("Port to listen on (default 8787); 0 picks a free one."),
-  Options.optional
-)
-const rate = Options.float("rate").pipe(
-  Options.withDescription("Traffic multiplier from 0.1 to 10 (default 1, about 15 jobs per second)."),
-  Options.withDefault(1)
-)
-const seed = Options.integer("seed").pipe(
-  Options.withDescription("Seed for orders, cards and messages (default 1). The same seed gives the same traffic."),
-  Options.withDefault(1)
-)
 
 const app: App = { handlers, queues: [], routes: {}, schedules: DemoKinds.schedules, limits: DemoKinds.limits }
 
@@ -127,9 +114,9 @@ const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
   )
 
 /** Settings that the demo overrides, whatever the environment says. */
-const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environment.Texts => ({
+const flagsOf = (token: Redacted.Redacted, port: number | undefined): Environment.Texts => ({
   HOST: "127.0.0.1",
-  PORT: Option.getOrUndefined(Option.map(port, String)),
+  PORT: port?.toString(),
   NIGHTSHIFT_ADMIN_TOKEN: Redacted.value(token),
   NIGHTSHIFT_WORKER_PREFIX: "demo",
   NIGHTSHIFT_WORKER_ID: "1",
@@ -142,13 +129,27 @@ const flagsOf = (token: Redacted.Redacted, port: Option.Option<number>): Environ
   LOG_LEVEL: Environment.make({}).lookUp("LOG_LEVEL") === undefined ? "fatal" : undefined
 })
 
-const isRate = (rate: number) => rate >= 0.1 && rate <= 10
-
-export const command = Command.make("demo", { port, rate, seed }, ({ port, ...pace }) =>
-  Effect.gen(function* () {
-    if (!isRate(pace.rate))
-      return yield* new UsageError({ message: `--rate must be between 0.1 and 10, got ${pace.rate}.` })
+export const command = Command.make({
+  about: "Start a demo service with sample traffic on a temporary database.",
+  options: {
+    port: CommonOptions.port,
+    rate: Input.withDefault(
+      Input.number({ least: 0.1, most: 10 }),
+      1,
+      "Traffic multiplier from 0.1 to 10 (default 1, about 15 jobs per second)."
+    ),
+    seed: Input.withDefault(
+      Input.integer(),
+      1,
+      "Seed for orders, cards and messages (default 1). The same seed gives the same traffic."
+    )
+  },
+  examples: {
+    "nightshift demo": "start a demo with sample traffic",
+    "nightshift demo --port 0 --rate 3": "use a free port and three times the traffic"
+  },
+  run: ({ port, ...pace }) => {
     const token = Redacted.make(randomBytes(24).toString("base64url"))
-    yield* run(pace, token).pipe(Settings.configured(flagsOf(token, port)))
-  })
-).pipe(Command.withDescription("Start a demo service with sample traffic on a temporary database."))
+    return run(pace, token).pipe(Settings.configured(flagsOf(token, port)))
+  }
+})

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { basename, dirname, join, relative, resolve } from "node:path"
-import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
 import { Console, Effect, Schema } from "effect"
 import * as Package from "../../database/Package.js"
 import * as CommonOptions from "../CommonOptions.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import { files } from "./InitTemplate.js"
 
 /** Some of the project's files already exist. Nothing was written. */
@@ -26,11 +26,6 @@ class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
   }
 }
 
-const folder = Args.text({ name: "folder" }).pipe(
-  Args.withDescription("Folder of the project, created if it does not exist (default: the current folder)."),
-  Args.withDefault(".")
-)
-
 const writeNew = (path: string, text: string) =>
   Effect.try({
     try: () => {
@@ -51,13 +46,27 @@ const init = (given: string) =>
     return { folder: target, files: Object.keys(project) }
   })
 
-export const command = Command.make("init", { folder, json: CommonOptions.json }, ({ folder, json }) =>
-  Effect.gen(function* () {
-    const written = yield* init(folder)
-    if (json) return yield* Console.log(JSON.stringify(written, null, 2))
-    for (const file of written.files) yield* Console.log(`wrote ${join(folder, file)}`)
-    const path = relative("", written.folder)
-    const enter = path === "" ? "" : `cd ${path} && `
-    yield* Console.log(`\nNext: ${enter}npm install && npm test && npm run dev`)
-  })
-).pipe(Command.withDescription("Write a small TypeScript project: a job, its handler, a test and a compose file."))
+export const command = Command.make({
+  about: "Write a small TypeScript project: a job, its handler, a test and a compose file.",
+  args: {
+    folder: Input.withDefault(
+      Input.folder,
+      ".",
+      "Folder of the project, created if it does not exist (default: the current folder)."
+    )
+  },
+  options: { json: CommonOptions.json },
+  examples: {
+    "nightshift init my-jobs": "write a TypeScript project with a job and a test",
+    "nightshift init --json": "write it to this folder, print JSON"
+  },
+  run: ({ folder, json }) =>
+    Effect.gen(function* () {
+      const written = yield* init(folder)
+      if (json) return yield* Console.log(JSON.stringify(written, null, 2))
+      for (const file of written.files) yield* Console.log(`wrote ${join(folder, file)}`)
+      const path = relative("", written.folder)
+      const enter = path === "" ? "" : `cd ${path} && `
+      yield* Console.log(`\nNext: ${enter}npm install && npm test && npm run dev`)
+    })
+})

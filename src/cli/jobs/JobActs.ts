@@ -1,6 +1,3 @@
-import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
 import { Console, Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
@@ -16,23 +13,12 @@ import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
-import * as QueueLayer from "../QueueLayer.js"
-import * as Settings from "../Settings.js"
+import { onDatabase } from "../QueueCommand.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import * as JobsBulk from "./JobsBulk.js"
-
-/** Options of commands that act on several jobs, selected by ids or by a filter. */
-const options = {
-  ids: Args.repeated(JobFilterOptions.id),
-  ...CommonOptions.database,
-  ...JobFilterOptions.options,
-  dryRun: Options.boolean("dry-run").pipe(
-    Options.withDescription("With a filter: show the matching jobs without changing them.")
-  ),
-  reason: Operator.reason,
-  json: CommonOptions.json
-}
 
 type Refusal = JobNotFound | JobNotInState | DedupeKeyHeld
 
@@ -43,9 +29,10 @@ interface Outcome {
 }
 
 /** An action on jobs: its implementation and its messages. */
-export interface JobAct {
+interface JobAct {
   readonly action: Action
   readonly about: string
+  readonly examples: Command.Examples
   readonly act: (jobAdmin: typeof JobAdmin.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
   readonly report: (job: StoredJob) => string
 }
@@ -79,28 +66,43 @@ const performEach = ({ act, action, report }: JobAct, ids: ReadonlyArray<JobId>,
     if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   })
 
-const command = <const Name extends string>(name: Name, job: JobAct) =>
-  Command.make(name, { ...options, state: JobFilterOptions.stateOf(allowedStates(job.action)) }, (given) =>
-    Effect.gen(function* () {
-      const { dryRun, ids, json, reason } = given
-      const filter = JobFilterOptions.filterOf(given)
-      if (isEmpty(filter) === (ids.length === 0)) {
-        const message = `Select the jobs to ${name} by id or by a filter such as --queue or --state, not both.`
-        return yield* new UsageError({ message })
-      }
-      if (dryRun && ids.length > 0)
-        return yield* new UsageError({ message: "--dry-run requires a filter and cannot be used with ids." })
-      const work = Effect.gen(function* () {
-        if (ids.length > 0) return yield* performEach(job, ids, json)
-        yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })
+const command = (name: string, job: JobAct) =>
+  Command.make({
+    about: job.about,
+    args: { id: Input.repeated(JobFilterOptions.jobId, "The job's id.") },
+    options: {
+      ...CommonOptions.database,
+      ...JobFilterOptions.options(allowedStates(job.action)),
+      dryRun: Input.flag("With a filter: show the matching jobs without changing them."),
+      reason: Operator.reason,
+      json: CommonOptions.json
+    },
+    examples: job.examples,
+    run: (given) =>
+      Effect.gen(function* () {
+        const { dryRun, id: ids, json } = given
+        const filter = JobFilterOptions.filterOf(given)
+        if (isEmpty(filter) === (ids.length === 0)) {
+          const message = `Select the jobs to ${name} by id or by a filter such as --queue or --state, not both.`
+          return yield* new UsageError({ message })
+        }
+        if (dryRun && ids.length > 0)
+          return yield* new UsageError({ message: "--dry-run requires a filter and cannot be used with ids." })
+        const work = Effect.gen(function* () {
+          if (ids.length > 0) return yield* performEach(job, ids, json)
+          yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })
+        })
+        yield* work.pipe(Operator.acting(given.reason), onDatabase(given))
       })
-      yield* work.pipe(Operator.acting(reason), Effect.provide(QueueLayer.layerForCommand))
-    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-  ).pipe(Command.withDescription(job.about))
+  })
 
 export const runNow = command("run", {
   action: "run-now",
   about: "Make jobs due now that are scheduled for later or wait for a retry.",
+  examples: {
+    "nightshift jobs run <id>": "run a scheduled or retrying job now",
+    "nightshift jobs run --kind receipt --state retrying": "do not wait for the retries of these jobs"
+  },
   act: (jobAdmin, id) => jobAdmin.runNow(id),
   report: ({ id }) => `made ${id} due now`
 })
@@ -108,6 +110,11 @@ export const runNow = command("run", {
 export const cancel = command("cancel", {
   action: "cancel",
   about: "Cancel jobs. Waiting jobs are cancelled immediately; running jobs are asked to stop.",
+  examples: {
+    "nightshift jobs cancel <id> <id>": "cancel two jobs",
+    "nightshift jobs cancel --batch <id>": "cancel the jobs of a batch",
+    "nightshift jobs cancel --queue mail --state scheduled --dry-run": "show what would be cancelled"
+  },
   act: (jobAdmin, id) => jobAdmin.cancel(id),
   report: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
 })
@@ -115,6 +122,10 @@ export const cancel = command("cancel", {
 export const requeue = command("requeue", {
   action: "requeue",
   about: "Run finished jobs again from attempt 1. A filter without --state selects dead jobs.",
+  examples: {
+    "nightshift jobs requeue <id> <id>": "run finished jobs again from attempt 1",
+    "nightshift jobs requeue --kind receipt --text ECONNREFUSED": "requeue all jobs with the same error"
+  },
   act: (jobAdmin, id) => jobAdmin.requeue(id),
   report: ({ id }) => `requeued ${id}`
 })
@@ -122,6 +133,9 @@ export const requeue = command("requeue", {
 export const remove = command("delete", {
   action: "delete",
   about: "Delete jobs that are not running.",
+  examples: {
+    "nightshift jobs delete --state done --until 2026-01-01T00:00:00Z": "delete old done jobs"
+  },
   act: (jobAdmin, id) => jobAdmin.remove(id),
   report: ({ id }) => `deleted ${id}`
 })

@@ -1,6 +1,4 @@
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
-import { Clock, Console, Effect, Layer, Option } from "effect"
+import { Clock, Console, Effect, Option } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
@@ -17,51 +15,39 @@ import type { Why } from "../../queue/why/Why.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import * as ExecutionTrace from "../../telemetry/tracing/ExecutionTrace.js"
 import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
-import * as CommonOptions from "../CommonOptions.js"
-import { UsageError } from "../Failure.js"
-import * as QueueLayer from "../QueueLayer.js"
-import * as Settings from "../Settings.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
+import * as QueueCommand from "../QueueCommand.js"
 import { age, printable, printableLines } from "../Terminal.js"
 import * as JobActs from "./JobActs.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import { jobTable } from "./JobsBulk.js"
 
-const listOptions = {
-  ...CommonOptions.database,
-  ...JobFilterOptions.options,
-  limit: Options.integer("limit").pipe(
-    Options.withDescription(`Maximum number of jobs, up to ${pageLimits.most} (default ${pageLimits.default}).`),
-    Options.withDefault<number>(pageLimits.default)
-  ),
-  cursor: Options.text("cursor").pipe(
-    Options.withDescription("Cursor returned by the previous page."),
-    Options.optional
-  ),
-  json: CommonOptions.json
-}
-
-export const list = Command.make("list", listOptions, (given) =>
-  Effect.gen(function* () {
-    if (given.limit < 1 || given.limit > pageLimits.most) {
-      return yield* new UsageError({ message: `--limit must be between 1 and ${pageLimits.most}, got ${given.limit}.` })
-    }
-    const filter = JobFilterOptions.filterOf(given)
-    const place = { limit: given.limit, cursor: Option.getOrUndefined(given.cursor) }
-    yield* Effect.gen(function* () {
+const list = QueueCommand.make({
+  about: "List jobs, newest first.",
+  options: {
+    ...JobFilterOptions.options(),
+    ...QueueCommand.page("jobs", pageLimits)
+  },
+  examples: {
+    "nightshift jobs list --state dead": "list dead jobs",
+    "nightshift jobs list --queue mail --limit 1000 --json": "print JSON"
+  },
+  run: (given) =>
+    Effect.gen(function* () {
+      const filter = JobFilterOptions.filterOf(given)
       const search = yield* JobSearch
-      const { jobs, next } = yield* search.list(filter, place)
+      const { jobs, next } = yield* search.list(filter, { limit: given.limit, cursor: given.cursor })
       if (given.json)
         return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.ofListed), next: next ?? null }, null, 2))
       if (jobs.length === 0)
         return yield* Console.log(
           isEmpty(filter) ? "No jobs yet. Enqueue one with `nightshift enqueue`." : "No jobs match this filter."
         )
-      const now = yield* Clock.currentTimeMillis
-      yield* Console.log(jobTable(jobs, now))
+      yield* Console.log(jobTable(jobs, yield* Clock.currentTimeMillis))
       if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
-    }).pipe(Effect.provide(QueueLayer.layerForCommand))
-  }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("List jobs, newest first."))
+    })
+})
 
 /** The trace of the job's runs, if it was enqueued with tracing. */
 const traceOf = (job: StoredJob): string | undefined => {
@@ -110,17 +96,21 @@ const details = (job: StoredJob, now: number): string => {
   return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
 }
 
-export const show = Command.make(
-  "show",
-  { id: JobFilterOptions.id, ...CommonOptions.database, json: CommonOptions.json },
-  (given) =>
+const show = QueueCommand.make({
+  about: "Show all details of a job.",
+  args: { id: Input.required(JobFilterOptions.jobId, "The job's id.") },
+  examples: {
+    "nightshift jobs show <id>": "show all details of a job",
+    "nightshift jobs show <id> --json": "print JSON as in the HTTP API"
+  },
+  run: ({ id, json }) =>
     Effect.gen(function* () {
       const search = yield* JobSearch
-      const job = yield* search.get(given.id)
+      const job = yield* search.get(id)
       const now = yield* Clock.currentTimeMillis
-      yield* Console.log(given.json ? JSON.stringify(JobView.of(job), null, 2) : details(job, now))
-    }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show all details of a job."))
+      yield* Console.log(json ? JSON.stringify(JobView.of(job), null, 2) : details(job, now))
+    })
+})
 
 const explanation = ({ detail, reason, until }: Why, now: number): string => {
   const when = until === undefined ? "" : `, until ${Instant.format(until)} (${age(until, now)})`
@@ -132,21 +122,32 @@ const jobIdOf = (given: string) =>
     ? Effect.succeed(given as JobId)
     : Effect.flatMap(Workflows, (workflows) => Effect.map(workflows.show(given), ({ id }) => id))
 
-export const why = Command.make(
-  "why",
-  { id: JobFilterOptions.idOrExecution, ...CommonOptions.database, json: CommonOptions.json },
-  (given) =>
-    Effect.gen(function* () {
-      const why = yield* explain(yield* jobIdOf(given.id))
-      const now = yield* Clock.currentTimeMillis
-      yield* Console.log(given.json ? JSON.stringify(WhyView.of(why), null, 2) : explanation(why, now))
-    }).pipe(
-      Effect.provide(Layer.merge(QueueLayer.layerForCommand, ClusterConfig.layer)),
-      Settings.configured(CommonOptions.databaseFlags(given))
+const why = QueueCommand.make({
+  about: "Explain why a job is not running and how to fix it.",
+  args: {
+    id: Input.required(
+      JobFilterOptions.idOrExecution,
+      "The job's id, or the id of a workflow execution, as in order/A-17."
     )
-).pipe(Command.withDescription("Explain why a job is not running and how to fix it."))
+  },
+  examples: {
+    "nightshift jobs why <id>": "explain why a job is not running",
+    "nightshift jobs why <id> --json": "print JSON"
+  },
+  run: ({ id, json }) =>
+    Effect.gen(function* () {
+      const why = yield* explain(yield* jobIdOf(id))
+      const now = yield* Clock.currentTimeMillis
+      yield* Console.log(json ? JSON.stringify(WhyView.of(why), null, 2) : explanation(why, now))
+    }).pipe(Effect.provide(ClusterConfig.layer))
+})
 
-export const command = Command.make("jobs").pipe(
-  Command.withDescription("List, inspect and manage jobs."),
-  Command.withSubcommands([list, show, why, JobActs.runNow, JobActs.cancel, JobActs.requeue, JobActs.remove])
-)
+export const command = Command.group("List, inspect and manage jobs.", {
+  list,
+  show,
+  why,
+  run: JobActs.runNow,
+  cancel: JobActs.cancel,
+  requeue: JobActs.requeue,
+  delete: JobActs.remove
+})

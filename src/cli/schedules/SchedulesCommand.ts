@@ -1,5 +1,3 @@
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
 import { Chunk, Clock, Console, DateTime, Effect, Either, Option, Stream } from "effect"
 import * as HistoryView from "../../http/admin/HistoryView.js"
 import * as ScheduleView from "../../http/admin/ScheduleView.js"
@@ -9,15 +7,14 @@ import * as CronDescription from "../../schedule/CronDescription.js"
 import { expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
-import * as CommonOptions from "../CommonOptions.js"
-import { UsageError } from "../Failure.js"
-import * as QueueLayer from "../QueueLayer.js"
-import * as Settings from "../Settings.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
+import * as QueueCommand from "../QueueCommand.js"
 import { age, printable, table } from "../Terminal.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 /** Formats an instant in a time zone with its UTC offset, or in UTC if the zone is unknown. */
-export const localTime = (millis: number, timeZone: string): string =>
+const localTime = (millis: number, timeZone: string): string =>
   Option.match(DateTime.makeZoned(millis, { timeZone }), {
     onNone: () => DateTime.formatIso(DateTime.unsafeMake(millis)),
     onSome: DateTime.formatIsoOffset
@@ -46,16 +43,25 @@ const runRow = (timezone: string, now: number) => (run: HistoryView.RunView) => 
   ]
 }
 
-export const history = Command.make("history", ScheduleActs.oneOptions, (given) =>
-  Effect.gen(function* () {
-    const history = yield* HistoryView.read(given.name)
-    if (given.json) return yield* Console.log(JSON.stringify(history, null, 2))
-    if (history.runs.length === 0) return yield* Console.log(`${given.name} has no runs yet.`)
-    const { runs, timezone } = history
-    const rows = runs.map(runRow(timezone, yield* Clock.currentTimeMillis))
-    yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "WHEN", "OUTCOME", "JOB", "STATE"], rows))
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show the last runs of a schedule, newest first."))
+const name = Input.required(Input.text, "The schedule's name.")
+
+const history = QueueCommand.make({
+  about: "Show the last runs of a schedule, newest first.",
+  args: { name },
+  examples: {
+    "nightshift schedules history nightly_report": "show its last runs and their jobs",
+    "nightshift schedules history nightly_report --json": "print JSON"
+  },
+  run: ({ json, name }) =>
+    Effect.gen(function* () {
+      const history = yield* HistoryView.read(name)
+      if (json) return yield* Console.log(JSON.stringify(history, null, 2))
+      if (history.runs.length === 0) return yield* Console.log(`${name} has no runs yet.`)
+      const { runs, timezone } = history
+      const rows = runs.map(runRow(timezone, yield* Clock.currentTimeMillis))
+      yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "WHEN", "OUTCOME", "JOB", "STATE"], rows))
+    })
+})
 
 const all = Effect.gen(function* () {
   const schedules = yield* Schedules
@@ -89,36 +95,41 @@ const scheduleRow = (now: number) => (schedule: StoredSchedule) => {
   ]
 }
 
-export const list = Command.make("list", { ...CommonOptions.database, json: CommonOptions.json }, (given) =>
-  Effect.gen(function* () {
-    const schedules = yield* all
-    if (given.json) {
-      return yield* Console.log(JSON.stringify({ schedules: schedules.map(ScheduleView.of) }, null, 2))
-    }
-    if (schedules.length === 0) return yield* Console.log("No schedules.")
-    const now = yield* Clock.currentTimeMillis
-    const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "DESCRIPTION"]
-    yield* Console.log(table(heading, schedules.map(scheduleRow(now))))
-    const broken = schedules.filter((schedule) => stateOf(schedule) === "broken")
-    for (const { lastError = "", name } of broken) yield* Console.log(`\n${name} cannot fire: ${printable(lastError)}`)
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("List schedules by name."))
+const list = QueueCommand.make({
+  about: "List schedules by name.",
+  examples: {
+    "nightshift schedules list": "list schedules and their next runs",
+    "nightshift schedules list --json": "print JSON as in the HTTP API"
+  },
+  run: ({ json }) =>
+    Effect.gen(function* () {
+      const schedules = yield* all
+      if (json) return yield* Console.log(JSON.stringify({ schedules: schedules.map(ScheduleView.of) }, null, 2))
+      if (schedules.length === 0) return yield* Console.log("No schedules.")
+      const now = yield* Clock.currentTimeMillis
+      const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "DESCRIPTION"]
+      yield* Console.log(table(heading, schedules.map(scheduleRow(now))))
+      const broken = schedules.filter((schedule) => stateOf(schedule) === "broken")
+      for (const { lastError = "", name } of broken)
+        yield* Console.log(`\n${name} cannot fire: ${printable(lastError)}`)
+    })
+})
 
-const count = Options.integer("count").pipe(
-  Options.withDescription(
-    `Number of runs, up to ${ScheduleView.previewLimits.most} (default ${ScheduleView.previewLimits.default}).`
-  ),
-  Options.withDefault<number>(ScheduleView.previewLimits.default)
-)
-
-export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, (given) =>
-  Effect.gen(function* () {
-    if (given.count < 1 || given.count > ScheduleView.previewLimits.most) {
-      return yield* new UsageError({
-        message: `--count must be between 1 and ${ScheduleView.previewLimits.most}, got ${given.count}.`
-      })
-    }
-    yield* Effect.gen(function* () {
+const next = QueueCommand.make({
+  about: "Show the next runs of a schedule.",
+  args: { name },
+  options: {
+    count: Input.withDefault(
+      Input.integer({ least: 1, most: ScheduleView.previewLimits.most }),
+      ScheduleView.previewLimits.default,
+      `Number of runs, up to ${ScheduleView.previewLimits.most} (default ${ScheduleView.previewLimits.default}).`
+    )
+  },
+  examples: {
+    "nightshift schedules next nightly_report": "show its next ten runs, in its time zone and in UTC"
+  },
+  run: (given) =>
+    Effect.gen(function* () {
       const schedules = yield* Schedules
       const schedule = yield* schedules.get(given.name)
       const { name, paused, timezone } = schedule
@@ -133,11 +144,14 @@ export const next = Command.make("next", { ...ScheduleActs.oneOptions, count }, 
       yield* Console.log(`${words}\n`)
       yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
       if (paused) yield* Console.log("\nThe schedule is paused and will not fire.")
-    }).pipe(Effect.provide(QueueLayer.layerForCommand))
-  }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show the next runs of a schedule."))
+    })
+})
 
-export const command = Command.make("schedules").pipe(
-  Command.withDescription("List, inspect and manage schedules."),
-  Command.withSubcommands([list, next, history, ScheduleActs.triggerNow, ScheduleActs.pause, ScheduleActs.resume])
-)
+export const command = Command.group("List, inspect and manage schedules.", {
+  list,
+  next,
+  history,
+  trigger: ScheduleActs.triggerNow,
+  pause: ScheduleActs.pause,
+  resume: ScheduleActs.resume
+})

@@ -1,56 +1,18 @@
 import { availableParallelism } from "node:os"
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
-import { Clock, Console, Effect, Option, Random } from "effect"
+import { Clock, Console, Effect, Random } from "effect"
 import * as Coverage from "../../testing/simulation/Coverage.js"
 import * as ReportText from "../../testing/simulation/Report.js"
 import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import * as ProgressBar from "../ProgressBar.js"
 import { type SeedOptions, simulation } from "./SeedBatch.js"
 import { type Found, search } from "./SeedSearch.js"
 import * as SeedWorkers from "./SeedWorkers.js"
 
-const seed = Options.integer("seed").pipe(
-  Options.withDescription("First seed (default: random). The same seed gives the same run."),
-  Options.optional
-)
-const runs = Options.integer("runs").pipe(
-  Options.withDescription("Number of consecutive seeds to run (default 100, or 1 with --seed)."),
-  Options.optional
-)
-const pods = Options.integer("pods").pipe(
-  Options.withDescription("Number of pods (default: 1 to 3, from the seed)."),
-  Options.optional
-)
-const jobs = Options.integer("jobs").pipe(
-  Options.withDescription("Number of jobs (default: 4 to 14, from the seed)."),
-  Options.optional
-)
-const workers = Options.integer("workers").pipe(
-  Options.withDescription("Number of processes (default: one per core, or 1 for fewer than 40 seeds)."),
-  Options.optional
-)
-const plan = Options.text("plan").pipe(
-  Options.withDescription("Replay the shrunk plan that a failed run printed, instead of seeds."),
-  Options.optional
-)
-const keepGoing = Options.boolean("keep-going").pipe(
-  Options.withDescription("Run all seeds even if one violates an invariant, and list the seeds that do.")
-)
-const coverage = Options.boolean("coverage").pipe(
-  Options.withDescription("Print how often each operation was hit by each fault.")
-)
-const trace = Options.boolean("trace").pipe(Options.withDescription("Print every step of each run. Uses one process."))
-
-const within = (name: string, value: number, most: number) =>
-  value >= 1 && value <= most
-    ? Effect.void
-    : new UsageError({ message: `--${name} must be between 1 and ${most}, got ${value}.` })
-
-const withinIf = (name: string, value: Option.Option<number>, most: number) =>
-  Option.match(value, { onNone: () => Effect.void, onSome: (given) => within(name, given, most) })
+const upTo = (most: number) => Input.integer({ least: 1, most })
 
 const flag = (name: string, value: number | undefined) => (value === undefined ? "" : ` --${name} ${value}`)
 
@@ -118,26 +80,33 @@ const replayPlan = (line: string, options: { readonly json: boolean; readonly tr
     if (report.violations.length > 0) return yield* new SomeFailed({ reasons: ["The plan violates an invariant."] })
   })
 
-export const command = Command.make(
-  "simulate",
-  { seed, runs, pods, jobs, workers, plan, keepGoing, coverage, json: CommonOptions.json, trace },
-  (options) =>
+export const command = Command.make({
+  about: "Run simulated clusters with random faults and check the queue's invariants.",
+  options: {
+    seed: Input.optional(Input.integer(), "First seed (default: random). The same seed gives the same run."),
+    runs: Input.optional(upTo(10_000_000), "Number of consecutive seeds to run (default 100, or 1 with --seed)."),
+    pods: Input.optional(upTo(20), "Number of pods (default: 1 to 3, from the seed)."),
+    jobs: Input.optional(upTo(1_000), "Number of jobs (default: 4 to 14, from the seed)."),
+    workers: Input.optional(upTo(256), "Number of processes (default: one per core, or 1 for fewer than 40 seeds)."),
+    plan: Input.optional(Input.text, "Replay the shrunk plan that a failed run printed, instead of seeds."),
+    keepGoing: Input.flag("Run all seeds even if one violates an invariant, and list the seeds that do."),
+    coverage: Input.flag("Print how often each operation was hit by each fault."),
+    json: CommonOptions.json,
+    trace: Input.flag("Print every step of each run. Uses one process.")
+  },
+  examples: {
+    "nightshift simulate": "run 100 simulations with random faults",
+    "nightshift simulate --runs 10000": "run 10,000 simulations",
+    "nightshift simulate --seed 42 --trace": "print every step of one simulation",
+    "nightshift simulate --seed 42 --json": "print JSON"
+  },
+  run: (options) =>
     Effect.gen(function* () {
       if (SeedWorkers.isWorker()) return yield* SeedWorkers.serve
-      if (Option.isSome(options.plan)) return yield* replayPlan(options.plan.value, options)
-      const count = Option.getOrElse(options.runs, () => (Option.isSome(options.seed) ? 1 : 100))
-      yield* within("runs", count, 10_000_000)
-      yield* withinIf("pods", options.pods, 20)
-      yield* withinIf("jobs", options.jobs, 1_000)
-      yield* withinIf("workers", options.workers, 256)
-      const from = yield* Option.match(options.seed, {
-        onSome: Effect.succeed,
-        onNone: () => Random.nextIntBetween(1, 1_000_000_000)
-      })
-      const wanted: SeedOptions = {
-        pods: Option.getOrUndefined(options.pods),
-        jobs: Option.getOrUndefined(options.jobs)
-      }
+      if (options.plan !== undefined) return yield* replayPlan(options.plan, options)
+      const count = options.runs ?? (options.seed === undefined ? 100 : 1)
+      const from = options.seed ?? (yield* Random.nextIntBetween(1, 1_000_000_000))
+      const wanted: SeedOptions = { pods: options.pods, jobs: options.jobs }
       const usual = count < 40 || options.trace ? 1 : availableParallelism()
       let last: Report | undefined
       const began = yield* Clock.currentTimeMillis
@@ -147,7 +116,7 @@ export const command = Command.make(
           count,
           wanted,
           keepGoing: options.keepGoing,
-          workers: options.trace ? 1 : Option.getOrElse(options.workers, () => usual)
+          workers: options.trace ? 1 : (options.workers ?? usual)
         },
         (report) => {
           last = report
@@ -188,4 +157,4 @@ export const command = Command.make(
           reasons: found.violating.map((seed) => `Seed ${seed} violates an invariant.`).slice(0, 20)
         })
     })
-).pipe(Command.withDescription("Run simulated clusters with random faults and check the queue's invariants."))
+})

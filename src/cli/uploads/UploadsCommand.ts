@@ -1,8 +1,3 @@
-import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
-import * as HelpDoc from "@effect/cli/HelpDoc"
-import * as Options from "@effect/cli/Options"
-import * as ValidationError from "@effect/cli/ValidationError"
 import { Clock, Console, Duration, Effect, Option, Redacted, Schedule, Schema } from "effect"
 import { mostLabelCharacters, type Token, Tokens, tokenSummary } from "../../access/Tokens.js"
 import * as BytesText from "../../core/BytesText.js"
@@ -11,9 +6,11 @@ import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as Instant from "../../http/Instant.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { SomeFailed, UsageError } from "../Failure.js"
+import { notBoth, SomeFailed, UsageError } from "../Failure.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
-import * as QueueLayer from "../QueueLayer.js"
+import * as QueueCommand from "../QueueCommand.js"
 import * as Settings from "../Settings.js"
 import { age, printable, table } from "../Terminal.js"
 import * as PullClient from "./PullClient.js"
@@ -21,51 +18,12 @@ import { PullConfig } from "./PullConfig.js"
 import * as Puller from "./Puller.js"
 import * as PullFolder from "./PullFolder.js"
 
-const readWorkspace = Schema.decodeUnknown(Workspace)
+const workspace = Input.required(Input.parsed(Schema.decodeOption(Workspace), workspaceRule), "The workspace.")
 
-/** `--workspace` on the command line. */
-export const workspace: Options.Options<Workspace> = Options.text("workspace").pipe(
-  Options.withDescription("The workspace."),
-  Options.mapEffect((text) =>
-    Effect.mapError(readWorkspace(text), () =>
-      ValidationError.invalidValue(HelpDoc.p(`--workspace ${workspaceRule}, got ${JSON.stringify(text)}.`))
-    )
-  )
+const every = Input.parsed(
+  (text) => Option.filter(DurationText.parse(text), Duration.greaterThan(Duration.zero)),
+  `must be ${DurationText.expected}`
 )
-
-const every = Options.text("every").pipe(
-  Options.withDescription("Poll interval (default 5s)."),
-  Options.mapEffect((text) =>
-    Option.match(Option.filter(DurationText.parse(text), Duration.greaterThan(Duration.zero)), {
-      onNone: () =>
-        Effect.fail(
-          ValidationError.invalidValue(
-            HelpDoc.p(`--every must be ${DurationText.expected}, got ${JSON.stringify(text)}.`)
-          )
-        ),
-      onSome: Effect.succeed
-    })
-  ),
-  Options.optional
-)
-
-const pullOptions = {
-  workspace: workspace,
-  into: Options.text("into").pipe(Options.withDescription("Target folder.")),
-  url: Options.text("url").pipe(
-    Options.withDescription("URL of the service (default UPLOADS_URL, or http://127.0.0.1:8787)."),
-    Options.optional
-  ),
-  token: Options.text("token").pipe(
-    Options.withDescription(
-      "The workspace's token. Prefer UPLOADS_TOKEN: other users of this machine can see command lines."
-    ),
-    Options.optional
-  ),
-  once: Options.boolean("once").pipe(Options.withDescription("Fetch the waiting files and exit.")),
-  every,
-  json: CommonOptions.json
-}
 
 /** Shows the progress of the current file on a terminal. */
 const progress = (json: boolean): Puller.Listeners["progress"] => {
@@ -123,47 +81,43 @@ const keepPulling = (round: ReturnType<typeof Puller.round>, every: Duration.Dur
     )
   })
 
-export const pull = Command.make("pull", pullOptions, (given) =>
-  Effect.gen(function* () {
-    if (given.once && Option.isSome(given.every)) {
-      return yield* new UsageError({ message: "Use --once or --every, not both." })
-    }
-    const { token, url } = yield* PullConfig
-    if (Option.isNone(token)) {
-      return yield* new UsageError({ message: "No token is set. Set UPLOADS_TOKEN to the workspace's token." })
-    }
-    const client = PullClient.make({ url, workspace: given.workspace, token: token.value })
-    const folder = yield* PullFolder.take(given.into)
-    const round = Puller.round(client, folder, listeners(given.json))
-    if (given.once) return yield* pullAll(round)
-    yield* keepPulling(
-      round,
-      Option.getOrElse(given.every, () => Duration.seconds(5))
+const pull = Command.make({
+  about: "Fetch a workspace's files into a folder as they arrive. Safe to kill at any time.",
+  options: {
+    workspace,
+    into: Input.required(Input.folder, "Target folder."),
+    url: Input.optional(Input.text, "URL of the service (default UPLOADS_URL, or http://127.0.0.1:8787)."),
+    token: Input.optional(
+      Input.text,
+      "The workspace's token. Prefer UPLOADS_TOKEN: other users of this machine can see command lines."
+    ),
+    once: Input.flag("Fetch the waiting files and exit."),
+    every: Input.optional(every, "Poll interval (default 5s)."),
+    json: CommonOptions.json
+  },
+  examples: {
+    "nightshift uploads pull --workspace acme --into inbox --once": "fetch the waiting files and exit",
+    "UPLOADS_TOKEN=… nightshift uploads pull --workspace acme --into inbox": "fetch files as they arrive",
+    "nightshift uploads pull --workspace acme --into inbox --once --json": "print JSON"
+  },
+  run: (given) =>
+    Effect.gen(function* () {
+      yield* notBoth("--once", "--every", given.once && given.every !== undefined)
+      const { token, url } = yield* PullConfig
+      if (Option.isNone(token)) {
+        return yield* new UsageError({ message: "No token is set. Set UPLOADS_TOKEN to the workspace's token." })
+      }
+      const client = PullClient.make({ url, workspace: given.workspace, token: token.value })
+      const folder = yield* PullFolder.take(given.into)
+      const round = Puller.round(client, folder, listeners(given.json))
+      if (given.once) return yield* pullAll(round)
+      yield* keepPulling(round, given.every ?? Duration.seconds(5))
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(PullConfig.layer),
+      Settings.configured({ UPLOADS_URL: given.url, UPLOADS_TOKEN: given.token })
     )
-  }).pipe(
-    Effect.scoped,
-    Effect.provide(PullConfig.layer),
-    Settings.configured({
-      UPLOADS_URL: Option.getOrUndefined(given.url),
-      UPLOADS_TOKEN: Option.getOrUndefined(given.token)
-    })
-  )
-).pipe(Command.withDescription("Fetch a workspace's files into a folder as they arrive. Safe to kill at any time."))
-
-const tokenOptions = { workspace: workspace, ...CommonOptions.database, json: CommonOptions.json }
-
-const label = Options.text("label").pipe(Options.withDescription("Label shown in lists."), Options.withDefault(""))
-
-const readId = Schema.decode(TokenId)
-
-const id = Args.text({ name: "id" }).pipe(
-  Args.withDescription("The token's id, as shown by `list`."),
-  Args.mapEffect((text) =>
-    Effect.mapError(readId(text.toLowerCase()), () =>
-      HelpDoc.p(`A token id must be a UUID, got ${JSON.stringify(text)}.`)
-    )
-  )
-)
+})
 
 const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
   id,
@@ -174,64 +128,76 @@ const viewOf = ({ createdAt, id, label, prefix, workspace }: Token) => ({
 })
 
 /** Prints only the token to stdout, so that scripts can capture it. */
-const create = Command.make("create", { ...tokenOptions, label, reason: Operator.reason }, (given) =>
-  Effect.gen(function* () {
-    if (given.label.length > mostLabelCharacters) {
-      return yield* new UsageError({
-        message: `--label must be at most ${mostLabelCharacters} characters long, got ${given.label.length}.`
-      })
-    }
-    yield* Effect.gen(function* () {
+const create = QueueCommand.make({
+  about: "Create a token. It is shown only once.",
+  options: {
+    workspace,
+    label: Input.withDefault(
+      Input.parsed(
+        Option.liftPredicate((text: string) => text.length <= mostLabelCharacters),
+        `must be at most ${mostLabelCharacters} characters long`
+      ),
+      "",
+      "Label shown in lists."
+    ),
+    reason: Operator.reason
+  },
+  examples: { "nightshift uploads tokens create --workspace acme": "create a token and print it once" },
+  run: ({ json, label, reason, workspace }) =>
+    Effect.gen(function* () {
       const audited = yield* Audited.make
-      const made = yield* Effect.flatMap(Tokens, (tokens) => tokens.create(given.workspace, given.label)).pipe(
+      const made = yield* Effect.flatMap(Tokens, (tokens) => tokens.create(workspace, label)).pipe(
         audited(
           "token.create",
           ({ id }) => id,
           (made) => ({ after: tokenSummary(made) })
         ),
-        Operator.acting(given.reason)
+        Operator.acting(reason)
       )
       const token = Redacted.value(made.secret)
-      if (given.json) return yield* Console.log(JSON.stringify({ ...viewOf(made), token }))
-      yield* Console.error(`Token for ${given.workspace}, shown only once (id ${made.id}):`)
+      if (json) return yield* Console.log(JSON.stringify({ ...viewOf(made), token }))
+      yield* Console.error(`Token for ${workspace}, shown only once (id ${made.id}):`)
       yield* Console.log(token)
-    }).pipe(Effect.provide(QueueLayer.layerForCommand))
-  }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Create a token. It is shown only once."))
+    })
+})
 
-const list = Command.make("list", tokenOptions, (given) =>
-  Effect.gen(function* () {
-    const tokens = yield* Effect.flatMap(Tokens, (tokens) => tokens.list(given.workspace))
-    if (given.json) return yield* Console.log(JSON.stringify({ tokens: tokens.map(viewOf) }, null, 2))
-    if (tokens.length === 0) return yield* Console.log(`${given.workspace} has no tokens.`)
-    const now = yield* Clock.currentTimeMillis
-    const rows = tokens.map(({ createdAt, id, label, prefix }) => [
-      id,
-      `${prefix}…`,
-      printable(label),
-      age(createdAt, now)
-    ])
-    yield* Console.log(table(["ID", "TOKEN", "LABEL", "CREATED"], rows))
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("List a workspace's tokens, without their secrets."))
+const list = QueueCommand.make({
+  about: "List a workspace's tokens, without their secrets.",
+  options: { workspace },
+  examples: { "nightshift uploads tokens list --workspace acme": "list tokens" },
+  run: ({ json, workspace }) =>
+    Effect.gen(function* () {
+      const tokens = yield* Effect.flatMap(Tokens, (tokens) => tokens.list(workspace))
+      if (json) return yield* Console.log(JSON.stringify({ tokens: tokens.map(viewOf) }, null, 2))
+      if (tokens.length === 0) return yield* Console.log(`${workspace} has no tokens.`)
+      const now = yield* Clock.currentTimeMillis
+      const rows = tokens.map(({ createdAt, id, label, prefix }) => [
+        id,
+        `${prefix}…`,
+        printable(label),
+        age(createdAt, now)
+      ])
+      yield* Console.log(table(["ID", "TOKEN", "LABEL", "CREATED"], rows))
+    })
+})
 
-const revoke = Command.make("revoke", { ...tokenOptions, id, reason: Operator.reason }, (given) =>
-  Effect.gen(function* () {
-    const audited = yield* Audited.make
-    const token = yield* Effect.flatMap(Tokens, (tokens) => tokens.revoke(given.workspace, given.id)).pipe(
-      audited("token.revoke", given.id, (token) => ({ before: tokenSummary(token) })),
-      Operator.acting(given.reason)
-    )
-    yield* Console.log(given.json ? JSON.stringify(viewOf(token)) : `revoked ${token.prefix}… (${token.id})`)
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Revoke a token."))
+const revoke = QueueCommand.make({
+  about: "Revoke a token.",
+  args: { id: Input.required(Input.uuid(TokenId, "A token id"), "The token's id, as shown by `list`.") },
+  options: { workspace, reason: Operator.reason },
+  examples: { "nightshift uploads tokens revoke <id> --workspace acme": "revoke a token" },
+  run: ({ id, json, reason, workspace }) =>
+    Effect.gen(function* () {
+      const audited = yield* Audited.make
+      const token = yield* Effect.flatMap(Tokens, (tokens) => tokens.revoke(workspace, id)).pipe(
+        audited("token.revoke", id, (token) => ({ before: tokenSummary(token) })),
+        Operator.acting(reason)
+      )
+      yield* Console.log(json ? JSON.stringify(viewOf(token)) : `revoked ${token.prefix}… (${token.id})`)
+    })
+})
 
-export const tokens = Command.make("tokens").pipe(
-  Command.withDescription("Create, list and revoke workspace tokens."),
-  Command.withSubcommands([create, list, revoke])
-)
-
-export const command = Command.make("uploads").pipe(
-  Command.withDescription("Fetch uploaded files and manage workspace tokens."),
-  Command.withSubcommands([pull, tokens])
-)
+export const command = Command.group("Fetch uploaded files and manage workspace tokens.", {
+  pull,
+  tokens: Command.group("Create, list and revoke workspace tokens.", { create, list, revoke })
+})

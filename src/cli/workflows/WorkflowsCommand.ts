@@ -1,7 +1,4 @@
-import * as Args from "@effect/cli/Args"
-import * as Command from "@effect/cli/Command"
-import * as Options from "@effect/cli/Options"
-import { Clock, Console, Effect, Option, Predicate } from "effect"
+import { Clock, Console, Effect, Predicate } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
@@ -16,30 +13,13 @@ import {
   type Step
 } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
-import * as CommonOptions from "../CommonOptions.js"
-import { UsageError } from "../Failure.js"
+import * as Command from "../kit/Command.js"
+import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
-import * as QueueLayer from "../QueueLayer.js"
-import * as Settings from "../Settings.js"
+import * as QueueCommand from "../QueueCommand.js"
 import { age, printable, printableLines, table } from "../Terminal.js"
 
-const mostListed = 200
-
-const id = Args.text({ name: "execution" }).pipe(
-  Args.withDescription("The execution's id, as in order/A-17, or the id of its job.")
-)
-
-const oneOptions = { id, ...CommonOptions.database, json: CommonOptions.json }
-const actOptions = { ...oneOptions, reason: Operator.reason }
-
-const json = (name: string, about: string, fallback: string) =>
-  Options.text(name).pipe(Options.withDescription(`${about} (default ${fallback}).`), Options.withDefault(fallback))
-
-const parsed = (option: string, text: string) =>
-  Effect.try({
-    try: () => JSON.parse(text) as unknown,
-    catch: () => new UsageError({ message: `--${option} must be valid JSON, got ${JSON.stringify(text)}.` })
-  })
+const id = Input.required(Input.text, "The execution's id, as in order/A-17, or the id of its job.")
 
 /** Returns the execution's id, given that id or the id of its job. */
 const executionOf = (given: string) =>
@@ -68,55 +48,32 @@ const rowOf = (now: number) => (execution: ExecutionSummary) => [
     : execution.waits.map(waitText(now)).join(", ").slice(0, 60)
 ]
 
-export const list = Command.make(
-  "list",
-  {
-    ...CommonOptions.database,
-    workflow: Options.text("workflow").pipe(
-      Options.withDescription("Only executions of this workflow."),
-      Options.optional
-    ),
-    status: Options.choice("status", ExecutionStatus.literals).pipe(
-      Options.withDescription("Only executions with this status."),
-      Options.optional
-    ),
-    prefix: Options.text("prefix").pipe(
-      Options.withDescription("Only executions whose id starts with this text."),
-      Options.optional
-    ),
-    limit: Options.integer("limit").pipe(
-      Options.withDescription(`Maximum number of executions, up to ${mostListed} (default 20).`),
-      Options.withDefault<number>(20)
-    ),
-    cursor: Options.text("cursor").pipe(
-      Options.withDescription("Cursor returned by the previous page."),
-      Options.optional
-    ),
-    json: CommonOptions.json
+const list = QueueCommand.make({
+  about: "List workflow executions, newest first.",
+  options: {
+    workflow: Input.optional(Input.text, "Only executions of this workflow."),
+    status: Input.optional(Input.choice(ExecutionStatus.literals), "Only executions with this status."),
+    prefix: Input.optional(Input.text, "Only executions whose id starts with this text."),
+    ...QueueCommand.page("executions", { most: 200, default: 20 })
   },
-  (given) =>
+  examples: {
+    "nightshift workflows list --status waiting": "list executions that wait for a signal or children"
+  },
+  run: ({ cursor, json, limit, prefix, status, workflow }) =>
     Effect.gen(function* () {
-      if (given.limit < 1 || given.limit > mostListed) {
-        return yield* new UsageError({ message: `--limit must be between 1 and ${mostListed}, got ${given.limit}.` })
+      const workflows = yield* Workflows
+      const { executions, next } = yield* workflows.list({ workflow, status, prefix }, { limit, before: cursor })
+      if (json) {
+        const shown = executions.map(ExecutionView.ofSummary)
+        return yield* Console.log(JSON.stringify({ executions: shown, next: next ?? null }, null, 2))
       }
-      const [workflow, status, prefix] = [given.workflow, given.status, given.prefix].map(Option.getOrUndefined)
-      yield* Effect.gen(function* () {
-        const workflows = yield* Workflows
-        const filter = { workflow, status: status as ExecutionStatus | undefined, prefix }
-        const page = { limit: given.limit, before: Option.getOrUndefined(given.cursor) }
-        const { executions, next } = yield* workflows.list(filter, page)
-        if (given.json) {
-          const shown = executions.map(ExecutionView.ofSummary)
-          return yield* Console.log(JSON.stringify({ executions: shown, next: next ?? null }, null, 2))
-        }
-        if (executions.length === 0) return yield* Console.log("No executions match this filter.")
-        const now = yield* Clock.currentTimeMillis
-        const heading = ["EXECUTION", "STATUS", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
-        yield* Console.log(table(heading, executions.map(rowOf(now))))
-        if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
-      }).pipe(Effect.provide(QueueLayer.layerForCommand))
-    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("List workflow executions, newest first."))
+      if (executions.length === 0) return yield* Console.log("No executions match this filter.")
+      const now = yield* Clock.currentTimeMillis
+      const heading = ["EXECUTION", "STATUS", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
+      yield* Console.log(table(heading, executions.map(rowOf(now))))
+      if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
+    })
+})
 
 /** Unwraps the exit of a step of `nightshift/client`. Exits of other engines are printed whole. */
 const exitText = (exit: unknown): string => {
@@ -183,158 +140,140 @@ const print = (execution: Execution, asJson: boolean) =>
     Console.log(asJson ? JSON.stringify(ExecutionView.of(execution), null, 2) : details(execution, now))
   )
 
-export const show = Command.make("show", oneOptions, (given) =>
-  Effect.gen(function* () {
-    const workflows = yield* Workflows
-    yield* print(yield* workflows.show(given.id), given.json)
-  }).pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Show an execution with its steps, waits and children."))
-
-export const start = Command.make(
-  "start",
-  {
-    workflow: Args.text({ name: "workflow" }).pipe(Args.withDescription("The workflow's name.")),
-    key: Args.text({ name: "key" }).pipe(
-      Args.withDescription("Key of the execution. A second start with the same key returns the existing execution.")
-    ),
-    ...CommonOptions.database,
-    payload: json("payload", "The payload as JSON", "{}"),
-    queue: Options.text("queue").pipe(
-      Options.withDescription("The queue (default: the workflow's queue)."),
-      Options.optional
-    ),
-    force: Options.boolean("force").pipe(
-      Options.withDescription(
-        "Accept a workflow that no pod has registered and a payload that does not match its schema."
-      )
-    ),
-    json: CommonOptions.json
-  },
-  (given) =>
+const show = QueueCommand.make({
+  about: "Show an execution with its steps, waits and children.",
+  args: { execution: id },
+  examples: { "nightshift workflows show order/A-17": "show its steps, waits and children" },
+  run: (given) =>
     Effect.gen(function* () {
-      const payload = yield* parsed("payload", given.payload)
-      const { force, key, workflow } = given
-      const queue = Option.getOrUndefined(given.queue)
-      yield* Effect.gen(function* () {
-        const started = yield* startExecution({ workflow, key, payload, queue, force })
-        const message = started.outcome === "started" ? "started" : "already exists:"
-        yield* Console.log(given.json ? JSON.stringify(started, null, 2) : `${message} ${started.execution}`)
-      }).pipe(Effect.provide(QueueLayer.layerForCommand))
-    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(Command.withDescription("Start an execution, once per key."))
+      const workflows = yield* Workflows
+      yield* print(yield* workflows.show(given.execution), given.json)
+    })
+})
 
-export const signal = Command.make(
-  "signal",
-  {
-    id,
-    name: Args.text({ name: "name" }).pipe(Args.withDescription("The signal's name.")),
-    ...CommonOptions.database,
-    value: json("value", "The value as JSON", "null"),
-    reason: Operator.reason,
-    json: CommonOptions.json
-  },
-  (given) =>
-    Effect.gen(function* () {
-      const value = yield* parsed("value", given.value)
-      yield* Effect.gen(function* () {
-        const workflows = yield* Workflows
-        const audited = yield* Audited.make
-        const execution = yield* executionOf(given.id)
-        // Without a slash it is no id of a workflow that could start later.
-        if (!execution.includes("/")) yield* workflows.show(execution)
-        const waitsFor = yield* awaitedSignals(execution)
-        const outcome = yield* workflows
-          .signal({ execution, name: given.name, value })
-          .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name: given.name, outcome } })))
-        const sent =
-          waitsFor === null
-            ? `kept ${given.name}: ${execution} does not exist yet and receives the signal when it starts`
-            : isExpected({ name: given.name, waitsFor })
-              ? `sent ${given.name} to ${execution}`
-              : `kept ${given.name}: ${execution} does not wait for it now, but for ${joinOr(waitsFor)}.${suggestion(given.name, waitsFor)}`
-        const message =
-          outcome === "completed" ? sent : `${execution} already has a value for ${given.name}, which is unchanged`
-        yield* Console.log(given.json ? JSON.stringify({ execution, outcome, waitsFor }, null, 2) : message)
-      }).pipe(Operator.acting(given.reason), Effect.provide(QueueLayer.layerForCommand))
-    }).pipe(Settings.configured(CommonOptions.databaseFlags(given)))
-).pipe(
-  Command.withDescription("Send a signal. A signal that arrives before its execution waits for it is kept until then.")
-)
-
-export const cancel = Command.make(
-  "cancel",
-  {
-    ...actOptions,
-    now: Options.boolean("now").pipe(
-      Options.withDescription("End the execution immediately, without undoing its steps.")
+const start = QueueCommand.make({
+  about: "Start an execution, once per key.",
+  args: {
+    workflow: Input.required(Input.text, "The workflow's name."),
+    key: Input.required(
+      Input.text,
+      "Key of the execution. A second start with the same key returns the existing execution."
     )
   },
-  (given) =>
+  options: {
+    payload: Input.withDefault(Input.json, {}, "The payload as JSON (default {})."),
+    queue: Input.optional(Input.text, "The queue (default: the workflow's queue)."),
+    force: Input.flag("Accept a workflow that no pod has registered and a payload that does not match its schema.")
+  },
+  examples: {
+    'nightshift workflows start order A-17 --payload \'{"id":"A-17"}\'': "start an execution, once per key"
+  },
+  run: ({ force, json, key, payload, queue, workflow }) =>
+    Effect.gen(function* () {
+      const started = yield* startExecution({ workflow, key, payload, queue, force })
+      const message = started.outcome === "started" ? "started" : "already exists:"
+      yield* Console.log(json ? JSON.stringify(started, null, 2) : `${message} ${started.execution}`)
+    })
+})
+
+const signal = QueueCommand.make({
+  about: "Send a signal. A signal that arrives before its execution waits for it is kept until then.",
+  args: { execution: id, name: Input.required(Input.text, "The signal's name.") },
+  options: {
+    value: Input.withDefault(Input.json, null, "The value as JSON (default null)."),
+    reason: Operator.reason
+  },
+  examples: {
+    'nightshift workflows signal order/A-17 approval --value \'{"by":"ada"}\'': "send a signal"
+  },
+  run: ({ json, name, reason, value, ...given }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
       const audited = yield* Audited.make
-      const execution = yield* executionOf(given.id)
+      const execution = yield* executionOf(given.execution)
+      // Without a slash it is no id of a workflow that could start later.
+      if (!execution.includes("/")) yield* workflows.show(execution)
+      const waitsFor = yield* awaitedSignals(execution)
+      const outcome = yield* workflows
+        .signal({ execution, name, value })
+        .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
+      const sent =
+        waitsFor === null
+          ? `kept ${name}: ${execution} does not exist yet and receives the signal when it starts`
+          : isExpected({ name, waitsFor })
+            ? `sent ${name} to ${execution}`
+            : `kept ${name}: ${execution} does not wait for it now, but for ${joinOr(waitsFor)}.${suggestion(name, waitsFor)}`
+      const message =
+        outcome === "completed" ? sent : `${execution} already has a value for ${name}, which is unchanged`
+      yield* Console.log(json ? JSON.stringify({ execution, outcome, waitsFor }, null, 2) : message)
+    }).pipe(Operator.acting(reason))
+})
+
+const cancel = QueueCommand.make({
+  about: "Cancel an execution and its children, and undo their steps.",
+  args: { execution: id },
+  options: { reason: Operator.reason, now: Input.flag("End the execution immediately, without undoing its steps.") },
+  examples: { "nightshift workflows cancel order/A-17": "undo its steps and end it" },
+  run: ({ json, now, reason, ...given }) =>
+    Effect.gen(function* () {
+      const workflows = yield* Workflows
+      const audited = yield* Audited.make
+      const execution = yield* executionOf(given.execution)
       const { cancelled } = yield* workflows
-        .cancel(execution, { now: given.now })
-        .pipe(audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now: given.now, cancelled } })))
+        .cancel(execution, { now })
+        .pipe(audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now, cancelled } })))
       const children = cancelled > 1 ? ` and ${cancelled - 1} children` : ""
-      const message = given.now
+      const message = now
         ? `ended ${execution}${children}; its steps were not undone`
         : `cancelling ${execution}${children}`
-      yield* Console.log(given.json ? JSON.stringify({ execution, cancelled }, null, 2) : message)
-    }).pipe(
-      Operator.acting(given.reason),
-      Effect.provide(QueueLayer.layerForCommand),
-      Settings.configured(CommonOptions.databaseFlags(given))
-    )
-).pipe(Command.withDescription("Cancel an execution and its children, and undo their steps."))
+      yield* Console.log(json ? JSON.stringify({ execution, cancelled }, null, 2) : message)
+    }).pipe(Operator.acting(reason))
+})
 
-export const retry = Command.make("retry", actOptions, (given) =>
-  Effect.gen(function* () {
-    const workflows = yield* Workflows
-    const audited = yield* Audited.make
-    const execution = yield* executionOf(given.id)
-    yield* workflows.retry(execution).pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
-    if (given.json) return yield* print(yield* workflows.show(execution), true)
-    yield* Console.log(`retrying ${execution}`)
-  }).pipe(
-    Operator.acting(given.reason),
-    Effect.provide(QueueLayer.layerForCommand),
-    Settings.configured(CommonOptions.databaseFlags(given))
-  )
-).pipe(
-  Command.withDescription("Run a failed or cancelled execution again from where it ended, or try a changed one now.")
-)
-
-export const fork = Command.make(
-  "fork",
-  {
-    ...actOptions,
-    step: Args.text({ name: "step" }).pipe(Args.withDescription("The first step that runs again.")),
-    as: Options.text("as").pipe(
-      Options.withDescription("Id of the new execution (default: generated)."),
-      Options.optional
-    )
-  },
-  (given) =>
+const retry = QueueCommand.make({
+  about: "Run a failed or cancelled execution again from where it ended, or try a changed one now.",
+  args: { execution: id },
+  options: { reason: Operator.reason },
+  examples: { "nightshift workflows retry order/A-17": "continue from the failed step" },
+  run: ({ json, reason, ...given }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
       const audited = yield* Audited.make
-      const execution = yield* executionOf(given.id)
-      const forked = yield* workflows
-        .fork(execution, given.step, { as: Option.getOrUndefined(given.as) })
-        .pipe(
-          audited("workflow.fork", execution, (after) => ({ after: { step: given.step, execution: after.execution } }))
-        )
-      yield* Console.log(given.json ? JSON.stringify(forked, null, 2) : `started ${forked.execution}`)
-    }).pipe(
-      Operator.acting(given.reason),
-      Effect.provide(QueueLayer.layerForCommand),
-      Settings.configured(CommonOptions.databaseFlags(given))
-    )
-).pipe(Command.withDescription("Start a new execution from a step of another one."))
+      const execution = yield* executionOf(given.execution)
+      yield* workflows
+        .retry(execution)
+        .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
+      if (json) return yield* print(yield* workflows.show(execution), true)
+      yield* Console.log(`retrying ${execution}`)
+    }).pipe(Operator.acting(reason))
+})
 
-export const command = Command.make("workflows").pipe(
-  Command.withDescription("List, inspect and control workflow executions."),
-  Command.withSubcommands([list, show, start, signal, cancel, retry, fork])
-)
+const fork = QueueCommand.make({
+  about: "Start a new execution from a step of another one.",
+  args: { execution: id, step: Input.required(Input.text, "The first step that runs again.") },
+  options: {
+    reason: Operator.reason,
+    as: Input.optional(Input.text, "Id of the new execution (default: generated).")
+  },
+  examples: { "nightshift workflows fork order/A-17 charge": "start a new execution from this step" },
+  run: ({ as, json, reason, step, ...given }) =>
+    Effect.gen(function* () {
+      const workflows = yield* Workflows
+      const audited = yield* Audited.make
+      const execution = yield* executionOf(given.execution)
+      const forked = yield* workflows
+        .fork(execution, step, { as })
+        .pipe(audited("workflow.fork", execution, (after) => ({ after: { step, execution: after.execution } })))
+      yield* Console.log(json ? JSON.stringify(forked, null, 2) : `started ${forked.execution}`)
+    }).pipe(Operator.acting(reason))
+})
+
+export const command = Command.group("List, inspect and control workflow executions.", {
+  list,
+  show,
+  start,
+  signal,
+  cancel,
+  retry,
+  fork
+})

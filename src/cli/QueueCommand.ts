@@ -1,0 +1,38 @@
+import { Effect } from "effect"
+import * as CommonOptions from "./CommonOptions.js"
+import * as Command from "./kit/Command.js"
+import * as Input from "./kit/Input.js"
+import * as QueueLayer from "./QueueLayer.js"
+import * as Settings from "./Settings.js"
+
+interface Common extends CommonOptions.DatabaseGiven {
+  readonly json: boolean
+}
+
+/** Provides the services of the database that the options name. */
+export const onDatabase =
+  (given: CommonOptions.DatabaseGiven) =>
+  <A, E>(work: Effect.Effect<A, E, QueueLayer.QueueServices>) =>
+    work.pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
+
+/** A command on the database, with the options for the database and for JSON. */
+export const make = <A = {}, O = {}>(
+  spec: Omit<Command.Spec<A, O>, "run"> & {
+    readonly run: (given: A & O & Common) => Effect.Effect<unknown, unknown, QueueLayer.QueueServices>
+  }
+): Command.Command =>
+  Command.make<A, O & Common>({
+    ...spec,
+    options: { ...CommonOptions.database, ...spec.options, json: CommonOptions.json } as Input.Inputs<O & Common>,
+    run: (given) => onDatabase(given)(spec.run(given))
+  })
+
+/** Options of a command that lists one page. */
+export const page = (what: string, limits: { readonly most: number; readonly default: number }) => ({
+  limit: Input.withDefault<number, number>(
+    Input.integer({ least: 1, most: limits.most }),
+    limits.default,
+    `Maximum number of ${what}, up to ${limits.most} (default ${limits.default}).`
+  ),
+  cursor: Input.optional(Input.text, "Cursor returned by the previous page.")
+})
