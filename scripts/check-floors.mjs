@@ -8,8 +8,8 @@ import { fileURLToPath } from "node:url"
 const floors = [
   ["core"],
   ["database", "telemetry"],
-  ["queue", "uploads", "cluster", "schedule", "limits", "access", "measures"],
-  ["handlers"],
+  ["queue", "uploads", "cluster", "limits", "access", "measures"],
+  ["handlers", "schedule"],
   ["gateway"],
   ["crew"],
   ["http", "workflow"],

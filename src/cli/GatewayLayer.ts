@@ -1,5 +1,4 @@
 import { Effect, Layer } from "effect"
-import { runLoop } from "../crew/LoopRunner.js"
 import type { Services } from "../crew/Nightshift.js"
 import * as AuthSessionsMemory from "../gateway/auth/AuthSessionsMemory.js"
 import * as AuthSessionsPg from "../gateway/auth/AuthSessionsPg.js"
@@ -19,6 +18,7 @@ import { WebhookIntake } from "../gateway/WebhookIntake.js"
 import type { Handler } from "../handlers/Handler.js"
 import { WebhookEndpoint } from "../http/hooks/WebhookEndpoint.js"
 import { Transactions } from "../queue/Transactions.js"
+import { runLoop } from "../telemetry/LoopRunner.js"
 import type { App } from "./App.js"
 
 // Assembles the gateway: the webhook endpoint on top, its storage and outgoing clients below.
@@ -38,11 +38,7 @@ export const handlers = (
 
 /** The full gateway, with async bots. */
 export const onDatabase = (declared: Declarations, app: App) =>
-  Layer.mergeAll(
-    WebhookEndpoint.layer,
-    Reload.layer,
-    Layer.scopedDiscard(Effect.flatMap(GatewaySweeper.make, runLoop))
-  ).pipe(
+  Layer.merge(WebhookEndpoint.layer, Reload.layer).pipe(
     Layer.provide([WebhookIntake.layer, ChatOrders.layer(declared.bots)]),
     Layer.provideMerge(Bots.layer({ declared, database: true, handlers: app.handlers })),
     Layer.provideMerge(Deliveries.layer),

@@ -6,7 +6,6 @@ import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"
 import type { Pods } from "../cluster/Pods.js"
 import * as PodsPg from "../cluster/PodsPg.js"
-import * as MeasuresLayer from "../crew/MeasuresLayer.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -18,6 +17,7 @@ import { type MigrationError, Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import * as MeasuresPg from "../measures/MeasuresPg.js"
 import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
@@ -82,7 +82,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
 ).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerPolling),
-  Layer.provideMerge(MeasuresLayer.counting),
+  Layer.provideMerge(MeasuresPg.counting),
   Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)
 )

@@ -1,4 +1,5 @@
 import { Effect, Layer, type Redacted } from "effect"
+import * as AccessCleanup from "../access/AccessCleanup.js"
 import * as AccessPg from "../access/AccessPg.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
@@ -8,13 +9,7 @@ import * as ConnectionBudget from "../crew/ConnectionBudget.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import * as Gauges from "../crew/Gauges.js"
-import * as AccessCleanup from "../crew/loops/AccessCleanup.js"
-import { AccessRetentionConfig } from "../crew/loops/AccessCleanup.js"
-import { JanitorConfig } from "../crew/loops/Janitor.js"
-import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
-import * as Sweeper from "../crew/loops/Sweeper.js"
-import * as MeasuresLayer from "../crew/MeasuresLayer.js"
-import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as PodLoops from "../crew/PodLoops.js"
 import * as Shutdown from "../crew/Shutdown.js"
 import * as Assets from "../dashboard/Assets.js"
 import { Database, patiently } from "../database/Database.js"
@@ -26,6 +21,7 @@ import * as Listener from "../database/Listener.js"
 import { Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
 import type { Declarations } from "../gateway/config/Declarations.js"
+import * as GatewaySweeper from "../gateway/GatewaySweeper.js"
 import { AccessConfig } from "../http/access/AccessConfig.js"
 import * as AdminToken from "../http/access/AdminToken.js"
 import { ServerConfig } from "../http/ServerConfig.js"
@@ -35,11 +31,13 @@ import * as Server from "../http/server/Server.js"
 import { UiApp } from "../http/server/Server.js"
 import { UploadsApp } from "../http/uploads/UploadsApp.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
+import * as MeasuresPg from "../measures/MeasuresPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as StoragePg from "../uploads/StoragePg.js"
+import * as Sweeper from "../uploads/Sweeper.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
 import type { App } from "./App.js"
 import * as GatewayLayer from "./GatewayLayer.js"
@@ -97,21 +95,15 @@ export const onServer = <E, R>(
       Crew.layer({
         ...app,
         handlers: GatewayLayer.handlers(hooks, app),
-        queues: queues.length === 0 ? "none" : queues
+        queues: queues.length === 0 ? "none" : queues,
+        loops: Effect.all([...PodLoops.onDatabase, AccessCleanup.make, GatewaySweeper.make])
       })
     ),
-    Layer.provide([
-      CrewConfig.layer,
-      JanitorConfig.layer,
-      SchedulerConfig.layer,
-      Sweeper.SweeperConfig.layer,
-      MetricsConfig.layer
-    ]),
+    Layer.provide([CrewConfig.layer, PodLoops.configs]),
     Layer.provideMerge(httpServer),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
-    Layer.provide(AccessCleanup.layer),
-    Layer.provide(Layer.mergeAll(ClusterConfig.layer, AccessConfig.layer, AccessRetentionConfig.layer)),
-    Layer.provide([Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions, MeasuresLayer.sampling]),
+    Layer.provide(Layer.merge(ClusterConfig.layer, AccessConfig.layer)),
+    Layer.provide([Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions]),
     Layer.provide(GatewayLayer.onDatabase(hooks, app)),
     Layer.provideMerge(
       Layer.mergeAll(
@@ -124,7 +116,7 @@ export const onServer = <E, R>(
       ).pipe(Layer.provideMerge(QueuePg.layer))
     ),
     Layer.provide(UploadsConfig.layer),
-    Layer.provide(MeasuresLayer.counting),
+    Layer.provide(MeasuresPg.counting),
     Layer.provide(Tracing.layer(Package.version.text)),
     // Begins its first check while the layers above are built.
     Layer.provide(Readiness.layer),

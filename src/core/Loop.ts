@@ -7,9 +7,12 @@ import {
   Predicate,
   type Schedule,
   ScheduleDecision,
-  ScheduleIntervals
+  ScheduleIntervals,
+  type Scope
 } from "effect"
+import type { Boot } from "./Boot.js"
 import * as DurationText from "./DurationText.js"
+import type { Term } from "./Ids.js"
 
 /** One part of a pass. Its failure does not keep the other steps from running. */
 export interface Step {
@@ -43,6 +46,15 @@ export interface Loop {
   readonly runAtStart: boolean
   readonly steps: ReadonlyArray<Step>
 }
+
+/**
+ * A loop that only the leader runs, made for each of its terms. Writes that must happen once assert the term in their own
+ * transaction.
+ */
+export type LeaderLoop = (term: Term) => Loop
+
+/** The loops that the features give to a pod: it runs a Loop always, and a LeaderLoop while it leads. */
+export type PodLoops<R> = Effect.Effect<ReadonlyArray<Loop | LeaderLoop>, never, R | Boot | Scope.Scope>
 
 /** The report of a step that found nothing to do. */
 export const nothing: Report = {}

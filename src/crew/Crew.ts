@@ -2,7 +2,9 @@ import { Context, Effect, ExecutionStrategy, Layer, Option, Schema, Scope } from
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods, Releases } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
+import { Boot } from "../core/Boot.js"
 import type { PodId } from "../core/Ids.js"
+import type { PodLoops } from "../core/Loop.js"
 import { patiently } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Signals } from "../database/Signals.js"
@@ -10,14 +12,10 @@ import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import { RateLimits } from "../limits/RateLimits.js"
-import type { Measures } from "../measures/Measures.js"
-import type { Operations } from "../queue/admin/Operations.js"
-import type { Batches } from "../queue/batch/Batches.js"
 import { isQueueName } from "../queue/enqueue/NewJob.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import { Kinds } from "../queue/Kinds.js"
 import { type ClaimedJob, Queue } from "../queue/Queue.js"
-import type { JobSearch } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -25,29 +23,20 @@ import type { Wakeups } from "../queue/Wakeups.js"
 import * as Schedule from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import { Schedules } from "../schedule/Schedules.js"
+import { runLoop } from "../telemetry/LoopRunner.js"
 import type { Metrics } from "../telemetry/Metrics.js"
-import type { Storage } from "../uploads/Storage.js"
 import { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
 import * as Gauges from "./Gauges.js"
-import { runLoop } from "./LoopRunner.js"
-import * as BatchCloser from "./loops/BatchCloser.js"
-import * as Cleanup from "./loops/Cleanup.js"
 import * as DuePoller from "./loops/DuePoller.js"
 import * as Janitor from "./loops/Janitor.js"
 import * as JobHeartbeat from "./loops/JobHeartbeat.js"
 import { Leader } from "./loops/Leader.js"
-import * as MetricsFlush from "./loops/MetricsFlush.js"
-import * as OperationRunner from "./loops/OperationRunner.js"
 import * as PodHeartbeat from "./loops/PodHeartbeat.js"
 import * as Reaper from "./loops/Reaper.js"
 import * as Rebalancer from "./loops/Rebalancer.js"
-import type { SchedulerConfig } from "./loops/SchedulerConfig.js"
-import * as SchedulerLoop from "./loops/SchedulerLoop.js"
 import * as SlotReconciler from "./loops/SlotReconciler.js"
-import * as Sweeper from "./loops/Sweeper.js"
-import type { MetricsConfig } from "./MetricsConfig.js"
-import { Boot, Pod } from "./Pod.js"
+import { Pod } from "./Pod.js"
 import * as CodeRelease from "./worker/CodeRelease.js"
 import { Deadlines } from "./worker/Deadlines.js"
 import { Finalizer } from "./worker/Finalizer.js"
@@ -79,7 +68,7 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
   }
 >() {}
 
-export interface CrewOptions<R> {
+export interface CrewOptions<R, L = never> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** Queues to serve. A pod that serves "none" runs no jobs, but takes part in the cluster and can lead it. */
   readonly queues: ReadonlyArray<string> | "none"
@@ -89,44 +78,33 @@ export interface CrewOptions<R> {
   readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
   /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
+  /** The loops of the features. Those of the jobs and of the cluster are the crew's own. */
+  readonly loops: PodLoops<L>
 }
 
-type QueuePorts =
-  | Queue
-  | Queues
-  | JobSearch
-  | Operations
-  | Batches
-  | Kinds
-  | Routes
-  | Transactions
-  | Wakeups
-  | DirectHandoff
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
-type Configs =
-  | CrewConfig
-  | ClusterConfig
-  | Janitor.JanitorConfig
-  | SchedulerConfig
-  | Sweeper.SweeperConfig
-  | MetricsConfig
+type QueuePorts = Queue | Queues | Kinds | Routes | Transactions | Wakeups | DirectHandoff
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
+type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig
 type Needs = Ports | Configs | Metrics
 
-/** Cleanup steps of the leader. */
-const forgotten = Effect.all([Cleanup.finishedJobs, Cleanup.closedBatches, MetricsFlush.purge])
+interface Staff<R, L> {
+  readonly queues: ReadonlyArray<string>
+  readonly registry: Registry.Registry<R>
+  readonly releases: Releases
+  readonly features: PodLoops<L>
+}
 
 /** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
-const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>, releases: Releases) =>
+const hire = <R, L>({ features, queues, registry, releases }: Staff<R, L>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* Gauges.watchQueues(queues)
-    yield* Gauges.watchUploads
     yield* runLoop(yield* Janitor.make)
-    yield* runLoop(yield* Sweeper.make)
     yield* runLoop(yield* Reaper.make(registry))
+    const loops = yield* features
+    for (const loop of loops) if (typeof loop !== "function") yield* runLoop(loop)
     const onHeld = yield* JobHeartbeat.start
     yield* JobHeartbeat.listenForCancels
-    yield* OperationRunner.start
     const duePoller = yield* DuePoller.start
     // Closes the supervisors in parallel, so that all queues drain within one grace period.
     const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
@@ -140,7 +118,9 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>, 
     }
     yield* SlotReconciler.start
     // Built after the supervisors, so it closes first: leadership is released before the jobs drain.
-    yield* Effect.provideService(leaderLoops, Leader, yield* Leader.make)
+    const leader = yield* Leader.make
+    yield* leader.runLoop(yield* Effect.provideService(Rebalancer.make, Leader, leader))
+    for (const loop of loops) if (typeof loop === "function") yield* leader.runLoop(loop)
     yield* Effect.addFinalizer(() => {
       for (const supervisor of supervisors.values()) supervisor.stopClaiming()
       return podHeartbeat.drain
@@ -156,17 +136,8 @@ const hire = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>, 
     }
   })
 
-/** Loops that run only on the leader. */
-const leaderLoops = Effect.gen(function* () {
-  const leader = yield* Leader
-  yield* leader.runLoop(yield* Rebalancer.make)
-  yield* leader.runLoop(yield* Cleanup.make(yield* forgotten))
-  yield* leader.runLoop(yield* SchedulerLoop.make)
-  yield* leader.runLoop(yield* BatchCloser.make)
-})
-
 /** Builds what the crew shares, in this order, and starts it. Plain effects: a layer for each would double the cost. */
-const staffed = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
+const staffed = <R, L>({ features, queues, registry }: Omit<Staff<R, L>, "releases">) =>
   Effect.gen(function* () {
     const pod = Context.make(Pod, yield* Pod.make).pipe(Context.add(Supervisors, new Map()))
     const { workerVersion } = yield* ClusterConfig
@@ -177,7 +148,7 @@ const staffed = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R
       Context.add(Finalizer, yield* Finalizer.make),
       Context.add(Deadlines, yield* Deadlines.make)
     )
-    return yield* Effect.provide(hire(queues, registry, releases), shared)
+    return yield* Effect.provide(hire({ features, queues, registry, releases }), shared)
   })
 
 const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>
@@ -216,12 +187,12 @@ const recoverAbandoned = Effect.gen(function* () {
 })
 
 /** Runs a pod. Its row exists from before the first claim until after the last result is written. */
-export const layer = <R>(
-  options: CrewOptions<R>
+export const layer = <R, L>(
+  options: CrewOptions<R, L>
 ): Layer.Layer<
   Crew,
   NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
-  R | Needs
+  R | L | Needs
 > =>
   Layer.scoped(
     Crew,
@@ -238,6 +209,6 @@ export const layer = <R>(
         })
       )
       yield* recoverAbandoned
-      return yield* staffed(queues, registry)
+      return yield* staffed({ queues, registry, features: options.loops })
     })
   ).pipe(Layer.provide(Boot.layer))

@@ -11,7 +11,6 @@ import { EventLoop } from "../telemetry/EventLoop.js"
 import type { Series } from "../telemetry/MetricFamily.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
-import { mostCounted, Storage } from "../uploads/Storage.js"
 import * as OnDemand from "./OnDemand.js"
 
 const specs = {
@@ -191,28 +190,6 @@ export const watchQueues = (
       })
     )
   })
-
-const uploads = MetricSpec.gauge("uploads", `Files by state; counting stops at ${mostCounted} per state.`, ["state"])
-
-const states = ["waiting", "fetched", "acked", "expired"] as const
-
-/** Counts files when the metrics are scraped. The rate and duration of the count are limited. */
-export const watchUploads: Effect.Effect<void, never, Storage | Metrics | Scope.Scope> = Effect.gen(function* () {
-  const storage = yield* Storage
-  const metrics = yield* Metrics
-  const fileCounts = storage.counts.pipe(
-    Effect.timeout("2 seconds"),
-    Effect.tap((counts) =>
-      Effect.sync(() => {
-        for (const state of states) metrics.series(uploads, { state }).set(counts[state])
-      })
-    ),
-    // Keeps the last count. Database outages are reported elsewhere.
-    Effect.catchAll((error) => Effect.logDebug("could not count files", error)),
-    Effect.asVoid
-  )
-  yield* metrics.onRead(yield* Effect.cachedWithTTL(fileCounts, "15 seconds"))
-})
 
 const suspended = MetricSpec.gauge(
   "workflow_executions_suspended",

@@ -35,6 +35,7 @@ import type { DeclaredLimit, InvalidLimit } from "../limits/Limit.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import type { Measures } from "../measures/Measures.js"
+import * as MeasuresPg from "../measures/MeasuresPg.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
@@ -63,11 +64,7 @@ import { ClusterConfig } from "./ClusterConfig.js"
 import * as ConnectionBudget from "./ConnectionBudget.js"
 import * as Crew from "./Crew.js"
 import { CrewConfig } from "./CrewConfig.js"
-import { JanitorConfig } from "./loops/Janitor.js"
-import { SchedulerConfig } from "./loops/SchedulerConfig.js"
-import { SweeperConfig } from "./loops/Sweeper.js"
-import * as MeasuresLayer from "./MeasuresLayer.js"
-import { MetricsConfig } from "./MetricsConfig.js"
+import * as PodLoops from "./PodLoops.js"
 import * as Shutdown from "./Shutdown.js"
 import type { WrittenEnd } from "./worker/JobMetrics.js"
 
@@ -122,14 +119,6 @@ const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => 
 
 const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
 
-const otherConfigs = Layer.mergeAll(
-  ClusterConfig.layer,
-  JanitorConfig.layer,
-  SchedulerConfig.layer,
-  SweeperConfig.layer,
-  MetricsConfig.layer
-)
-
 /** Database settings. Absent ones are read from the environment. */
 export interface ClientOptions {
   /** [DATABASE_URL] */
@@ -182,7 +171,7 @@ const configOf = (options: ClientOptions) => {
 export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobDiagnosis, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
-    Layer.provideMerge(MeasuresLayer.counting),
+    Layer.provideMerge(MeasuresPg.counting),
     Layer.provideMerge(Tracing.layer(Package.version.text)),
     Layer.provideMerge(DatabaseClock.layer),
     Layer.provide(Listener.layer),
@@ -229,18 +218,17 @@ const crewConfig = <R>({ grace, onEnd, slots }: CrewOptions<R>) =>
 
 const crewOn = <R>(options: CrewOptions<R>) =>
   Layer.unwrapEffect(
-    Effect.map(RouteConfig.declared, (routes) => Crew.layer({ ...options, routes: { ...options.routes, ...routes } }))
+    Effect.map(RouteConfig.declared, (routes) =>
+      Crew.layer({ ...options, routes: { ...options.routes, ...routes }, loops: Effect.all(PodLoops.onDatabase) })
+    )
   )
-
-const configsOf = <R>(options: CrewOptions<R>) =>
-  Layer.provide([crewConfig(options), otherConfigs, MeasuresLayer.sampling])
 
 /** Workers that run the handlers on an existing client. The client stays open when the workers stop. */
 export const crew = <R>(
   options: CrewOptions<R>
 ): Layer.Layer<Crew.Crew, CrewError | DatabaseError | ConfigError, Services | R> =>
   Shutdown.logged(Layer.provideMerge(Layer.merge(Shutdown.layer, ConnectionBudget.layer), crewOn(options))).pipe(
-    configsOf(options)
+    Layer.provide([crewConfig(options), ClusterConfig.layer, PodLoops.configs])
   )
 
 /** A complete pod: the queue on PostgreSQL and workers that run the handlers. */

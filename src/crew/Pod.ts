@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto"
 import { hostname } from "node:os"
-import { Clock, Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import type { PodFacts } from "../cluster/Pods.js"
-import { makeGenerator, type PodId } from "../core/Ids.js"
+import { Boot } from "../core/Boot.js"
+import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import * as Package from "../database/Package.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
@@ -27,27 +28,6 @@ export const podLabel = ({ id, prefix, version }: LabelParts, pod: PodId): strin
   Option.isNone(prefix)
     ? undefined
     : [prefix.value, "worker", ...Option.toArray(version), Option.getOrElse(id, () => shortId(pod))].join("-")
-
-/**
- * The id and start time of this process, whether or not it runs jobs. Use the layer, which is built once per process: counts,
- * samples and the pod's row share the id.
- */
-export class Boot extends Context.Tag("nightshift/crew/Boot")<
-  Boot,
-  {
-    readonly id: PodId
-    /** Epoch milliseconds. */
-    readonly startedAt: number
-  }
->() {
-  static readonly make: Effect.Effect<typeof Boot.Service> = Effect.gen(function* () {
-    const ids = yield* makeGenerator
-    const startedAt = yield* Clock.currentTimeMillis
-    return { id: ids.pod(startedAt), startedAt }
-  })
-
-  static readonly layer: Layer.Layer<Boot> = Layer.effect(Boot, Boot.make)
-}
 
 const info = MetricSpec.gauge("pod_info", "Always 1; the labels identify this process.", ["label", "version"])
 

@@ -7,7 +7,6 @@ import type { TooManyViews, ViewExists, ViewNotFound } from "../access/SavedView
 import type { TokenNotFound } from "../access/Tokens.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { RepeatedLines } from "../core/RepeatedLines.js"
-import type { PreviousRunActive } from "../crew/loops/ScheduledJobs.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { InvalidLimit, UnknownScope } from "../limits/Limit.js"
 import type { TooMuchToMerge } from "../measures/MinuteBuckets.js"
@@ -34,6 +33,7 @@ import type {
   NotAWorkflow,
   StepNotFound
 } from "../queue/workflow/WorkflowErrors.js"
+import type { PreviousRunActive } from "../schedule/ScheduledJobs.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "../schedule/ScheduleErrors.js"
 import type {
   DraftLost,

@@ -25,11 +25,10 @@ import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { explain } from "../crew/Explain.js"
 import { JanitorConfig } from "../crew/loops/Janitor.js"
-import { SchedulerConfig } from "../crew/loops/SchedulerConfig.js"
-import { SweeperConfig } from "../crew/loops/Sweeper.js"
-import { MetricsConfig } from "../crew/MetricsConfig.js"
+import * as PodLoops from "../crew/PodLoops.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { RateLimit } from "../limits/RateLimit.js"
+import { MetricsConfig } from "../measures/MetricsConfig.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import { Queue } from "../queue/Queue.js"
@@ -37,6 +36,8 @@ import { JobSearch } from "../queue/search/JobSearch.js"
 import { type DeclaredRoutes, decide } from "../queue/settings/Routes.js"
 import type { Why } from "../queue/why/Why.js"
 import type { Schedule } from "../schedule/Schedule.js"
+import { SchedulerConfig } from "../schedule/SchedulerConfig.js"
+import { SweeperConfig } from "../uploads/Sweeper.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
@@ -224,6 +225,7 @@ const layerOn = <R>(
         const built = yield* Crew.layer({
           ...options,
           queues,
+          loops: PodLoops.inMemory,
           handlers: options.handlers.map((handler) => watch(handler))
         }).pipe(
           Layer.provide(configs(options)),

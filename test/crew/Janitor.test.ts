@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Layer, Ref, TestClock } from "effect"
 import { idleSteps } from "../../src/core/Loop.js"
-import { runLoop } from "../../src/crew/LoopRunner.js"
 import * as Janitor from "../../src/crew/loops/Janitor.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import { runLoop } from "../../src/telemetry/LoopRunner.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
 

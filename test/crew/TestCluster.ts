@@ -7,9 +7,7 @@ import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
 import { JanitorConfig } from "../../src/crew/loops/Janitor.js"
-import { SchedulerConfig } from "../../src/crew/loops/SchedulerConfig.js"
-import { SweeperConfig } from "../../src/crew/loops/Sweeper.js"
-import { MetricsConfig } from "../../src/crew/MetricsConfig.js"
+import * as PodLoops from "../../src/crew/PodLoops.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { Signals } from "../../src/database/Signals.js"
 import type { Handler } from "../../src/handlers/Handler.js"
@@ -17,6 +15,7 @@ import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
+import { MetricsConfig } from "../../src/measures/MetricsConfig.js"
 import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
@@ -29,11 +28,13 @@ import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import type { Routes } from "../../src/queue/settings/Routes.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import { SchedulerConfig } from "../../src/schedule/SchedulerConfig.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import { SweeperConfig } from "../../src/uploads/Sweeper.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as StepClock from "../support/StepClock.js"
 
@@ -188,7 +189,8 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
           )
     const services = yield* Crew.layer({
       handlers: options.handlers ?? [NoopEcho.handler],
-      queues: options.queues ?? ["default"]
+      queues: options.queues ?? ["default"],
+      loops: PodLoops.inMemory
     }).pipe(
       Layer.provideMerge(Metrics.layer),
       Layer.provide(Layer.mergeAll(ports, signals, configs, MeasuresMemory.layer)),

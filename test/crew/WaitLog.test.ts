@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect, Schema } from "effect"
+import type { Term } from "../../src/core/Ids.js"
+import { runPass } from "../../src/core/Loop.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as WaitLog from "../../src/crew/loops/WaitLog.js"
 import * as Handler from "../../src/handlers/Handler.js"
@@ -23,30 +25,31 @@ describe("the leader's record of waits", () => {
     Effect.gen(function* () {
       const { advance } = yield* TestShift
       const queues = yield* Queues
-      const term = (yield* WaitLog.make)()
+      const term = (yield* WaitLog.make)(1 as Term)
       yield* Call.enqueue("now")
       yield* advance("1 minute")
-      yield* term.run
+      yield* runPass(term)
       expect(yield* waitsOf("calls")).toEqual([])
       yield* queues.change("calls", { paused: true })
       yield* Call.enqueue("later")
       yield* advance("4 seconds")
-      yield* term.run
+      yield* runPass(term)
       expect(yield* waitsOf("calls")).toEqual([])
       yield* advance("1 second")
-      yield* term.run
+      yield* runPass(term)
       yield* advance("5 seconds")
-      yield* term.run
+      yield* runPass(term)
       expect(yield* waitsOf("calls")).toEqual([["paused", 65, "lasts"]])
       // Another leader takes over.
-      const next = (yield* WaitLog.make)()
-      yield* next.run
+      const next = (yield* WaitLog.make)(1 as Term)
+      yield* runPass(next)
       expect(yield* waitsOf("calls")).toEqual([["paused", 65, "lasts"]])
       yield* queues.change("calls", { paused: false })
       yield* advance("5 seconds")
-      yield* next.run
+      yield* runPass(next)
       expect(yield* waitsOf("calls")).toEqual([["paused", 65, 75]])
     }).pipe(
+      Effect.scoped,
       Effect.provide(ClusterConfig.layer),
       Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))
     )

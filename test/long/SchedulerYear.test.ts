@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { firesOnce } from "../crew/SchedulerSpans.js"
+import { firesOnce } from "../schedule/SchedulerSpans.js"
 
 const year = { from: Date.UTC(2030, 0, 1), to: Date.UTC(2031, 0, 1) }
 

@@ -1,48 +1,57 @@
-import { Effect, Schedule } from "effect"
+import { Duration, Effect, Schedule } from "effect"
+import { AccessRetentionConfig } from "../../access/AccessCleanup.js"
 import { Leadership } from "../../cluster/Leadership.js"
-import type { Term } from "../../core/Ids.js"
-import type { Step } from "../../core/Loop.js"
+import type { LeaderLoop, Step } from "../../core/Loop.js"
+import { JobAdmin, undoFor } from "../../queue/admin/JobAdmin.js"
+import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { JanitorConfig } from "./Janitor.js"
-import type { LeaderLoop } from "./Leader.js"
 
-/** A cleanup step of the leader. It deletes in bounded batches, and each transaction asserts the term. */
-export interface CleanupStep {
-  readonly name: string
-  readonly run: (term: Term) => Step["run"]
-}
-
-/** Deletes finished jobs past their queue's retention. */
-export const finishedJobs: Effect.Effect<CleanupStep, never, Queue | Leadership | JanitorConfig> = Effect.gen(
-  function* () {
-    const queue = yield* Queue
-    const leadership = yield* Leadership
-    const { doneRetention } = yield* JanitorConfig
-    return {
-      name: "jobs",
-      run: (term) => Effect.map(queue.purge(doneRetention, leadership.assertTerm(term)), (purged) => ({ ...purged }))
-    }
-  }
-)
-
-/** Deletes batches that were closed longer ago than done jobs are kept. */
-export const closedBatches: Effect.Effect<CleanupStep, never, Batches | JanitorConfig> = Effect.gen(function* () {
-  const batches = yield* Batches
-  const { doneRetention } = yield* JanitorConfig
-  return { name: "batches", run: () => Effect.map(batches.purge(doneRetention), (purged) => ({ purged })) }
+/** Deletes what is left of bulk operations. The audit log has their results, so their progress is deleted after 7 days at most. */
+export const operations: Effect.Effect<Step, never, Operations | AccessRetentionConfig> = Effect.gen(function* () {
+  const { purge } = yield* Operations
+  const { auditRetention } = yield* AccessRetentionConfig
+  const retention = Duration.min(auditRetention, Duration.days(7))
+  return { name: "operations", run: Effect.map(purge(retention), (gone) => ({ gone })) }
 })
 
-/** Generous, because a large backlog takes many batches. */
-const patience = "10 minutes"
+/** Deletes the records that undo an operator's action, when it can no longer be undone. */
+export const undo: Effect.Effect<Step, never, JobAdmin> = Effect.map(JobAdmin, ({ pruneUndo }) => ({
+  name: "undo",
+  run: Effect.map(pruneUndo(undoFor), (gone) => ({ gone }))
+}))
 
-/** Deletes data past its retention, so that no table grows without bound. */
-export const make = (steps: ReadonlyArray<CleanupStep>): Effect.Effect<LeaderLoop, never, ClusterConfig> =>
-  Effect.map(ClusterConfig, ({ cleanupInterval }) => (term) => ({
-    name: "cleanup",
-    about: "deleting data past its retention",
-    schedule: Schedule.spaced(cleanupInterval),
-    runAtStart: true,
-    steps: steps.map(({ name, run }) => ({ name, timeout: patience, run: run(term) }))
-  }))
+/** Generous, because a large backlog takes many batches. */
+const timeout = "10 minutes"
+
+/**
+ * Deletes data past its retention, so that no table grows without bound: finished jobs, closed batches, and what the steps of
+ * other features delete. Each step deletes in bounded batches.
+ */
+export const make = <R>(
+  others: Effect.Effect<ReadonlyArray<Step>, never, R>
+): Effect.Effect<LeaderLoop, never, Queue | Batches | Leadership | ClusterConfig | JanitorConfig | R> =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const batches = yield* Batches
+    const leadership = yield* Leadership
+    const { cleanupInterval } = yield* ClusterConfig
+    const { doneRetention } = yield* JanitorConfig
+    const closedBatches = Effect.map(batches.purge(doneRetention), (purged) => ({ purged }))
+    const steps = yield* others
+    return (term) => {
+      const jobs = Effect.map(queue.purge(doneRetention, leadership.assertTerm(term)), (purged) => ({ ...purged }))
+      return {
+        name: "cleanup",
+        about: "deleting data past its retention",
+        schedule: Schedule.spaced(cleanupInterval),
+        runAtStart: true,
+        steps: [{ name: "jobs", run: jobs }, { name: "batches", run: closedBatches }, ...steps].map((step) => ({
+          ...step,
+          timeout
+        }))
+      }
+    }
+  })

@@ -3,9 +3,9 @@ import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
+import { runLoop } from "../../telemetry/LoopRunner.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { repeatCounted } from "../LoopRunner.js"
 import { Supervisors } from "../worker/Supervisor.js"
 
 // Polling guarantees that jobs are found; notifications only make it faster. A query returns when the next job of each
@@ -77,7 +77,7 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | CrewCo
       runAtStart: true,
       steps: [{ name: "poll", run: pollOnce }]
     }
-    yield* Effect.forkScoped(repeatCounted(loop))
+    yield* runLoop(loop)
 
     return {
       ranShort: (name) => {

@@ -2,13 +2,13 @@ import { Context, Duration, Effect, Option, Schedule, type Scope, Stream, Subscr
 import { Leadership, TermEnded } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
-import { type Loop, repeatLoop, type Step, single } from "../../core/Loop.js"
+import { type LeaderLoop, repeatLoop, type Step, single } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
+import { repeatCounted } from "../../telemetry/LoopRunner.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the other pods try to take the lease. A leader that
@@ -23,9 +23,6 @@ const leaderTopic = "leader"
 /** Timeout for resigning on shutdown. */
 const resignTimeout = Duration.seconds(2)
 
-/** A loop that only the leader runs, made for each of its terms. */
-export type LeaderLoop = (term: Term) => Loop
-
 /** Leadership of this pod. */
 export class Leader extends Context.Tag("nightshift/crew/Leader")<
   Leader,
@@ -38,11 +35,8 @@ export class Leader extends Context.Tag("nightshift/crew/Leader")<
       work: (term: Term) => Effect.Effect<void, never, R>
     ) => Effect.Effect<void, never, R | Scope.Scope>
 
-    /**
-     * Runs a loop while this pod leads, from its election on. The writes of each pass must assert the term they were given in
-     * their own transaction.
-     */
-    readonly runLoop: (duty: LeaderLoop) => Effect.Effect<void, never, Metrics | Scope.Scope>
+    /** Runs a loop while this pod leads, from its election on. */
+    readonly runLoop: (loop: LeaderLoop) => Effect.Effect<void, never, Metrics | Scope.Scope>
   }
 >() {
   /** Campaigns until the Scope closes, then resigns. */

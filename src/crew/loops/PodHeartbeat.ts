@@ -9,11 +9,11 @@ import { DatabaseTime } from "../../database/DatabaseClock.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
+import { runLoop } from "../../telemetry/LoopRunner.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { repeatCounted } from "../LoopRunner.js"
 import { Pod } from "../Pod.js"
 import { Supervisors } from "../worker/Supervisor.js"
 
@@ -137,7 +137,7 @@ export const make = (serves: Serves) =>
         }
       ]
     }
-    yield* Effect.forkScoped(repeatCounted(loop))
+    yield* runLoop(loop)
 
     return PodHeartbeat.of({
       assignment: () => assignment,

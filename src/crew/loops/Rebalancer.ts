@@ -2,19 +2,16 @@ import { Clock, Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import { Shares, shareChanges, sharesTopic } from "../../cluster/Shares.js"
 import type { Term } from "../../core/Ids.js"
-import type { Loop } from "../../core/Loop.js"
+import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
-import type { QueueWaits } from "../../measures/QueueWaits.js"
 import { Queue } from "../../queue/Queue.js"
-import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { Leader, type LeaderLoop } from "./Leader.js"
-import * as WaitLog from "./WaitLog.js"
+import { Leader } from "./Leader.js"
 
 /** Returns the names of queues that have due jobs but no pod among these that serves them. */
 export const unservedAmong = (
@@ -35,11 +32,11 @@ const unserved = MetricSpec.gauge(
   "Queues with due jobs that no live process serves. Reported by the leader."
 )
 
-/** Assigns every queue's slots to the live pods that serve it, and records why due jobs wait. */
+/** Assigns every queue's slots to the live pods that serve it. */
 export const make: Effect.Effect<
   LeaderLoop,
   never,
-  Pods | Shares | Queues | Queue | JobSearch | QueueWaits | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
+  Pods | Shares | Queues | Queue | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
 > = Effect.gen(function* () {
   const pods = yield* Pods
   const shares = yield* Shares
@@ -80,8 +77,7 @@ export const make: Effect.Effect<
   const latch = makeLatch()
   yield* signals.subscribe(podsTopic, latch.open)
   yield* signals.subscribe(settingsTopic, latch.open)
-  const waits = yield* WaitLog.make
-  const loop = (term: Term): Loop => ({
+  return (term) => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",
     schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
@@ -94,9 +90,7 @@ export const make: Effect.Effect<
         run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
           Effect.provide(context)
         )
-      },
-      waits()
+      }
     ]
   })
-  return loop
 })

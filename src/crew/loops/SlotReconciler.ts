@@ -4,10 +4,10 @@ import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
+import { runLoop } from "../../telemetry/LoopRunner.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
-import { repeatCounted } from "../LoopRunner.js"
 import { Supervisors } from "../worker/Supervisor.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
 
@@ -118,5 +118,5 @@ export const start: Effect.Effect<
     latch.open()
   })
   yield* podHeartbeat.onOrders(latch.open)
-  yield* Effect.forkScoped(repeatCounted(loop))
+  yield* runLoop(loop)
 })

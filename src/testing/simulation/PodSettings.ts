@@ -2,13 +2,13 @@ import { Context, Duration, Effect, Option } from "effect"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { CrewConfig } from "../../crew/CrewConfig.js"
 import { JanitorConfig } from "../../crew/loops/Janitor.js"
-import { SchedulerConfig } from "../../crew/loops/SchedulerConfig.js"
-import { SweeperConfig } from "../../crew/loops/Sweeper.js"
-import { MetricsConfig } from "../../crew/MetricsConfig.js"
 import { AuthSessions } from "../../gateway/auth/AuthSessions.js"
 import * as Allowance from "../../gateway/config/Allowance.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
+import { MetricsConfig } from "../../measures/MetricsConfig.js"
+import { SchedulerConfig } from "../../schedule/SchedulerConfig.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
+import { SweeperConfig } from "../../uploads/Sweeper.js"
 
 /** Metrics settings of the pods and of the database side. */
 export const metrics: typeof MetricsConfig.Service = {

@@ -12,13 +12,14 @@ import {
   Runtime,
   Scope
 } from "effect"
+import * as ProcessBoot from "../../core/Boot.js"
 import { makeGenerator, type PodId } from "../../core/Ids.js"
 import * as Crew from "../../crew/Crew.js"
-import * as MetricsFlush from "../../crew/loops/MetricsFlush.js"
-import * as Pod from "../../crew/Pod.js"
+import * as PodLoops from "../../crew/PodLoops.js"
 import { WebhookIntake } from "../../gateway/WebhookIntake.js"
 import type { Handler } from "../../handlers/Handler.js"
 import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
+import * as MetricsFlush from "../../measures/MetricsFlush.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Queue } from "../../queue/Queue.js"
@@ -44,7 +45,7 @@ export interface Site<R> {
   readonly buckets: RateLimitsMemory.Table
   /** Provides the handlers' other requirements. */
   readonly runtime: Runtime.Runtime<R>
-  readonly crew: Omit<Crew.CrewOptions<R>, "handlers">
+  readonly crew: Omit<Crew.CrewOptions<R>, "handlers" | "loops">
   readonly handlersFor: (pod: SimulatedPod<R>, actor: Actor) => ReadonlyArray<Handler<R>>
   readonly logLevel: LogLevel.LogLevel
   /** Whether the clocks of some pods run slow. */
@@ -235,9 +236,9 @@ export class SimulatedPod<R> {
     const { actor } = boot
     const { crew, handlersFor } = this.site
     const started = Effect.gen(this, function* () {
-      const tally = yield* Effect.provideServiceEffect(MetricsFlush.make, Pod.Boot, Pod.Boot.make)
+      const tally = yield* Effect.provideServiceEffect(MetricsFlush.make, ProcessBoot.Boot, ProcessBoot.Boot.make)
       const built = yield* Effect.provideService(
-        Layer.build(Crew.layer({ ...crew, handlers: handlersFor(this, actor) })),
+        Layer.build(Crew.layer({ ...crew, loops: PodLoops.inMemory, handlers: handlersFor(this, actor) })),
         Tally,
         tally
       )

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Exit, Logger, Schedule, Scope, TestClock } from "effect"
 import { type Loop, nothing } from "../../src/core/Loop.js"
-import { runLoop } from "../../src/crew/LoopRunner.js"
+import { runLoop } from "../../src/telemetry/LoopRunner.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 
 describe("runLoop", () => {

@@ -1,14 +1,14 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
-import * as DurationText from "../../core/DurationText.js"
-import type { Loop } from "../../core/Loop.js"
-import { Database } from "../../database/Database.js"
-import { DatabaseHealth, type Health } from "../../measures/DatabaseHealth.js"
-import { PodSamples, type Usage } from "../../measures/PodSamples.js"
-import { minuteOf } from "../../telemetry/BucketCount.js"
-import { EventLoop } from "../../telemetry/EventLoop.js"
-import { Histogram } from "../../telemetry/Histogram.js"
-import { MetricsConfig } from "../MetricsConfig.js"
-import { Boot } from "../Pod.js"
+import { Boot } from "../core/Boot.js"
+import * as DurationText from "../core/DurationText.js"
+import type { Loop } from "../core/Loop.js"
+import { Database } from "../database/Database.js"
+import { minuteOf } from "../telemetry/BucketCount.js"
+import { EventLoop } from "../telemetry/EventLoop.js"
+import { Histogram } from "../telemetry/Histogram.js"
+import { DatabaseHealth, type Health } from "./DatabaseHealth.js"
+import { MetricsConfig } from "./MetricsConfig.js"
+import { PodSamples, type Usage } from "./PodSamples.js"
 
 /** CPU time divided by elapsed time since the last call, or since the process started. */
 const cpuMeter = () => {
@@ -39,14 +39,14 @@ const warning = ({ blockers, jobDeadTuples, oldestTransactionSeconds }: Health) 
 export const make: Effect.Effect<
   Loop,
   never,
-  Boot | Database | DatabaseHealth | EventLoop | MetricsConfig | PodSamples | Scope.Scope
+  Boot | Database | DatabaseHealth | MetricsConfig | PodSamples | Scope.Scope
 > = Effect.gen(function* () {
   const database = yield* Database
   const health = yield* DatabaseHealth
   const samples = yield* PodSamples
   const { oldTransaction } = yield* MetricsConfig
   const boot = yield* Boot
-  const delays = yield* yield* Effect.map(EventLoop, (loop) => loop.watch)
+  const delays = yield* (yield* EventLoop.own).watch
   const cpu = cpuMeter()
   const statements = new Histogram()
   yield* database.onStatement((_, millis) => statements.record(millis))

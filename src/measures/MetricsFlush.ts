@@ -1,18 +1,17 @@
 import { Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
-import type { Loop, Report } from "../../core/Loop.js"
-import { after, backingOff } from "../../core/LoopSchedule.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
-import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
-import type { Measures } from "../../measures/Measures.js"
-import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
-import { PodSamples } from "../../measures/PodSamples.js"
-import { QueueWaits } from "../../measures/QueueWaits.js"
-import type { Metrics } from "../../telemetry/Metrics.js"
-import { Tally } from "../../telemetry/Tally.js"
-import { repeatCounted } from "../LoopRunner.js"
-import { MetricsConfig } from "../MetricsConfig.js"
-import { Boot } from "../Pod.js"
-import type { CleanupStep } from "./Cleanup.js"
+import { Boot } from "../core/Boot.js"
+import type { Loop, Report, Step } from "../core/Loop.js"
+import { after, backingOff } from "../core/LoopSchedule.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import { runLoop } from "../telemetry/LoopRunner.js"
+import type { Metrics } from "../telemetry/Metrics.js"
+import { Tally } from "../telemetry/Tally.js"
+import { DatabaseHealth } from "./DatabaseHealth.js"
+import type { Measures } from "./Measures.js"
+import { MetricsConfig } from "./MetricsConfig.js"
+import { MinuteBuckets } from "./MinuteBuckets.js"
+import { PodSamples } from "./PodSamples.js"
+import { QueueWaits } from "./QueueWaits.js"
 
 /** Delay after a failed write. Counts accumulate in memory meanwhile, so nothing is lost. */
 const afterFailure = Duration.seconds(15)
@@ -72,7 +71,7 @@ export const make: Effect.Effect<
     runAtStart: false,
     steps: [{ name: "flush", timeout: "10 seconds", run: flush }]
   }
-  yield* Effect.forkScoped(repeatCounted(loop))
+  yield* runLoop(loop)
   return tally
 })
 
@@ -80,8 +79,8 @@ export const layer: Layer.Layer<Tally, never, MinuteBuckets | Metrics | MetricsC
   Layer.provide(Boot.layer)
 )
 
-/** Deletes counts and samples past their retention. Asserts no term, because concurrent deletes are harmless. */
-export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> = Effect.gen(function* () {
+/** Deletes counts and samples past their retention. */
+export const purge: Effect.Effect<Step, never, Measures | MetricsConfig> = Effect.gen(function* () {
   const buckets = yield* MinuteBuckets
   const waits = yield* QueueWaits
   const pods = yield* PodSamples
@@ -93,5 +92,5 @@ export const purge: Effect.Effect<CleanupStep, never, Measures | MetricsConfig> 
     podSamples: pods.purge(retention),
     databaseSamples: health.purge(retention)
   })
-  return { name: "metrics", run: () => purge }
+  return { name: "metrics", run: purge }
 })

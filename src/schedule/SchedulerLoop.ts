@@ -1,10 +1,10 @@
 import { Clock, Duration, Effect, Option, type Scope } from "effect"
-import type { Term } from "../../core/Ids.js"
-import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
-import { Schedules } from "../../schedule/Schedules.js"
-import type { LeaderLoop } from "./Leader.js"
+import type { Term } from "../core/Ids.js"
+import type { LeaderLoop } from "../core/Loop.js"
+import { makeLatch, until, wakeable } from "../core/LoopSchedule.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
+import { Schedules } from "./Schedules.js"
 
 /** Delay before a schedule that could not fire is retried. */
 const retryDelay = Duration.seconds(1)

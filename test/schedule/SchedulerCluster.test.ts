@@ -4,8 +4,8 @@ import { Leadership } from "../../src/cluster/Leadership.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { defaults } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
+import * as TestCluster from "../crew/TestCluster.js"
 import * as StepClock from "../support/StepClock.js"
-import * as TestCluster from "./TestCluster.js"
 
 const create = (cron: string) =>
   Effect.flatMap(Schedules, (schedules) =>

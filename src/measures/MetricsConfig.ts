@@ -21,7 +21,7 @@ export const settings = {
 }
 
 /** Settings for recorded metrics. */
-export class MetricsConfig extends Context.Tag("nightshift/crew/MetricsConfig")<
+export class MetricsConfig extends Context.Tag("nightshift/measures/MetricsConfig")<
   MetricsConfig,
   Setting.Values<typeof settings>
 >() {

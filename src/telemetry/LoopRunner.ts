@@ -1,7 +1,7 @@
 import { Effect, type Scope } from "effect"
 import { type Loop, type PassOutcome, repeatLoop } from "../core/Loop.js"
-import * as MetricSpec from "../telemetry/MetricSpec.js"
-import { Metrics } from "../telemetry/Metrics.js"
+import * as MetricSpec from "./MetricSpec.js"
+import { Metrics } from "./Metrics.js"
 
 const passes = MetricSpec.counter("loop_passes_total", "Passes of background loops by outcome.", ["loop", "outcome"])
 

@@ -1,9 +1,9 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import { trigger } from "../../src/crew/loops/ScheduledJobs.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
+import { trigger } from "../../src/schedule/ScheduledJobs.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as Story from "./SchedulerStories.js"
 

@@ -1,11 +1,8 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
-import { type Latch, makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
-import { Operations, operationTopic } from "../../queue/admin/Operations.js"
-import type { Metrics } from "../../telemetry/Metrics.js"
-import { CrewConfig } from "../CrewConfig.js"
-import { repeatCounted } from "../LoopRunner.js"
+import { Operations, operationTopic } from "./Operations.js"
 
 /** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -15,11 +12,13 @@ const turnLength = Duration.toMillis("20 seconds")
  */
 const pollsPerCheck = 5
 
-/** Runs bulk operations batch by batch until none is left, including those started on other pods. */
-const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig> =>
+/** Runs bulk operations batch by batch until none is left, including those started on other pods. A signal starts a pass at once. */
+export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operations | Signals | Scope.Scope> =>
   Effect.gen(function* () {
     const operations = yield* Operations
-    const { poll } = yield* CrewConfig
+    const signals = yield* Signals
+    const latch = makeLatch()
+    yield* signals.subscribe(operationTopic, latch.open)
 
     const runBatches = Effect.gen(function* () {
       const began = yield* Clock.currentTimeMillis
@@ -41,14 +40,3 @@ const make = (latch: Latch): Effect.Effect<Loop, never, Operations | CrewConfig>
       steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }
   })
-
-/** Runs until the Scope closes. A signal starts a pass at once. */
-export const start: Effect.Effect<void, never, Operations | Signals | CrewConfig | Metrics | Scope.Scope> = Effect.gen(
-  function* () {
-    const signals = yield* Signals
-    const latch = makeLatch()
-    const loop = yield* make(latch)
-    yield* signals.subscribe(operationTopic, latch.open)
-    yield* Effect.forkScoped(repeatCounted(loop))
-  }
-)

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Logger, Ref, Schema, Scope, TestClock } from "effect"
 import { Workspace } from "../../src/core/Ids.js"
-import * as Gauges from "../../src/crew/Gauges.js"
-import { runLoop } from "../../src/crew/LoopRunner.js"
-import * as Sweeper from "../../src/crew/loops/Sweeper.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
+import { runLoop } from "../../src/telemetry/LoopRunner.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
+import * as Sweeper from "../../src/uploads/Sweeper.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 
 const acme = Schema.decodeSync(Workspace)("acme")
@@ -179,7 +178,7 @@ describe("the gauge of files", () => {
   it.scoped("counts files by state, and not at every scrape", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
-      yield* Gauges.watchUploads
+      yield* Sweeper.make
       yield* storage.put(acme, { filename: "a", mimetype: "", content: Buffer.from("x") })
       expect(yield* metrics).toContain('nightshift_uploads{state="waiting"} 1')
       yield* storage.put(acme, { filename: "b", mimetype: "", content: Buffer.from("x") })

@@ -1,9 +1,9 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import * as Scheduler from "../../src/crew/loops/Scheduler.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
+import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as Story from "./SchedulerStories.js"
 

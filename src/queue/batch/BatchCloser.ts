@@ -1,8 +1,8 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
+import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
-import { Batches, batchTopic } from "../../queue/batch/Batches.js"
-import type { LeaderLoop } from "./Leader.js"
+import { Batches, batchTopic } from "./Batches.js"
 
 /** The pause is a twentieth of the newest open batch's age within these bounds: short batches are closed quickly. */
 const shortest = Duration.toMillis("250 millis")

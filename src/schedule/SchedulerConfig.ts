@@ -1,7 +1,7 @@
 import { Config, Context, Duration, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
-import * as Setting from "../../core/Setting.js"
-import * as DatabaseClock from "../../database/DatabaseClock.js"
+import * as Setting from "../core/Setting.js"
+import * as DatabaseClock from "../database/DatabaseClock.js"
 
 export const settings = {
   poll: Setting.positiveDuration(
@@ -24,6 +24,6 @@ const config: Config.Config<Values> = Config.map(
 )
 
 /** Settings of the scheduler. */
-export class SchedulerConfig extends Context.Tag("nightshift/crew/SchedulerConfig")<SchedulerConfig, Values>() {
+export class SchedulerConfig extends Context.Tag("nightshift/schedule/SchedulerConfig")<SchedulerConfig, Values>() {
   static readonly layer: Layer.Layer<SchedulerConfig, ConfigError> = Layer.effect(SchedulerConfig, config)
 }

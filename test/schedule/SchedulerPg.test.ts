@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect, Exit } from "effect"
-import * as Scheduler from "../../src/crew/loops/Scheduler.js"
 import { Database } from "../../src/database/Database.js"
+import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"

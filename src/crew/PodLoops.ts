@@ -1,0 +1,42 @@
+import { Effect, Layer } from "effect"
+import { AccessRetentionConfig } from "../access/AccessCleanup.js"
+import { MetricsConfig } from "../measures/MetricsConfig.js"
+import * as MetricsFlush from "../measures/MetricsFlush.js"
+import * as Sampler from "../measures/Sampler.js"
+import * as OperationRunner from "../queue/admin/OperationRunner.js"
+import * as BatchCloser from "../queue/batch/BatchCloser.js"
+import { SchedulerConfig } from "../schedule/SchedulerConfig.js"
+import * as SchedulerLoop from "../schedule/SchedulerLoop.js"
+import * as Sweeper from "../uploads/Sweeper.js"
+import { CrewConfig } from "./CrewConfig.js"
+import * as Cleanup from "./loops/Cleanup.js"
+import { JanitorConfig } from "./loops/Janitor.js"
+import * as WaitLog from "./loops/WaitLog.js"
+
+/** The loops of features that tables in memory have too. */
+const onAnyStore = [
+  Sweeper.make,
+  Effect.flatMap(CrewConfig, ({ poll }) => OperationRunner.make(poll)),
+  SchedulerLoop.make,
+  BatchCloser.make
+] as const
+
+/** The loops that the features give to a pod on tables in memory. */
+export const inMemory = Effect.all([...onAnyStore, Cleanup.make(Effect.succeed([]))])
+
+/** The loops that the features give to a pod on PostgreSQL. */
+export const onDatabase = [
+  ...onAnyStore,
+  Cleanup.make(Effect.all([MetricsFlush.purge, Cleanup.operations, Cleanup.undo])),
+  Sampler.make,
+  WaitLog.make
+] as const
+
+/** The settings of these loops. */
+export const configs = Layer.mergeAll(
+  JanitorConfig.layer,
+  SchedulerConfig.layer,
+  Sweeper.SweeperConfig.layer,
+  MetricsConfig.layer,
+  AccessRetentionConfig.layer
+)
