@@ -6,7 +6,7 @@ import { faultOfWait } from "../../core/Storable.js"
 import type * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
-import type { StepKind } from "../../queue/workflow/Execution.js"
+import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { backoffOf } from "../JobDefinition.js"
 import { NestedStepError } from "../ShiftErrors.js"
@@ -36,11 +36,6 @@ export interface Attempts {
   readonly settle: (stored: Stored, sequence: number) => void
 }
 
-interface Tries extends Attempts {
-  /** Attempts up to this one do not count as retries. */
-  readonly from: number
-}
-
 type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.record>>
 
 /** The run that the attempts belong to. */
@@ -58,6 +53,26 @@ export interface AttemptHost {
   block(wait: Suspension.Wait, on: OnWait): void
 }
 
+/** A class, because V8 makes a hidden class for each object literal with a getter. */
+class AttemptContext implements StepContext {
+  readonly #signals: StepSignals
+  readonly #canUndo: boolean
+
+  constructor(
+    readonly idempotencyKey: string,
+    readonly attempt: number,
+    signals: StepSignals,
+    canUndo: boolean
+  ) {
+    this.#signals = signals
+    this.#canUndo = canUndo
+  }
+
+  get signal(): AbortSignal {
+    return this.#signals.of(this.#canUndo)
+  }
+}
+
 /** Runs steps whose code may fail. */
 export class StepAttempts {
   constructor(private readonly host: AttemptHost) {}
@@ -69,41 +84,43 @@ export class StepAttempts {
     const next = (last?.attempt ?? 0) + 1
     // A reopened step has all its retries again.
     const from = before.findLast(({ reopenedAt }) => reopenedAt !== undefined)?.attempt ?? 0
-    const tries = { ...given, from }
     if (given.options.undo !== undefined) this.host.begun.add(given.name)
-    if (last?.retryAt === undefined || last.retryAt <= this.host.now()) this.tryOnce(tries, next)
-    else this.retryLater(tries, next, last.retryAt)
+    if (last?.retryAt === undefined || last.retryAt <= this.host.now()) this.tryOnce(given, next, from)
+    else this.retryLater(given, next, from, last.retryAt)
   }
 
-  private retryLater(given: Tries, attempt: number, dueAt: number): void {
+  /** `from`: attempts up to this one do not count as retries. */
+  private retryLater(given: Attempts, attempt: number, from: number, dueAt: number): void {
     this.host.block(
       { kind: "retry", name: given.name, dueAt },
-      { onDue: () => this.tryOnce(given, attempt), onCompleted: undefined }
+      { onDue: () => this.tryOnce(given, attempt, from), onCompleted: undefined }
     )
   }
 
-  private tryOnce(given: Tries, attempt: number): void {
+  private tryOnce(given: Attempts, attempt: number, from: number): void {
     const startedAt = this.host.now()
     const { journal } = this.host
-    const step = { name: given.name, kind: this.host.kindOf(given.kind), attempt, startedAt }
+    const kind = this.host.kindOf(given.kind)
     const { signals, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
-    const context: StepContext = {
-      idempotencyKey: journal.idempotencyKey(given.name, undoing),
-      attempt,
-      get signal() {
-        return signals.of(canUndo)
-      }
-    }
+    const context = new AttemptContext(journal.idempotencyKey(given.name, undoing), attempt, signals, canUndo)
     this.host.busy(async () => {
       let sequence: number | undefined
       const place = () => (sequence ??= journal.sequenceOf(given.name))
-      const record = (stored: Stored & { readonly retryAt?: number | undefined }) =>
-        journal.record({ ...step, sequence: place(), ...stored })
+      // Spreading objects would cost as much as all else that is done here.
+      const stepOf = ({ exit, outcome }: Stored, retryAt?: number): NewStep => ({
+        name: given.name,
+        kind,
+        attempt,
+        sequence: place(),
+        outcome,
+        exit,
+        startedAt,
+        retryAt
+      })
+      const record = (stored: Stored) => journal.record(stepOf(stored))
       const recordInside = (stored: Stored) =>
-        Effect.suspend(() =>
-          journal.services.workflows.record(this.host.execution.run, { ...step, sequence: place(), ...stored })
-        )
+        Effect.suspend(() => journal.services.workflows.record(this.host.execution.run, stepOf(stored)))
       let stored: Recorded
       let retryAt: number | undefined
       try {
@@ -114,9 +131,10 @@ export class StepAttempts {
         if (error instanceof Stopped) throw error
         // An interrupted step has not failed.
         if (signals.isAborted(canUndo)) return
-        retryAt = this.retryOf(given.options, error, attempt - given.from)
+        retryAt = this.retryOf(given.options, error, attempt - from)
         const failed = StepExit.ofError(error)
-        stored = await record(retryAt === undefined ? failed : { ...failed, outcome: "retrying", retryAt })
+        const outcome = retryAt === undefined ? failed.outcome : "retrying"
+        stored = await journal.record(stepOf({ ...failed, outcome }, retryAt))
       }
       const turn = place()
       if (retryAt === undefined) {
@@ -124,7 +142,7 @@ export class StepAttempts {
         journal.deliver(turn, () => given.settle(stored, turn))
       } else {
         journal.deliver(turn, () => {})
-        this.retryLater(given, attempt + 1, retryAt)
+        this.retryLater(given, attempt + 1, from, retryAt)
       }
     }, given.counts)
   }

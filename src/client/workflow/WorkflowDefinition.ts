@@ -52,12 +52,11 @@ export interface Workflow<in In, out Result> extends Core.Handler<WorkflowServic
   (payload: In): ChildCall<Result>
 }
 
-const runOf = (execution: ClaimedExecution, isFirst: boolean) =>
-  Effect.gen(function* () {
-    const services = { workflows: yield* Workflows, transactions: yield* Transactions }
-    const runtime = yield* Effect.runtime<never>()
-    return new WorkflowRun(execution, services, runtime, yield* Effect.clock, isFirst)
-  })
+const runOf = Effect.fnUntraced(function* (execution: ClaimedExecution, isFirst: boolean) {
+  const services = { workflows: yield* Workflows, transactions: yield* Transactions }
+  const runtime = yield* Effect.runtime<never>()
+  return new WorkflowRun(execution, services, runtime, yield* Effect.clock, isFirst)
+})
 
 /** Declares a workflow: a function whose progress survives crashes, deploys and waiting. */
 export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
@@ -69,38 +68,36 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = job(name, rest as JobOptions<In, Out, Result, ROut>)
 
-  const handler = Core.make({ ...definition.kind, workflow: true }, (decoded: Decoded, context) =>
-    Effect.gen(function* () {
-      const { execution } = context
-      if (execution === undefined) {
-        return Outcome.dead(
-          `"${name}" is a workflow, but this job was stored with enqueue. Use start() of the workflow.`
+  // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
+  const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
+    const { execution } = context
+    if (execution === undefined) {
+      return Outcome.dead(`"${name}" is a workflow, but this job was stored with enqueue. Use start() of the workflow.`)
+    }
+    const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
+    if (checked.issues !== undefined) {
+      const reason = issuesText("payload", checked.issues)
+      // Nothing has happened yet, and other code would not accept it either.
+      if (execution.woken === 0 && execution.version === definition.kind.version) {
+        return Outcome.dead(`the payload is invalid: ${reason}`)
+      }
+      return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
+    }
+    const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
+    const run = yield* runOf(execution, isFirst)
+    const step = Steps.make(run, Predicate.hasProperty(context.meta, "forkOf"))
+    execution.state.onCancel(() => run.cancel())
+    return yield* Effect.async<unknown, unknown>((resume) => {
+      run
+        .run(async () => code(checked.value as Out, step))
+        .then(
+          (result) => resume(Effect.succeed(result)),
+          (error: unknown) => resume(Effect.failCause(Cause.fail(Thrown.plain(error))))
         )
-      }
-      const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
-      if (checked.issues !== undefined) {
-        const reason = issuesText("payload", checked.issues)
-        // Nothing has happened yet, and other code would not accept it either.
-        if (execution.woken === 0 && execution.version === definition.kind.version) {
-          return Outcome.dead(`the payload is invalid: ${reason}`)
-        }
-        return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
-      }
-      const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
-      const run = yield* runOf(execution, isFirst)
-      const step = Steps.make(run, Predicate.hasProperty(context.meta, "forkOf"))
-      execution.state.onCancel(() => run.cancel())
-      return yield* Effect.async<unknown, unknown>((resume) => {
-        run
-          .run(async () => code(checked.value as Out, step))
-          .then(
-            (result) => resume(Effect.succeed(result)),
-            (error: unknown) => resume(Effect.failCause(Cause.fail(Thrown.plain(error))))
-          )
-        return Effect.promise(() => run.stop())
-      })
+      return Effect.promise(() => run.stop())
     })
-  )
+  })
+  const handler = Core.make({ ...definition.kind, workflow: true }, runOnce)
 
   const compare = (decoded: Decoded, { execution }: JobContext) =>
     Effect.gen(function* () {
