@@ -4,7 +4,7 @@ import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
 import { NonReplyOutcome } from "./BotHandler.js"
-import { type Bot, Bots } from "./Bots.js"
+import { type Bot, Bots, untilDeclared } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
 import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram/Telegram.js"
 import { isUpdate, replyChatOf, type Update } from "./telegram/TelegramUpdate.js"
@@ -17,7 +17,7 @@ import { isUpdate, replyChatOf, type Update } from "./telegram/TelegramUpdate.js
 const botWideThreshold = 5
 
 /** Decides whether a throttled message pauses its chat or the whole bot. */
-export class FloodScope {
+class FloodScope {
   /** Chats throttled since the last sent message, with the end of their wait in epoch milliseconds. */
   private readonly waiting = new Map<number, number>()
 
@@ -33,12 +33,6 @@ export class FloodScope {
     return this.waiting.size >= botWideThreshold ? "queue" : "key"
   }
 }
-
-/**
- * Snooze for a job whose bot this pod's file does not declare: another pod, or a later version of the file, may declare
- * it.
- */
-const untilDeclared = Duration.seconds(30)
 
 /** Accepts any update, including types added by Telegram later. */
 const UpdateSchema: Schema.Schema<Update> = Schema.declare(isUpdate, { identifier: "Update" })

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto"
-import { Context, Effect, Layer, Redacted, Scope } from "effect"
+import { Context, Duration, Effect, Layer, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
@@ -24,6 +24,9 @@ export interface Bot extends BotDeclaration {
   /** The webhook secrets, in the form in which requests are compared. */
   readonly known: ReadonlyArray<Buffer>
 }
+
+/** Snooze of a job whose bot this process does not declare: another pod, or a later version of the file, may declare it. */
+export const untilDeclared: Duration.Duration = Duration.seconds(30)
 
 /** Maximum length of a Telegram webhook secret. */
 const mostLength = 256

@@ -50,7 +50,8 @@ export class DeliveryBook {
         outcome: isAgain ? "stored" : outcome,
         job
       })
-      if (this.remembered.size > mostRemembered) this.forgetOldest()
+      const [oldest] = this.remembered.keys()
+      if (this.remembered.size > mostRemembered && oldest !== undefined) this.remembered.delete(oldest)
       return
     }
     // With concurrent deliveries, the duplicate may be recorded before the one that was stored.
@@ -58,13 +59,6 @@ export class DeliveryBook {
     known.lastSeenAt = now
     known.job = job ?? known.job
     if (!isAgain) known.outcome = outcome
-  }
-
-  private forgetOldest(): void {
-    for (const id of this.remembered.keys()) {
-      this.remembered.delete(id)
-      return
-    }
   }
 
   /** Number of requests by outcome since the process started. */

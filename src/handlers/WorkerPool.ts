@@ -127,7 +127,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       return Effect.zipRight(Effect.forkIn(discard(member), scope), takeOne)
     })
 
-    const returnToQueue = (member: Member) =>
+    const returnToPool = (member: Member) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         member.idleSince = now
         free.push(member)
@@ -146,7 +146,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       run: closeIdle
     })
     yield* Effect.forkScoped(repeatLoop(loop))
-    return { takeOne, returnToQueue, discard }
+    return { takeOne, returnToPool, discard }
   })
 
 /** Makes a handler that sends each job to a child as one JSON line and reads one JSON line as the reply. */
@@ -156,7 +156,7 @@ export const make = <A>(kind: JobKind<A>, options: WorkerPoolOptions): Handler.H
     kind,
     Effect.map(
       open(kind.name, options),
-      ({ discard, returnToQueue, takeOne }) =>
+      ({ discard, returnToPool, takeOne }) =>
         (payload: A, job: JobContext) =>
           Effect.gen(function* () {
             const content = yield* encode(payload)
@@ -166,7 +166,7 @@ export const make = <A>(kind: JobKind<A>, options: WorkerPoolOptions): Handler.H
               Effect.gen(function* () {
                 const member = yield* takeOne
                 const exit = yield* Effect.exit(restore(member.child.ask(job.id, content)))
-                yield* Exit.isSuccess(exit) && member.child.isUsable() ? returnToQueue(member) : discard(member)
+                yield* Exit.isSuccess(exit) && member.child.isUsable() ? returnToPool(member) : discard(member)
                 return outcomeOf(yield* exit)
               })
             )

@@ -35,7 +35,9 @@ export const makeCounts: Effect.Effect<
     if (counts.length === 0) return Effect.succeed({})
     revision += 1
     return buckets.record(boot.id, revision, counts).pipe(
-      Effect.onExit((exit) => (Exit.isFailure(exit) ? Effect.sync(() => tally.returnToQueue(counts)) : Effect.void)),
+      Effect.onExit((exit) =>
+        Exit.isFailure(exit) ? Effect.sync(() => tally.returnUndelivered(counts)) : Effect.void
+      ),
       Effect.as({})
     )
   })

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto"
-import { Either } from "effect"
+import { Either, Struct } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleDefinition, ScheduleField } from "./ScheduleDefinition.js"
@@ -131,19 +131,7 @@ export const declared = (
   const fingerprint = fingerprintOf(definition)
   const isOurs = row.origin === "code" && row.removedAt === undefined
   if (!isOurs || row.fingerprint === fingerprint) return Either.right(undefined)
-  const of = (field: ScheduleField): ScheduleDefinition => (row.edited.includes(field) ? row : definition)
-  const merged: ScheduleDefinition = {
-    name: row.name,
-    kind: of("kind").kind,
-    payload: of("payload").payload,
-    cron: of("cron").cron,
-    timezone: of("timezone").timezone,
-    queue: of("queue").queue,
-    maxAttempts: of("maxAttempts").maxAttempts,
-    overlap: of("overlap").overlap,
-    missed: of("missed").missed,
-    paused: of("paused").paused
-  }
+  const merged: ScheduleDefinition = { ...definition, ...Struct.pick(row, ...row.edited) }
   return Either.map(redefined(row, merged, now), (next) => ({ ...next, fingerprint }))
 }
 

@@ -129,7 +129,7 @@ export class KindTally {
   }
 
   /** Marks taken counts as not delivered. Returns false if their bucket is no longer open. */
-  returnToQueue({ grain, start }: BucketCount): boolean {
+  returnUndelivered({ grain, start }: BucketCount): boolean {
     const open = grain === 1 ? this.minute : this.wide.find((bucket) => bucket.grain === grain)?.start
     if (start !== open) return false
     this.changed = true

@@ -33,7 +33,7 @@ interface Counting {
   readonly take: () => ReadonlyArray<BucketCount>
 
   /** Returns undelivered counts, to be taken again unless newer counts of the same bucket exist. */
-  readonly returnToQueue: (counts: ReadonlyArray<BucketCount>) => void
+  readonly returnUndelivered: (counts: ReadonlyArray<BucketCount>) => void
 
   /** Completes when there is something to take. */
   readonly changed: Effect.Effect<void>
@@ -124,9 +124,9 @@ const count = (metrics: typeof Metrics.Service): Counting => {
       }
       return taken
     },
-    returnToQueue: (counts) => {
+    returnUndelivered: (counts) => {
       for (const counted of counts) {
-        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.returnToQueue(counted) === true
+        const isOpen = queues.get(counted.queue)?.get(counted.kind)?.returnUndelivered(counted) === true
         if (!isOpen && !waiting.has(keyOf(counted))) owner.closed(counted)
       }
       owner.touched()
@@ -159,7 +159,7 @@ const nothing: Counting = (() => {
     prefer: () => {},
     workflows,
     take: () => [],
-    returnToQueue: () => {},
+    returnUndelivered: () => {},
     changed: Effect.never
   }
 })()

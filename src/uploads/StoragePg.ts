@@ -5,7 +5,7 @@ import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { named } from "../database/Statements.js"
 import * as IntakePg from "./IntakePg.js"
-import { mostCounted, mostListed, Storage, type Swept, type UploadCounts } from "./Storage.js"
+import { mostCounted, mostListed, Storage, type StuckWorkspace, type Swept, type UploadCounts } from "./Storage.js"
 import { type ByteRange, chunkBytes } from "./Upload.js"
 import { UploadNotFound } from "./UploadErrors.js"
 import * as UploadSql from "./UploadSql.js"
@@ -127,14 +127,7 @@ const make = Effect.gen(function* () {
     stuck: Effect.fn("Storage.stuck")(function* (waitingFor) {
       const now = yield* Clock.currentTimeMillis
       const since = now - Duration.toMillis(waitingFor)
-      const rows = yield* mapErrors(
-        sql.unsafe<{ workspace_id: Workspace; files: number; bytes: number; oldest: number }>(statements.stuck, [
-          since,
-          now,
-          mostCounted
-        ])
-      )
-      return rows.map(({ bytes, files, oldest, workspace_id }) => ({ workspace: workspace_id, files, bytes, oldest }))
+      return yield* mapErrors(sql.unsafe<StuckWorkspace>(statements.stuck, [since, now, mostCounted]))
     })
   })
 })

@@ -144,7 +144,7 @@ export const make = (schema: string) => ({
   from (select expires_at, fetched_at from ${schema}.upload where acked_at is null limit $2) u`,
 
   stuck: `
-  select workspace_id, count(*)::int as files, sum(size_bytes)::float8 as bytes, ${millis("min(created_at)")} as oldest
+  select workspace_id as workspace, count(*)::int as files, sum(size_bytes)::float8 as bytes, ${millis("min(created_at)")} as oldest
   from (
     select workspace_id, size_bytes, created_at from ${schema}.upload
     where acked_at is null and created_at <= ${instant("$1")} and expires_at > ${instant("$2")}

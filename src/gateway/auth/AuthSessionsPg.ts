@@ -37,8 +37,6 @@ const make = Effect.gen(function* () {
       returning failures, ${millis("locked_until")} as locked_until`
   }
 
-  const deleted = (rows: ReadonlyArray<unknown>) => rows.length
-
   return AuthSessions.of({
     open: (user, ttl) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.asVoid(mapErrors(open(user, ttl, now)))),
@@ -70,15 +68,13 @@ const make = Effect.gen(function* () {
           : Guess.Allowed({ left: guessLimit.failures - failures })
       }),
     sweep: Effect.gen(function* () {
-      const now = instant(yield* Clock.currentTimeMillis)
-      const before = instant((yield* Clock.currentTimeMillis) - windowMillis)
-      return {
-        sessions: deleted(yield* mapErrors(sql`delete from ${sessions} where expires_at <= ${now} returning 1`)),
-        guesses: deleted(
-          yield* mapErrors(sql`delete from ${guesses}
-            where (locked_until is null and since <= ${before}) or locked_until <= ${now} returning 1`)
-        )
-      }
+      const at = yield* Clock.currentTimeMillis
+      const now = instant(at)
+      const before = instant(at - windowMillis)
+      const ended = yield* mapErrors(sql`delete from ${sessions} where expires_at <= ${now} returning 1`)
+      const lapsed = yield* mapErrors(sql`delete from ${guesses}
+        where (locked_until is null and since <= ${before}) or locked_until <= ${now} returning 1`)
+      return { sessions: ended.length, guesses: lapsed.length }
     })
   })
 })

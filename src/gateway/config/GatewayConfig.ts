@@ -3,20 +3,14 @@ import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../../core/Setting.js"
 import * as Allowance from "./Allowance.js"
 
-const wordsOf = (text: string): ReadonlyArray<string> =>
-  text
-    .split(",")
-    .map((word) => word.trim())
-    .filter((word) => word !== "")
-
-const readUsers = (text: string) =>
-  wordsOf(text).every((word) => /^\d{1,15}$/.test(word))
-    ? Either.right(text)
+const readUsers = (words: ReadonlyArray<string>) =>
+  words.every((word) => /^\d{1,15}$/.test(word))
+    ? Either.right(words)
     : Either.left("comma-separated Telegram user ids, which are numbers")
 
-const readAllowance = (text: string) =>
-  wordsOf(text).every(Allowance.isRule)
-    ? Either.right(text)
+const readAllowance = (words: ReadonlyArray<string>) =>
+  words.every(Allowance.isRule)
+    ? Either.right(words)
     : Either.left("comma-separated host names, addresses or ranges like 10.0.0.0/8, each with an optional port")
 
 const readApiUrl = (text: string) => {
@@ -40,20 +34,18 @@ export const settings = {
     { key: "AUTH_SESSION_TTL", about: "How long a sign-in by `/auth` lasts. Values of 0 or less use the default." },
     "24h"
   ),
-  allowedUsers: Setting.text(
+  allowedUsers: Setting.list(
     {
       key: "ALLOWED_USERS",
       about: "Comma-separated Telegram user ids that bots respond to. If unset, bots respond to everyone."
     },
-    "",
     readUsers
   ),
-  httpAllow: Setting.text(
+  httpAllow: Setting.list(
     {
       key: "HTTP_HANDLER_ALLOW",
       about: "Comma-separated private hosts, addresses and ranges that `handler: http` may reach."
     },
-    "",
     readAllowance
   ),
   telegramApi: Setting.text(
@@ -80,8 +72,8 @@ export class GatewayConfig extends Context.Tag("nightshift/gateway/GatewayConfig
     GatewayConfig,
     Effect.map(Setting.group(settings), (values) => ({
       ...values,
-      allowedUsers: values.allowedUsers === "" ? undefined : new Set(wordsOf(values.allowedUsers).map(Number)),
-      httpAllow: Allowance.make(wordsOf(values.httpAllow)),
+      allowedUsers: values.allowedUsers.length === 0 ? undefined : new Set(values.allowedUsers.map(Number)),
+      httpAllow: Allowance.make(values.httpAllow),
       telegramApi: new URL(values.telegramApi)
     }))
   )

@@ -5,7 +5,7 @@ import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
-import { Bots } from "../Bots.js"
+import { Bots, untilDeclared } from "../Bots.js"
 import { Telegram, type TelegramError } from "../telegram/Telegram.js"
 import { DeadLetter, DeadLetters, type SendResult } from "./DeadLetters.js"
 
@@ -15,9 +15,6 @@ const letters = MetricSpec.counter("dead_letters_total", "Messages that notify u
 ])
 
 const text = "Sorry, something you sent here could not be processed and will not be retried."
-
-/** Snooze for a bot that this process does not declare: another pod, or a later version of the file, may declare it. */
-const untilDeclared = Duration.seconds(30)
 
 const decodeId = Schema.decodeUnknownOption(JobId)
 
