@@ -26,8 +26,9 @@ describe("the check of the settings", () => {
 
   it.effect("refuses a list of commas only", () =>
     Effect.gen(function* () {
-      for (const NIGHTSHIFT_QUEUES of [" , ,", ","])
-        expect(yield* findings({ NIGHTSHIFT_QUEUES })).toMatch(/^fail: .*NIGHTSHIFT_QUEUES.* at least one name/)
+      for (const key of ["NIGHTSHIFT_QUEUES", "ALLOWED_USERS", "HTTP_HANDLER_ALLOW"])
+        for (const value of [" , ,", ","])
+          expect(yield* findings({ [key]: value })).toMatch(new RegExp(`^fail: .*${key}.* at least one name`))
     })
   )
 
