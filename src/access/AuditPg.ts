@@ -8,15 +8,8 @@ import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
 
 const purgeBatch = 1_000
 
-interface AuditRow {
-  readonly id: string
-  readonly at: number
-  readonly who: string
-  readonly act: string
-  readonly target: string
+interface AuditRow extends Omit<AuditEntry, "reason"> {
   readonly reason: string | null
-  readonly before: unknown
-  readonly after: unknown
 }
 
 const toEntry = (row: AuditRow): AuditEntry => ({
@@ -72,7 +65,7 @@ const make = Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
       let sum = 0
       for (;;) {
-        // Ordered by id, which is the oldest first, so the scan reads only the rows it deletes.
+        // Ids increase with time, so this order reads only the rows to delete.
         const gone = yield* mapErrors(sql<{ id: string }>`delete from ${table} where id in
           (select id from ${table} where at < ${instant(before)} order by id limit ${purgeBatch}) returning id`)
         sum += gone.length

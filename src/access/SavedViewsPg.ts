@@ -1,28 +1,9 @@
 import { Clock, Effect, Layer } from "effect"
-import { makeGenerator, type ViewId } from "../core/Ids.js"
+import { makeGenerator } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { fragments, millis } from "../database/SqlInstant.js"
-import {
-  limits,
-  type NewView,
-  type Page,
-  type SavedView,
-  SavedViews,
-  TooManyViews,
-  ViewExists,
-  ViewNotFound
-} from "./SavedViews.js"
-
-interface ViewRow {
-  readonly id: ViewId
-  readonly name: string
-  readonly page: Page
-  readonly filter: NewView["filter"]
-  readonly created_at: number
-}
-
-const toView = ({ created_at, ...row }: ViewRow): SavedView => ({ ...row, createdAt: created_at })
+import { limits, type SavedView, SavedViews, TooManyViews, ViewExists, ViewNotFound } from "./SavedViews.js"
 
 /** A concurrent change may take the name; the unique constraint detects it. */
 const nameConflict = (name: string) => (error: DatabaseError) =>
@@ -32,36 +13,34 @@ const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const ids = yield* makeGenerator
   const table = sql(`${schema}.saved_view`)
-  const columns = sql.literal(`id, name, page, filter, ${millis("created_at")} as created_at`)
+  const columns = sql.literal(`id, name, page, filter, ${millis("created_at")} as "createdAt"`)
 
   return SavedViews.of({
-    list: mapErrors(sql<ViewRow>`select ${columns} from ${table} order by id`).pipe(
-      Effect.map((rows) => rows.map(toView)),
+    list: mapErrors(sql<SavedView>`select ${columns} from ${table} order by id`).pipe(
       Effect.withSpan("SavedViews.list")
     ),
     create: Effect.fn("SavedViews.create")(function* ({ filter, name, page }) {
       const now = yield* Clock.currentTimeMillis
       // Concurrent inserts may exceed the limit by one or two. That is harmless: the limit only keeps the page
       // readable.
-      const [row] = yield* mapErrors(sql<ViewRow>`
+      const [view] = yield* mapErrors(sql<SavedView>`
         insert into ${table} (id, name, page, filter, created_at)
         select ${ids.view(now)}::uuid, ${name}::text, ${page}::text, ${JSON.stringify(filter)}::jsonb,
           ${fragments(sql).instant(now)}
         where (select count(*) from ${table}) < ${limits.views}
         on conflict on constraint saved_view_name_once do nothing
         returning ${columns}`)
-      if (row !== undefined) return toView(row)
+      if (view !== undefined) return view
       const namesakes = yield* mapErrors(sql`select 1 from ${table} where name = ${name}`)
       return yield* namesakes.length > 0 ? new ViewExists({ name }) : new TooManyViews({ most: limits.views })
     }),
     change: Effect.fn("SavedViews.change")((id, patch) =>
       transaction(
         Effect.gen(function* () {
-          const [row] = yield* mapErrors(
-            sql<ViewRow>`select ${columns} from ${table} where id = ${id} for no key update`
+          const [before] = yield* mapErrors(
+            sql<SavedView>`select ${columns} from ${table} where id = ${id} for no key update`
           )
-          if (row === undefined) return yield* new ViewNotFound({ id })
-          const before = toView(row)
+          if (before === undefined) return yield* new ViewNotFound({ id })
           const after: SavedView = { ...before, ...patch }
           yield* mapErrors(sql`
             update ${table} set name = ${after.name}, page = ${after.page}, filter = ${JSON.stringify(after.filter)}::jsonb
@@ -71,8 +50,8 @@ const make = Effect.gen(function* () {
       )
     ),
     remove: Effect.fn("SavedViews.remove")(function* (id) {
-      const [row] = yield* mapErrors(sql<ViewRow>`delete from ${table} where id = ${id} returning ${columns}`)
-      return row === undefined ? yield* new ViewNotFound({ id }) : toView(row)
+      const [view] = yield* mapErrors(sql<SavedView>`delete from ${table} where id = ${id} returning ${columns}`)
+      return view ?? (yield* new ViewNotFound({ id }))
     })
   })
 })
