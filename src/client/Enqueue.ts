@@ -1,7 +1,7 @@
 import { Cause, Effect, Either, Exit, Predicate } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
 import type { JobId as StoredId } from "../core/Ids.js"
-import type { InvalidJob } from "../core/InvalidJob.js"
+import { InvalidJob } from "../core/InvalidJob.js"
 import { shown } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import type { NewJob } from "../queue/enqueue/NewJob.js"
@@ -132,7 +132,10 @@ const startOf = (options: AnyOptions<never>, now: () => number): Either.Either<n
   const { delay, runAt } = options
   if (runAt !== undefined && delay !== undefined)
     throw new InvalidOptionError("delay", "Pass delay or runAt, not both.")
-  return Kind.startOf(millisOf(runAt), delay, now)
+  return Either.mapLeft(
+    Kind.startOf({ delay, runAt: millisOf(runAt) }, now),
+    (reason) => new InvalidJob({ index: 0, field: "delay", reason })
+  )
 }
 
 const made = <In>(

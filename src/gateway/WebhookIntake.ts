@@ -77,21 +77,18 @@ export const jobsOfBot = (
   slug: string,
   maxAttempts: number = defaults.maxAttempts
 ): ((update: Update, text?: string) => NewJob) => {
-  const [kind, queue, dedupePrefix] = [kindOf(slug), queueOf(slug), botDedupePrefix(slug)]
+  const kind = { name: kindOf(slug), version: 1, queue: queueOf(slug), maxAttempts }
+  const dedupePrefix = botDedupePrefix(slug)
   const letter = followUp(slug, 0)
   return (update, text) => {
     const chat = replyChatOf(update)
-    return {
-      kind,
-      version: 1,
-      queue,
+    return jobOf(kind, {
       payload: update,
       payloadText: text,
-      maxAttempts,
       key: chat === undefined ? undefined : String(chat),
       dedupe: { key: `${dedupePrefix}${update.update_id}`, scope: "retained", window: botWindow },
       onDead: chat === undefined ? undefined : { ...letter, payload: { bot: slug, chat } }
-    }
+    })
   }
 }
 

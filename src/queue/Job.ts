@@ -55,36 +55,34 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
 export const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
   typeof dedupe === "string" ? { key: dedupe } : dedupe
 
-/** The earliest start of a job in epoch milliseconds; undefined means now. */
+/** The earliest start of a job in epoch milliseconds, undefined for now; or why the delay is invalid. */
 export const startOf = (
-  runAt: number | undefined,
-  delay: DurationInput | undefined,
+  { delay, runAt }: { readonly delay?: DurationInput | undefined; readonly runAt?: number | undefined },
   now: () => number
-): Either.Either<number | undefined, InvalidJob> => {
-  if (runAt !== undefined || delay === undefined) return Either.right(runAt)
-  const refuse = (reason: string) => Either.left(new InvalidJob({ index: 0, field: "delay", reason }))
+): Either.Either<number | undefined, string> => {
+  if (delay === undefined) return Either.right(runAt)
+  if (runAt !== undefined) return Either.left("must not be combined with runAt")
   // Effect decodes a negative duration as zero, which would hide a mistake in the caller's arithmetic.
-  if (typeof delay === "number" && delay < 0) return refuse("must not be negative")
+  if (typeof delay === "number" && delay < 0) return Either.left("must not be negative")
   try {
     const wait = decode(delay)
     const reason = faultOfWait(wait)
-    return reason === undefined ? Either.right(now() + Duration.toMillis(wait)) : refuse(reason)
+    return reason === undefined ? Either.right(now() + Duration.toMillis(wait)) : Either.left(reason)
   } catch {
-    return refuse(`must be ${expected}, or milliseconds, got ${JSON.stringify(delay)}`)
+    return Either.left(`must be ${expected}, or milliseconds, got ${JSON.stringify(delay)}`)
   }
 }
 
-/** Defaults that a kind sets for its jobs. */
-export type KindDefaults = Pick<
-  Kind.Kind<never>,
-  "name" | "version" | "queue" | "routed" | "maxAttempts" | "priority" | "timeout"
->
-
-/** The stored form of those defaults, which processes without the kind's code read. */
-export type StoredDefaults = Pick<KindDefaults, "name" | "version" | "queue" | "maxAttempts"> & {
+/** Defaults that a kind sets for its jobs, in code or as processes without its code know it. */
+export interface KindDefaults {
+  readonly name: string
+  readonly version: number
+  readonly queue: string
+  /** The kind declares no queue: a matching route takes precedence over `queue`. */
   readonly routed?: boolean | undefined
+  readonly maxAttempts: number
+  /** [0] */
   readonly priority?: number | undefined
-  readonly onDead?: OnDead | undefined
 }
 
 /** A request for a job with an encoded payload. The kind's defaults fill what it does not say. */
@@ -108,7 +106,7 @@ export interface JobFields {
  * The job of a request: the only place where the defaults of a kind meet a request, for every way to enqueue. The SQL
  * function `enqueue` does the same.
  */
-export const jobOf = (kind: StoredDefaults, request: JobFields): NewJob => ({
+export const jobOf = (kind: KindDefaults & { readonly onDead?: OnDead | undefined }, request: JobFields): NewJob => ({
   kind: kind.name,
   version: kind.version,
   queue: request.queue ?? kind.queue,
@@ -126,7 +124,7 @@ export const jobOf = (kind: StoredDefaults, request: JobFields): NewJob => ({
 })
 
 /** The same for a job that follows another job or a batch, which keeps no other options. */
-export const followUpOf = (kind: Omit<StoredDefaults, "onDead">, request: JobFields): FollowUp => {
+export const followUpOf = (kind: KindDefaults, request: JobFields): FollowUp => {
   const { kind: name, maxAttempts, payload, priority = 0, queue, routed, version } = jobOf(kind, request)
   return {
     kind: name,
@@ -191,36 +189,30 @@ export const make = <A, I>(
     })
   }
 
+  /** The jobs of a call with several payloads, or the first error. */
   const prepareAll = (
     payloads: ReadonlyArray<A>,
-    given: EnqueueManyOptions<A>,
+    given: EnqueueOptions | EnqueueManyOptions<A>,
     now: () => number
   ): Either.Either<ReadonlyArray<NewJob>, InvalidJob> => {
-    const runAt = startOf(given.runAt?.epochMillis, given.delay, now)
-    if (Either.isLeft(runAt)) return Either.left(runAt.left)
+    const start = startOf({ delay: given.delay, runAt: given.runAt?.epochMillis }, now)
+    if (Either.isLeft(start)) return Either.left(new InvalidJob({ index: 0, field: "delay", reason: start.left }))
     const jobs: Array<NewJob> = []
     for (const [place, payload] of payloads.entries()) {
-      const job = prepare(payload, place, payloads.length, given, runAt.right)
+      const job = prepare(payload, place, payloads.length, given, start.right)
       if (job instanceof InvalidJob) return Either.left(job)
       jobs.push(job)
     }
     return Either.right(jobs)
   }
 
-  const prepareOne = (payload: A, given: EnqueueOptions, now: () => number): Either.Either<NewJob, InvalidJob> => {
-    const runAt = startOf(given.runAt?.epochMillis, given.delay, now)
-    if (Either.isLeft(runAt)) return Either.left(runAt.left)
-    const job = prepare(payload, 0, 1, given, runAt.right)
-    return job instanceof InvalidJob ? Either.left(job) : Either.right(job)
-  }
-
   /** Reads services from the fiber: one step of the fiber instead of one for each service. */
   const enqueueOne = (payload: A, given: EnqueueOptions = noOptions) =>
     Effect.withFiberRuntime<ReadonlyArray<Enqueued>, EnqueueError, Queue>((fiber) => {
-      const job = prepareOne(payload, given, () => clockOf(fiber).unsafeCurrentTimeMillis())
-      return Either.isLeft(job)
-        ? Effect.fail(job.left)
-        : Context.unsafeGet(fiber.currentContext, Queue).enqueue([job.right])
+      const jobs = prepareAll([payload], given, () => clockOf(fiber).unsafeCurrentTimeMillis())
+      return Either.isLeft(jobs)
+        ? Effect.fail(jobs.left)
+        : Context.unsafeGet(fiber.currentContext, Queue).enqueue(jobs.right)
     })
 
   return {
@@ -228,7 +220,12 @@ export const make = <A, I>(
     onDead: options.onDead,
     ...(typeof onDead === "function" ? { followUpOf: (stored: unknown) => onDead(decode(stored)) } : {}),
     job: (payload, given = noOptions) =>
-      Effect.clockWith((clock) => prepareOne(payload, given, () => clock.unsafeCurrentTimeMillis())),
+      Effect.clockWith((clock) =>
+        Either.map(
+          prepareAll([payload], given, () => clock.unsafeCurrentTimeMillis()),
+          ([job]) => job as NewJob
+        )
+      ),
     enqueue: (payload, given) => Effect.map(enqueueOne(payload, given), onlyOf),
     enqueueMany: (payloads, given = {}) =>
       Effect.flatMap(Queue, (queue) =>

@@ -33,7 +33,7 @@ const insertClaimed = (
   const form = formOf(row, now)
   const isOpen = row?.paused !== true && (row?.throttledUntil ?? 0) <= now && !form.keyed && !form.rated
   for (const job of jobs) {
-    const fresh = newRow(job, job.id, now)
+    const fresh = newRow(job, now)
     table.put(isOpen ? begin(fresh, by, now) : fresh)
     table.tally.of(job.queue, job.kind).enqueued(1, now)
   }

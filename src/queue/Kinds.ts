@@ -3,18 +3,11 @@ import type { OnDead } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { Tally } from "../telemetry/Tally.js"
 import type { PayloadCheck } from "./enqueue/PayloadCheck.js"
+import type { KindDefaults } from "./Job.js"
 import { UnknownKind } from "./JobErrors.js"
 
 /** A kind as processes without its code see it. */
-export interface RegisteredKind {
-  readonly name: string
-  readonly queue: string
-  /** The kind declares no queue: a matching route takes precedence over `queue`. */
-  readonly routed?: boolean | undefined
-  readonly version: number
-  readonly maxAttempts: number
-  /** Absent means 0. */
-  readonly priority?: number | undefined
+export interface RegisteredKind extends KindDefaults {
   /** Its jobs are executions, which are started and not enqueued. */
   readonly workflow?: boolean | undefined
   readonly onDead: OnDead | undefined

@@ -13,10 +13,8 @@ import * as OperationsMemory from "./admin/OperationsMemory.js"
 import type { Batches } from "./batch/Batches.js"
 import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
-import { enqueueAll, jobsToStore } from "./enqueue/EnqueueMemory.js"
-import type { NewJob } from "./enqueue/NewJob.js"
+import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import { QueueFull } from "./JobErrors.js"
 import { begin, die, finish, followUp, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
@@ -25,8 +23,6 @@ import { nextPurge, purgeAll } from "./PurgeMemory.js"
 import {
   type ClaimedJob,
   type ClaimRequest,
-  type Enqueued,
-  type EnqueueError,
   followUpRetryMillis,
   followUpsPerPass,
   type HeldJob,
@@ -215,22 +211,6 @@ const makeDueFollowUps = (
   return { made, failed }
 }
 
-/** Returns an error for the first queue that would exceed its depth cap. Sleeping executions do not count. */
-const fullQueue = (
-  table: Table,
-  queues: typeof Queues.Service,
-  jobs: ReadonlyArray<NewJob>,
-  now: number
-): QueueFull | undefined => {
-  for (const queue of new Set(jobs.map((job) => job.queue))) {
-    const cap = queues.known(queue)?.depthCap
-    const coming = jobs.filter((job) => job.queue === queue).length
-    const waiting = () => table.pending(queue).filter(({ runAt, woken }) => woken === undefined || runAt <= now)
-    if (cap !== undefined && waiting().length + coming > cap) return new QueueFull({ queue, cap })
-  }
-  return undefined
-}
-
 const enqueuing = (
   table: Table,
   queues: typeof Queues.Service,
@@ -238,12 +218,7 @@ const enqueuing = (
   tracer: Tracer.Tracer | undefined
 ): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
-    Effect.flatten(
-      table.step((now): Either.Either<ReadonlyArray<Enqueued>, EnqueueError> => {
-        const full = fullQueue(table, queues, jobsToStore(table, jobs, now), now)
-        return full === undefined ? enqueueAll(table, jobs, now) : Either.left(full)
-      })
-    )
+    Effect.flatten(table.step((now) => enqueueAll(table, (queue) => queues.known(queue)?.depthCap, jobs, now)))
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // Without a database the caller has no transaction, so the jobs are stored immediately.
   return { enqueue, submitter: submitterOf(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }

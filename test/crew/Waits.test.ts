@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Either, Schema } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import { admit } from "../../src/queue/enqueue/NewJob.js"
@@ -61,7 +62,9 @@ describe("a handler that requests an impossible wait", () => {
         expect(yield* Effect.flip(Eternal.job({}, { delay: wait }))).toMatchObject({ field: "delay" })
         const dedupe = { key: "k", scope: "retained", window: wait } as const
         const job = yield* Eternal.job({}, { dedupe })
-        expect(Either.flip(admit(job, 0))).toMatchObject({ right: { field: "dedupe.window" } })
+        expect(Either.flip(admit(job, { ids: yield* makeGenerator, now: 0 }))).toMatchObject({
+          right: { field: "dedupe.window" }
+        })
       }
     })
   )

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Either } from "effect"
+import type { JobId } from "../../src/core/Ids.js"
 import { limits } from "../../src/core/StoredJob.js"
 import { admit, admitAll, isQueueName, jsonText, type NewJob } from "../../src/queue/enqueue/NewJob.js"
 
@@ -12,11 +13,14 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
   ...more
 })
 
+const id = "0198c0de-0000-7000-8000-000000000001" as JobId
+const by = { ids: { job: () => id }, now: 17 }
+
 describe("the validation of new jobs", () => {
   it("accepts a plain job with its defaults", () => {
-    expect(admit(job(), 0)).toEqual(
+    expect(admit(job(), by)).toEqual(
       Either.right({
-        id: undefined,
+        id,
         batch: null,
         woken: null,
         queue: "mail",
@@ -25,7 +29,7 @@ describe("the validation of new jobs", () => {
         payload: "{}",
         maxAttempts: 5,
         priority: 0,
-        runAt: undefined,
+        runAt: 17,
         key: null,
         dedupeKey: null,
         dedupeScope: null,
@@ -41,7 +45,7 @@ describe("the validation of new jobs", () => {
   it("converts values to text and whole milliseconds", () => {
     const onDead = { kind: "mourn", version: 1, queue: "mail", payload: null, maxAttempts: 1 }
     const dedupe = { key: "k", scope: "retained", window: Duration.hours(1), replace: true } as const
-    const admitted = Either.getOrThrow(admit(job({ runAt: 1.9, onDead, dedupe, meta: { a: 1 }, key: "chat" }), 0))
+    const admitted = Either.getOrThrow(admit(job({ runAt: 1.9, onDead, dedupe, meta: { a: 1 }, key: "chat" }), by))
     expect(admitted).toMatchObject({
       runAt: 1,
       key: "chat",
@@ -55,7 +59,7 @@ describe("the validation of new jobs", () => {
   })
 
   it("names the invalid field, the reason and the index in the request", () => {
-    const refusal = admitAll([job(), job({ priority: 40_000 })])
+    const refusal = admitAll([job(), job({ priority: 40_000 })], by)
     expect(Either.flip(refusal)).toMatchObject({ right: { _tag: "InvalidJob", index: 1, field: "priority" } })
     expect(Either.getOrThrow(Either.flip(refusal)).message).toBe(
       "Job 1: priority must be a whole number from -32768 to 32767, got 40000."
@@ -74,7 +78,7 @@ describe("the validation of new jobs", () => {
       { runAt: 253_402_300_799_999 },
       { payload: "x".repeat(limits.payloadBytes - 2) }
     ]
-    for (const edge of edges) expect(Either.isRight(admit(job(edge), 0)), Object.keys(edge)[0]).toBe(true)
+    for (const edge of edges) expect(Either.isRight(admit(job(edge), by)), Object.keys(edge)[0]).toBe(true)
     const beyond: ReadonlyArray<Partial<NewJob>> = [
       { kind: "k".repeat(limits.nameCharacters + 1) },
       { queue: "q".repeat(65) },
@@ -85,7 +89,7 @@ describe("the validation of new jobs", () => {
       { runAt: Number.POSITIVE_INFINITY },
       { payload: "x".repeat(limits.payloadBytes - 1) }
     ]
-    for (const edge of beyond) expect(Either.isLeft(admit(job(edge), 0)), Object.keys(edge)[0]).toBe(true)
+    for (const edge of beyond) expect(Either.isLeft(admit(job(edge), by)), Object.keys(edge)[0]).toBe(true)
   })
 
   it("knows the valid names of queues", () => {

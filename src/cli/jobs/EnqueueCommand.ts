@@ -84,6 +84,8 @@ export const command = Command.make({
         id: given.id,
         queue: given.queue,
         priority: given.priority,
+        runAt: given.runAt,
+        delay: given.delay,
         maxAttempts: given.maxAttempts,
         key: given.key,
         meta: yield* readMeta(given.meta),
@@ -92,8 +94,7 @@ export const command = Command.make({
       yield* Effect.gen(function* () {
         const queue = yield* Queue
         const transactions = yield* Transactions
-        const runAt = yield* EnqueueOptions.resolveStart(given)
-        const jobs = yield* JobRequests.resolve([{ ...request, runAt }], { force: given.force, check: true })
+        const jobs = yield* JobRequests.resolve([request], { force: given.force, check: true })
         // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
         const enqueued = yield* transactions.run(queue.enqueue(jobs))
         yield* Effect.forEach(enqueued, (outcome) => printOutcome(given.json, outcome), { discard: true })

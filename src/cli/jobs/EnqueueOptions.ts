@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises"
-import { Clock, Duration, Effect } from "effect"
+import { Effect } from "effect"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
 import { limits } from "../../core/StoredJob.js"
 import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
@@ -11,12 +11,6 @@ export const start = {
   delay: Input.optional(Input.duration, "Delay before the job is due, as in 90s, 5m or 1h30m."),
   runAt: Input.optional(Input.instant, "Earliest start, as in 2026-01-31T09:00:00Z.")
 }
-
-/** Returns the due time in epoch milliseconds, or undefined for now. */
-export const resolveStart = ({ delay, runAt }: Input.Given<typeof start>) =>
-  delay === undefined
-    ? Effect.succeed(runAt)
-    : Effect.map(Clock.currentTimeMillis, (now) => now + Duration.toMillis(delay))
 
 /** `--payload` or `--payload-file`, not both. */
 export const payloadSource = {

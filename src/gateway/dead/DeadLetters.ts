@@ -44,10 +44,5 @@ export const DeadLetter = Job.make("telegram.dead_letter", {
 })
 
 /** Makes the follow-up of a bot's job. Uses the bot's own queue, so pausing the queue also pauses these messages. */
-export const followUp = (bot: string, chat: number): FollowUp => ({
-  kind: DeadLetter.name,
-  version: DeadLetter.version,
-  queue: queueOf(bot),
-  payload: { bot, chat },
-  maxAttempts: DeadLetter.maxAttempts
-})
+export const followUp = (bot: string, chat: number): FollowUp =>
+  Job.followUpOf(DeadLetter, { payload: { bot, chat }, queue: queueOf(bot) })

@@ -3,7 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Clock, Effect, Either, type Layer, Schema } from "effect"
+import { Effect, type Layer, Schema } from "effect"
 import type { Idempotency } from "../../access/Idempotency.js"
 import { BatchId, isId, JobId } from "../../core/Ids.js"
 import { type Batch, Batches, BatchNotFound, InvalidBatch, mostJobs } from "../../queue/batch/Batches.js"
@@ -17,7 +17,6 @@ import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import { derivedId } from "./DerivedId.js"
 import { EnqueueOutcome } from "./EnqueueOutcome.js"
-import * as EnqueueRequest from "./EnqueueRequest.js"
 import { JobToEnqueue } from "./EnqueueRequest.js"
 import * as OncePerKey from "./OncePerKey.js"
 
@@ -163,13 +162,8 @@ export const viewOf = (batch: Batch): BatchView => ({
 })
 
 /** Fills in the kinds' defaults, as for jobs outside of a batch. */
-const resolve = (jobs: ReadonlyArray<EnqueueRequest.JobToEnqueue>, force = false) =>
-  Effect.gen(function* () {
-    if (jobs.length === 0) return []
-    const now = yield* Clock.currentTimeMillis
-    const requests = yield* Either.all(jobs.map((job, index) => EnqueueRequest.toRequest(job, index, jobs.length, now)))
-    return yield* JobRequests.resolve(requests, { force, check: true })
-  })
+const resolve = (jobs: ReadonlyArray<JobToEnqueue>, force = false) =>
+  jobs.length === 0 ? Effect.succeed([]) : JobRequests.resolve(jobs, { force, check: true })
 
 /** Resolves the follow-up like a job. It keeps no options but these. */
 const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =>

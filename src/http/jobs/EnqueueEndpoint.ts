@@ -1,5 +1,5 @@
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { Clock, Effect, Either, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { Idempotency } from "../../access/Idempotency.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import type { Kinds } from "../../queue/Kinds.js"
@@ -21,12 +21,8 @@ const store = (jobs: ReadonlyArray<JobRequests.JobRequest>, force: boolean) =>
     return { jobs: yield* queue.enqueue(yield* JobRequests.resolve(jobs, { force, check: true })) }
   })
 
-const storeRequest = ({ force, jobs: requested }: EnqueueRequest.Decoded, key: string | undefined, body: unknown) =>
+const storeRequest = ({ force, jobs }: EnqueueRequest.Decoded, key: string | undefined, body: unknown) =>
   Effect.gen(function* () {
-    const now = yield* Clock.currentTimeMillis
-    const jobs = yield* Either.all(
-      requested.map((job, index) => EnqueueRequest.toRequest(job, index, requested.length, now))
-    )
     if (key === undefined) return yield* store(jobs, force)
     const answer = yield* OncePerKey.run(key, JSON.stringify(body), (firstSeen) =>
       store(

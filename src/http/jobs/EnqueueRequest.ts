@@ -1,10 +1,7 @@
-import { Duration, Effect, Either, Option, ParseResult, Predicate, Schema } from "effect"
+import { Effect, Option, ParseResult, Predicate, Schema } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import { JobId } from "../../core/Ids.js"
-import { InvalidJob } from "../../core/InvalidJob.js"
-import { faultOfWait } from "../../core/Storable.js"
 import { DedupeScope, limits } from "../../core/StoredJob.js"
-import type { JobRequest } from "../../queue/enqueue/JobRequests.js"
 import { Instant } from "../Instant.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -127,18 +124,4 @@ export const decode = (body: unknown): Effect.Effect<Decoded, BadRequest> => {
   return Effect.mapError(decodeEither(body), (error) =>
     faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
   )
-}
-
-/** Converts a job of the request. A delay counts from now. */
-export const toRequest = (
-  { delay, ...job }: JobToEnqueue,
-  index: number,
-  jobs: number,
-  now: number
-): Either.Either<JobRequest, InvalidJob> => {
-  if (delay === undefined) return Either.right(job)
-  const reason = job.runAt === undefined ? faultOfWait(Duration.millis(delay)) : "must not be combined with runAt"
-  return reason === undefined
-    ? Either.right({ ...job, runAt: now + delay })
-    : Either.left(new InvalidJob({ index, jobs, field: "delay", reason }))
 }

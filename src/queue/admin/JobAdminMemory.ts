@@ -87,8 +87,9 @@ const requeued = (
 const edited = (table: Table, workflows: Workflows, row: JobRow, edit: JobEdit, now: number) => {
   const hasStarted = isExecution(row) && (row.woken !== 0 || workflows.stepsOf(row.id).length > 0)
   if (edit.payload !== undefined && hasStarted) return Either.left(startedPayload)
-  const { kind, maxAttempts, queue, version } = row
+  const { id, kind, maxAttempts, queue, version } = row
   const whole = {
+    id,
     kind,
     maxAttempts,
     queue,
@@ -97,7 +98,7 @@ const edited = (table: Table, workflows: Workflows, row: JobRow, edit: JobEdit, 
     priority: edit.priority ?? row.priority,
     runAt: edit.runAt ?? row.runAt
   }
-  return Either.flatMap(admit(whole, 0), ({ payload, priority, runAt = row.runAt }) =>
+  return Either.flatMap(admit(whole, { ids: table.ids, now }), ({ payload, priority, runAt }) =>
     stored(table, { ...row, payload, priority, runAt, updatedAt: now })
   )
 }

@@ -87,10 +87,11 @@ export const parameters = (
  */
 export const asJobs = ({ first, ids, payloads, runAts }: BulkInsert): StampedJobs =>
   (JSON.parse(payloads) as ReadonlyArray<unknown>).flatMap((payload, place) => {
-    const [admitted, id, runAt] = [admit({ ...first, payload }, place), ids[place], runAts[place]]
-    return Either.isRight(admitted) && id !== undefined && runAt !== undefined
-      ? [{ ...admitted.right, id, runAt, ownId: true }]
-      : []
+    const [id, now] = [ids[place] as JobId, runAts[place] as number]
+    return Either.match(admit({ ...first, payload, id, runAt: now }, { ids: { job: () => id }, now }), {
+      onLeft: () => [],
+      onRight: (job) => [job]
+    })
   })
 
 /** The first of the jobs in queue order; the claim cursor must not be past it. */

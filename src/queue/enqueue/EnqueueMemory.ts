@@ -1,13 +1,13 @@
 import { Either } from "effect"
-import type { JobId } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
-import { JobIdTaken } from "../JobErrors.js"
+import { JobIdTaken, QueueFull } from "../JobErrors.js"
 import { blank, type JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
 import { deduplicated, type Enqueued, enqueued } from "../Queue.js"
-import { type AdmittedJob, admitAll, type NewJob } from "./NewJob.js"
+import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "./NewJob.js"
 
 type Table = typeof JobTable.Service
+type CapOf = (queue: string) => number | undefined
 
 /** JSON with sorted keys: equal text for values that `jsonb` treats as equal. */
 const canonical = (json: string): string =>
@@ -18,21 +18,21 @@ const canonical = (json: string): string =>
   )
 
 /** Compares what a job does, not when or how urgently it runs, which may have been edited since. */
-const sameContent = (row: JobRow, job: AdmittedJob): boolean =>
+const sameContent = (row: JobRow, job: StampedJob): boolean =>
   row.queue === job.queue &&
   row.kind === job.kind &&
   row.version === job.version &&
   canonical(row.payload) === canonical(job.payload)
 
-export const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
-  id,
+export const newRow = (job: StampedJob, now: number): JobRow => ({
+  id: job.id,
   queue: job.queue,
   kind: job.kind,
   version: job.version,
   payload: job.payload,
   key: job.key ?? undefined,
   priority: job.priority,
-  runAt: job.runAt ?? now,
+  runAt: job.runAt,
   maxAttempts: job.maxAttempts,
   dedupe:
     job.dedupeKey === null || job.dedupeScope === null
@@ -52,61 +52,64 @@ export const newRow = (job: AdmittedJob, id: JobId, now: number): JobRow => ({
   batch: job.batch ?? undefined
 })
 
-const isOver = ({ status }: JobRow) => status === "done" || status === "dead"
+const hasLapsed = ({ dedupe, status }: JobRow, now: number) =>
+  dedupe?.until !== undefined && dedupe.until <= now && (status === "done" || status === "dead")
 
-const hasLapsed = (holder: JobRow, now: number) =>
-  holder.dedupe?.until !== undefined && holder.dedupe.until <= now && isOver(holder)
+/** The job in the way of this one: the job with its id, or the holder of its dedupe key. */
+const standingOf = (table: Table, { dedupeKey, id }: StampedJob, now: number): JobRow | undefined => {
+  const holder = table.get(id) ?? (dedupeKey === null ? undefined : table.holderOf(dedupeKey))
+  return holder === undefined || (holder.id !== id && hasLapsed(holder, now)) ? undefined : holder
+}
 
-/** Returns the job that holds the dedupe key. Releases the key if its window has expired. */
-const holderAgainst = (table: Table, job: AdmittedJob, now: number): JobRow | undefined => {
-  const holder = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)
-  if (holder === undefined || !hasLapsed(holder, now)) return holder
-  table.put({ ...holder, dedupe: undefined })
+/** Returns an error for the first queue that would exceed its depth cap. Jobs that exist need no room. */
+const fullQueue = (table: Table, capOf: CapOf, jobs: StampedJobs, now: number): QueueFull | undefined => {
+  for (const queue of new Set(jobs.map((job) => job.queue))) {
+    const cap = capOf(queue)
+    if (cap === undefined) continue
+    const fresh = jobs.filter((job) => job.queue === queue && standingOf(table, job, now) === undefined)
+    const coming = new Set(fresh.map(({ dedupeKey, id }) => (dedupeKey === null ? id : `key ${dedupeKey}`))).size
+    // Sleeping executions do not count.
+    const waiting = table.pending(queue).filter(({ runAt, woken }) => woken === undefined || runAt <= now)
+    if (coming > 0 && waiting.length + coming > cap) return new QueueFull({ queue, cap })
+  }
   return undefined
 }
 
-/** The jobs of a request that will be stored; existing ones do not count toward the depth cap. */
-export const jobsToStore = (table: Table, jobs: ReadonlyArray<NewJob>, now: number): ReadonlyArray<NewJob> => {
-  const keys = new Set<string>()
-  return jobs.filter(({ dedupe, id }) => {
-    if (id !== undefined && table.get(id) !== undefined) return false
-    if (dedupe === undefined) return true
-    const holder = table.holderOf(dedupe.key)
-    const isHeld = keys.has(dedupe.key) || (holder !== undefined && !hasLapsed(holder, now))
-    keys.add(dedupe.key)
-    return !isHeld
-  })
-}
-
-const storeOne = (table: Table, job: AdmittedJob, now: number): Enqueued => {
-  const standing = job.id === undefined ? undefined : table.get(job.id)
-  if (standing !== undefined) return enqueued(standing.id)
-  const holder = holderAgainst(table, job, now)
-  if (holder === undefined) {
-    const id = job.id ?? table.ids.job(now)
-    table.put(newRow(job, id, now))
+const storeOne = (table: Table, job: StampedJob, now: number): Enqueued => {
+  const standing = standingOf(table, job, now)
+  if (standing?.id === job.id) return enqueued(job.id)
+  if (standing === undefined) {
+    const lapsed = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)
+    if (lapsed !== undefined) table.put({ ...lapsed, dedupe: undefined })
+    table.put(newRow(job, now))
     table.tally.of(job.queue, job.kind).enqueued(1, now)
-    return enqueued(id)
+    return enqueued(job.id)
   }
   // This job's handler could not decode the payload of another kind.
-  if (job.replace && holder.status === "pending" && holder.kind === job.kind) {
-    const { payload, priority, version } = job
-    table.put({ ...holder, payload, version, priority, runAt: job.runAt ?? now, updatedAt: now })
+  if (job.replace && standing.status === "pending" && standing.kind === job.kind) {
+    const { payload, priority, runAt, version } = job
+    table.put({ ...standing, payload, version, priority, runAt, updatedAt: now })
   }
-  return deduplicated(holder.id)
+  return deduplicated(standing.id)
 }
 
+/** Stores jobs, all or none. Decides conflicts like the SQL function `store_job`. */
 export const enqueueAll = (
   table: Table,
+  capOf: CapOf,
   jobs: ReadonlyArray<NewJob>,
   now: number
-): Either.Either<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken> =>
-  Either.flatMap(admitAll(jobs), (admitted): Either.Either<ReadonlyArray<Enqueued>, JobIdTaken> => {
-    for (const [index, job] of admitted.entries()) {
-      const standing = job.id === undefined ? undefined : table.get(job.id)
-      if (standing !== undefined && !sameContent(standing, job)) {
-        return Either.left(new JobIdTaken({ index, jobs: admitted.length, id: standing.id }))
+): Either.Either<ReadonlyArray<Enqueued>, InvalidJob | JobIdTaken | QueueFull> =>
+  Either.flatMap(
+    admitAll(jobs, { ids: table.ids, now }),
+    (admitted): Either.Either<ReadonlyArray<Enqueued>, JobIdTaken | QueueFull> => {
+      for (const [index, job] of admitted.entries()) {
+        const standing = table.get(job.id)
+        if (standing !== undefined && !sameContent(standing, job)) {
+          return Either.left(new JobIdTaken({ index, jobs: admitted.length, id: job.id }))
+        }
       }
+      const full = fullQueue(table, capOf, admitted, now)
+      return full === undefined ? Either.right(admitted.map((job) => storeOne(table, job, now))) : Either.left(full)
     }
-    return Either.right(admitted.map((job) => storeOne(table, job, now)))
-  })
+  )

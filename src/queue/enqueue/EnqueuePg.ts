@@ -20,7 +20,6 @@ import {
   type NewJob,
   type StampedJob,
   type StampedJobs,
-  stamp,
   weightOf
 } from "./NewJob.js"
 import * as StorePg from "./StorePg.js"
@@ -220,9 +219,9 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         const now = clock.unsafeCurrentTimeMillis()
         const bulk = Option.isNone(outer) ? BulkInsert.of(jobs, ids, now) : undefined
         if (bulk !== undefined) return inBulk(bulk, now)
-        const admitted = admitAll(jobs)
+        const admitted = admitAll(jobs, { ids, now })
         if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
-        const request = admitted.right.map((job) => stamp(job, ids, now))
+        const request = admitted.right
         if (Option.isSome(outer)) {
           return insideCallers(request, now, Context.getOption(fiber.currentContext, AfterCommit))
         }
@@ -244,10 +243,9 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         }
         return (job, answer) => {
           if (isRouted(job) || job.id !== undefined) return others(job, answer)
-          const admitted = admit(job, 0)
+          const admitted = admit(job, { ids, now: clock.unsafeCurrentTimeMillis() })
           if (Either.isLeft(admitted)) return answerSafely(answer, Exit.fail(admitted.left))
-          const request = [stamp(admitted.right, ids, clock.unsafeCurrentTimeMillis())]
-          batcher.submitWithCallback(request, (exit) => answerSafely(answer, onlyResult(exit)))
+          batcher.submitWithCallback([admitted.right], (exit) => answerSafely(answer, onlyResult(exit)))
         }
       })
 

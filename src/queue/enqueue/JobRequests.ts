@@ -1,9 +1,10 @@
-import { Effect, Schema } from "effect"
+import { Effect, Either, Schema } from "effect"
+import type { DurationInput } from "../../core/DurationText.js"
 import { InvalidJob, jobPrefix } from "../../core/InvalidJob.js"
 import * as Kind from "../../core/Kind.js"
 import { closest } from "../../core/Spelling.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { type JobFields, jobOf } from "../Job.js"
+import { type JobFields, jobOf, startOf } from "../Job.js"
 import { forceAdvice, UnknownKind } from "../JobErrors.js"
 import { Kinds, type RegisteredKind } from "../Kinds.js"
 import type { NewJob } from "./NewJob.js"
@@ -12,6 +13,8 @@ import * as PayloadCheck from "./PayloadCheck.js"
 /** A job requested by a client without the kind's code, which knows only its name. */
 export interface JobRequest extends Omit<JobFields, "onDead"> {
   readonly kind: string
+  /** Delay from now until the earliest start, instead of `runAt`. */
+  readonly delay?: DurationInput | undefined
 }
 
 export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
@@ -102,7 +105,17 @@ export const resolveUntraced = Effect.fnUntraced(function* (
   }
   const fault = options.check === true && !options.force ? misfit(requests, registered) : undefined
   if (fault !== undefined) return yield* fault
-  return requests.map((request) => jobOf(registered.get(request.kind) ?? unregistered(request.kind), request))
+  const clock = yield* Effect.clock
+  const jobs: Array<NewJob> = []
+  for (const [index, request] of requests.entries()) {
+    const start = startOf(request, () => clock.unsafeCurrentTimeMillis())
+    if (Either.isLeft(start)) {
+      return yield* new InvalidJob({ index, jobs: requests.length, field: "delay", reason: start.left })
+    }
+    const kind = registered.get(request.kind) ?? unregistered(request.kind)
+    jobs.push(jobOf(kind, { ...request, runAt: start.right }))
+  }
+  return jobs
 })
 
 /** The same with a span, for requests of users. */

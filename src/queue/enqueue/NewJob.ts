@@ -53,16 +53,19 @@ export interface Dedupe {
   readonly replace?: boolean | undefined
 }
 
-/** A validated job: JSON is text, absent is null, and nothing in it can make a batch statement fail. */
-export interface AdmittedJob {
-  readonly id: JobId | undefined
+/**
+ * A validated job with its id and start time, ready to insert: JSON is text, absent is null, and nothing in it can make a
+ * batch statement fail.
+ */
+export interface StampedJob {
+  readonly id: JobId
   readonly queue: string
   readonly kind: string
   readonly version: number
   readonly payload: string
   readonly maxAttempts: number
   readonly priority: number
-  readonly runAt: number | undefined
+  readonly runAt: number
   readonly key: string | null
   readonly dedupeKey: string | null
   readonly dedupeScope: DedupeScope | null
@@ -75,6 +78,8 @@ export interface AdmittedJob {
   /** Whether the caller supplied the id, so that the job may already exist. */
   readonly ownId: boolean
 }
+
+export type StampedJobs = ReadonlyArray<StampedJob>
 
 export {
   faultOfInstant as faultOfRunAt,
@@ -163,7 +168,13 @@ export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | u
 
 const absent = Either.right(null)
 
-export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<AdmittedJob, InvalidJob> => {
+/** Generates ids, and the time at which a job without a start time is due. */
+interface Stamp {
+  readonly ids: Pick<IdGenerator, "job">
+  readonly now: number
+}
+
+export const admit = (job: NewJob, { ids, now }: Stamp, index = 0, jobs = 1): Either.Either<StampedJob, InvalidJob> => {
   const refuse = (field: string, reason: string) => Either.left(new InvalidJob({ index, jobs, field, reason }))
   const fault = faultOfFields(job)
   if (fault !== undefined) return refuse(...fault)
@@ -174,14 +185,14 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
   const meta = job.meta === undefined ? absent : jsonText(job.meta, limits.resultBytes)
   if (Either.isLeft(meta)) return refuse("meta", meta.left)
   return Either.right({
-    id: job.id,
+    id: job.id ?? ids.job(now),
     queue: job.queue,
     kind: job.kind,
     version: job.version,
     payload: payload.right,
     maxAttempts: job.maxAttempts,
     priority: job.priority ?? 0,
-    runAt: job.runAt === undefined ? undefined : Math.floor(job.runAt),
+    runAt: job.runAt === undefined ? now : Math.floor(job.runAt),
     key: job.key ?? null,
     dedupeKey: job.dedupe?.key ?? null,
     dedupeScope: job.dedupe === undefined ? null : scopeOf(job.dedupe),
@@ -195,20 +206,20 @@ export const admit = (job: NewJob, index: number, jobs = 1): Either.Either<Admit
   })
 }
 
-export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArray<AdmittedJob>, InvalidJob> => {
+export const admitAll = (jobs: ReadonlyArray<NewJob>, by: Stamp): Either.Either<StampedJobs, InvalidJob> => {
   if (jobs.length === 0 || jobs.length > limits.batch) {
     const reason = `must contain 1 to ${limits.batch} jobs, got ${jobs.length}`
     return Either.left(new InvalidJob({ index: 0, field: "jobs", reason }))
   }
   const [only] = jobs
-  if (only !== undefined && jobs.length === 1) return Either.map(admit(only, 0), (job) => [job])
-  const admitted: Array<AdmittedJob> = []
+  if (only !== undefined && jobs.length === 1) return Either.map(admit(only, by), (job) => [job])
+  const admitted: Array<StampedJob> = []
   const ids = new Set<string>()
   for (const [index, job] of jobs.entries()) {
-    const result = admit(job, index, jobs.length)
+    const result = admit(job, by, index, jobs.length)
     if (Either.isLeft(result)) return Either.left(result.left)
-    const { id } = result.right
-    if (id !== undefined) {
+    const { id, ownId } = result.right
+    if (ownId) {
       if (ids.has(id))
         return Either.left(
           new InvalidJob({ index, jobs: jobs.length, field: "id", reason: "is used twice in this request" })
@@ -218,22 +229,6 @@ export const admitAll = (jobs: ReadonlyArray<NewJob>): Either.Either<ReadonlyArr
     admitted.push(result.right)
   }
   return Either.right(admitted)
-}
-
-/** A validated job with its id and start time, ready to insert. */
-export type StampedJob = AdmittedJob & {
-  readonly id: JobId
-  readonly runAt: number
-}
-
-export type StampedJobs = ReadonlyArray<StampedJob>
-
-/** Adds id and start time in place: `admit` created the job for this call, and a copy would cost as much again. */
-export const stamp = (job: AdmittedJob, ids: Pick<IdGenerator, "job">, now: number): StampedJob => {
-  const stamped = job as { -readonly [Field in keyof AdmittedJob]: AdmittedJob[Field] }
-  stamped.id ??= ids.job(now)
-  stamped.runAt ??= now
-  return job as StampedJob
 }
 
 /** Whether the job needs the wide insert, because it may conflict or has additional columns. */

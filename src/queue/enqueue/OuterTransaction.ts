@@ -3,7 +3,7 @@ import type { IdGenerator } from "../../core/Ids.js"
 import { OuterTransactionFailed } from "../JobErrors.js"
 import type { Enqueued, OuterError, RunStatement } from "../Queue.js"
 import { type Answer, enqueuedOf, refusalOf, request } from "./EnqueueJobs.js"
-import { admitAll, type NewJob, type StampedJobs, stamp } from "./NewJob.js"
+import { admitAll, type NewJob, type StampedJobs } from "./NewJob.js"
 
 // Enqueues in a transaction of another PostgreSQL library. All such libraries can run a statement with a text parameter.
 
@@ -34,13 +34,15 @@ export const enqueue =
   (schema: string, ids: IdGenerator, run: RunStatement) =>
   (jobs: ReadonlyArray<NewJob>): Effect.Effect<ReadonlyArray<Enqueued>, OuterError> =>
     Effect.clockWith((clock): Effect.Effect<ReadonlyArray<Enqueued>, OuterError> => {
-      const admitted = admitAll(jobs)
-      if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
       const now = clock.unsafeCurrentTimeMillis()
-      const stamped = admitted.right.map((job) => stamp(job, ids, now))
-      const parameter = request(stamped, now, { notify: [...new Set(stamped.map(({ queue }) => queue))] })
+      const admitted = admitAll(jobs, { ids, now })
+      if (Either.isLeft(admitted)) return Effect.fail(admitted.left)
+      const notify = [...new Set(admitted.right.map(({ queue }) => queue))]
+      const parameter = request(admitted.right, now, { notify })
       return Effect.tryPromise({
         try: () => run({ text: textOf(schema, given), within: within(schema), parameter }),
         catch: (error) => new OuterTransactionFailed({ error })
-      }).pipe(Effect.flatMap((rows) => answersOf(rows as ReadonlyArray<object> as ReadonlyArray<Answer>, stamped)))
+      }).pipe(
+        Effect.flatMap((rows) => answersOf(rows as ReadonlyArray<object> as ReadonlyArray<Answer>, admitted.right))
+      )
     })

@@ -34,15 +34,9 @@ export const make = (
 
   const enqueue: typeof Queue.Service.enqueue = (jobs) =>
     Effect.flatMap(Effect.all([FiberRef.get(inTransaction), Clock.currentTimeMillis]), ([isPart, now]) => {
-      const admitted = admitAll(jobs)
+      const admitted = admitAll(jobs, { ids, now })
       if (isPart || Either.isLeft(admitted)) return queue.enqueue(jobs)
-      const stamped = admitted.right.map(
-        (job): StampedJob => ({
-          ...job,
-          id: job.id ?? ids.job(now),
-          runAt: job.runAt ?? now
-        })
-      )
+      const stamped = admitted.right
       for (const [index, job] of stamped.entries()) offered.set(job, jobs[index] as NewJob)
       return Effect.flatMap(offer(stamped, now), (result) =>
         result === "not stored"
