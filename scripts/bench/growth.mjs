@@ -9,7 +9,7 @@ const short = (count) => (count >= 1e6 ? `${count / 1e6}m` : count >= 1e4 ? `${c
 const scaled = (count) => times(count / base)
 
 /**
- * Drains beside finished jobs, then lists. The janitor deletes the expired ones when the workers start. Claim and purge
+ * Drains beside finished jobs, then lists. The cleanup deletes the expired ones when the workers start. Claim and purge
  * are the server's time per job.
  */
 const besideRows =

@@ -4,7 +4,6 @@ import * as AccessCleanup from "../access/AccessCleanup.js"
 import * as Setting from "../core/Setting.js"
 import * as ClusterConfig from "../crew/ClusterConfig.js"
 import * as CrewConfig from "../crew/CrewConfig.js"
-import * as Janitor from "../crew/loops/Janitor.js"
 import { announcesRetries } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
@@ -42,8 +41,7 @@ export const sections: ReadonlyArray<Section> = [
   section("Database", DatabaseConfig.settings),
   section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
   section("Worker", CrewConfig.settings, RouteConfig.settings),
-  section("Cluster", ClusterConfig.settings, DatabaseClock.settings),
-  section("Janitor and scheduler", Janitor.settings, SchedulerConfig.settings),
+  section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
   section("Bots and webhooks", GatewayConfig.settings),
   section("Commands", CmdExecConfig.settings),
   section("Uploads", UploadsConfig.settings, Sweeper.settings, PullConfig.settings),

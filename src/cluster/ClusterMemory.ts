@@ -3,6 +3,7 @@ import { type Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import { type PodId, Term } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
+import { idleUntil } from "../core/Loop.js"
 import { type Leader, Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 import { type PodFacts, Pods, type StoredPod } from "./Pods.js"
@@ -88,6 +89,7 @@ const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
   Effect.map(ShareTable, (shares) => {
     const pods = new Map<PodId, StoredPod>()
     const watchOf = perClock(() => new ChangeWatch<PodId, number>())
+    const oldestBeat = () => Math.min(...[...pods.values()].map(({ heartbeatAt }) => heartbeatAt))
     const sorted = () => [...pods.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 
     /** Records all heartbeats and returns the ids of pods without a new one for `within`. */
@@ -142,7 +144,7 @@ const pods: Layer.Layer<Pods, never, ShareTable> = Layer.effect(
           for (const id of dead) pods.delete(id)
           shares.removeWhere((pod) => !pods.has(pod))
           return dead
-        })
+        }).pipe(Effect.zipLeft(idleUntil(() => oldestBeat() + Duration.toMillis(silentFor))))
     }
   })
 )

@@ -33,8 +33,19 @@ export const settings = {
     "60s"
   ),
   reaperInterval: Setting.positiveDuration(
-    { key: "QUEUE_REAPER_INTERVAL", about: "Interval at which every process checks for dead processes." },
+    {
+      key: "QUEUE_REAPER_INTERVAL",
+      about: "Interval of the reaper, with which every process checks for dead processes."
+    },
     "15s"
+  ),
+  stuckTimeout: Setting.positiveDuration(
+    {
+      key: "QUEUE_STUCK_TIMEOUT",
+      about:
+        "Time without a heartbeat after which a starting process returns a running job to the queue, and so does the reaper once per QUEUE_JANITOR_INTERVAL, if QUEUE_STALE_AFTER is longer. Values of 0 or less use the default."
+    },
+    "30m"
   ),
   rebalanceInterval: Setting.positiveDuration(
     {
@@ -46,6 +57,21 @@ export const settings = {
   cleanupInterval: Setting.positiveDuration(
     { key: "QUEUE_CLEANUP_INTERVAL", about: "Interval at which the leader deletes data past its retention." },
     "5m"
+  ),
+  doneRetention: Setting.positiveDuration(
+    {
+      key: "QUEUE_DONE_RETENTION",
+      about: "Retention of done jobs whose queue sets none. Values of 0 or less use the default."
+    },
+    "168h"
+  ),
+  janitorInterval: Setting.positiveDuration(
+    {
+      key: "QUEUE_JANITOR_INTERVAL",
+      about:
+        "Longest interval at which jobs are recovered that have sent no heartbeat for QUEUE_STUCK_TIMEOUT, and done jobs past their retention are deleted. Values of 0 or less use the default."
+    },
+    "1h"
   )
 }
 
@@ -86,7 +112,7 @@ const config: Config.Config<Values> = Config.all([
   )
 )
 
-/** Cluster settings: heartbeats, leadership and cleanup. */
+/** Cluster settings: heartbeats, leadership, recovery and cleanup. */
 export class ClusterConfig extends Context.Tag("nightshift/crew/ClusterConfig")<ClusterConfig, Values>() {
   static readonly layer: Layer.Layer<ClusterConfig, ConfigError.ConfigError> = Layer.effect(
     ClusterConfig,

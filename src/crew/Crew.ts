@@ -29,7 +29,6 @@ import { ClusterConfig } from "./ClusterConfig.js"
 import type { CrewConfig } from "./CrewConfig.js"
 import * as Gauges from "./Gauges.js"
 import * as DuePoller from "./loops/DuePoller.js"
-import * as Janitor from "./loops/Janitor.js"
 import * as JobHeartbeat from "./loops/JobHeartbeat.js"
 import { Leader } from "./loops/Leader.js"
 import * as PodHeartbeat from "./loops/PodHeartbeat.js"
@@ -84,7 +83,7 @@ export interface CrewOptions<R, L = never> {
 
 type QueuePorts = Queue | Queues | Kinds | Routes | Transactions | Wakeups | DirectHandoff
 type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
-type Configs = CrewConfig | ClusterConfig | Janitor.JanitorConfig
+type Configs = CrewConfig | ClusterConfig
 type Needs = Ports | Configs | Metrics
 
 interface Staff<R, L> {
@@ -99,7 +98,6 @@ const hire = <R, L>({ features, queues, registry, releases }: Staff<R, L>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* Gauges.watchQueues(queues)
-    yield* runLoop(yield* Janitor.make)
     yield* runLoop(yield* Reaper.make(registry))
     const loops = yield* features
     for (const loop of loops) if (typeof loop !== "function") yield* runLoop(loop)
@@ -177,7 +175,7 @@ const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
 /** Returns jobs of processes that ended long ago before the first claim: watching their heartbeats would take minutes. */
 const recoverAbandoned = Effect.gen(function* () {
   const queue = yield* Queue
-  const { stuckTimeout } = yield* Janitor.JanitorConfig
+  const { stuckTimeout } = yield* ClusterConfig
   const { cancelled, poisoned, rescued } = yield* queue.recoverAbandoned(stuckTimeout)
   if (rescued + poisoned + cancelled > 0) {
     yield* Effect.logInfo(

@@ -10,7 +10,6 @@ import * as SchedulerLoop from "../schedule/SchedulerLoop.js"
 import * as Sweeper from "../uploads/Sweeper.js"
 import { CrewConfig } from "./CrewConfig.js"
 import * as Cleanup from "./loops/Cleanup.js"
-import { JanitorConfig } from "./loops/Janitor.js"
 import * as WaitLog from "./loops/WaitLog.js"
 
 /** The loops of features that tables in memory have too. */
@@ -34,7 +33,6 @@ export const onDatabase = [
 
 /** The settings of these loops. */
 export const configs = Layer.mergeAll(
-  JanitorConfig.layer,
   SchedulerConfig.layer,
   Sweeper.SweeperConfig.layer,
   MetricsConfig.layer,

@@ -298,7 +298,10 @@ const make = (
         now
       )
     }),
-  makeFollowUps: (kinds, compute) => table.step((now) => makeDueFollowUps(table, kinds, compute, now)),
+  makeFollowUps: (kinds, compute) =>
+    table
+      .step((now) => makeDueFollowUps(table, kinds, compute, now))
+      .pipe(Effect.zipLeft(idleUntil(() => Math.min(...[...table.dueFollowUps.values()].map(({ dueAt }) => dueAt))))),
   purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
       table.step((now) => {

@@ -24,7 +24,6 @@ import { ClusterConfig } from "../crew/ClusterConfig.js"
 import * as Crew from "../crew/Crew.js"
 import { CrewConfig } from "../crew/CrewConfig.js"
 import { explain } from "../crew/Explain.js"
-import { JanitorConfig } from "../crew/loops/Janitor.js"
 import * as PodLoops from "../crew/PodLoops.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { RateLimit } from "../limits/RateLimit.js"
@@ -158,14 +157,12 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       reaperInterval: Duration.days(7),
       rebalanceInterval: Duration.days(7),
       cleanupInterval: Duration.days(30),
+      doneRetention: options.retention === undefined ? Duration.infinity : decode(options.retention),
+      stuckTimeout: Duration.minutes(30),
+      janitorInterval: Duration.hours(1),
       lease: Duration.days(630)
     }),
     Layer.succeed(SchedulerConfig, { poll: Duration.days(7), onTime: Duration.seconds(20) }),
-    Layer.succeed(JanitorConfig, {
-      doneRetention: options.retention === undefined ? Duration.infinity : decode(options.retention),
-      stuckTimeout: Duration.minutes(30),
-      interval: Duration.hours(1)
-    }),
     Layer.succeed(SweeperConfig, { ackRetention: Duration.hours(1), interval: Duration.minutes(5) })
   )
 

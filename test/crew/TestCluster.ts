@@ -6,7 +6,6 @@ import { Shares } from "../../src/cluster/Shares.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Crew from "../../src/crew/Crew.js"
 import { CrewConfig } from "../../src/crew/CrewConfig.js"
-import { JanitorConfig } from "../../src/crew/loops/Janitor.js"
 import * as PodLoops from "../../src/crew/PodLoops.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { Signals } from "../../src/database/Signals.js"
@@ -129,6 +128,9 @@ const usual: typeof ClusterConfig.Service = {
   reaperInterval: Duration.seconds(15),
   rebalanceInterval: Duration.seconds(5),
   cleanupInterval: Duration.minutes(5),
+  doneRetention: Duration.hours(168),
+  stuckTimeout: Duration.minutes(30),
+  janitorInterval: Duration.hours(1),
   lease: Duration.seconds(15)
 }
 
@@ -164,11 +166,6 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       }),
       Layer.succeed(ClusterConfig, { ...usual, ...options.config }),
       Layer.succeed(SchedulerConfig, { poll: Duration.seconds(5), onTime: Duration.seconds(20) }),
-      Layer.succeed(JanitorConfig, {
-        doneRetention: Duration.hours(168),
-        stuckTimeout: Duration.minutes(30),
-        interval: Duration.hours(1)
-      }),
       Layer.succeed(MetricsConfig, {
         flush: Duration.seconds(2),
         retention: Duration.days(30),

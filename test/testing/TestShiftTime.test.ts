@@ -117,7 +117,9 @@ describe("time in a shift", () => {
       const month = yield* costOf(shift.advance("30 days"))
       yield* printed("a month without jobs", month)
       const counts = yield* passes
-      expect([counts.get("sweeper"), counts.get("janitor"), counts.get("batches")]).toEqual([1, 1, 1])
+      expect([counts.get("sweeper"), counts.get("reaper"), counts.get("cleanup"), counts.get("batches")]).toEqual([
+        1, 1, 1, 1
+      ])
       expect([...counts.values()].reduce((sum, count) => sum + count)).toBeLessThan(30)
       expect(month.operations).toBeGreaterThan(100)
       expect(month.operations).toBeLessThan(8_000)

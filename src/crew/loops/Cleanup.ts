@@ -7,7 +7,6 @@ import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
-import { JanitorConfig } from "./Janitor.js"
 
 /** Deletes what is left of bulk operations. The audit log has their results, so their progress is deleted after 7 days at most. */
 export const operations: Effect.Effect<Step, never, Operations | AccessRetentionConfig> = Effect.gen(function* () {
@@ -32,13 +31,12 @@ const timeout = "10 minutes"
  */
 export const make = <R>(
   others: Effect.Effect<ReadonlyArray<Step>, never, R>
-): Effect.Effect<LeaderLoop, never, Queue | Batches | Leadership | ClusterConfig | JanitorConfig | R> =>
+): Effect.Effect<LeaderLoop, never, Queue | Batches | Leadership | ClusterConfig | R> =>
   Effect.gen(function* () {
     const queue = yield* Queue
     const batches = yield* Batches
     const leadership = yield* Leadership
-    const { cleanupInterval } = yield* ClusterConfig
-    const { doneRetention } = yield* JanitorConfig
+    const { cleanupInterval, doneRetention, janitorInterval } = yield* ClusterConfig
     const closedBatches = Effect.map(batches.purge(doneRetention), (purged) => ({ purged }))
     const steps = yield* others
     return (term) => {
@@ -46,7 +44,7 @@ export const make = <R>(
       return {
         name: "cleanup",
         about: "deleting data past its retention",
-        schedule: Schedule.spaced(cleanupInterval),
+        schedule: Schedule.spaced(Duration.min(cleanupInterval, janitorInterval)),
         runAtStart: true,
         steps: [{ name: "jobs", run: jobs }, { name: "batches", run: closedBatches }, ...steps].map((step) => ({
           ...step,

@@ -1,23 +1,12 @@
 import { Duration, Effect, Either, Schedule } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import * as DurationText from "../../core/DurationText.js"
-import type { Loop, Report, Step } from "../../core/Loop.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { Loop, Step } from "../../core/Loop.js"
 import type { Registry } from "../../handlers/Registry.js"
 import { type DeadPayload, Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
-
-/** Returns running jobs without a heartbeat for this long to the queue. The queue counts them by kind. */
-export const makeRescue: Effect.Effect<
-  (quietFor: Duration.Duration) => Effect.Effect<Report, DatabaseError>,
-  never,
-  Queue
-> = Effect.map(
-  Queue,
-  (queue) => (quietFor) => Effect.map(queue.recoverStuck(quietFor), (recovered) => ({ ...recovered }))
-)
 
 /** Makes the follow-ups of jobs that died elsewhere and whose kinds this pod has the code of. */
 const makeFollowUps = <R>(queue: typeof Queue.Service, registry: Registry<R>): Step["run"] | undefined => {
@@ -35,34 +24,41 @@ const makeFollowUps = <R>(queue: typeof Queue.Service, registry: Registry<R>): S
 }
 
 /**
- * Returns jobs of dead pods to the queue, makes follow-ups that were left over, and removes those pods. Runs on every pod,
- * so it needs no leader.
+ * Returns jobs without a heartbeat to the queue, makes follow-ups that were left over, and removes dead pods. Runs on every
+ * pod, so it needs no leader. The steps fail independently.
  */
 export const make = <R>(
   registry: Registry<R>
 ): Effect.Effect<Loop, never, Queue | Pods | PodHeartbeat | ClusterConfig | CrewConfig> =>
   Effect.gen(function* () {
-    const followUps = makeFollowUps(yield* Queue, registry)
+    const queue = yield* Queue
+    const followUps = makeFollowUps(queue, registry)
     const pods = yield* Pods
     const podHeartbeat = yield* PodHeartbeat
-    const rescue = yield* makeRescue
-    const { reaperInterval, staleAfter } = yield* ClusterConfig
+    const { janitorInterval, reaperInterval, staleAfter, stuckTimeout } = yield* ClusterConfig
     const { heartbeat } = yield* CrewConfig
+    const interval = Duration.min(reaperInterval, janitorInterval)
+    const shortest = Duration.min(staleAfter, stuckTimeout)
+    const passesPerJanitor = Math.round(Duration.toMillis(janitorInterval) / Duration.toMillis(interval))
+    let passes = 0
 
-    // After a database outage all heartbeats are old. Wait until the other pods have had time to send one before
-    // rescuing their jobs.
+    // After a database outage all heartbeats are old. Until the other pods have had time to send one, this pod only
+    // watches their heartbeats and rescues nothing.
     const patience = Duration.times(heartbeat, 2)
-    const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) =>
-      Duration.lessThan(steady, patience) ? Effect.succeed({}) : rescue(staleAfter)
-    )
+    const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) => {
+      const quietFor = passes % passesPerJanitor === 0 ? shortest : staleAfter
+      passes += 1
+      return queue.recoverStuck(Duration.lessThan(steady, patience) ? Duration.infinity : quietFor)
+    })
 
     return {
       name: "reaper",
-      about: `every ${DurationText.format(reaperInterval)}, rescuing jobs and removing processes without a heartbeat for ${DurationText.format(staleAfter)}`,
-      schedule: Schedule.spaced(reaperInterval),
-      runAtStart: false,
+      about: `every ${DurationText.format(interval)}, rescuing jobs and removing processes without a heartbeat for ${DurationText.format(staleAfter)}`,
+      schedule: Schedule.spaced(interval),
+      // Heartbeats are watched from the start on. The first pass can rescue nothing yet.
+      runAtStart: true,
       steps: [
-        { name: "recover", timeout: "30 seconds", run: recover },
+        { name: "recover", timeout: "30 seconds", run: Effect.map(recover, (recovered) => ({ ...recovered })) },
         ...(followUps === undefined ? [] : [{ name: "follow-ups", timeout: "30 seconds", run: followUps } as const]),
         {
           name: "pods",

@@ -24,6 +24,8 @@ const make = Effect.gen(function* () {
   const queue = yield* Queue
   const signals = yield* Signals
   const batches = new Map<BatchId, Batch>()
+  const oldestClosed = () =>
+    Math.min(...[...batches.values()].map(({ closedAt = Number.POSITIVE_INFINITY }) => closedAt))
 
   /** Writes a batch. An enclosing transaction that fails restores it. */
   const write = (id: BatchId, batch: Batch | undefined) => {
@@ -140,7 +142,7 @@ const make = Effect.gen(function* () {
         const old = [...batches.values()].filter(({ closedAt }) => closedAt !== undefined && closedAt < before)
         for (const { id } of old) batches.delete(id)
         return old.length
-      })
+      }).pipe(Effect.zipLeft(idleUntil(() => oldestClosed() + Duration.toMillis(olderThan))))
   })
 })
 

@@ -1,7 +1,6 @@
 import { Context, Duration, Effect, Option } from "effect"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { CrewConfig } from "../../crew/CrewConfig.js"
-import { JanitorConfig } from "../../crew/loops/Janitor.js"
 import { AuthSessions } from "../../gateway/auth/AuthSessions.js"
 import * as Allowance from "../../gateway/config/Allowance.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
@@ -66,14 +65,12 @@ export const context = Context.empty().pipe(
     reaperInterval: Duration.seconds(5),
     rebalanceInterval: Duration.seconds(6),
     cleanupInterval: Duration.minutes(5),
+    doneRetention: Duration.hours(168),
+    stuckTimeout: Duration.minutes(5),
+    janitorInterval: Duration.minutes(2),
     lease
   }),
   Context.add(SchedulerConfig, { poll: Duration.seconds(5), onTime: Duration.seconds(12) }),
-  Context.add(JanitorConfig, {
-    doneRetention: Duration.hours(168),
-    stuckTimeout: Duration.minutes(5),
-    interval: Duration.minutes(2)
-  }),
   Context.add(SweeperConfig, { ackRetention: Duration.seconds(4), interval: Duration.seconds(9) }),
   Context.add(EventLoop, EventLoop.still)
 )
