@@ -4,7 +4,7 @@ import * as CommonOptions from "./CommonOptions.js"
 import * as Environment from "./Environment.js"
 import * as Command from "./kit/Command.js"
 import * as Settings from "./Settings.js"
-import { table } from "./Terminal.js"
+import { printJson, table } from "./Terminal.js"
 
 interface EffectiveSetting {
   readonly key: string
@@ -28,7 +28,7 @@ export const command = Command.make({
     Effect.gen(function* () {
       const environment = Environment.make({})
       const settings = Settings.all.map((setting) => effective(setting, environment))
-      if (json) return yield* Console.log(JSON.stringify(settings, null, 2))
+      if (json) return yield* printJson(settings)
       const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
       yield* Console.log(table(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
     }).pipe(Settings.configured({}))

@@ -1,4 +1,4 @@
-import { Console, Effect } from "effect"
+import { Effect } from "effect"
 import * as CommonOptions from "./CommonOptions.js"
 import type { Finding } from "./doctor/Check.js"
 import * as ConfigCheck from "./doctor/ConfigCheck.js"
@@ -9,7 +9,7 @@ import { SomeFailed } from "./Failure.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
 import * as Settings from "./Settings.js"
-import { printable, table } from "./Terminal.js"
+import { print, printable, table } from "./Terminal.js"
 
 const rowsOf = ({ check, fix, found, status }: Finding) => [
   [status, check, printable(found)],
@@ -24,13 +24,6 @@ const examine = (flags: Environment.Texts) =>
     if (DoctorRun.hasFailed(config)) return config
     return [...config, ...(yield* DoctorRun.ofDatabase.pipe(Settings.configured(flags)))]
   })
-
-const report = (findings: ReadonlyArray<Finding>, json: boolean) =>
-  Console.log(
-    json
-      ? JSON.stringify({ ok: !DoctorRun.hasFailed(findings), findings }, null, 2)
-      : table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
-  )
 
 export const command = Command.make({
   about: "Find problems and print how to fix them. Exits with code 1 if a check fails.",
@@ -48,7 +41,8 @@ export const command = Command.make({
     Effect.gen(function* () {
       const findings =
         given.url === undefined ? yield* examine(CommonOptions.databaseFlags(given)) : yield* HealthCheck.run(given.url)
-      yield* report(findings, given.json)
+      const text = table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
+      yield* print(given.json, { ok: !DoctorRun.hasFailed(findings), findings }, text)
       const failed = findings.filter(({ status }) => status === "fail").length
       if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })
     })

@@ -7,6 +7,7 @@ import * as DatabaseChoice from "./DatabaseChoice.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
 import * as Settings from "./Settings.js"
+import { printJson } from "./Terminal.js"
 
 const layer = Migrations.layer.pipe(
   Layer.provide(Database.layer),
@@ -19,7 +20,7 @@ const preview = (json: boolean) =>
     const { applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
     if (json) {
       const shown = pending.map(({ name, sql }) => ({ name, sql }))
-      return yield* Console.log(JSON.stringify({ applied: applied.length, pending: shown }, null, 2))
+      return yield* printJson({ applied: applied.length, pending: shown })
     }
     if (pending.length === 0)
       return yield* Console.log(
@@ -32,7 +33,7 @@ const preview = (json: boolean) =>
 const apply = (json: boolean) =>
   Effect.gen(function* () {
     const applied = (yield* Effect.flatMap(Migrations, (migrations) => migrations.migrate)).map(({ name }) => name)
-    if (json) return yield* Console.log(JSON.stringify({ applied }, null, 2))
+    if (json) return yield* printJson({ applied })
     if (applied.length === 0) return yield* Console.log("The schema is up to date.")
     yield* Console.log(`Applied ${applied.join(", ")}.`)
   })

@@ -1,3 +1,11 @@
+import { Console, type Effect } from "effect"
+
+export const printJson = (value: unknown): Effect.Effect<void> => Console.log(JSON.stringify(value, null, 2))
+
+/** Prints a result as JSON or as text. */
+export const print = (json: boolean, value: unknown, text: string): Effect.Effect<void> =>
+  json ? printJson(value) : Console.log(text)
+
 /** Escapes control characters. Stored text is untrusted and could move the cursor, change colours or forge lines. */
 export const printable = (text: string): string =>
   text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {
@@ -53,3 +61,9 @@ export const table = (heading: ReadonlyArray<string>, rows: ReadonlyArray<Readon
       .trimEnd()
   return [line(heading), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n")
 }
+
+/** Renders facts, one per line, with their values escaped. Facts without a value are left out. */
+export const factList = (facts: ReadonlyArray<readonly [name: string, value: string | undefined]>): string =>
+  facts
+    .flatMap(([name, value]) => (value === undefined ? [] : `${name.padEnd(14)} ${printableLines(value, 15)}`))
+    .join("\n")

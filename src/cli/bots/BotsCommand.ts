@@ -10,7 +10,7 @@ import { SomeFailed, UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Settings from "../Settings.js"
-import { printable, table } from "../Terminal.js"
+import { printable, printJson, table } from "../Terminal.js"
 
 const layer = Layer.provideMerge(Telegram.layer, GatewayConfig.layer)
 
@@ -81,7 +81,7 @@ const info = Command.make({
           })),
         { concurrency: 5 }
       )
-      if (given.json) yield* Console.log(JSON.stringify(known.map(viewOf), null, 2))
+      if (given.json) yield* printJson(known.map(viewOf))
       else if (known.length === 0) yield* Console.log("The bots file declares no bots.")
       else yield* Console.log(table(["BOT", "HANDLER", "MODE", "WEBHOOK", "WAITING", "LAST ERROR"], known.map(rowOf)))
       const reasons = known.flatMap(({ bot, info }) => (Either.isLeft(info) ? [`${bot.slug}: ${info.left}`] : []))

@@ -1,4 +1,4 @@
-import { Console, Duration, Effect, Option, Random, Schema } from "effect"
+import { Duration, Effect, Option, Random, Schema } from "effect"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import { isLoopback, ServerConfig } from "../../http/ServerConfig.js"
 import * as CommonOptions from "../CommonOptions.js"
@@ -7,7 +7,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as Settings from "../Settings.js"
-import { table } from "../Terminal.js"
+import { print, table } from "../Terminal.js"
 import * as ChaosDatabase from "./ChaosDatabase.js"
 import { faults } from "./ChaosFaults.js"
 import * as ChaosRun from "./ChaosRun.js"
@@ -86,19 +86,10 @@ const otherJobs = (client: ServiceClient.ServiceClient) =>
     ({ queues }) => queues.reduce((sum, { counts }) => sum + counts.pending + counts.retrying + counts.running, 0)
   )
 
-const print = (report: ChaosRun.ChaosReport, json: boolean) =>
-  Console.log(
-    json
-      ? JSON.stringify({ ok: report.violations.length === 0, ...report }, null, 2)
-      : [
-          table(
-            ["FAULT", "DONE"],
-            report.faults.map(({ did, fault }) => [fault, did])
-          ),
-          "",
-          `${report.acknowledged} jobs acknowledged (run ${report.run}); ${report.violations.length} violations.`
-        ].join("\n")
-  )
+const textOf = ({ acknowledged, faults, run, violations }: ChaosRun.ChaosReport) => {
+  const rows = faults.map(({ did, fault }) => [fault, did])
+  return `${table(["FAULT", "DONE"], rows)}\n\n${acknowledged} jobs acknowledged (run ${run}); ${violations.length} violations.`
+}
 
 export const command = Command.make({
   about: "Inject the allowed faults into a staging deployment and check that no job is lost.",
@@ -170,7 +161,7 @@ export const command = Command.make({
         name,
         (fault, did) => Effect.logInfo(`${fault}: ${did}`)
       )
-      yield* print(report, given.json)
+      yield* print(given.json, { ok: report.violations.length === 0, ...report }, textOf(report))
       if (report.violations.length > 0) return yield* new SomeFailed({ reasons: report.violations })
     }).pipe(
       Effect.scoped,

@@ -5,6 +5,7 @@ import * as Package from "../../database/Package.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
+import { printJson } from "../Terminal.js"
 import { files } from "./InitTemplate.js"
 
 /** Some of the project's files already exist. Nothing was written. */
@@ -63,7 +64,7 @@ export const command = Command.make({
   run: ({ folder, json }) =>
     Effect.gen(function* () {
       const written = yield* init(folder)
-      if (json) return yield* Console.log(JSON.stringify(written, null, 2))
+      if (json) return yield* printJson(written)
       for (const file of written.files) yield* Console.log(`wrote ${join(folder, file)}`)
       const path = relative("", written.folder)
       const enter = path === "" ? "" : `cd ${path} && `

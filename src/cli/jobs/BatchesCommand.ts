@@ -4,7 +4,7 @@ import { type Batch, Batches } from "../../queue/batch/Batches.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, printable, table } from "../Terminal.js"
+import { age, factList, print, printable, printJson, table } from "../Terminal.js"
 import { batchId } from "./JobFilterOptions.js"
 
 const heading = ["BATCH", "NAME", "STATE", "JOBS", "DONE", "DEAD", "CANCELLED", "CREATED"]
@@ -29,7 +29,7 @@ const list = QueueCommand.make({
       const { list } = yield* Batches
       const { batches, next } = yield* list({ limit: given.limit, cursor: given.cursor })
       if (given.json) {
-        return yield* Console.log(JSON.stringify({ batches: batches.map(viewOf), next: next ?? null }, null, 2))
+        return yield* printJson({ batches: batches.map(viewOf), next: next ?? null })
       }
       if (batches.length === 0) return yield* Console.log("No batches.")
       const now = yield* Clock.currentTimeMillis
@@ -42,12 +42,10 @@ const list = QueueCommand.make({
 const details = (batch: Batch, now: number): string => {
   const { cancelled, dead, deleted, done, unfinished } = batch.counts
   const followUp =
-    batch.followUp === undefined
-      ? "none"
-      : `${printable(batch.followUp.kind)} ${batch.followUpId ?? "once all jobs have ended"}`
-  const facts: ReadonlyArray<readonly [string, string]> = [
+    batch.followUp === undefined ? "none" : `${batch.followUp.kind} ${batch.followUpId ?? "once all jobs have ended"}`
+  return factList([
     ["id", batch.id],
-    ...(batch.name === undefined ? [] : [["name", printable(batch.name)] as const]),
+    ["name", batch.name],
     ["created", age(batch.createdAt, now)],
     ["closed", batch.closedAt === undefined ? "not yet" : age(batch.closedAt, now)],
     [
@@ -55,8 +53,7 @@ const details = (batch: Batch, now: number): string => {
       `${batch.total}: ${unfinished} unfinished, ${done} done, ${dead} dead, ${cancelled} cancelled, ${deleted} deleted`
     ],
     ["follow-up", followUp]
-  ]
-  return facts.map(([name, value]) => `${name.padEnd(14)} ${value}`).join("\n")
+  ])
 }
 
 const show = QueueCommand.make({
@@ -68,7 +65,7 @@ const show = QueueCommand.make({
       const { get } = yield* Batches
       const batch = yield* get(id)
       const now = yield* Clock.currentTimeMillis
-      yield* Console.log(json ? JSON.stringify(viewOf(batch), null, 2) : details(batch, now))
+      yield* print(json, viewOf(batch), details(batch, now))
     })
 })
 

@@ -1,4 +1,4 @@
-import { Console, Effect } from "effect"
+import { Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -11,8 +11,9 @@ import type { Action } from "../../queue/admin/Operations.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobErrors.js"
 import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { actOnEach } from "../ActOnEach.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { SomeFailed, UsageError } from "../Failure.js"
+import { UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
@@ -21,12 +22,6 @@ import * as JobFilterOptions from "./JobFilterOptions.js"
 import * as JobsBulk from "./JobsBulk.js"
 
 type Refusal = JobNotFound | JobNotInState | DedupeKeyHeld
-
-interface Outcome {
-  readonly id: JobId
-  readonly job: StoredJob | undefined
-  readonly refusal: Refusal | undefined
-}
 
 /** An action on jobs: its implementation and its messages. */
 interface JobAct {
@@ -37,33 +32,23 @@ interface JobAct {
   readonly report: (job: StoredJob) => string
 }
 
-const view = ({ id, job, refusal }: Outcome) => ({
-  id,
-  job: job === undefined ? null : JobView.of(job),
-  error: refusal === undefined ? null : { tag: refusal._tag, message: refusal.message }
-})
-
-/** Runs the action for each job in turn. A rejected job does not stop the others; a database error does. */
 const performEach = ({ act, action, report }: JobAct, ids: ReadonlyArray<JobId>, json: boolean) =>
   Effect.gen(function* () {
     const jobAdmin = yield* JobAdmin
     const search = yield* JobSearch
     const audited = yield* Audited.make
-    const outcomes = yield* Effect.forEach(ids, (id) => {
-      const refused = (refusal: Refusal): Effect.Effect<Outcome> => Effect.succeed({ id, job: undefined, refusal })
-      return Effect.zip(search.get(id), act(jobAdmin, id)).pipe(
-        audited(`job.${action}`, id, ([before, after]) => ({
-          before: JobSummary.of(before),
-          ...(action === "delete" ? {} : { after: JobSummary.of(after) })
-        })),
-        Effect.tap(([, job]) => (json ? Effect.void : Console.log(report(job)))),
-        Effect.map(([, job]): Outcome => ({ id, job, refusal: undefined })),
-        Effect.catchTags({ JobNotFound: refused, JobNotInState: refused, DedupeKeyHeld: refused })
-      )
+    yield* actOnEach(ids, json, {
+      act: (id) =>
+        Effect.zip(search.get(id), act(jobAdmin, id)).pipe(
+          audited(`job.${action}`, id, ([before, after]) => ({
+            before: JobSummary.of(before),
+            ...(action === "delete" ? {} : { after: JobSummary.of(after) })
+          })),
+          Effect.map(([, after]) => after)
+        ),
+      report,
+      view: (id, job) => ({ id, job: job === undefined ? null : JobView.of(job) })
     })
-    if (json) yield* Console.log(JSON.stringify(outcomes.map(view), null, 2))
-    const reasons = outcomes.flatMap(({ refusal }) => (refusal === undefined ? [] : [refusal.message]))
-    if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   })
 
 const command = (name: string, job: JobAct) =>

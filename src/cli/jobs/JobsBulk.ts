@@ -12,7 +12,7 @@ import type { JobFilter } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
-import { age, printable, table } from "../Terminal.js"
+import { age, print, printable, printJson, table } from "../Terminal.js"
 
 const jobRow = (now: number) => (job: StoredJob) => [
   job.id,
@@ -59,7 +59,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     const search = yield* JobSearch
     const matched = yield* search.total(filter, countedUpTo)
     const { jobs } = yield* search.list(filter, { limit: sampleSize })
-    if (json) return yield* Console.log(JSON.stringify({ matched, sample: jobs.map(JobView.ofListed) }, null, 2))
+    if (json) return yield* printJson({ matched, sample: jobs.map(JobView.ofListed) })
     const now = yield* Clock.currentTimeMillis
     yield* Console.log(
       `${action} matches ${matched.exact ? "" : "at least "}${matched.count} ${matched.count === 1 ? "job" : "jobs"}.`
@@ -122,11 +122,7 @@ export const perform = (given: {
       )
     )
     const ended = yield* runToEnd(begun.id)
-    yield* Console.log(
-      json
-        ? JSON.stringify(view(ended), null, 2)
-        : `${pastTense[action]} ${ended.done} ${ended.done === 1 ? "job" : "jobs"}`
-    )
+    yield* print(json, view(ended), `${pastTense[action]} ${ended.done} ${ended.done === 1 ? "job" : "jobs"}`)
     const reasons = [
       ...Object.entries(ended.skipped).map(([why, count]) => `${count} skipped: ${why.replaceAll("_", " ")}.`),
       ...(ended.failed > 0 ? [`${ended.failed} failed.`] : []),

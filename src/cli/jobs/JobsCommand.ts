@@ -18,7 +18,7 @@ import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, printable, printableLines } from "../Terminal.js"
+import { age, factList, print, printable, printableLines, printJson } from "../Terminal.js"
 import * as JobActs from "./JobActs.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import { jobTable } from "./JobsBulk.js"
@@ -38,8 +38,7 @@ const list = QueueCommand.make({
       const filter = JobFilterOptions.filterOf(given)
       const search = yield* JobSearch
       const { jobs, next } = yield* search.list(filter, { limit: given.limit, cursor: given.cursor })
-      if (given.json)
-        return yield* Console.log(JSON.stringify({ jobs: jobs.map(JobView.ofListed), next: next ?? null }, null, 2))
+      if (given.json) return yield* printJson({ jobs: jobs.map(JobView.ofListed), next: next ?? null })
       if (jobs.length === 0)
         return yield* Console.log(
           isEmpty(filter) ? "No jobs yet. Enqueue one with `nightshift enqueue`." : "No jobs match this filter."
@@ -59,13 +58,13 @@ const traceOf = (job: StoredJob): string | undefined => {
 const details = (job: StoredJob, now: number): string => {
   const when = (millis: number | undefined) =>
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
-  const facts: ReadonlyArray<readonly [name: string, value: string | undefined]> = [
+  const facts = factList([
     ["id", job.id],
     [
       "state",
       job.deadReason === undefined || job.state === "cancelled" ? job.state : `${job.state} (${job.deadReason})`
     ],
-    ["kind", `${printable(job.kind)}, version ${job.version}`],
+    ["kind", `${job.kind}, version ${job.version}`],
     ["queue", job.queue],
     ["key", job.key],
     ["dedupe", job.dedupe && `${job.dedupe.key} (${job.dedupe.scope})`],
@@ -82,7 +81,7 @@ const details = (job: StoredJob, now: number): string => {
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],
     ["last error", job.lastError]
-  ]
+  ])
   // The stack trace of the last attempt is part of the last error.
   const messageText = (message: string) =>
     printableLines(message === job.lastError ? ErrorText.withoutTrace(message) : message, 4)
@@ -90,10 +89,7 @@ const details = (job: StoredJob, now: number): string => {
     ({ attempt, endedAt, message, outcome }) =>
       `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${messageText(message)}`}`
   )
-  const lines = facts.flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name.padEnd(14)} ${printableLines(value, 15)}`]
-  )
-  return [...lines, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
+  return [facts, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
 }
 
 const show = QueueCommand.make({
@@ -108,7 +104,7 @@ const show = QueueCommand.make({
       const search = yield* JobSearch
       const job = yield* search.get(id)
       const now = yield* Clock.currentTimeMillis
-      yield* Console.log(json ? JSON.stringify(JobView.of(job), null, 2) : details(job, now))
+      yield* print(json, JobView.of(job), details(job, now))
     })
 })
 
@@ -138,7 +134,7 @@ const why = QueueCommand.make({
     Effect.gen(function* () {
       const why = yield* explain(yield* jobIdOf(id))
       const now = yield* Clock.currentTimeMillis
-      yield* Console.log(json ? JSON.stringify(WhyView.of(why), null, 2) : explanation(why, now))
+      yield* print(json, WhyView.of(why), explanation(why, now))
     }).pipe(Effect.provide(ClusterConfig.layer))
 })
 

@@ -9,7 +9,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { printable, table } from "../Terminal.js"
+import { printable, printJson, table } from "../Terminal.js"
 
 const queue = Input.required(Input.text, "The queue's name.")
 
@@ -35,7 +35,7 @@ const change = (given: Given, patch: QueueSettingsPatch, message: string) =>
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
     const counted = counts.find(({ queue }) => queue === given.queue)
     const lately = yield* Effect.flatMap(ThroughputCache, (cache) => cache.sums)
-    yield* Console.log(JSON.stringify(QueueView.of(given.queue, counted, after, lately?.of(given.queue)), null, 2))
+    yield* printJson(QueueView.of(given.queue, counted, after, lately?.of(given.queue)))
   }).pipe(Effect.provide(ThroughputCache.layer))
 
 const stateOf = ({ declared, paused, throttledUntil }: QueueView.QueueView): string => {
@@ -83,7 +83,7 @@ const list = QueueCommand.make({
       const settings = yield* Effect.flatMap(Queues, (queues) => queues.all)
       const lately = yield* Effect.flatMap(ThroughputCache, (cache) => cache.sums)
       const queues = QueueView.ofAll(counts, settings, lately?.of)
-      if (json) return yield* Console.log(JSON.stringify({ queues }, null, 2))
+      if (json) return yield* printJson({ queues })
       if (queues.length === 0)
         return yield* Console.log("No queues yet. `nightshift serve` declares them when it starts.")
       yield* Console.log(table(heading, queues.map(rowOf)))

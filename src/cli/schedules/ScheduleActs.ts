@@ -1,4 +1,4 @@
-import { Console, Effect } from "effect"
+import { Effect } from "effect"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
@@ -10,7 +10,7 @@ import { type PreviousRunActive, trigger } from "../../schedule/ScheduledJobs.js
 import type { InvalidSchedule, ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
-import { SomeFailed } from "../Failure.js"
+import { actOnEach } from "../ActOnEach.js"
 import type * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
@@ -18,18 +18,6 @@ import * as QueueCommand from "../QueueCommand.js"
 import type { QueueServices } from "../QueueLayer.js"
 
 type Refusal = ScheduleNotFound | InvalidSchedule | PreviousRunActive | InvalidJob | JobIdTaken | QueueFull
-
-interface Outcome {
-  readonly name: string
-  readonly schedule: StoredSchedule | undefined
-  readonly refusal: Refusal | undefined
-}
-
-const view = ({ name, refusal, schedule }: Outcome) => ({
-  name,
-  schedule: schedule === undefined ? null : ScheduleView.of(schedule),
-  error: refusal === undefined ? null : { tag: refusal._tag, message: refusal.message }
-})
 
 /** An action on schedules: its implementation, audit name and message. */
 interface ScheduleAct {
@@ -43,31 +31,19 @@ const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule
     ? { after: ScheduleView.triggeredSummary(after) }
     : { before: ScheduleView.summaryOf(before), after: ScheduleView.summaryOf(after) }
 
-/** Runs the action for each schedule in turn. A rejected one does not stop the others; a database error does. */
 const perform = (what: ScheduleAct, names: ReadonlyArray<string>, json: boolean) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const audited = yield* Audited.make
-    const outcomes = yield* Effect.forEach(names, (name) => {
-      const refused = (refusal: Refusal): Effect.Effect<Outcome> =>
-        Effect.succeed({ name, schedule: undefined, refusal })
-      return Effect.zip(schedules.get(name), what.act(name)).pipe(
-        audited(`schedule.${what.name}`, name, (seen) => seenOf(what, seen)),
-        Effect.tap(([, schedule]) => (json ? Effect.void : Console.log(what.report(schedule)))),
-        Effect.map(([, schedule]): Outcome => ({ name, schedule, refusal: undefined })),
-        Effect.catchTags({
-          ScheduleNotFound: refused,
-          InvalidSchedule: refused,
-          PreviousRunActive: refused,
-          InvalidJob: refused,
-          JobIdTaken: refused,
-          QueueFull: refused
-        })
-      )
+    yield* actOnEach(names, json, {
+      act: (name) =>
+        Effect.zip(schedules.get(name), what.act(name)).pipe(
+          audited(`schedule.${what.name}`, name, (seen) => seenOf(what, seen)),
+          Effect.map(([, after]) => after)
+        ),
+      report: what.report,
+      view: (name, schedule) => ({ name, schedule: schedule === undefined ? null : ScheduleView.of(schedule) })
     })
-    if (json) yield* Console.log(JSON.stringify(outcomes.map(view), null, 2))
-    const reasons = outcomes.flatMap(({ refusal }) => (refusal === undefined ? [] : [refusal.message]))
-    if (reasons.length > 0) return yield* new SomeFailed({ reasons })
   })
 
 const command = (about: string, examples: Command.Examples, what: ScheduleAct) =>

@@ -10,7 +10,7 @@ import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, printable, table } from "../Terminal.js"
+import { age, printable, printJson, table } from "../Terminal.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 /** Formats an instant in a time zone with its UTC offset, or in UTC if the zone is unknown. */
@@ -55,7 +55,7 @@ const history = QueueCommand.make({
   run: ({ json, name }) =>
     Effect.gen(function* () {
       const history = yield* HistoryView.read(name)
-      if (json) return yield* Console.log(JSON.stringify(history, null, 2))
+      if (json) return yield* printJson(history)
       if (history.runs.length === 0) return yield* Console.log(`${name} has no runs yet.`)
       const { runs, timezone } = history
       const rows = runs.map(runRow(timezone, yield* Clock.currentTimeMillis))
@@ -104,7 +104,7 @@ const list = QueueCommand.make({
   run: ({ json }) =>
     Effect.gen(function* () {
       const schedules = yield* all
-      if (json) return yield* Console.log(JSON.stringify({ schedules: schedules.map(ScheduleView.of) }, null, 2))
+      if (json) return yield* printJson({ schedules: schedules.map(ScheduleView.of) })
       if (schedules.length === 0) return yield* Console.log("No schedules.")
       const now = yield* Clock.currentTimeMillis
       const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "DESCRIPTION"]
@@ -138,7 +138,7 @@ const next = QueueCommand.make({
       const next = expression.preview(now, given.count)
       const { words } = ScheduleView.of(schedule)
       if (given.json) {
-        return yield* Console.log(JSON.stringify({ name, timezone, words, next: next.map(Instant.format) }, null, 2))
+        return yield* printJson({ name, timezone, words, next: next.map(Instant.format) })
       }
       const rows = next.map((at) => [localTime(at, timezone), Instant.format(at), age(at, now)])
       yield* Console.log(`${words}\n`)

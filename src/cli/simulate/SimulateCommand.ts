@@ -8,6 +8,7 @@ import { SomeFailed, UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as ProgressBar from "../ProgressBar.js"
+import { print, printJson } from "../Terminal.js"
 import { type SeedOptions, simulation } from "./SeedBatch.js"
 import { type Found, search } from "./SeedSearch.js"
 import * as SeedWorkers from "./SeedWorkers.js"
@@ -72,11 +73,8 @@ const replayPlan = (line: string, options: { readonly json: boolean; readonly tr
       Effect.catchTag("SimulationFailed", ({ report }) => Effect.succeed(report)),
       Effect.catchTag("BadLine", ({ message }) => new UsageError({ message: `--plan: ${message}` }))
     )
-    if (options.json) yield* Console.log(JSON.stringify(jsonOf(report, options.trace), null, 2))
-    else
-      yield* Console.log(
-        [...(options.trace ? [ReportText.ofTrace(report), ""] : []), ReportText.ofViolations(report)].join("\n")
-      )
+    const lines = [...(options.trace ? [ReportText.ofTrace(report), ""] : []), ReportText.ofViolations(report)]
+    yield* print(options.json, jsonOf(report, options.trace), lines.join("\n"))
     if (report.violations.length > 0) return yield* new SomeFailed({ reasons: ["The plan violates an invariant."] })
   })
 
@@ -129,24 +127,18 @@ export const command = Command.make({
       const line = broken === undefined ? "" : (yield* simulation).regressionLine(broken)
       if (options.json) {
         const shown = broken ?? (count === 1 ? last : undefined)
-        yield* Console.log(
-          JSON.stringify(
-            {
-              ok: broken === undefined,
-              from,
-              kept: first === undefined ? found.ran : first - from,
-              seconds,
-              fingerprint: found.fingerprint,
-              violating: found.violating,
-              ...(shown === undefined ? {} : { report: jsonOf(shown, options.trace) }),
-              ...(broken === undefined ? {} : { replay: replayOf(broken.seed, wanted), regression: line }),
-              coverage: found.coverage,
-              untouched: Coverage.untouched(found.coverage)
-            },
-            null,
-            2
-          )
-        )
+        yield* printJson({
+          ok: broken === undefined,
+          from,
+          kept: first === undefined ? found.ran : first - from,
+          seconds,
+          fingerprint: found.fingerprint,
+          violating: found.violating,
+          ...(shown === undefined ? {} : { report: jsonOf(shown, options.trace) }),
+          ...(broken === undefined ? {} : { replay: replayOf(broken.seed, wanted), regression: line }),
+          coverage: found.coverage,
+          untouched: Coverage.untouched(found.coverage)
+        })
       } else {
         if (options.coverage) yield* Console.log(`${Coverage.table(found.coverage)}\n`)
         const text = broken === undefined ? succeeded(from, found, seconds) : failed(broken, wanted, found, line)

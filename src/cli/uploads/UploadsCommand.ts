@@ -12,7 +12,7 @@ import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
 import * as Settings from "../Settings.js"
-import { age, printable, table } from "../Terminal.js"
+import { age, printable, printJson, table } from "../Terminal.js"
 import * as PullClient from "./PullClient.js"
 import { PullConfig } from "./PullConfig.js"
 import * as Puller from "./Puller.js"
@@ -168,7 +168,7 @@ const list = QueueCommand.make({
   run: ({ json, workspace }) =>
     Effect.gen(function* () {
       const tokens = yield* Effect.flatMap(Tokens, (tokens) => tokens.list(workspace))
-      if (json) return yield* Console.log(JSON.stringify({ tokens: tokens.map(viewOf) }, null, 2))
+      if (json) return yield* printJson({ tokens: tokens.map(viewOf) })
       if (tokens.length === 0) return yield* Console.log(`${workspace} has no tokens.`)
       const now = yield* Clock.currentTimeMillis
       const rows = tokens.map(({ createdAt, id, label, prefix }) => [

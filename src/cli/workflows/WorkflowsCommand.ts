@@ -17,7 +17,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, printable, printableLines, table } from "../Terminal.js"
+import { age, factList, print, printable, printJson, table } from "../Terminal.js"
 
 const id = Input.required(Input.text, "The execution's id, as in order/A-17, or the id of its job.")
 
@@ -65,7 +65,7 @@ const list = QueueCommand.make({
       const { executions, next } = yield* workflows.list({ workflow, status, prefix }, { limit, before: cursor })
       if (json) {
         const shown = executions.map(ExecutionView.ofSummary)
-        return yield* Console.log(JSON.stringify({ executions: shown, next: next ?? null }, null, 2))
+        return yield* printJson({ executions: shown, next: next ?? null })
       }
       if (executions.length === 0) return yield* Console.log("No executions match this filter.")
       const now = yield* Clock.currentTimeMillis
@@ -104,22 +104,21 @@ const isExpected = (given: { readonly name: string; readonly waitsFor: ReadonlyA
 
 const details = (execution: Execution, now: number): string => {
   const { unclaimed } = execution
-  const facts: ReadonlyArray<readonly [string, string | undefined]> = [
-    ["execution", printable(execution.execution)],
+  const facts = factList([
+    ["execution", execution.execution],
     ["job", execution.id],
-    ["workflow", `${printable(execution.workflow)}, version ${execution.version}`],
+    ["workflow", `${execution.workflow}, version ${execution.version}`],
     ["status", statusText(execution)],
     ["started", age(execution.createdAt, now)],
     ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
     ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
-    ["unclaimed", unclaimed.length === 0 ? undefined : `signals ${unclaimed.map(printable).join(", ")}`],
+    ["unclaimed", unclaimed.length === 0 ? undefined : `signals ${unclaimed.join(", ")}`],
     ["waits for", execution.waits.length === 0 ? undefined : execution.waits.map(waitText(now)).join(", ")],
-    ["payload", printable(JSON.stringify(execution.payload) ?? "")],
-    ["result", execution.result === undefined ? undefined : printable(JSON.stringify(execution.result) ?? "")],
-    ["last error", execution.lastError === undefined ? undefined : printableLines(execution.lastError, 15)],
-    ["parents", execution.parents.length === 0 ? undefined : execution.parents.map(printable).join(", ")]
-  ]
-  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`${name.padEnd(14)} ${value}`]))
+    ["payload", JSON.stringify(execution.payload)],
+    ["result", JSON.stringify(execution.result)],
+    ["last error", execution.lastError],
+    ["parents", execution.parents.length === 0 ? undefined : execution.parents.join(", ")]
+  ])
   const steps = table(["STEP", "KIND", "OUTCOME", "TOOK", "ENDED", "RESULT"], execution.steps.map(stepRow(now)))
   const children = execution.children.map(({ id, job, name }) => [
     printable(name),
@@ -128,17 +127,11 @@ const details = (execution: Execution, now: number): string => {
     job?.status ?? "deleted"
   ])
   return [
-    ...lines,
+    facts,
     ...(execution.steps.length === 0 ? ["", "No steps yet."] : ["", steps]),
     ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATUS"], children)])
   ].join("\n")
 }
-
-/** Prints an execution. */
-const print = (execution: Execution, asJson: boolean) =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    Console.log(asJson ? JSON.stringify(ExecutionView.of(execution), null, 2) : details(execution, now))
-  )
 
 const show = QueueCommand.make({
   about: "Show an execution with its steps, waits and children.",
@@ -146,8 +139,9 @@ const show = QueueCommand.make({
   examples: { "nightshift workflows show order/A-17": "show its steps, waits and children" },
   run: (given) =>
     Effect.gen(function* () {
-      const workflows = yield* Workflows
-      yield* print(yield* workflows.show(given.execution), given.json)
+      const execution = yield* Effect.flatMap(Workflows, (workflows) => workflows.show(given.execution))
+      const now = yield* Clock.currentTimeMillis
+      yield* print(given.json, ExecutionView.of(execution), details(execution, now))
     })
 })
 
@@ -172,7 +166,7 @@ const start = QueueCommand.make({
     Effect.gen(function* () {
       const started = yield* startExecution({ workflow, key, payload, queue, force })
       const message = started.outcome === "started" ? "started" : "already exists:"
-      yield* Console.log(json ? JSON.stringify(started, null, 2) : `${message} ${started.execution}`)
+      yield* print(json, started, `${message} ${started.execution}`)
     })
 })
 
@@ -205,7 +199,7 @@ const signal = QueueCommand.make({
             : `kept ${name}: ${execution} does not wait for it now, but for ${joinOr(waitsFor)}.${suggestion(name, waitsFor)}`
       const message =
         outcome === "completed" ? sent : `${execution} already has a value for ${name}, which is unchanged`
-      yield* Console.log(json ? JSON.stringify({ execution, outcome, waitsFor }, null, 2) : message)
+      yield* print(json, { execution, outcome, waitsFor }, message)
     }).pipe(Operator.acting(reason))
 })
 
@@ -226,7 +220,7 @@ const cancel = QueueCommand.make({
       const message = now
         ? `ended ${execution}${children}; its steps were not undone`
         : `cancelling ${execution}${children}`
-      yield* Console.log(json ? JSON.stringify({ execution, cancelled }, null, 2) : message)
+      yield* print(json, { execution, cancelled }, message)
     }).pipe(Operator.acting(reason))
 })
 
@@ -243,7 +237,7 @@ const retry = QueueCommand.make({
       yield* workflows
         .retry(execution)
         .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
-      if (json) return yield* print(yield* workflows.show(execution), true)
+      if (json) return yield* printJson(ExecutionView.of(yield* workflows.show(execution)))
       yield* Console.log(`retrying ${execution}`)
     }).pipe(Operator.acting(reason))
 })
@@ -264,7 +258,7 @@ const fork = QueueCommand.make({
       const forked = yield* workflows
         .fork(execution, step, { as })
         .pipe(audited("workflow.fork", execution, (after) => ({ after: { step, execution: after.execution } })))
-      yield* Console.log(json ? JSON.stringify(forked, null, 2) : `started ${forked.execution}`)
+      yield* print(json, forked, `started ${forked.execution}`)
     }).pipe(Operator.acting(reason))
 })
 

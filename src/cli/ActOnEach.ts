@@ -1,0 +1,42 @@
+import { Console, Effect } from "effect"
+import { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailable } from "../database/DatabaseError.js"
+import { SomeFailed } from "./Failure.js"
+import { printJson } from "./Terminal.js"
+
+interface Refusal {
+  readonly _tag: string
+  readonly message: string
+}
+
+/** An action on one object. `view` is the JSON of its outcome, and gets undefined if the action was rejected. */
+export interface Act<Id extends string, A, E extends Refusal, R> {
+  readonly act: (id: Id) => Effect.Effect<A, E | DatabaseError, R>
+  readonly report: (done: A) => string
+  readonly view: (id: Id, done: A | undefined) => object
+}
+
+const isOfDatabase = (error: unknown): error is DatabaseError =>
+  error instanceof DatabaseUnavailable || error instanceof DatabaseConflict || error instanceof DatabaseFault
+
+/** Acts on each object in turn. A rejected one does not stop the others; a database error does. */
+export const actOnEach = <Id extends string, A, E extends Refusal, R>(
+  ids: ReadonlyArray<Id>,
+  json: boolean,
+  { act, report, view }: Act<Id, A, E, R>
+): Effect.Effect<void, SomeFailed | DatabaseError, R> =>
+  Effect.gen(function* () {
+    const outcomes = yield* Effect.forEach(ids, (id) =>
+      act(id).pipe(
+        Effect.tap((done) => (json ? Effect.void : Console.log(report(done)))),
+        Effect.map((done) => ({ view: { ...view(id, done), error: null }, reasons: [] })),
+        Effect.catchAll((error) => {
+          if (isOfDatabase(error)) return Effect.fail(error)
+          const { _tag: tag, message } = error
+          return Effect.succeed({ view: { ...view(id, undefined), error: { tag, message } }, reasons: [message] })
+        })
+      )
+    )
+    if (json) yield* printJson(outcomes.map(({ view }) => view))
+    const reasons = outcomes.flatMap(({ reasons }) => reasons)
+    if (reasons.length > 0) return yield* new SomeFailed({ reasons })
+  })
