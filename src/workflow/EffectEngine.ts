@@ -4,7 +4,7 @@ import { Cause, Clock, Context, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
-import { begunAt, CurrentRun, type Run } from "./Run.js"
+import { CurrentRun, type Run } from "./Run.js"
 
 // Implements the engine of @effect/workflow on Nightshift's journal. Calls of a running workflow go through its `Run`.
 
@@ -142,7 +142,7 @@ export const make = (
       const before = yield* run.request(name, "children")
       if (before === undefined) return suspended
       if (before !== "start") return complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(before)))
-      const started = run.children(name)
+      const started = run.deferred("children", name)
       if (started === undefined) {
         const child = yield* Effect.orDie(jobOf(workflow, payload, executionId))
         yield* run.attempt(workflows.startChildren(run.execution.run, name, [child], { detached: discard }))
@@ -153,7 +153,8 @@ export const make = (
         run.wait(name, { kind: "children", name }, yield* InsideActivity)
         return suspended
       }
-      const exit = yield* run.conclude({ name, kind: "children", startedAt: yield* begunAt(started) }, ended.json)
+      const startedAt = run.begunAt("children", name, yield* Clock.currentTimeMillis)
+      const exit = yield* run.conclude({ name, kind: "children", startedAt }, ended.json)
       return exit === undefined ? suspended : complete(yield* ExitJson.decodeOf(workflow, ExitJson.encode(exit)))
     })
 

@@ -2,14 +2,12 @@ import { Effect } from "effect"
 import type { Difference } from "../queue/workflow/ChangedCode.js"
 import type { Journal, Step, StepKind } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
+import { quietTurns } from "./Journal.js"
 
 // Detects code that does not follow its journal. The requests of Effect's fibers have no fixed order, so the rule is by
 // name: before the code starts a step that is not recorded, and before it ends, it must have requested every recorded
 // step, and every wait that the execution was suspended on. Fibers that are about to request one get a few turns of the
 // event loop to do so.
-
-/** Turns of the event loop without a request after which the code counts as stopped. */
-const quietTurns = 3
 
 const turn = Effect.async<void>((resume) => {
   setImmediate(() => resume(Effect.void))

@@ -1,20 +1,16 @@
-import { Clock, Context, Effect, type ExecutionStrategy, Exit, FiberRef, Schedule, Scope } from "effect"
+import { Clock, Context, Effect, type ExecutionStrategy, Exit, FiberRef, Scope } from "effect"
 import type { Wait } from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import * as ChangedCode from "../queue/workflow/ChangedCode.js"
-import type { Journal, NewStep, Step, StepKind } from "../queue/workflow/Execution.js"
-import { InvalidStep, type LeaseLost } from "../queue/workflow/WorkflowErrors.js"
+import type { NewStep, Step, StepKind } from "../queue/workflow/Execution.js"
+import type { InvalidStep, LeaseLost } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
 import { Follower } from "./Follower.js"
-
-/** A sleep of at most this many milliseconds keeps its slot. */
-export const holdFor = 100
+import { holdFor, Journal } from "./Journal.js"
 
 /** Poll interval for signals while an activity of the run is still running. */
 const pollInterval = "1 second"
-
-const patience = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
 
 /** The last step of this fiber: a compensation that is registered next belongs to it. */
 const lastStep = FiberRef.unsafeMake<string | undefined>(undefined)
@@ -27,15 +23,16 @@ export interface Undo {
   readonly finalizer: Finalizer
 }
 
-type NewRecord = Pick<NewStep, "name" | "kind" | "outcome" | "exit"> & {
-  readonly attempt?: number
-  readonly startedAt?: number
-}
+type NewRecord = Pick<NewStep, "name" | "kind"> & Partial<Pick<NewStep, "attempt" | "startedAt">>
+
+/** The exit of a step whose own exit cannot be stored. */
+const defectOf = ({ message }: InvalidStep) => ({
+  outcome: "failed" as const,
+  exit: ExitJson.encode(Exit.die(new Error(message)))
+})
 
 /** One run of an execution: its journal and its waits. */
-export class Run {
-  /** Wake-up count as of the last read. A suspension compares it. */
-  woken: number
+export class Run extends Journal {
   /** The open waits of the code. */
   readonly open = new Map<string, Wait>()
   /** The instants at which durable clocks end, by name. */
@@ -50,11 +47,6 @@ export class Run {
   readonly follower = new Follower()
 
   private readonly steps = new Map<string, Step | NewStep>()
-  /** The last attempt of each reopened step: later attempts are counted from it. */
-  private readonly reopened = new Map<string, Pick<Step, "attempt" | "sequence">>()
-  private waits: Journal["waits"] = []
-  private isLoaded = false
-  private sequence = 0
   private readonly running: Array<string> = []
   /** Open while no activity runs. */
   readonly idle = Effect.unsafeMakeLatch(true)
@@ -63,11 +55,8 @@ export class Run {
   private isCancelled = false
   private readonly failures = new Map<string, number>()
 
-  constructor(
-    readonly execution: ClaimedExecution,
-    readonly workflows: typeof Workflows.Service
-  ) {
-    this.woken = execution.woken
+  constructor(execution: ClaimedExecution, workflows: typeof Workflows.Service) {
+    super(execution, workflows, () => !this.isStopping)
   }
 
   /** The recorded failure of the workflow, whose compensations have begun. */
@@ -84,7 +73,7 @@ export class Run {
   /** The suspension of an execution whose code does not follow its journal. */
   readonly changed = Effect.map(Clock.currentTimeMillis, (now) => {
     const difference = this.follower.difference ?? { recorded: "", requested: undefined }
-    return ChangedCode.suspension(difference, { woken: this.woken, waits: this.waits }, now, "or fork the execution")
+    return ChangedCode.suspension(difference, this, now, "or fork the execution")
   })
 
   /** Fails with the fault, if there is one. */
@@ -94,39 +83,29 @@ export class Run {
   attempt<A, E extends { readonly _tag: string }>(
     statement: Effect.Effect<A, E | LeaseLost>
   ): Effect.Effect<A | undefined> {
-    return statement.pipe(
-      Effect.retry({ while: ({ _tag }) => _tag === "DatabaseUnavailable" && !this.isStopping, schedule: patience }),
-      Effect.catchAll((error) => {
-        if (error._tag === "LeaseLost") this.isStopping = true
-        else this.fault ??= { error }
-        return Effect.succeed(undefined)
-      })
-    )
+    return this.orStop(this.patiently(statement))
+  }
+
+  private orStop<A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Effect.Effect<A | undefined> {
+    return Effect.catchAll(effect, (error) => {
+      if (error._tag === "LeaseLost") this.isStopping = true
+      else this.fault ??= { error }
+      return Effect.succeed(undefined)
+    })
   }
 
   /** Reads the journal. */
-  readonly load = Effect.gen(this, function* () {
-    const claimed = this.isLoaded ? undefined : this.execution.journal
-    const journal = claimed ?? (yield* this.attempt(this.workflows.load(this.execution.run)))
-    if (journal === undefined) return
-    this.woken = journal.woken
-    this.waits = journal.waits
-    if (!this.isLoaded && this.steps.size === 0)
-      this.follower.load(journal.steps, journal.cancelled ? [] : journal.waits)
-    this.isLoaded = true
-    for (const step of journal.steps) this.keep(step)
+  readonly load = Effect.suspend(() => {
+    const wasRead = this.isRead
+    return Effect.map(this.orStop(this.read()), (journal) => {
+      if (journal === undefined) return
+      if (!wasRead && this.steps.size === 0) this.follower.load(journal.steps, journal.cancelled ? [] : journal.waits)
+      for (const step of journal.steps) if (step.reopenedAt === undefined) this.keep(step)
+    })
   })
 
   private keep(step: Step | NewStep): void {
-    this.sequence = Math.max(this.sequence, step.sequence)
-    if ("reopenedAt" in step && step.reopenedAt !== undefined) {
-      if (step.attempt > this.attemptsBefore(step.name)) this.reopened.set(step.name, step)
-    } else this.steps.set(keyOf(step.name, step.attempt), step)
-  }
-
-  /** Number of attempts of a step before it was reopened, which no longer count. */
-  private attemptsBefore(name: string): number {
-    return this.reopened.get(name)?.attempt ?? 0
+    this.steps.set(keyOf(step.name, step.attempt), step)
   }
 
   /** The recorded attempt of a step, numbered as the code does. */
@@ -177,7 +156,7 @@ export class Run {
    * Records that the code interrupted an activity. A replay must not give it a result: the code would take another path.
    * An interruption by a suspension or the end of the process is not recorded, and the activity runs again.
    */
-  abandon(given: Omit<NewRecord, "kind" | "outcome" | "exit">, isSuspended: boolean): Effect.Effect<unknown> {
+  abandon(given: Omit<NewRecord, "kind">, isSuspended: boolean): Effect.Effect<unknown> {
     if (this.isStopping || isSuspended || this.undoing !== undefined || this.follower.difference !== undefined)
       return Effect.void
     return this.conclude({ ...given, kind: "run" }, ExitJson.abandoned)
@@ -191,40 +170,29 @@ export class Run {
     return Effect.as(FiberRef.set(lastStep, step.name), ExitJson.decode(step.exit))
   }
 
-  /** Records a step and returns the stored exit. Undefined: the run must stop. */
-  record(given: NewRecord): Effect.Effect<Exit.Exit<unknown, unknown> | undefined, InvalidStep> {
+  /**
+   * Records the exit of a wait or an activity, and returns the stored one. An exit that cannot be stored is replaced by a
+   * defect with the reason. Undefined: the run must stop.
+   */
+  conclude(given: NewRecord, json: unknown): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       if (this.fault !== undefined) return undefined
-      const startedAt = given.startedAt ?? (yield* Clock.currentTimeMillis)
-      const kind = this.undoing === undefined ? given.kind : "undo"
-      const attempt = this.attemptsBefore(given.name) + (given.attempt ?? 1)
-      const sequence = this.reopened.get(given.name)?.sequence ?? this.sequence + 1
-      this.sequence = Math.max(this.sequence, sequence)
-      const step: NewStep = { ...given, attempt, kind, sequence, startedAt }
-      const recording = this.workflows.record(this.execution.run, step)
-      const stored = yield* this.attempt(
-        Effect.catchTag(recording, "InvalidStep", (invalid) => Effect.succeed(invalid))
-      )
+      const { name } = given
+      const step: NewStep = {
+        name,
+        kind: this.undoing === undefined ? given.kind : "undo",
+        attempt: this.attemptsBefore(name) + (given.attempt ?? 1),
+        sequence: this.oldPlaceOf(name) ?? this.newPlace(),
+        outcome: (json as { readonly _tag?: string } | undefined)?._tag === "Failure" ? "failed" : "done",
+        exit: json,
+        startedAt: given.startedAt ?? (yield* Clock.currentTimeMillis)
+      }
+      const stored = yield* this.orStop(this.record(step, defectOf))
       if (stored === undefined) return undefined
-      if (stored instanceof InvalidStep) return yield* stored
-      this.execution.state.recorded = true
-      this.keep({ ...step, outcome: stored.outcome, exit: stored.exit })
-      return yield* this.give({ ...step, outcome: stored.outcome, exit: stored.exit })
+      const kept = { ...step, outcome: stored.outcome, exit: stored.exit }
+      this.keep(kept)
+      return yield* this.give(kept)
     })
-  }
-
-  /** Records the exit of a wait or an activity. An exit that cannot be stored is replaced by a defect with the reason. */
-  conclude(
-    given: Omit<NewRecord, "outcome" | "exit">,
-    json: unknown
-  ): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
-    const outcome = (json as { readonly _tag?: string } | undefined)?._tag === "Failure" ? "failed" : "done"
-    return this.record({ ...given, outcome, exit: json }).pipe(
-      Effect.catchAll((invalid) =>
-        this.record({ ...given, outcome: "failed", exit: ExitJson.encode(Exit.die(new Error(invalid.message))) })
-      ),
-      Effect.orDie
-    )
   }
 
   /** Counts an activity whose code runs. */
@@ -274,9 +242,8 @@ export class Run {
       const name = this.nameOf(clock)
       const before = yield* this.request(name, "sleep")
       if (before !== "start") return before
-      const stored = this.waits.find((wait) => wait.kind === "sleep" && wait.name === name)
-      const startedAt = yield* begunAt(stored)
-      const dueAt = stored?.dueAt ?? this.clocks.get(name) ?? startedAt + millis
+      const startedAt = this.begunAt("sleep", name, yield* Clock.currentTimeMillis)
+      const dueAt = this.deferred("sleep", name)?.dueAt ?? this.clocks.get(name) ?? startedAt + millis
       this.clocks.set(name, dueAt)
       while (true) {
         const left = dueAt - (yield* Clock.currentTimeMillis)
@@ -303,11 +270,13 @@ export class Run {
       }
       const before = yield* this.request(name, "signal")
       if (before !== "start") return before
-      if (!this.isLoaded) yield* this.load
+      if (!this.isRead) yield* this.load
       while (this.mayStart) {
-        const given = this.waits.find((wait) => wait.kind === "signal" && wait.name === signal)
-        if (given?.completedAt !== undefined)
-          return yield* this.conclude({ name, kind: "signal", startedAt: yield* begunAt(given) }, given.exit)
+        const given = this.deferred("signal", signal)
+        if (given?.completedAt !== undefined) {
+          const startedAt = this.begunAt("signal", signal, yield* Clock.currentTimeMillis)
+          return yield* this.conclude({ name, kind: "signal", startedAt }, given.exit)
+        }
         this.wait(`signal ${signal}`, { kind: "signal", name: signal }, inside)
         if (inside !== undefined || !(yield* this.isBusy)) return undefined
         yield* Effect.race(Effect.sleep(pollInterval), this.idle.await)
@@ -329,11 +298,6 @@ export class Run {
       yield* this.conclude({ name, kind: "signal" }, ExitJson.encode(exit))
       if (this.open.delete(`signal ${signal}`)) yield* this.attempt(this.workflows.wake(this.execution.id))
     })
-  }
-
-  /** The wait for the children of a step that were started before this run. */
-  children(name: string): Journal["waits"][number] | undefined {
-    return this.waits.find((wait) => wait.kind === "children" && wait.name === name)
   }
 
   /** The scope of the workflow. It collects the finalizers; the end of the code does not run them. */
@@ -360,10 +324,6 @@ export class Run {
     return Math.max(0, ...places)
   }
 }
-
-/** When a wait began: now, or before the execution was suspended on it. */
-export const begunAt = (wait: Journal["waits"][number] | undefined): Effect.Effect<number> =>
-  wait?.waiting === true ? Effect.succeed(wait.createdAt) : Clock.currentTimeMillis
 
 /** Whether the step was recorded by an earlier run. */
 const isStored = (step: Step | NewStep): step is Step => "endedAt" in step

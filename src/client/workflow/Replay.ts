@@ -1,5 +1,6 @@
 import type { Difference } from "../../queue/workflow/ChangedCode.js"
 import type { Step } from "../../queue/workflow/Execution.js"
+import { quietTurns } from "../../workflow/Journal.js"
 
 // Replay: the code of an execution runs again from its start and gets the recorded results in their original order. The
 // next result in that order is delivered immediately. A result requested too early waits until the code makes no more
@@ -26,9 +27,6 @@ export interface Held {
   readonly passed?: () => void
   readonly canUndo?: boolean
 }
-
-/** Turns of the event loop without progress after which the code counts as stopped. */
-const quietTurns = 3
 
 /** The part of the journal that a replay needs. Steps are ordered by sequence. */
 export interface Recording {

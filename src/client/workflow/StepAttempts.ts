@@ -118,9 +118,9 @@ export class StepAttempts {
         startedAt,
         retryAt
       })
-      const record = (stored: Stored) => journal.record(stepOf(stored))
+      const record = (stored: Stored) => journal.write(stepOf(stored))
       const recordInside = (stored: Stored) =>
-        Effect.suspend(() => journal.services.workflows.record(this.host.execution.run, stepOf(stored)))
+        Effect.suspend(() => journal.workflows.record(this.host.execution.run, stepOf(stored)))
       let stored: Recorded
       let retryAt: number | undefined
       try {
@@ -134,7 +134,7 @@ export class StepAttempts {
         retryAt = this.retryOf(given.options, error, attempt - from)
         const failed = StepExit.ofError(error)
         const outcome = retryAt === undefined ? failed.outcome : "retrying"
-        stored = await journal.record(stepOf({ ...failed, outcome }, retryAt))
+        stored = await journal.write(stepOf({ ...failed, outcome }, retryAt))
       }
       const turn = place()
       if (retryAt === undefined) {

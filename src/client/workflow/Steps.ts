@@ -103,7 +103,7 @@ const isRefused = (error: unknown): boolean =>
   Predicate.hasProperty(error, "_tag") && ["InvalidJob", "ChildNotLinked", "JobIdTaken"].includes(String(error._tag))
 
 const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<unknown>>> =>
-  run.journal.perform(run.journal.services.workflows.children(run.execution.id, name)).then((children) =>
+  run.journal.perform(run.journal.workflows.children(run.execution.id, name)).then((children) =>
     children.map(({ job }): ChildEnd<unknown> => {
       if (job?.status === "done") return { status: "done", value: job.result ?? null }
       const error = job?.lastError === undefined ? undefined : withoutTrace(job.lastError)

@@ -71,7 +71,7 @@ export class UndoPhase {
     // Recorded by the first run that undoes: one that crashes is cut off too, and its code may get further in the next run.
     const isOpen = names.length > 0 && (cut || this.undos.length > 0)
     const cutOff = isOpen ? await journal.cutOff(cut ? names : [], this.host.now()) : []
-    const open = await journal.withRetries(journal.services.workflows.children(id))
+    const open = await journal.withRetries(journal.workflows.children(id))
     const waits = ChildrenFirst.waits(open, this.host.now())
     if (waits.length > 0) return this.host.finish(Suspension.make({ woken: journal.woken, waits }))
     for (const { name, start } of undoable.filter(({ name }) => cutOff.includes(name))) {

@@ -4,6 +4,7 @@ import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
+import { holdFor } from "../../workflow/Journal.js"
 import { NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { Replay, type Stored } from "./Replay.js"
@@ -17,9 +18,6 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
 // no `catch` or `finally` block of the code runs early.
-
-/** Waits that end sooner than this, in milliseconds, are waited for in the slot. */
-export const holdFor = 100
 
 export class WorkflowRun implements AttemptHost, UndoHost {
   readonly journal: RunJournal
@@ -238,7 +236,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
     this.busy(async () => {
       const kind = this.kindOf(step.kind)
       const attempt = (this.journal.attemptsOf(step.name).at(-1)?.attempt ?? 0) + 1
-      const result = await this.journal.record({ ...step, kind, attempt, sequence, startedAt, ...stored })
+      const result = await this.journal.write({ ...step, kind, attempt, sequence, startedAt, ...stored })
       this.journal.deliver(sequence, () => settle(result, sequence))
     })
   }

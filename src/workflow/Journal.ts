@@ -1,0 +1,110 @@
+import { Effect, Schedule } from "effect"
+import type { WaitKind } from "../core/Suspension.js"
+import type { ClaimedExecution } from "../queue/Queue.js"
+import type { Deferred, NewStep, Step } from "../queue/workflow/Execution.js"
+import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
+
+const patience = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+
+/** Waits that end sooner than this, in milliseconds, keep their slot. */
+export const holdFor = 100
+
+/** Turns of the event loop without progress after which the code counts as stopped. */
+export const quietTurns = 3
+
+/** The journal of an execution as one run reads and writes it: for workflows with promises and those of @effect/workflow. */
+export class Journal {
+  /** Wake-up count as of the last read. A suspension compares it. */
+  woken: number
+  waits: ReadonlyArray<Deferred> = []
+  /** The waits by kind and name: an execution may take thousands of signals, one after another. */
+  private readonly named = new Map<string, Deferred>()
+  /** Whether the journal was read. The first run reads it when it waits for a signal that may already have arrived. */
+  isRead = false
+  private sequence = 0
+  /** The last attempt of each reopened step. Its new result takes the same place. */
+  private readonly reopened = new Map<string, Step>()
+
+  constructor(
+    readonly execution: ClaimedExecution,
+    readonly workflows: typeof Workflows.Service,
+    /** Whether the run may still write: until it has ended. */
+    protected readonly mayWrite: () => boolean
+  ) {
+    this.woken = execution.woken
+  }
+
+  /** Retries a statement while the database is unavailable. */
+  patiently<A, E extends { readonly _tag: string }>(statement: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.retry(statement, {
+      while: ({ _tag }) => _tag === "DatabaseUnavailable" && this.mayWrite(),
+      schedule: patience
+    })
+  }
+
+  /** Reads steps and waits. The first time they may have come with the claim. */
+  read() {
+    const claimed = this.isRead ? undefined : this.execution.journal
+    const found =
+      claimed === undefined ? this.patiently(this.workflows.load(this.execution.run)) : Effect.succeed(claimed)
+    return Effect.map(found, (journal) => {
+      this.woken = journal.woken
+      this.waits = journal.waits
+      this.named.clear()
+      for (const wait of journal.waits) this.named.set(`${wait.kind} ${wait.name}`, wait)
+      for (const step of journal.steps) {
+        this.sequence = Math.max(this.sequence, step.sequence)
+        if (step.reopenedAt !== undefined && step.attempt > this.attemptsBefore(step.name)) {
+          this.reopened.set(step.name, step)
+        }
+      }
+      this.isRead = true
+      return journal
+    })
+  }
+
+  /** Reopened steps: the last attempt of each. */
+  get again(): ReadonlyArray<Step> {
+    return [...this.reopened.values()]
+  }
+
+  /** The number of attempts of a step before it was reopened, which no longer count. */
+  attemptsBefore(name: string): number {
+    return this.reopened.get(name)?.attempt ?? 0
+  }
+
+  /** The place of a reopened step, which its new result takes. */
+  oldPlaceOf(name: string): number | undefined {
+    return this.reopened.get(name)?.sequence
+  }
+
+  /** The next free place. */
+  newPlace(): number {
+    this.sequence += 1
+    return this.sequence
+  }
+
+  deferred(kind: WaitKind, name: string): Deferred | undefined {
+    return this.named.get(`${kind} ${name}`)
+  }
+
+  /** When a wait began: now, or before the execution was suspended on it. */
+  begunAt(kind: WaitKind, name: string, now: number): number {
+    const wait = this.deferred(kind, name)
+    return wait?.waiting === true ? wait.createdAt : now
+  }
+
+  /** Records a step. `refused`: what to record instead of a result that cannot be stored. */
+  record(step: NewStep, refused: (error: InvalidStep) => Pick<NewStep, "outcome" | "exit">) {
+    const { run } = this.execution
+    return this.patiently(this.workflows.record(run, step)).pipe(
+      Effect.catchTag("InvalidStep", (error) =>
+        this.patiently(this.workflows.record(run, { ...step, ...refused(error) }))
+      ),
+      Effect.tap(() => {
+        this.execution.state.recorded = true
+      })
+    )
+  }
+}
