@@ -9,7 +9,7 @@ interface Refusal {
 }
 
 /** An action on one object. `view` is the JSON of its outcome, and gets undefined if the action was rejected. */
-export interface Act<Id extends string, A, E extends Refusal, R> {
+interface Act<Id extends string, A, E extends Refusal, R> {
   readonly act: (id: Id) => Effect.Effect<A, E | DatabaseError, R>
   readonly report: (done: A) => string
   readonly view: (id: Id, done: A | undefined) => object

@@ -69,8 +69,13 @@ describe("every command", () => {
         expect(help, path).not.toMatch(
           /user-defined piece|true or false value|setting is optional|An integer\.|One of the/
         )
-        expect(help.split("\nEXAMPLES\n")[1], path).toContain(`nightshift ${path}`)
-        if (paths.includes(path) && !services.includes(path)) expect(help, path).toContain("\n--json\n")
+        const examples = help.split("\nEXAMPLES\n")[1] ?? ""
+        expect(examples, path).toContain(`nightshift ${path}`)
+        if (!paths.includes(path)) continue
+        if (!services.includes(path)) expect(help, path).toContain("\n--json\n")
+        for (const [, option] of examples.matchAll(/ (--[a-z-]+)/g)) {
+          expect(help, path).toMatch(new RegExp(`\n${option}[ \n]`))
+        }
       }
     })
   )
