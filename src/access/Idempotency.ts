@@ -1,16 +1,20 @@
 import { createHash } from "node:crypto"
-import { Context, type Duration, type Effect, Schema } from "effect"
+import { Context, type Duration, type Effect } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** The key was already used with different content. */
-export class IdempotencyKeyReused extends Schema.TaggedError<IdempotencyKeyReused>()("IdempotencyKeyReused", {}) {
+export class IdempotencyKeyReused extends Expected<IdempotencyKeyReused>(422)("IdempotencyKeyReused", {}) {
   override get message(): string {
     return "This Idempotency-Key was already used with a different request body. Use a new key for a new request."
   }
 }
 
 /** A request with this key is still in progress. */
-export class IdempotencyKeyBusy extends Schema.TaggedError<IdempotencyKeyBusy>()("IdempotencyKeyBusy", {}) {
+export class IdempotencyKeyBusy extends Expected<IdempotencyKeyBusy>(409, { headers: { "retry-after": "1" } })(
+  "IdempotencyKeyBusy",
+  {}
+) {
   override get message(): string {
     return "A request with this Idempotency-Key is still in progress. Retry in a few seconds."
   }

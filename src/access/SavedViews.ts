@@ -1,4 +1,5 @@
 import { Context, type Effect, Schema } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import type { ViewId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
@@ -24,21 +25,21 @@ export interface SavedView extends NewView {
 }
 
 /** The view does not exist or was deleted. */
-export class ViewNotFound extends Schema.TaggedError<ViewNotFound>()("ViewNotFound", { id: Schema.String }) {
+export class ViewNotFound extends Expected<ViewNotFound>(404)("ViewNotFound", { id: Schema.String }) {
   override get message(): string {
     return `View ${this.id.slice(0, 64)} does not exist. It may have been deleted; reload the list.`
   }
 }
 
 /** Another view has this name. */
-export class ViewExists extends Schema.TaggedError<ViewExists>()("ViewExists", { name: Schema.String }) {
+export class ViewExists extends Expected<ViewExists>(409, { field: "name" })("ViewExists", { name: Schema.String }) {
   override get message(): string {
     return `A view named ${JSON.stringify(this.name)} already exists. Change that view or choose another name.`
   }
 }
 
 /** The limit on the number of views is reached. */
-export class TooManyViews extends Schema.TaggedError<TooManyViews>()("TooManyViews", { most: Schema.Int }) {
+export class TooManyViews extends Expected<TooManyViews>(409)("TooManyViews", { most: Schema.Int }) {
   override get message(): string {
     return `The limit of ${this.most} views is reached. Delete an unused view first.`
   }

@@ -1,4 +1,5 @@
 import { Context, type Effect, type Redacted, Schema } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import type { TokenId, Workspace } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
@@ -20,7 +21,7 @@ export interface NewToken extends Token {
 }
 
 /** The workspace has no token with this id. */
-export class TokenNotFound extends Schema.TaggedError<TokenNotFound>()("TokenNotFound", { id: Schema.String }) {
+export class TokenNotFound extends Expected<TokenNotFound>(404)("TokenNotFound", { id: Schema.String }) {
   override get message(): string {
     return `This workspace has no token ${this.id}. It may have been revoked already.`
   }

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { type Answer, Expected } from "./ExpectedError.js"
 
 /** Sentence prefix that names the invalid job of a request. Empty when the request has only one job. */
 export const jobPrefix = ({
@@ -10,7 +11,7 @@ export const jobPrefix = ({
 }): string => (jobs === 1 ? "" : `Job ${index}: `)
 
 /** A job was rejected because of the named field. No job of the request was stored. */
-export class InvalidJob extends Schema.TaggedError<InvalidJob>()("InvalidJob", {
+export class InvalidJob extends Expected<InvalidJob>(400)("InvalidJob", {
   /** Index of the job in the request, starting at 0. */
   index: Schema.Int,
   /** Number of jobs in the request. [1] */
@@ -20,5 +21,9 @@ export class InvalidJob extends Schema.TaggedError<InvalidJob>()("InvalidJob", {
 }) {
   override get message(): string {
     return `${jobPrefix(this)}${this.field} ${this.reason}.`
+  }
+
+  override get answer(): Answer {
+    return { ...InvalidJob.answer, field: `jobs[${this.index}].${this.field}` }
   }
 }

@@ -1,5 +1,6 @@
 import { SqlError } from "@effect/sql/SqlError"
 import { Effect, Schema } from "effect"
+import { type Answer, Expected } from "../core/ExpectedError.js"
 
 /** The fields that `pg` and the socket set on an error. */
 export interface DriverError {
@@ -61,7 +62,10 @@ const fields = {
 }
 
 /** A transient failure that can be retried: lost connection, restart, deadlock, timeout. */
-export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>()("DatabaseUnavailable", {
+export class DatabaseUnavailable extends Expected<DatabaseUnavailable>(503, {
+  headers: { "retry-after": "1" },
+  logged: true
+})("DatabaseUnavailable", {
   ...fields,
   /** This process is shutting down and sends no more statements, so a retry cannot succeed. */
   processEnds: Schema.optional(Schema.Boolean),
@@ -78,6 +82,15 @@ export class DatabaseUnavailable extends Schema.TaggedError<DatabaseUnavailable>
     return `The database is not available: ${this.detail}${advice}`
   }
 
+  override get answer(): Answer {
+    return {
+      ...DatabaseUnavailable.answer,
+      message: this.nothingWritten
+        ? "The database is unavailable; nothing was changed. Try again."
+        : "The database connection was lost during a write, so the change may have been made. Check before you retry."
+    }
+  }
+
   /** Whether there was no connection or it was lost: the pool logs one line for the outage. */
   get connectionLost(): boolean {
     return this.sqlState === undefined ? this.detail !== poolExhausted : connectionEnded.test(this.sqlState)
@@ -90,7 +103,11 @@ const connectionEnded = /^(08|57P0[123])/
 const poolExhausted = "timeout exceeded when trying to connect"
 
 /** The write violates a constraint. */
-export class DatabaseConflict extends Schema.TaggedError<DatabaseConflict>()("DatabaseConflict", {
+export class DatabaseConflict extends Expected<DatabaseConflict>(409, {
+  code: "DATABASE_REFUSED",
+  message: "The request conflicts with existing data. See the server log for details.",
+  logged: true
+})("DatabaseConflict", {
   ...fields,
   constraint: Schema.optional(Schema.String)
 }) {
@@ -99,10 +116,28 @@ export class DatabaseConflict extends Schema.TaggedError<DatabaseConflict>()("Da
   }
 }
 
+/** SQLSTATE of a character that has no equivalent in the database's encoding. */
+const untranslatable = "22P05"
+
+const untranslatableAnswer: Answer = {
+  status: 400,
+  code: "DATABASE_REFUSED",
+  message:
+    "The request has a character that the database cannot store. Remove it, or use a database with the encoding UTF8."
+}
+
 /** A permanent failure: invalid statement, missing privilege or wrong schema. Retrying does not help. */
-export class DatabaseFault extends Schema.TaggedError<DatabaseFault>()("DatabaseFault", fields) {
+export class DatabaseFault extends Expected<DatabaseFault>(500, {
+  code: "DATABASE_REFUSED",
+  message: "The database rejected a statement. See the log for details.",
+  logged: true
+})("DatabaseFault", fields) {
   override get message(): string {
     return `The database rejected a statement: ${this.detail}`
+  }
+
+  override get answer(): Answer {
+    return this.sqlState === untranslatable ? untranslatableAnswer : DatabaseFault.answer
   }
 }
 

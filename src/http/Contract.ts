@@ -11,9 +11,12 @@ import * as WireText from "./WireText.js"
 /** The prefix of all routes of the contract. */
 export const apiPrefix = "/api/v1"
 
-/** The part of the API that has the routes of one group, for the group's handlers. */
+/**
+ * The part of the API that has the routes of one group, for the group's handlers. They may fail with any expected error,
+ * which the whole API converts to its response.
+ */
 export const apiOf = <Group extends HttpApiGroup.HttpApiGroup.Any>(group: Group) =>
-  HttpApi.make("nightshift").add(group).prefix(apiPrefix)
+  HttpApi.make("nightshift").add(group).prefix(apiPrefix).addError(Schema.declare(Problem.isExpected))
 
 /** Default and maximum page size. */
 export const pageLimits = { default: 50, most: 1000 } as const

@@ -1,20 +1,21 @@
 import { type ParseResult, Predicate, Schema } from "effect"
+import { type Answer, Expected } from "../core/ExpectedError.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 
 /** The request is invalid. */
-export class BadRequest extends Schema.TaggedError<BadRequest>()("BadRequest", {
+export class BadRequest extends Expected<BadRequest>(400)("BadRequest", {
   message: Schema.String,
   field: Schema.optional(Schema.String)
 }) {}
 
-export class BodyTooLarge extends Schema.TaggedError<BodyTooLarge>()("BodyTooLarge", { mostBytes: Schema.Int }) {
+export class BodyTooLarge extends Expected<BodyTooLarge>(413)("BodyTooLarge", { mostBytes: Schema.Int }) {
   override get message(): string {
     return `The body exceeds the limit of ${this.mostBytes} bytes. Split it into several requests.`
   }
 }
 
 /** The Content-Type or Content-Encoding is not supported. */
-export class ContentTypeRefused extends Schema.TaggedError<ContentTypeRefused>()("ContentTypeRefused", {
+export class ContentTypeRefused extends Expected<ContentTypeRefused>(415)("ContentTypeRefused", {
   given: Schema.String
 }) {
   override get message(): string {
@@ -23,60 +24,66 @@ export class ContentTypeRefused extends Schema.TaggedError<ContentTypeRefused>()
 }
 
 /** The credentials are missing or wrong. */
-export class Unauthorized extends Schema.TaggedError<Unauthorized>()("Unauthorized", { message: Schema.String }) {}
+export class Unauthorized extends Expected<Unauthorized>(401, { headers: { "www-authenticate": "Bearer" } })(
+  "Unauthorized",
+  { message: Schema.String }
+) {}
 
 /** The caller is known but lacks permission. */
-export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", { message: Schema.String }) {}
+export class Forbidden extends Expected<Forbidden>(403)("Forbidden", { message: Schema.String }) {}
 
 /** Protects against DNS rebinding: another site's name may resolve to this machine. */
-export class HostRefused extends Schema.TaggedError<HostRefused>()("HostRefused", {}) {
+export class HostRefused extends Expected<HostRefused>(403)("HostRefused", {}) {
   override get message(): string {
     return "This server listens on loopback only, so the Host header must be localhost, 127.0.0.1 or [::1]. Let a proxy send one of them, or listen on another address with HOST (in a worker: health.host)."
   }
 }
 
 /** Protects against CSRF: only our own pages may make changes with the session cookie. */
-export class CrossSiteRefused extends Schema.TaggedError<CrossSiteRefused>()("CrossSiteRefused", {}) {
+export class CrossSiteRefused extends Expected<CrossSiteRefused>(403)("CrossSiteRefused", {}) {
   override get message(): string {
     return "A session cookie allows changes only from this service's own pages. Send a token instead."
   }
 }
 
 /** The caller exceeded its rate limit. */
-export class TooManyRequests extends Schema.TaggedError<TooManyRequests>()("TooManyRequests", {
-  seconds: Schema.Int
-}) {
+export class TooManyRequests extends Expected<TooManyRequests>(429)("TooManyRequests", { seconds: Schema.Int }) {
   override get message(): string {
     return `Too many requests. Try again in ${this.seconds} s.`
+  }
+
+  override get answer(): Answer {
+    return { ...TooManyRequests.answer, headers: { "retry-after": String(this.seconds) } }
   }
 }
 
 /** No pod has registered this kind. */
-export class KindNotFound extends Schema.TaggedError<KindNotFound>()("KindNotFound", { kind: Schema.String }) {
+export class KindNotFound extends Expected<KindNotFound>(404)("KindNotFound", { kind: Schema.String }) {
   override get message(): string {
     return `No pod has registered the kind "${this.kind}". Start a pod with a handler for it.`
   }
 }
 
 /** The request timed out on the server. */
-export class ResponseTimeout extends Schema.TaggedError<ResponseTimeout>()("ResponseTimeout", {
-  seconds: Schema.Number
-}) {
+export class ResponseTimeout extends Expected<ResponseTimeout>(503)("ResponseTimeout", { seconds: Schema.Number }) {
   override get message(): string {
     return `The request timed out after ${this.seconds} s; a change may have been made. Check before you retry.`
   }
 }
 
 /** No more live event streams can be opened. */
-export class EventsUnavailable extends Schema.TaggedError<EventsUnavailable>()("EventsUnavailable", {
-  reason: Schema.String
-}) {
+export class EventsUnavailable extends Expected<EventsUnavailable>(503, { headers: { "retry-after": "10" } })(
+  "EventsUnavailable",
+  {
+    reason: Schema.String
+  }
+) {
   override get message(): string {
     return `Live events are not available: ${this.reason}. Try again later.`
   }
 }
 
-export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
+export class NotFound extends Expected<NotFound>(404)("NotFound", {
   method: Schema.String,
   path: Schema.String
 }) {
@@ -86,56 +93,42 @@ export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", {
 }
 
 /** The body arrived too slowly. */
-export class RequestTimedOut extends Schema.TaggedError<RequestTimedOut>()("RequestTimedOut", {
-  message: Schema.String
-}) {}
+export class RequestTimedOut extends Expected<RequestTimedOut>(408)("RequestTimedOut", { message: Schema.String }) {}
 
 /** The requested range starts after the end of the file. */
-export class RangeRefused extends Schema.TaggedError<RangeRefused>()("RangeRefused", { size: Schema.Int }) {
+export class RangeRefused extends Expected<RangeRefused>(416)("RangeRefused", { bytes: Schema.Int }) {
   override get message(): string {
-    return `The range starts after the end of the file. The file has ${this.size} bytes.`
+    return `The range starts after the end of the file. The file has ${this.bytes} bytes.`
+  }
+
+  override get answer(): Answer {
+    return { ...RangeRefused.answer, headers: { "content-range": `bytes */${this.bytes}` } }
   }
 }
 
 /** The limit on concurrent uploads is reached. */
-export class UploadsBusy extends Schema.TaggedError<UploadsBusy>()("UploadsBusy", {}) {
+export class UploadsBusy extends Expected<UploadsBusy>(503, { headers: { "retry-after": "5" } })("UploadsBusy", {}) {
   override get message(): string {
     return "Too many uploads are in progress. Try again in a few seconds."
   }
 }
 
 /** No pod has registered the kind in UPLOADS_JOB_KIND. */
-export class JobKindMissing extends Schema.TaggedError<JobKindMissing>()("JobKindMissing", { kind: Schema.String }) {
+export class JobKindMissing extends Expected<JobKindMissing>(503, { headers: { "retry-after": "30" }, logged: true })(
+  "JobKindMissing",
+  { kind: Schema.String }
+) {
   override get message(): string {
     return `Uploads are not accepted: UPLOADS_JOB_KIND is "${this.kind}", a kind that no pod has registered. Start a pod with a handler for it, or change UPLOADS_JOB_KIND.`
   }
 }
 
 /** This process was started without a database. */
-export class DatabaseOff extends Schema.TaggedError<DatabaseOff>()("DatabaseOff", {}) {
+export class DatabaseOff extends Expected<DatabaseOff>(503)("DatabaseOff", {}) {
   override get message(): string {
     return "This process runs without a database, so queues, workers and uploads are off. Set DATABASE_URL, or start it with --embedded."
   }
 }
-
-export type RequestError =
-  | KindNotFound
-  | BadRequest
-  | BodyTooLarge
-  | ContentTypeRefused
-  | Unauthorized
-  | Forbidden
-  | HostRefused
-  | CrossSiteRefused
-  | TooManyRequests
-  | ResponseTimeout
-  | EventsUnavailable
-  | NotFound
-  | RequestTimedOut
-  | RangeRefused
-  | UploadsBusy
-  | JobKindMissing
-  | DatabaseOff
 
 type Issue = Pick<ParseResult.ArrayFormatterIssue, "_tag" | "path" | "message">
 

@@ -1,4 +1,5 @@
 import { Duration, Schema } from "effect"
+import { type Answer, Expected } from "../core/ExpectedError.js"
 
 /** A token bucket: maximum number of tokens, and tokens added per second. */
 export interface Limit {
@@ -28,7 +29,7 @@ export interface LimitPatch {
   readonly rate?: number | null | undefined
 }
 
-export class InvalidLimit extends Schema.TaggedError<InvalidLimit>()("InvalidLimit", {
+export class InvalidLimit extends Expected<InvalidLimit>(400)("InvalidLimit", {
   scope: Schema.String,
   field: Schema.String,
   reason: Schema.String
@@ -38,9 +39,16 @@ export class InvalidLimit extends Schema.TaggedError<InvalidLimit>()("InvalidLim
   }
 }
 
-export class UnknownScope extends Schema.TaggedError<UnknownScope>()("UnknownScope", { scope: Schema.String }) {
+export class UnknownScope extends Expected<UnknownScope>(404)("UnknownScope", { scope: Schema.String }) {
   override get message(): string {
     return `Limit "${this.scope}" is not declared. Create it with RateLimit.make and pass it to Nightshift.layer({ limits: [...] }), or export it as \`limits\` from the app's module.`
+  }
+
+  override get answer(): Answer {
+    return {
+      ...UnknownScope.answer,
+      message: `Rate limit "${this.scope.slice(0, 64)}" does not exist. GET /api/v1/limits lists all limits.`
+    }
   }
 }
 

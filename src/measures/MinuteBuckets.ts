@@ -1,4 +1,5 @@
-import { Context, type Duration, type Effect, Schema } from "effect"
+import { Context, type Duration, type Effect } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BucketCount, JobCounts } from "../telemetry/BucketCount.js"
@@ -43,7 +44,7 @@ export interface QueueThroughput {
 export const mostMerged = 200_000
 
 /** Too many queues, kinds and pods were active to merge, even with a bounded number of points. */
-export class TooMuchToMerge extends Schema.TaggedError<TooMuchToMerge>()("TooMuchToMerge", {}) {
+export class TooMuchToMerge extends Expected<TooMuchToMerge>(400, { field: "bucket" })("TooMuchToMerge", {}) {
   override get message(): string {
     return `The chart would have to merge more than ${mostMerged} rows. Select one queue or kind, a shorter range, or buckets of whole hours.`
   }

@@ -1,9 +1,10 @@
 import { Duration, Either, Schema } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import { type Grain, grains } from "../telemetry/BucketCount.js"
 
 const mostPoints = 1_500
 
-export class TooManyPoints extends Schema.TaggedError<TooManyPoints>()("TooManyPoints", {
+export class TooManyPoints extends Expected<TooManyPoints>(400, { field: "bucket" })("TooManyPoints", {
   points: Schema.Number,
   /** Smallest allowed bucket width, in seconds. */
   narrowest: Schema.Number

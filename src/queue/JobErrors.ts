@@ -1,10 +1,11 @@
 import { Schema } from "effect"
+import { type Answer, Expected } from "../core/ExpectedError.js"
 import { isId, JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 import { joinOr } from "../core/Spelling.js"
 import { State } from "../core/StoredJob.js"
 
-export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound", { id: Schema.String }) {
+export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", { id: Schema.String }) {
   override get message(): string {
     return isId(this.id)
       ? `There is no job ${this.id}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.`
@@ -12,7 +13,7 @@ export class JobNotFound extends Schema.TaggedError<JobNotFound>()("JobNotFound"
   }
 }
 
-export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotInState", {
+export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STATE" })("JobNotInState", {
   id: JobId,
   act: Schema.String,
   state: State,
@@ -24,14 +25,17 @@ export class JobNotInState extends Schema.TaggedError<JobNotInState>()("JobNotIn
 }
 
 /** The job cannot become active again while another job holds its dedupe key. */
-export class DedupeKeyHeld extends Schema.TaggedError<DedupeKeyHeld>()("DedupeKeyHeld", { id: JobId, holder: JobId }) {
+export class DedupeKeyHeld extends Expected<DedupeKeyHeld>(409)("DedupeKeyHeld", {
+  id: JobId,
+  holder: JobId
+}) {
   override get message(): string {
     return `Job ${this.id} cannot run again while job ${this.holder} holds its dedupe key. Wait until that job ends, or cancel it.`
   }
 }
 
 /** The action on this job cannot be undone. */
-export class UndoRefused extends Schema.TaggedError<UndoRefused>()("UndoRefused", {
+export class UndoRefused extends Expected<UndoRefused>(409)("UndoRefused", {
   id: Schema.String,
   /** `changed`: the job has changed since the action. `forgotten`: no record of the action exists. */
   why: Schema.Literal("changed", "forgotten")
@@ -43,7 +47,7 @@ export class UndoRefused extends Schema.TaggedError<UndoRefused>()("UndoRefused"
   }
 }
 
-export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
+export class JobIdTaken extends Expected<JobIdTaken>(409)("JobIdTaken", {
   index: Schema.Int,
   /** Number of jobs in the request [1]. */
   jobs: Schema.optional(Schema.Int),
@@ -52,9 +56,16 @@ export class JobIdTaken extends Schema.TaggedError<JobIdTaken>()("JobIdTaken", {
   override get message(): string {
     return `${jobPrefix(this)}id ${this.id} already belongs to a job with different content. Use another id.`
   }
+
+  override get answer(): Answer {
+    return { ...JobIdTaken.answer, field: `jobs[${this.index}].id` }
+  }
 }
 
-export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { queue: Schema.String, cap: Schema.Int }) {
+export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-after": "5" } })("QueueFull", {
+  queue: Schema.String,
+  cap: Schema.Int
+}) {
   override get message(): string {
     return `Queue "${this.queue}" is full: it has reached its depth cap of ${this.cap} waiting jobs. Retry later, or raise the depth cap.`
   }
@@ -63,7 +74,7 @@ export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", { qu
 /** How a caller skips the check of kind and payload. */
 export const forceAdvice = 'store the job anyway with "force": true'
 
-export class UnknownKind extends Schema.TaggedError<UnknownKind>()("UnknownKind", {
+export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind" })("UnknownKind", {
   kind: Schema.String,
   /** A registered kind of a similar name. */
   near: Schema.optional(Schema.String)

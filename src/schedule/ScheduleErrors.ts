@@ -1,8 +1,9 @@
 import { Schema } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import type { InvalidExpression } from "./CronText.js"
 
 /** The schedule was rejected because of the named field. Nothing was written. */
-export class InvalidSchedule extends Schema.TaggedError<InvalidSchedule>()("InvalidSchedule", {
+export class InvalidSchedule extends Expected<InvalidSchedule>(400)("InvalidSchedule", {
   name: Schema.String,
   field: Schema.String,
   reason: Schema.String
@@ -22,15 +23,15 @@ export class InvalidSchedule extends Schema.TaggedError<InvalidSchedule>()("Inva
 }
 
 /** No schedule has this name, or it was removed. */
-export class ScheduleNotFound extends Schema.TaggedError<ScheduleNotFound>()("ScheduleNotFound", {
-  name: Schema.String
-}) {
+export class ScheduleNotFound extends Expected<ScheduleNotFound>(404)("ScheduleNotFound", { name: Schema.String }) {
   override get message(): string {
     return `There is no schedule ${JSON.stringify(this.name.slice(0, 80))}. Check the name with \`nightshift schedules list\`.`
   }
 }
 
-export class ScheduleExists extends Schema.TaggedError<ScheduleExists>()("ScheduleExists", { name: Schema.String }) {
+export class ScheduleExists extends Expected<ScheduleExists>(409, { field: "name" })("ScheduleExists", {
+  name: Schema.String
+}) {
   override get message(): string {
     return `Schedule "${this.name}" already exists. Edit it, or choose another name.`
   }

@@ -1,4 +1,5 @@
 import { Clock, DateTime, Effect, Schema } from "effect"
+import { Expected } from "../core/ExpectedError.js"
 import { JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import { storableText } from "../core/Storable.js"
@@ -16,10 +17,13 @@ import type { StoredSchedule } from "./StoredSchedule.js"
 import { TickOutcome } from "./TickOutcome.js"
 
 /** The previous job has not finished, and the schedule does not allow overlapping runs. */
-export class PreviousRunActive extends Schema.TaggedError<PreviousRunActive>()("PreviousRunActive", {
-  name: Schema.String,
-  job: JobId
-}) {
+export class PreviousRunActive extends Expected<PreviousRunActive>(409, { code: "SCHEDULE_BUSY" })(
+  "PreviousRunActive",
+  {
+    name: Schema.String,
+    job: JobId
+  }
+) {
   override get message(): string {
     return `The previous job of schedule "${this.name}" has not finished (${this.job}), and its runs must not overlap. Wait for it, or cancel it.`
   }

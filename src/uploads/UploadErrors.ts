@@ -1,8 +1,9 @@
 import { Schema } from "effect"
 import * as BytesText from "../core/BytesText.js"
+import { type Answer, Expected } from "../core/ExpectedError.js"
 
 /** A file with an invalid name, type or content. */
-export class InvalidUpload extends Schema.TaggedError<InvalidUpload>()("InvalidUpload", {
+export class InvalidUpload extends Expected<InvalidUpload>(400)("InvalidUpload", {
   /** Index of the file in the request, from 0. */
   index: Schema.Int,
   field: Schema.Literal("filename", "mimetype", "content"),
@@ -11,10 +12,14 @@ export class InvalidUpload extends Schema.TaggedError<InvalidUpload>()("InvalidU
   override get message(): string {
     return `File ${this.index}: ${this.field} ${this.reason}.`
   }
+
+  override get answer(): Answer {
+    return { ...InvalidUpload.answer, field: `files[${this.index}].${this.field}` }
+  }
 }
 
 /** A file exceeds the size limit. */
-export class UploadTooLarge extends Schema.TaggedError<UploadTooLarge>()("UploadTooLarge", {
+export class UploadTooLarge extends Expected<UploadTooLarge>(413)("UploadTooLarge", {
   filename: Schema.String,
   /** Bytes received when the file was rejected. */
   size: Schema.Int,
@@ -26,7 +31,7 @@ export class UploadTooLarge extends Schema.TaggedError<UploadTooLarge>()("Upload
 }
 
 /** The files of a request exceed the size limit of a request. */
-export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>()("RequestTooLarge", {
+export class RequestTooLarge extends Expected<RequestTooLarge>(413)("RequestTooLarge", {
   /** The file that exceeded the limit. */
   filename: Schema.String,
   size: Schema.Int,
@@ -38,7 +43,7 @@ export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>()("Requ
 }
 
 /** The workspace's quota is exhausted. */
-export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
+export class QuotaExceeded extends Expected<QuotaExceeded>(413)("QuotaExceeded", {
   workspace: Schema.String,
   /** Bytes stored before the request, and bytes to be added. */
   kept: Schema.Int,
@@ -51,14 +56,14 @@ export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExc
 }
 
 /** The workspace has no such file: it never existed, belongs to another workspace, expired or was swept. */
-export class UploadNotFound extends Schema.TaggedError<UploadNotFound>()("UploadNotFound", { id: Schema.String }) {
+export class UploadNotFound extends Expected<UploadNotFound>(404)("UploadNotFound", { id: Schema.String }) {
   override get message(): string {
     return "The file does not exist, has expired or was deleted."
   }
 }
 
 /** The draft expired before its content was complete, and the sweeper deleted it. */
-export class DraftLost extends Schema.TaggedError<DraftLost>()("DraftLost", {}) {
+export class DraftLost extends Expected<DraftLost>(408)("DraftLost", {}) {
   override get message(): string {
     return "The upload took too long and its files were discarded. Send them again."
   }

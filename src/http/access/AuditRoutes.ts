@@ -6,7 +6,6 @@ import { Effect, type Layer, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
 import { apiOf, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import type { AccessConfig } from "./AccessConfig.js"
 import * as Masked from "./Masked.js"
@@ -66,7 +65,7 @@ export const layer: Layer.Layer<
       Effect.gen(function* () {
         const page = yield* audit.list(filter, { limit, cursor })
         return { entries: yield* Effect.forEach(page.entries, shown), next: page.next ?? null }
-      }).pipe(Problem.catchErrors)
+      })
     )
   })
 )

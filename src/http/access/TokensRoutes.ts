@@ -11,7 +11,6 @@ import type { Transactions } from "../../queue/Transactions.js"
 import * as Body from "../Body.js"
 import { apiOf, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 import * as Audited from "./Audited.js"
@@ -121,13 +120,13 @@ export const layer: Layer.Layer<
             )
           )
           return { id, token: Redacted.value(secret) }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("list", ({ path }) =>
         Effect.gen(function* () {
           const found = yield* tokens.list(yield* workspaceOf(path.workspace))
           return { tokens: found.map(viewOf) }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("revoke", ({ path }) =>
         Effect.gen(function* () {
@@ -140,7 +139,7 @@ export const layer: Layer.Layer<
             .revoke(workspace, id)
             .pipe(audited("token.revoke", id, (token) => ({ before: tokenSummary(token) })))
           return viewOf(revoked)
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

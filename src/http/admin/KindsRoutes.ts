@@ -4,7 +4,6 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer, Schema } from "effect"
 import { Kinds, type RegisteredKind } from "../../queue/Kinds.js"
 import { about, apiOf, problem } from "../Contract.js"
-import * as Problem from "../Problem.js"
 import { KindNotFound } from "../RequestErrors.js"
 
 const fields = {
@@ -42,15 +41,14 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "kinds">, ne
   (handlers) =>
     Effect.map(Kinds, (kinds) =>
       handlers
-        .handle("list", () => Effect.map(kinds.all, (all) => ({ kinds: all.map(viewOf) })).pipe(Problem.catchErrors))
+        .handle("list", () => Effect.map(kinds.all, (all) => ({ kinds: all.map(viewOf) })))
         .handle("get", ({ path }) =>
           kinds.find(path.name).pipe(
             Effect.map((kind) => ({
               ...viewOf(kind),
               schema: kind.schema === undefined ? null : (JSON.parse(kind.schema) as unknown)
             })),
-            Effect.catchTag("UnknownKind", ({ kind }) => new KindNotFound({ kind })),
-            Problem.catchErrors
+            Effect.catchTag("UnknownKind", ({ kind }) => new KindNotFound({ kind }))
           )
         )
     )

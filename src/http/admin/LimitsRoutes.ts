@@ -11,7 +11,6 @@ import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
 import { about, apiOf, problems } from "../Contract.js"
 import { Instant } from "../Instant.js"
-import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 
 const Numbers = { capacity: Schema.Number, rate: Schema.Number.annotations({ description: "Tokens per second." }) }
@@ -112,7 +111,7 @@ export const layer: Layer.Layer<
       )
 
     return handlers
-      .handle("list", () => Problem.catchErrors(Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) }))))
+      .handle("list", () => Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) })))
       .handleRaw("tune", ({ path, request }) =>
         Effect.gen(function* () {
           const patch = yield* Body.decoded(request, TuneRequest, mostBodyBytes)
@@ -123,13 +122,13 @@ export const layer: Layer.Layer<
             }))
           )
           return viewOf(after)
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
           const { seconds = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, mostBodyBytes)
           return viewOf(yield* drain(path.scope, seconds))
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

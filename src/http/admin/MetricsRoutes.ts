@@ -9,7 +9,6 @@ import * as TimeGrid from "../../measures/TimeGrid.js"
 import type { Summary } from "../../telemetry/Histogram.js"
 import { about, apiOf, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 import { ThroughputCache } from "./ThroughputCache.js"
@@ -268,7 +267,7 @@ export const layer: Layer.Layer<
           const range = yield* rangeOf(query)
           const points = yield* buckets.series({ ...range, kind, queue })
           return { ...covered(range), points: points.map(pointOf) }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("durations", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
@@ -281,21 +280,21 @@ export const layer: Layer.Layer<
             processing: latency(found.summary()),
             bins
           }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("queues", () =>
         Effect.map(throughput.read, ({ at, queues, ...range }) => ({
           ...covered(range),
           measuredAt: Instant.format(at),
           queues
-        })).pipe(Problem.catchErrors)
+        }))
       )
       .handle("pods", ({ urlParams }) =>
         Effect.gen(function* () {
           const range = yield* rangeOf(urlParams)
           const found = yield* pods.series(range)
           return { ...covered(range), pods: found.map(({ pod, points }) => ({ pod, points: points.map(podPointOf) })) }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("database", ({ urlParams }) =>
         Effect.gen(function* () {
@@ -308,7 +307,7 @@ export const layer: Layer.Layer<
             statements: latency(yield* pods.statements(range)),
             points: points.map(factsOf)
           }
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

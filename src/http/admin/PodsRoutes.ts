@@ -11,7 +11,6 @@ import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import type { Queue } from "../../queue/Queue.js"
 import { apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 
 /** A pod in API responses. */
 export const PodView = Schema.Struct({
@@ -85,7 +84,7 @@ export const layer: Layer.Layer<
         const unservedQueues = yield* unservedAmong(live)
         const now = yield* Clock.currentTimeMillis
         return { pods: live.map((pod) => podView(pod, leader, now)), unservedQueues }
-      }).pipe(Problem.catchErrors)
+      })
     )
   })
 )

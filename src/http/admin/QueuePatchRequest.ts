@@ -68,3 +68,6 @@ export const toPatch = (request: QueuePatchRequest): QueueSettingsPatch => {
     throttledUntil: request.throttledUntil
   }
 }
+
+/** Maps a setting to the request's field. */
+export const fieldOf = (field: string): string => (/^(rate|perKey|depthCap)\b/.test(field) ? `limits.${field}` : field)

@@ -3,15 +3,14 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { Queues } from "../../queue/settings/QueueSettings.js"
+import { InvalidSetting, Queues } from "../../queue/settings/QueueSettings.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
 import { about, apiOf, Moment, problems } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
-import * as Problem from "../Problem.js"
-import { QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
+import { fieldOf, QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
 import * as QueueView from "./QueueView.js"
 import { ThroughputCache } from "./ThroughputCache.js"
 
@@ -66,11 +65,15 @@ export const layer: Layer.Layer<
     })
 
     return handlers
-      .handle("list", () => Problem.catchErrors(list))
+      .handle("list", () => list)
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
           const patch = yield* Body.decoded(request, QueuePatchRequest, mostBodyBytes)
           const { after } = yield* queues.change(path.name, toPatch(patch)).pipe(
+            Effect.catchTag(
+              "InvalidSetting",
+              ({ field, reason }) => new InvalidSetting({ field: fieldOf(field), reason })
+            ),
             audited("queue.change", path.name, ({ after, before }) => ({
               before: QueueView.settingsOf(before),
               after: QueueView.settingsOf(after)
@@ -78,7 +81,7 @@ export const layer: Layer.Layer<
           )
           const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
           return QueueView.of(path.name, counted, after, (yield* throughput.sums)?.of(path.name))
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

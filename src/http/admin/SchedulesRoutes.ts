@@ -223,7 +223,7 @@ export const layer: Layer.Layer<
               schedules: yield* Effect.forEach(page, shown),
               next: found.length > limit ? (page.at(-1)?.name ?? null) : null
             }
-          }).pipe(Problem.catchErrors)
+          })
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
@@ -240,7 +240,7 @@ export const layer: Layer.Layer<
             return yield* shown(made)
           }).pipe(Problem.catchErrorsOfOneJob)
         )
-        .handle("get", ({ path }) => Problem.catchErrors(Effect.flatMap(schedules.get(path.name), shown)))
+        .handle("get", ({ path }) => Effect.flatMap(schedules.get(path.name), shown))
         .handleRaw("edit", ({ path, request }) =>
           Effect.gen(function* () {
             const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
@@ -257,16 +257,14 @@ export const layer: Layer.Layer<
         .handle("remove", ({ path }) =>
           schedules.remove(path.name).pipe(
             audited("schedule.delete", path.name, (before) => ({ before: ScheduleView.summaryOf(before) })),
-            Effect.flatMap(shown),
-            Problem.catchErrors
+            Effect.flatMap(shown)
           )
         )
         .handle("trigger", ({ path }) =>
           Effect.flatMap(Caller, ({ who }) => trigger(path.name, who)).pipe(
             audited("schedule.trigger", path.name, (after) => ({ after: ScheduleView.triggeredSummary(after) })),
             Effect.flatMap(shown),
-            Effect.provide(context),
-            Problem.catchErrors
+            Effect.provide(context)
           )
         )
         .handle("next", ({ path, urlParams: { count = ScheduleView.previewLimits.default } }) =>
@@ -276,7 +274,7 @@ export const layer: Layer.Layer<
             const next = expression.preview(yield* Clock.currentTimeMillis, count)
             const { name, timezone, words } = ScheduleView.of(schedule)
             return { name, timezone, words, next: next.map(Instant.format) }
-          }).pipe(Problem.catchErrors)
+          })
         )
         // An invalid expression is a normal response: the editor calls this route while the user types.
         .handle(
@@ -294,7 +292,7 @@ export const layer: Layer.Layer<
               })
             )
         )
-        .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context), Problem.catchErrors))
+        .handle("history", ({ path }) => HistoryView.read(path.name).pipe(Effect.provide(context)))
     )
   })
 )

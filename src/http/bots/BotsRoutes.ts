@@ -15,7 +15,6 @@ import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { apiOf, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import { NotFound } from "../RequestErrors.js"
 
 const lookedAt = `deliveries remembered by this process, and jobs among the newest ${among}`
@@ -164,10 +163,10 @@ export const layer: Layer.Layer<
         }))
       )
       .handle("deliveries", ({ path: { slug }, request }) =>
-        declared(bots.bot(slug), request.url, log.ofBot).pipe(Effect.map(logOf), Problem.catchErrors)
+        declared(bots.bot(slug), request.url, log.ofBot).pipe(Effect.map(logOf))
       )
       .handle("sourceDeliveries", ({ path: { name }, request }) =>
-        declared(bots.source(name), request.url, log.ofSource).pipe(Effect.map(logOf), Problem.catchErrors)
+        declared(bots.source(name), request.url, log.ofSource).pipe(Effect.map(logOf))
       )
   })
 ).pipe(Layer.provide(DeliveryLog.layer))

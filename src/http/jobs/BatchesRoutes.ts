@@ -13,7 +13,6 @@ import type { Kinds } from "../../queue/Kinds.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import { derivedId } from "./DerivedId.js"
 import { EnqueueOutcome } from "./EnqueueOutcome.js"
@@ -223,17 +222,14 @@ export const layer: Layer.Layer<
               jobs: stored.jobs
             }))
           )
-        }).pipe(Effect.provide(context), Problem.catchErrors)
+        }).pipe(Effect.provide(context))
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
-        batches.list({ limit: Math.min(limit, 100), cursor }).pipe(
-          Effect.map((page) => ({ batches: page.batches.map(viewOf), next: page.next ?? null })),
-          Problem.catchErrors
-        )
+        batches
+          .list({ limit: Math.min(limit, 100), cursor })
+          .pipe(Effect.map((page) => ({ batches: page.batches.map(viewOf), next: page.next ?? null })))
       )
-      .handle("get", ({ path }) =>
-        idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(viewOf), Problem.catchErrors)
-      )
+      .handle("get", ({ path }) => idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(viewOf)))
       .handleRaw("add", ({ path, request }) =>
         Effect.gen(function* () {
           const id = yield* idOf(path.id)
@@ -242,7 +238,7 @@ export const layer: Layer.Layer<
           return yield* oncePerKey(request, { addTo: id, ...body }, () =>
             Effect.map(batches.add(id, jobs), (answers) => ({ jobs: answers }))
           )
-        }).pipe(Effect.provide(context), Problem.catchErrors)
+        }).pipe(Effect.provide(context))
       )
   })
 )

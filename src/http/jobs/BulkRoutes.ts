@@ -27,7 +27,6 @@ import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
 import { apiOf, idPath, Moment, pageLimits, pageQuery, problem, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
@@ -258,27 +257,25 @@ export const layer: Layer.Layer<
           const target = yield* targetOf(given)
           if (given.dryRun === true) return yield* preview(given.action, target)
           return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         Effect.gen(function* () {
           const page = yield* operations.list({ limit, cursor })
           return { operations: yield* Effect.forEach(page.operations, shown), next: page.next ?? null }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("get", ({ path }) =>
         operations.get(path.id).pipe(
           // Once the operation has ended, the client usually reloads its lists, so drop cached ones.
           Effect.tap(({ finishedAt }) => (finishedAt === undefined ? Effect.void : lists.forget)),
-          Effect.flatMap(shown),
-          Problem.catchErrors
+          Effect.flatMap(shown)
         )
       )
       .handle("cancel", ({ path }) =>
         operations.cancel(path.id).pipe(
           audited("operation.cancel", path.id, ({ done, status }) => ({ after: { done, status } })),
-          Effect.flatMap(shown),
-          Problem.catchErrors
+          Effect.flatMap(shown)
         )
       )
       .handle("undo", ({ path }) =>
@@ -289,8 +286,7 @@ export const layer: Layer.Layer<
             ({ id }) => id,
             ({ total, undoes }) => ({ after: { undoes, total } })
           ),
-          Effect.map(({ id }) => ({ operation: id })),
-          Problem.catchErrors
+          Effect.map(({ id }) => ({ operation: id }))
         )
       )
   })

@@ -8,7 +8,6 @@ import { DeadReason } from "../../core/StoredJob.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
 import { apiOf, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import { ListCache } from "./ListCache.js"
 
@@ -65,10 +64,9 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, n
   (handlers) =>
     Effect.map(ListCache, (lists) =>
       handlers.handle("dead", ({ urlParams: { queue } }) =>
-        lists.deadGroups(queue).pipe(
-          Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled })),
-          Problem.catchErrors
-        )
+        lists
+          .deadGroups(queue)
+          .pipe(Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled })))
       )
     )
 )

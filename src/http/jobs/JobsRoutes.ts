@@ -7,6 +7,7 @@ import { Clock, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
 import type { Pods } from "../../cluster/Pods.js"
+import type { ExpectedError } from "../../core/ExpectedError.js"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { ClusterConfig } from "../../crew/ClusterConfig.js"
@@ -254,7 +255,7 @@ export const layer: Layer.Layer<
     const clusterOverview = yield* Effect.context<Explaining>()
 
     /** Runs an operator's action on one job and stores the job before and after in the audit log. */
-    const act = <E extends Problem.ExpectedError>(
+    const act = <E extends ExpectedError>(
       name: string,
       text: string,
       change: (id: JobId) => Effect.Effect<StoredJob, E>,
@@ -272,7 +273,7 @@ export const layer: Layer.Layer<
       )
 
     /** Runs an action that can be undone. A job that was running or did not change has nothing to undo. */
-    const actUndoably = <E extends Problem.ExpectedError>(
+    const actUndoably = <E extends ExpectedError>(
       name: string,
       text: string,
       change: (actions: JobActions, id: JobId) => Effect.Effect<StoredJob, E>
@@ -329,18 +330,11 @@ export const layer: Layer.Layer<
             total: page.total,
             sortedAmong: page.sortedAmong ?? null
           }
-        }).pipe(Problem.catchErrors)
+        })
       )
-      .handle("get", ({ path }) =>
-        JobPath.read(path.id).pipe(Effect.flatMap(search.get), Effect.flatMap(views.job), Problem.catchErrors)
-      )
+      .handle("get", ({ path }) => JobPath.read(path.id).pipe(Effect.flatMap(search.get), Effect.flatMap(views.job)))
       .handle("why", ({ path }) =>
-        JobPath.read(path.id).pipe(
-          Effect.flatMap(explain),
-          Effect.map(WhyView.of),
-          Effect.provide(clusterOverview),
-          Problem.catchErrors
-        )
+        JobPath.read(path.id).pipe(Effect.flatMap(explain), Effect.map(WhyView.of), Effect.provide(clusterOverview))
       )
       .handle("waits", ({ path }) =>
         Effect.gen(function* () {
@@ -355,11 +349,9 @@ export const layer: Layer.Layer<
               until: moment(until)
             }))
           }
-        }).pipe(Problem.catchErrors)
+        })
       )
-      .handleRaw("edit", ({ path, request }) =>
-        Problem.catchErrors(Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
-      )
+      .handleRaw("edit", ({ path, request }) => Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
       .handle("cancel", ({ path }) =>
         Problem.catchErrorsOfOneJob(actUndoably("cancel", path.id, (actions, id) => actions.cancel(id)))
       )
@@ -369,9 +361,7 @@ export const layer: Layer.Layer<
       .handle("runNow", ({ path }) =>
         Problem.catchErrorsOfOneJob(actUndoably("run-now", path.id, (actions, id) => actions.runNow(id)))
       )
-      .handle("remove", ({ path }) =>
-        Problem.catchErrors(actUndoably("delete", path.id, (actions, id) => actions.remove(id)))
-      )
+      .handle("remove", ({ path }) => actUndoably("delete", path.id, (actions, id) => actions.remove(id)))
       .handleRaw("undo", ({ path, request }) =>
         Effect.gen(function* () {
           const { undo } = yield* Body.decoded(request, UndoRequest, mostUndoBytes)
@@ -381,7 +371,7 @@ export const layer: Layer.Layer<
             Effect.zipLeft(lists.forget)
           )
           return yield* views.job(job)
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

@@ -15,7 +15,6 @@ import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
 import { apiOf, idPath, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
@@ -176,7 +175,7 @@ export const layer: Layer.Layer<
       .handle("list", () =>
         Effect.gen(function* () {
           return { views: yield* Effect.forEach(yield* saved.list, shown) }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
@@ -189,7 +188,7 @@ export const layer: Layer.Layer<
             )
           )
           return HttpServerResponse.unsafeJson(yield* shown(made), { status: 201 })
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
@@ -205,7 +204,7 @@ export const layer: Layer.Layer<
               )
             )
           return yield* shown(after)
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("delete", ({ path }) =>
         Effect.gen(function* () {
@@ -217,7 +216,7 @@ export const layer: Layer.Layer<
             )
           )
           return yield* shown(removed)
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

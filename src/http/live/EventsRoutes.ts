@@ -7,7 +7,6 @@ import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, Schema } from "effect"
 import { Caller } from "../access/Caller.js"
 import { apiOf, problem } from "../Contract.js"
-import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import { Live } from "./Live.js"
 
@@ -52,8 +51,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, n
           ? Effect.succeed(HttpServerResponse.empty({ status: 200, headers }))
           : Caller.pipe(
               Effect.flatMap(({ session }) => live.follow(session, { jobs: jobs !== "none" })),
-              Effect.map((events) => HttpServerResponse.raw(events, { headers })),
-              Problem.catchErrors
+              Effect.map((events) => HttpServerResponse.raw(events, { headers }))
             )
       )
     )

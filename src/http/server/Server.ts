@@ -3,6 +3,7 @@ import * as HttpRouter from "@effect/platform/HttpRouter"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
+import type { ExpectedError } from "../../core/ExpectedError.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import type { EventLoop } from "../../telemetry/EventLoop.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
@@ -40,7 +41,7 @@ interface Apps {
 
 const appWith = ({ api, ui, uploads }: Apps, config: Pick<typeof ServerConfig.Service, "host">) => {
   /** Pages check the Host header like the API: a rebound DNS name must not show Mission Control. */
-  const page = <E extends Problem.ExpectedError, R>(app: HttpApp.Default<E, R>) =>
+  const page = <E extends ExpectedError, R>(app: HttpApp.Default<E, R>) =>
     Problem.catchErrors(Effect.zipRight(checkHost(config), app))
   return HealthRoutes.router.pipe(
     HttpRouter.concat(HttpRouter.use(DocsPage.router, page)),

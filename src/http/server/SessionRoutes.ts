@@ -16,7 +16,6 @@ import * as Body from "../Body.js"
 import { apiOf, Moment, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { Live } from "../live/Live.js"
-import * as Problem from "../Problem.js"
 import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as WireText from "../WireText.js"
@@ -89,7 +88,7 @@ export const layer: Layer.Layer<
       })
 
     return handlers
-      .handleRaw("login", ({ request }) => Problem.catchErrors(login(request)))
+      .handleRaw("login", ({ request }) => login(request))
       .handle("session", () =>
         Effect.map(Caller, ({ role, until }) => ({ role, until: until === undefined ? null : Instant.format(until) }))
       )
@@ -101,7 +100,7 @@ export const layer: Layer.Layer<
             yield* live.endSession(secret)
           }
           return HttpServerResponse.empty({ status: 204 }).pipe(Credentials.clearSessionCookie(request))
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

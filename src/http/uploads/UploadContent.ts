@@ -62,7 +62,7 @@ export const respond = (
     const request = yield* HttpServerRequest.HttpServerRequest
     if (isKnown(request, upload)) return HttpServerResponse.empty({ status: 304, headers: { etag: tagOf(upload) } })
     const requested = rangeOf(request, upload)
-    if (requested === "none") return yield* new RangeRefused({ size: upload.size })
+    if (requested === "none") return yield* new RangeRefused({ bytes: upload.size })
     const range: ByteRange = requested === "all" ? { first: 0, last: upload.size - 1 } : requested
     const response = toServerResponse(request)
     const body = content(range).pipe(

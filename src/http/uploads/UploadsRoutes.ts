@@ -9,7 +9,6 @@ import { Storage, stuckAfter } from "../../uploads/Storage.js"
 import { stateOf, type Upload, uploadStates } from "../../uploads/Upload.js"
 import { apiOf, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 
 export const UploadsView = Schema.Struct({
@@ -121,14 +120,14 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, 
               counts,
               stuck: stuck.map(({ oldest, ...workspace }) => ({ ...workspace, waitingSeconds: (now - oldest) / 1000 }))
             }
-          }).pipe(Problem.catchErrors)
+          })
         )
         .handle("files", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
           Effect.gen(function* () {
             const { next, uploads } = yield* storage.browse(filter, { limit, cursor })
             const now = yield* Clock.currentTimeMillis
             return { files: uploads.map((upload) => forOperators(upload, now)), next: next ?? null }
-          }).pipe(Problem.catchErrors)
+          })
         )
     )
 )

@@ -235,7 +235,7 @@ export const layer: Layer.Layer<
           const page = yield* workflows.list(filter, { limit: Math.min(limit, mostListed), before: cursor })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
           return { executions, next: page.next ?? null }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {
@@ -243,7 +243,7 @@ export const layer: Layer.Layer<
           return HttpServerResponse.unsafeJson(started, { status: 201 })
         }).pipe(Effect.provide(context), Problem.catchErrorsOfOneJob)
       )
-      .handle("get", ({ path }) => Problem.catchErrors(shown(path.id)))
+      .handle("get", ({ path }) => shown(path.id))
       .handleRaw("signal", ({ path, request }) =>
         Effect.gen(function* () {
           const { name, value } = yield* Body.decoded(request, SignalRequest, mostBodyBytes)
@@ -255,7 +255,7 @@ export const layer: Layer.Layer<
             .signal({ execution, name, value: value ?? null })
             .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
           return { outcome, waitsFor }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handleRaw("cancel", ({ path, request }) =>
         Effect.gen(function* () {
@@ -266,7 +266,7 @@ export const layer: Layer.Layer<
             withReason(reason)
           )
           return { execution, cancelled }
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handle("retry", ({ path }) =>
         Effect.gen(function* () {
@@ -275,7 +275,7 @@ export const layer: Layer.Layer<
             .retry(execution)
             .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
           return yield* shown(execution)
-        }).pipe(Problem.catchErrors)
+        })
       )
       .handleRaw("fork", ({ path, request }) =>
         Effect.gen(function* () {
@@ -286,7 +286,7 @@ export const layer: Layer.Layer<
             withReason(reason)
           )
           return HttpServerResponse.unsafeJson(forked, { status: 201 })
-        }).pipe(Problem.catchErrors)
+        })
       )
   })
 )

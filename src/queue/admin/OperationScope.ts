@@ -1,10 +1,11 @@
 import { Either, Schema } from "effect"
+import { Expected } from "../../core/ExpectedError.js"
 import { joinOr } from "../../core/Spelling.js"
 import type { State } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
 import type { Action } from "./Operations.js"
 
-export class FilterRefused extends Schema.TaggedError<FilterRefused>()("FilterRefused", {
+export class FilterRefused extends Expected<FilterRefused>(400)("FilterRefused", {
   field: Schema.String,
   reason: Schema.String
 }) {

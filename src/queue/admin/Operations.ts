@@ -1,5 +1,6 @@
 import { Context, Duration, type Effect, type Option, Schema } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
+import { Expected } from "../../core/ExpectedError.js"
 import type { JobId } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobFilter } from "../search/JobFilter.js"
@@ -55,9 +56,7 @@ export interface Operation {
   readonly error: string | undefined
 }
 
-export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
-  id: Schema.String
-}) {
+export class OperationNotFound extends Expected<OperationNotFound>(404)("OperationNotFound", { id: Schema.String }) {
   override get message(): string {
     return `There is no operation ${this.id}. Ended operations are deleted after 7 days at most.`
   }
@@ -73,7 +72,7 @@ const notUndoable = {
 }
 
 /** The operation cannot be undone. */
-export class OperationNotUndoable extends Schema.TaggedError<OperationNotUndoable>()("OperationNotUndoable", {
+export class OperationNotUndoable extends Expected<OperationNotUndoable>(409)("OperationNotUndoable", {
   id: Schema.String,
   why: Schema.Literal("running", "too_many", "undo", "undone", "expired", "nothing")
 }) {

@@ -1,5 +1,6 @@
 import { Context, type Duration, Effect, Option, Schema } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
+import { Expected } from "../../core/ExpectedError.js"
 import { type BatchId, isId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
@@ -48,7 +49,7 @@ export interface NewBatch {
   readonly id?: BatchId | undefined
 }
 
-export class InvalidBatch extends Schema.TaggedError<InvalidBatch>()("InvalidBatch", {
+export class InvalidBatch extends Expected<InvalidBatch>(400, { code: "INVALID_OPTION" })("InvalidBatch", {
   field: Schema.String,
   reason: Schema.String
 }) {
@@ -57,13 +58,13 @@ export class InvalidBatch extends Schema.TaggedError<InvalidBatch>()("InvalidBat
   }
 }
 
-export class BatchNotFound extends Schema.TaggedError<BatchNotFound>()("BatchNotFound", { id: Schema.String }) {
+export class BatchNotFound extends Expected<BatchNotFound>(404)("BatchNotFound", { id: Schema.String }) {
   override get message(): string {
     return `There is no batch ${this.id}. Its retention expired, or the id is wrong.`
   }
 }
 
-export class BatchClosed extends Schema.TaggedError<BatchClosed>()("BatchClosed", { id: Schema.String }) {
+export class BatchClosed extends Expected<BatchClosed>(409)("BatchClosed", { id: Schema.String }) {
   override get message(): string {
     return `Batch ${this.id} is closed: all its jobs have ended. Create a new batch.`
   }

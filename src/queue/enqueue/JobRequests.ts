@@ -1,5 +1,6 @@
 import { Effect, Either, Schema } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
+import { type Answer, Expected } from "../../core/ExpectedError.js"
 import { InvalidJob, jobPrefix } from "../../core/InvalidJob.js"
 import * as Kind from "../../core/Kind.js"
 import { closest } from "../../core/Spelling.js"
@@ -17,7 +18,7 @@ export interface JobRequest extends Omit<JobFields, "onDead"> {
   readonly delay?: DurationInput | undefined
 }
 
-export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused", {
+export class KindRefused extends Expected<KindRefused>(422, { tag: "UnknownKind" })("KindRefused", {
   index: Schema.Int,
   jobs: Schema.Int,
   kind: Schema.String,
@@ -26,6 +27,10 @@ export class KindRefused extends Schema.TaggedError<KindRefused>()("KindRefused"
 }) {
   override get message(): string {
     return `${jobPrefix(this)}${new UnknownKind({ kind: this.kind, near: this.near }).message}`
+  }
+
+  override get answer(): Answer {
+    return { ...KindRefused.answer, field: `jobs[${this.index}].kind` }
   }
 }
 

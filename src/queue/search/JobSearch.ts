@@ -1,5 +1,6 @@
 import { Context, type Duration, type Effect, Schema } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
+import { Expected } from "../../core/ExpectedError.js"
 import type { JobId } from "../../core/Ids.js"
 import type { State, StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -46,7 +47,7 @@ export interface QueueCounts {
   readonly oldestDueAge: number | undefined
 }
 
-export class SearchTooSlow extends Schema.TaggedError<SearchTooSlow>()("SearchTooSlow", { seconds: Schema.Number }) {
+export class SearchTooSlow extends Expected<SearchTooSlow>(503)("SearchTooSlow", { seconds: Schema.Number }) {
   override get message(): string {
     return `The query exceeded its limit of ${this.seconds} s and was cancelled. Narrow the filter: fewer states, one queue, a shorter time range.`
   }

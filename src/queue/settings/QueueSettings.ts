@@ -1,4 +1,5 @@
 import { Context, type Duration, type Effect, Schema } from "effect"
+import { Expected } from "../../core/ExpectedError.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 
 /**
@@ -50,13 +51,13 @@ export interface QueueSettingsPatch {
   readonly throttledUntil?: null | undefined
 }
 
-export class QueueNotFound extends Schema.TaggedError<QueueNotFound>()("QueueNotFound", { name: Schema.String }) {
+export class QueueNotFound extends Expected<QueueNotFound>(404)("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
     return `There is no queue "${this.name}": no pod has declared it. Check the name, or start a pod that serves it. To set it up before its first pod, pause it first: pausing creates it.`
   }
 }
 
-export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
+export class InvalidSetting extends Expected<InvalidSetting>(400, { code: "INVALID_OPTION" })("InvalidSetting", {
   field: Schema.String,
   reason: Schema.String
 }) {

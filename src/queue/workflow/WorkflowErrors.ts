@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { Expected } from "../../core/ExpectedError.js"
 import { limits } from "../../core/StoredJob.js"
 
 /** The run no longer holds the lease of its execution: another pod may be running it. Nothing was written. */
@@ -8,7 +9,7 @@ export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", { id
   }
 }
 
-export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("ExecutionNotFound", {
+export class ExecutionNotFound extends Expected<ExecutionNotFound>(404)("ExecutionNotFound", {
   execution: Schema.String
 }) {
   override get message(): string {
@@ -18,17 +19,22 @@ export class ExecutionNotFound extends Schema.TaggedError<ExecutionNotFound>()("
 }
 
 /** The kind has plain jobs, no executions. */
-export class NotAWorkflow extends Schema.TaggedError<NotAWorkflow>()("NotAWorkflow", { kind: Schema.String }) {
+export class NotAWorkflow extends Expected<NotAWorkflow>(422, { field: "workflow" })("NotAWorkflow", {
+  kind: Schema.String
+}) {
   override get message(): string {
     return `"${this.kind}" is not a workflow: its jobs are plain jobs. Enqueue it as a job instead.`
   }
 }
 
-export class StepNotFound extends Schema.TaggedError<StepNotFound>()("StepNotFound", {
-  execution: Schema.String,
-  step: Schema.String,
-  known: Schema.Array(Schema.String)
-}) {
+export class StepNotFound extends Expected<StepNotFound>(404, { code: "INVALID_OPTION", field: "step" })(
+  "StepNotFound",
+  {
+    execution: Schema.String,
+    step: Schema.String,
+    known: Schema.Array(Schema.String)
+  }
+) {
   override get message(): string {
     const names = this.known.length === 0 ? "It has no steps." : `Its steps: ${this.known.join(", ")}.`
     return `Execution "${this.execution}" has no step "${this.step}". ${names}`
@@ -36,16 +42,19 @@ export class StepNotFound extends Schema.TaggedError<StepNotFound>()("StepNotFou
 }
 
 /** The id of a new execution is taken. */
-export class ExecutionExists extends Schema.TaggedError<ExecutionExists>()("ExecutionExists", {
-  execution: Schema.String
-}) {
+export class ExecutionExists extends Expected<ExecutionExists>(409, { code: "INVALID_OPTION", field: "as" })(
+  "ExecutionExists",
+  {
+    execution: Schema.String
+  }
+) {
   override get message(): string {
     return `Execution "${this.execution}" already exists. Fork under another id.`
   }
 }
 
 /** The result of a step, a signal or a name cannot be stored. */
-export class InvalidStep extends Schema.TaggedError<InvalidStep>()("InvalidStep", {
+export class InvalidStep extends Expected<InvalidStep>(400, { code: "INVALID_OPTION" })("InvalidStep", {
   step: Schema.String,
   reason: Schema.String
 }) {
