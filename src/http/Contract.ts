@@ -1,12 +1,11 @@
 import * as HttpApi from "@effect/platform/HttpApi"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import * as Problem from "./Problem.js"
 import * as WireText from "./WireText.js"
 
-// Shared parts of the contract. Each resource has a file with its contract and its handlers; Api.ts combines them.
+// Shared parts of the contract. Each resource has a file with its contract and its handlers; ApiRoutes.ts combines them.
 
 /** The prefix of all routes of the contract. */
 export const apiPrefix = "/api/v1"
@@ -21,13 +20,21 @@ export const apiOf = <Group extends HttpApiGroup.HttpApiGroup.Any>(group: Group)
 /** Default and maximum page size. */
 export const pageLimits = { default: 50, most: 1000 } as const
 
-/** The error response with a status. */
-export const problem = (status: number) => Problem.Body.annotations(HttpApiSchema.annotations({ status }))
+const errorResponse = (status: number) => ({
+  description: status === 400 ? "The request did not match the expected schema" : "Error",
+  content: { "application/json": { schema: { $ref: "#/components/schemas/Problem" } } }
+})
 
-/** The error responses with these statuses. */
-export const problems = (...statuses: ReadonlyArray<number>) => Schema.Union(...statuses.map(problem))
+/** The error responses with these statuses in the OpenAPI document. */
+export const errorResponses = (statuses: ReadonlyArray<number>) =>
+  Object.fromEntries(statuses.map((status) => [status, errorResponse(status)]))
 
-export const about = (description: string) => OpenApi.annotations({ description })
+/** Describes a route. The statuses are those of its errors that do not follow from its parameters and its body. */
+export const about = (description: string, ...statuses: ReadonlyArray<number>) =>
+  OpenApi.annotations({
+    description,
+    transform: (route) => ({ ...route, responses: { ...Object(route.responses), ...errorResponses(statuses) } })
+  })
 
 /** Query parameters of every list: the page size, and the cursor returned by the previous page. */
 export const pageQuery = {

@@ -1,10 +1,9 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
-import { apiOf, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
+import { about, apiOf, Moment, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 import type { AccessConfig } from "./AccessConfig.js"
@@ -36,8 +35,7 @@ export const group = HttpApiGroup.make("audit").add(
       }).annotations(WireText.strict)
     )
     .addSuccess(Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) }))
-    .addError(problem(400))
-    .annotateContext(OpenApi.annotations({ description: "List changes made by operators, newest first." }))
+    .annotateContext(about("List changes made by operators, newest first."))
 )
 
 export const layer: Layer.Layer<

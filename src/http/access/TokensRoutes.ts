@@ -2,14 +2,13 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { mostLabelCharacters, type Token, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Body from "../Body.js"
-import { apiOf, problem } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -42,31 +41,19 @@ export const group = HttpApiGroup.make("tokens")
       .setPath(workspacePath)
       .setPayload(TokenRequest)
       .addSuccess(Schema.Struct({ id: TokenId, token: Schema.String }), { status: 201 })
-      .addError(problem(400))
-      .addError(problem(413))
-      .addError(problem(415))
-      .annotateContext(
-        OpenApi.annotations({ description: "Create a token for a workspace. The secret is returned only here." })
-      )
+      .annotateContext(about("Create a token for a workspace. The secret is returned only here."))
   )
   .add(
     HttpApiEndpoint.get("list", "/workspaces/:workspace/tokens")
       .setPath(workspacePath)
       .addSuccess(Schema.Struct({ tokens: Schema.Array(TokenView) }))
-      .addError(problem(400))
-      .annotateContext(
-        OpenApi.annotations({ description: "List a workspace's tokens without their secrets, oldest first." })
-      )
+      .annotateContext(about("List a workspace's tokens without their secrets, oldest first."))
   )
   .add(
     HttpApiEndpoint.del("revoke", "/workspaces/:workspace/tokens/:id")
       .setPath(Schema.Struct({ workspace: Schema.String, id: Schema.String }))
       .addSuccess(TokenView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .annotateContext(
-        OpenApi.annotations({ description: "Revoke a token, effective immediately. Returns the revoked token." })
-      )
+      .annotateContext(about("Revoke a token, effective immediately. Returns the revoked token."))
   )
 
 const mostBodyBytes = 16 * 1024

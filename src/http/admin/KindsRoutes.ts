@@ -3,7 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer, Schema } from "effect"
 import { Kinds, type RegisteredKind } from "../../queue/Kinds.js"
-import { about, apiOf, problem } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import { KindNotFound } from "../RequestErrors.js"
 
 const fields = {
@@ -29,7 +29,6 @@ export const group = HttpApiGroup.make("kinds")
     HttpApiEndpoint.get("get", "/kinds/:name")
       .setPath(Schema.Struct({ name: Schema.String }))
       .addSuccess(KindView)
-      .addError(problem(404))
       .annotateContext(about("Get a registered kind with the schema of its payload."))
   )
 

@@ -9,7 +9,7 @@ import { RateLimits } from "../../limits/RateLimits.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
-import { about, apiOf, problems } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import { Instant } from "../Instant.js"
 import * as WireText from "../WireText.js"
 
@@ -64,7 +64,6 @@ export const group = HttpApiGroup.make("limits")
       .setPath(path)
       .setPayload(TuneRequest)
       .addSuccess(LimitView)
-      .addError(problems(400, 404, 415))
       .annotateContext(about("Override a limit's declared values. `null` restores the declared value."))
   )
   .add(
@@ -72,7 +71,6 @@ export const group = HttpApiGroup.make("limits")
       .setPath(path)
       .setPayload(DrainRequest)
       .addSuccess(LimitView)
-      .addError(problems(400, 404))
       .annotateContext(about("Empty the bucket and stop refilling it for a while."))
   )
 

@@ -7,7 +7,7 @@ import { MinuteBuckets, type SeriesPoint } from "../../measures/MinuteBuckets.js
 import { type PodPoint, PodSamples } from "../../measures/PodSamples.js"
 import * as TimeGrid from "../../measures/TimeGrid.js"
 import type { Summary } from "../../telemetry/Histogram.js"
-import { about, apiOf, Moment, problem } from "../Contract.js"
+import { about, apiOf, Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -155,14 +155,12 @@ export const group = HttpApiGroup.make("metrics")
     HttpApiEndpoint.get("series", "/metrics/series")
       .setUrlParams(SeriesQuery)
       .addSuccess(SeriesView)
-      .addError(problem(400))
       .annotateContext(about("Get job counts and latencies per bucket, including empty buckets."))
   )
   .add(
     HttpApiEndpoint.get("durations", "/metrics/durations")
       .setUrlParams(DurationsQuery)
       .addSuccess(DurationsView)
-      .addError(problem(400))
       .annotateContext(about("Get a histogram of how long attempts took in a range."))
   )
   .add(
@@ -174,7 +172,6 @@ export const group = HttpApiGroup.make("metrics")
     HttpApiEndpoint.get("pods", "/metrics/pods")
       .setUrlParams(RangeQuery)
       .addSuccess(PodsView)
-      .addError(problem(400))
       .annotateContext(
         about("Get the resource usage of each pod: the mean of its CPU usage, the maximum of all other values.")
       )
@@ -183,7 +180,6 @@ export const group = HttpApiGroup.make("metrics")
     HttpApiEndpoint.get("database", "/metrics/database")
       .setUrlParams(RangeQuery)
       .addSuccess(DatabaseView)
-      .addError(problem(400))
       .annotateContext(about("Get the current and past state of the database."))
   )
 

@@ -1,7 +1,6 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Clock, Effect, type Layer, Option, Schema } from "effect"
 import { type Leader, Leadership } from "../../cluster/Leadership.js"
 import { Pods, type StoredPod } from "../../cluster/Pods.js"
@@ -9,7 +8,7 @@ import { PodId } from "../../core/Ids.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import type { Queue } from "../../queue/Queue.js"
-import { apiOf } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
 /** A pod in API responses. */
@@ -65,7 +64,7 @@ const Answer = Schema.Struct({
 export const group = HttpApiGroup.make("pods").add(
   HttpApiEndpoint.get("list", "/pods")
     .addSuccess(Answer)
-    .annotateContext(OpenApi.annotations({ description: "List live pods by id, and queues that no pod serves." }))
+    .annotateContext(about("List live pods by id, and queues that no pod serves."))
 )
 
 export const layer: Layer.Layer<

@@ -7,7 +7,7 @@ import { InvalidSetting, Queues } from "../../queue/settings/QueueSettings.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
-import { about, apiOf, Moment, problems } from "../Contract.js"
+import { about, apiOf, Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 import { fieldOf, QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
@@ -33,7 +33,6 @@ export const group = HttpApiGroup.make("queues")
       .setPath(Schema.Struct({ name: Schema.String }))
       .setPayload(QueuePatchRequest)
       .addSuccess(QueueView.QueueView)
-      .addError(problems(400, 404, 413, 415))
       .annotateContext(
         about(
           "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no pod has declared can be paused ahead of its first job; other changes of it return 404."

@@ -18,7 +18,7 @@ import * as Audited from "../access/Audited.js"
 import { Caller } from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { about, apiOf, pageLimits, pageQuery, problem, problems } from "../Contract.js"
+import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
@@ -104,35 +104,28 @@ export const group = HttpApiGroup.make("schedules")
       .addSuccess(
         Schema.Struct({ schedules: Schema.Array(ScheduleView.ScheduleView), next: Schema.NullOr(Schema.String) })
       )
-      .addError(problem(400))
       .annotateContext(about("List schedules by name."))
   )
   .add(
     HttpApiEndpoint.post("create", "/schedules")
       .setPayload(CreateRequest)
       .addSuccess(ScheduleView.ScheduleView, { status: 201 })
-      .addError(problems(400, 409, 413, 415, 422))
-      .annotateContext(about("Create a schedule. It first fires at its next time."))
+      .annotateContext(about("Create a schedule. It first fires at its next time.", 409, 422))
   )
-  .add(
-    HttpApiEndpoint.get("get", "/schedules/:name")
-      .setPath(path)
-      .addSuccess(ScheduleView.ScheduleView)
-      .addError(problem(404))
-  )
+  .add(HttpApiEndpoint.get("get", "/schedules/:name").setPath(path).addSuccess(ScheduleView.ScheduleView))
   .add(
     HttpApiEndpoint.patch("edit", "/schedules/:name")
       .setPath(path)
       .setPayload(EditRequest)
       .addSuccess(ScheduleView.ScheduleView)
-      .addError(problems(400, 404, 413, 415, 422))
-      .annotateContext(about("Change, pause or resume a schedule. Declarations in code no longer change these fields."))
+      .annotateContext(
+        about("Change, pause or resume a schedule. Declarations in code no longer change these fields.", 422)
+      )
   )
   .add(
     HttpApiEndpoint.del("remove", "/schedules/:name")
       .setPath(path)
       .addSuccess(ScheduleView.ScheduleView)
-      .addError(problem(404))
       .annotateContext(
         about("Delete a schedule. A declaration in code does not recreate it. Returns the deleted schedule.")
       )
@@ -141,8 +134,7 @@ export const group = HttpApiGroup.make("schedules")
     HttpApiEndpoint.post("trigger", "/schedules/:name/trigger")
       .setPath(path)
       .addSuccess(ScheduleView.ScheduleView)
-      .addError(problems(404, 409))
-      .annotateContext(about("Enqueue a job of the schedule now. `lastJobId` is its id."))
+      .annotateContext(about("Enqueue a job of the schedule now. `lastJobId` is its id.", 409))
   )
   .add(
     HttpApiEndpoint.get("next", "/schedules/:name/next")
@@ -156,14 +148,12 @@ export const group = HttpApiGroup.make("schedules")
           next: Schema.Array(Schema.String)
         }).annotations({ identifier: "NextRuns" })
       )
-      .addError(problems(400, 404))
       .annotateContext(about("List upcoming runs, even if the schedule is paused."))
   )
   .add(
     HttpApiEndpoint.get("history", "/schedules/:name/history")
       .setPath(path)
       .addSuccess(HistoryView.HistoryView)
-      .addError(problem(404))
       .annotateContext(about("List recent runs and the current states of their jobs."))
   )
   .add(
@@ -179,7 +169,6 @@ export const group = HttpApiGroup.make("schedules")
           })
         }).annotations({ identifier: "ReadExpression" })
       )
-      .addError(problem(400))
       .annotateContext(about("Explain a cron expression without creating a schedule."))
   )
 

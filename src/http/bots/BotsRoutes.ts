@@ -1,7 +1,6 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, Layer, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { State } from "../../core/StoredJob.js"
@@ -13,7 +12,7 @@ import { among, DeliveryLog, type Logged } from "../../gateway/DeliveryLog.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
-import { apiOf, Moment, problem } from "../Contract.js"
+import { about, apiOf, Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { NotFound } from "../RequestErrors.js"
 
@@ -66,8 +65,6 @@ const DeliveriesView = Schema.Struct({
   })
 }).annotations({ identifier: "Deliveries" })
 
-const described = (description: string) => OpenApi.annotations({ description })
-
 export const group = HttpApiGroup.make("bots")
   .add(
     HttpApiEndpoint.get("list", "/bots")
@@ -78,21 +75,19 @@ export const group = HttpApiGroup.make("bots")
           sources: Schema.Array(SourceView)
         })
       )
-      .annotateContext(described("List the bots and sources whose webhooks this process receives."))
+      .annotateContext(about("List the bots and sources whose webhooks this process receives."))
   )
   .add(
     HttpApiEndpoint.get("deliveries", "/bots/:slug/deliveries")
       .setPath(Schema.Struct({ slug: Schema.String }))
       .addSuccess(DeliveriesView)
-      .addError(problem(404))
-      .annotateContext(described(`List recent deliveries to a bot, newest first: ${lookedAt}.`))
+      .annotateContext(about(`List recent deliveries to a bot, newest first: ${lookedAt}.`))
   )
   .add(
     HttpApiEndpoint.get("sourceDeliveries", "/sources/:name/deliveries")
       .setPath(Schema.Struct({ name: Schema.String }))
       .addSuccess(DeliveriesView)
-      .addError(problem(404))
-      .annotateContext(described(`List recent deliveries from a source, newest first: ${lookedAt}.`))
+      .annotateContext(about(`List recent deliveries from a source, newest first: ${lookedAt}.`))
   )
 
 const hookOf = (hook: string, { counts, lastSeenAt }: DeliveryBook) => ({

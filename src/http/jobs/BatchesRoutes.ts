@@ -11,7 +11,7 @@ import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
+import { about, apiOf, idPath, Moment, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 import { derivedId } from "./DerivedId.js"
@@ -103,27 +103,24 @@ export const group = HttpApiGroup.make("batches")
       .setPayload(NewBatchRequest)
       .setHeaders(OncePerKey.headers)
       .addSuccess(Created, { status: 201 })
-      .addError(problem(400))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .addError(problem(422))
       .annotateContext(
-        about("Enqueue jobs as a batch, all or none, with one follow-up that runs when all of them have ended.")
+        about(
+          "Enqueue jobs as a batch, all or none, with one follow-up that runs when all of them have ended.",
+          409,
+          422
+        )
       )
   )
   .add(
     HttpApiEndpoint.get("list", "/batches")
       .setUrlParams(Schema.Struct(pageQuery).annotations(WireText.strict))
       .addSuccess(Schema.Struct({ batches: Schema.Array(BatchView), next: Schema.NullOr(Schema.String) }))
-      .addError(problem(400))
       .annotateContext(about("List batches, newest first."))
   )
   .add(
     HttpApiEndpoint.get("get", "/batches/:id")
       .setPath(idPath)
       .addSuccess(BatchView)
-      .addError(problem(404))
       .annotateContext(about("Show a batch and the progress of its jobs. List its jobs with /jobs?batch=<id>."))
   )
   .add(
@@ -132,13 +129,7 @@ export const group = HttpApiGroup.make("batches")
       .setPayload(AddJobsRequest)
       .setHeaders(OncePerKey.headers)
       .addSuccess(Schema.Struct({ jobs: Outcomes }), { status: 201 })
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .addError(problem(422))
-      .annotateContext(about("Add jobs to an open batch, all or none. Fails if the batch is closed."))
+      .annotateContext(about("Add jobs to an open batch, all or none. Fails if the batch is closed.", 409, 422))
   )
 
 const mostBodyBytes = 8 * 1024 * 1024

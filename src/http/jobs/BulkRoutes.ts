@@ -2,7 +2,6 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { JobId } from "../../core/Ids.js"
@@ -25,7 +24,7 @@ import * as Audited from "../access/Audited.js"
 import { Caller, withReason } from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { apiOf, idPath, Moment, pageLimits, pageQuery, problem, Total } from "../Contract.js"
+import { about, apiOf, idPath, Moment, pageLimits, pageQuery, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -100,52 +99,39 @@ export const group = HttpApiGroup.make("operations")
       .setPayload(BulkRequest)
       .addSuccess(Preview)
       .addSuccess(Begun, { status: 202 })
-      .addError(problem(400))
-      .addError(problem(413))
-      .addError(problem(415))
       .annotateContext(
-        OpenApi.annotations({
-          description:
-            "Run an action on many jobs in the background. A filter without states matches the states that the action applies to; for requeue, only dead jobs. Jobs stored after the start are not included."
-        })
+        about(
+          "Run an action on many jobs in the background. A filter without states matches the states that the action applies to; for requeue, only dead jobs. Jobs stored after the start are not included."
+        )
       )
   )
   .add(
     HttpApiEndpoint.get("list", "/operations")
       .setUrlParams(Schema.Struct(pageQuery).annotations(WireText.strict))
       .addSuccess(Schema.Struct({ operations: Schema.Array(OperationView), next: Schema.NullOr(Schema.String) }))
-      .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "List operations, newest first." }))
+      .annotateContext(about("List operations, newest first."))
   )
   .add(
     HttpApiEndpoint.get("get", "/operations/:id")
       .setPath(idPath)
       .addSuccess(OperationView)
-      .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "Show the progress and result of an operation." }))
+      .annotateContext(about("Show the progress and result of an operation."))
   )
   .add(
     HttpApiEndpoint.post("cancel", "/operations/:id/cancel")
       .setPath(idPath)
       .addSuccess(OperationView)
-      .addError(problem(404))
-      .annotateContext(
-        OpenApi.annotations({
-          description: "Stop an operation before its next batch. Completed changes are not undone."
-        })
-      )
+      .annotateContext(about("Stop an operation before its next batch. Completed changes are not undone."))
   )
   .add(
     HttpApiEndpoint.post("undo", "/operations/:id/undo")
       .setPath(idPath)
       .addSuccess(Begun, { status: 202 })
-      .addError(problem(404))
-      .addError(problem(409))
       .annotateContext(
-        OpenApi.annotations({
-          description:
-            "Restore the jobs of an operation as they were before it: state, start time, attempts, error and reason; deleted jobs with all fields. Runs in the background as an operation itself. Jobs that have changed since are skipped."
-        })
+        about(
+          "Restore the jobs of an operation as they were before it: state, start time, attempts, error and reason; deleted jobs with all fields. Runs in the background as an operation itself. Jobs that have changed since are skipped.",
+          409
+        )
       )
   )
 

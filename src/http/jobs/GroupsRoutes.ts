@@ -1,12 +1,11 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DeadReason } from "../../core/StoredJob.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
-import { apiOf, Moment, problem } from "../Contract.js"
+import { about, apiOf, Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 import { ListCache } from "./ListCache.js"
@@ -41,8 +40,7 @@ export const group = HttpApiGroup.make("groups").add(
         sampled: Schema.Boolean.annotations({ description: "Whether older dead jobs were not examined." })
       })
     )
-    .addError(problem(400))
-    .annotateContext(OpenApi.annotations({ description: "Group dead jobs by kind, reason and error shape." }))
+    .annotateContext(about("Group dead jobs by kind, reason and error shape."))
 )
 
 const viewOf =

@@ -2,7 +2,6 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Clock, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
@@ -27,7 +26,7 @@ import * as Audited from "../access/Audited.js"
 import * as Caller from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { apiOf, idPath, Moment, pageLimits, pageQuery, problem, Total } from "../Contract.js"
+import { about, apiOf, idPath, Moment, pageLimits, pageQuery, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
@@ -113,12 +112,7 @@ export const UndoRequest = Schema.Struct({
 }).annotations({ identifier: "UndoRequest", message: () => "must be an object with undo", ...WireText.strict })
 
 const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`, description: string) =>
-  HttpApiEndpoint.post(name, route)
-    .setPath(idPath)
-    .addSuccess(ActedJob)
-    .addError(problem(404))
-    .addError(problem(409))
-    .annotateContext(OpenApi.annotations({ description }))
+  HttpApiEndpoint.post(name, route).setPath(idPath).addSuccess(ActedJob).annotateContext(about(description, 409))
 
 export const group = HttpApiGroup.make("jobs")
   .add(
@@ -127,47 +121,37 @@ export const group = HttpApiGroup.make("jobs")
       .setHeaders(OncePerKey.headers)
       .addSuccess(Outcomes, { status: 201 })
       .addSuccess(EnqueueOutcome, { status: 201 })
-      .addError(problem(400))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .addError(problem(422))
       .annotateContext(
-        OpenApi.annotations({
-          description:
-            'Enqueue jobs atomically. `{"jobs": [...]}` returns a list in the same order; a single job without a list returns a single result.'
-        })
+        about(
+          'Enqueue jobs atomically. `{"jobs": [...]}` returns a list in the same order; a single job without a list returns a single result.',
+          409,
+          422
+        )
       )
   )
   .add(
     HttpApiEndpoint.get("list", "/jobs")
       .setUrlParams(JobsQuery)
       .addSuccess(JobsPage)
-      .addError(problem(400))
       .annotateContext(
-        OpenApi.annotations({
-          description: "List jobs, newest first or by `sort`. A cursor is valid only for the same sort and order."
-        })
+        about("List jobs, newest first or by `sort`. A cursor is valid only for the same sort and order.")
       )
   )
-  .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView.JobView).addError(problem(404)))
+  .add(HttpApiEndpoint.get("get", "/jobs/:id").setPath(idPath).addSuccess(JobView.JobView))
   .add(
     HttpApiEndpoint.get("why", "/jobs/:id/why")
       .setPath(idPath)
       .addSuccess(WhyView.WhyView)
-      .addError(problem(404))
-      .annotateContext(OpenApi.annotations({ description: "Explain why a job is not running, or show its state." }))
+      .annotateContext(about("Explain why a job is not running, or show its state."))
   )
   .add(
     HttpApiEndpoint.get("waits", "/jobs/:id/waits")
       .setPath(idPath)
       .addSuccess(WaitsView)
-      .addError(problem(404))
       .annotateContext(
-        OpenApi.annotations({
-          description:
-            "List the reasons for which due jobs of this job's queue waited, from its enqueue until it ended. Recorded every few seconds, for waits of more than five seconds."
-        })
+        about(
+          "List the reasons for which due jobs of this job's queue waited, from its enqueue until it ended. Recorded every few seconds, for waits of more than five seconds."
+        )
       )
   )
   .add(
@@ -175,14 +159,7 @@ export const group = HttpApiGroup.make("jobs")
       .setPath(idPath)
       .setPayload(JobEdit)
       .addSuccess(JobView.JobView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .annotateContext(
-        OpenApi.annotations({ description: "Change the payload, priority or start time of a pending job." })
-      )
+      .annotateContext(about("Change the payload, priority or start time of a pending job.", 409))
   )
   .add(
     act(
@@ -198,27 +175,18 @@ export const group = HttpApiGroup.make("jobs")
       .setPath(idPath)
       .setPayload(UndoRequest)
       .addSuccess(JobView.JobView)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
       .annotateContext(
-        OpenApi.annotations({
-          description:
-            "Undo a cancel, requeue, run-now or delete: restore the job as it was, with its start time, attempts, error and reason. Refused if the job has changed since."
-        })
+        about(
+          "Undo a cancel, requeue, run-now or delete: restore the job as it was, with its start time, attempts, error and reason. Refused if the job has changed since.",
+          409
+        )
       )
   )
   .add(
     HttpApiEndpoint.del("remove", "/jobs/:id")
       .setPath(idPath)
       .addSuccess(ActedJob)
-      .addError(problem(404))
-      .addError(problem(409))
-      .annotateContext(
-        OpenApi.annotations({ description: "Delete a job that is not running. Returns the deleted job." })
-      )
+      .annotateContext(about("Delete a job that is not running. Returns the deleted job.", 409))
   )
 
 /** Maximum body size of an edit: a payload and a few fields. */

@@ -2,7 +2,6 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, Either, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { limits, pages, type SavedView, SavedViews, ViewNotFound } from "../../access/SavedViews.js"
@@ -13,7 +12,7 @@ import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { apiOf, idPath, Moment, problem } from "../Contract.js"
+import { about, apiOf, idPath, Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -90,42 +89,26 @@ export const group = HttpApiGroup.make("views")
   .add(
     HttpApiEndpoint.get("list", "/views")
       .addSuccess(Schema.Struct({ views: Schema.Array(View) }))
-      .annotateContext(
-        OpenApi.annotations({ description: "List saved views, oldest first. All operators share them." })
-      )
+      .annotateContext(about("List saved views, oldest first. All operators share them."))
   )
   .add(
     HttpApiEndpoint.post("create", "/views")
       .setPayload(ViewRequest)
       .addSuccess(View, { status: 201 })
-      .addError(problem(400))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .annotateContext(
-        OpenApi.annotations({ description: `Save a filter as a view. At most ${limits.views} views can be saved.` })
-      )
+      .annotateContext(about(`Save a filter as a view. At most ${limits.views} views can be saved.`, 409))
   )
   .add(
     HttpApiEndpoint.patch("change", "/views/:id")
       .setPath(idPath)
       .setPayload(ViewPatch)
       .addSuccess(View)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(409))
-      .addError(problem(413))
-      .addError(problem(415))
-      .annotateContext(OpenApi.annotations({ description: "Change the name, page or filter of a view." }))
+      .annotateContext(about("Change the name, page or filter of a view.", 409))
   )
   .add(
     HttpApiEndpoint.del("delete", "/views/:id")
       .setPath(idPath)
       .addSuccess(View)
-      .addError(problem(404))
-      .annotateContext(
-        OpenApi.annotations({ description: "Delete a view. Jobs are not affected. Returns the deleted view." })
-      )
+      .annotateContext(about("Delete a view. Jobs are not affected. Returns the deleted view."))
   )
 
 const mostBodyBytes = 16 * 1024

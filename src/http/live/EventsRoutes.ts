@@ -3,10 +3,9 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, Schema } from "effect"
 import { Caller } from "../access/Caller.js"
-import { apiOf, problem } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import { Live } from "./Live.js"
 
@@ -23,12 +22,10 @@ export const group = HttpApiGroup.make("events").add(
       }).annotations(WireText.strict)
     )
     .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }))
-    .addError(problem(400))
     .annotateContext(
-      OpenApi.annotations({
-        description:
-          "Stream server-sent events. The first is `snapshot` (queues, countedAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt), `pods`, `jobs` (jobs, sampled), `warnings`. A reconnect starts with a new snapshot."
-      })
+      about(
+        "Stream server-sent events. The first is `snapshot` (queues, countedAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt), `pods`, `jobs` (jobs, sampled), `warnings`. A reconnect starts with a new snapshot."
+      )
     )
 )
 

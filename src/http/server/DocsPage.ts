@@ -123,7 +123,7 @@ let made: string | undefined
 
 /** Generated from the contract on the first request. A process loads the contract only when it is ready. */
 const page = Effect.promise(async () => {
-  made ??= render((await import("./Api.js")).specification())
+  made ??= render((await import("./ApiRoutes.js")).specification())
   return HttpServerResponse.text(made, {
     contentType: "text/html; charset=utf-8",
     headers: { "content-security-policy": policy }

@@ -1,4 +1,5 @@
 import { JSONSchema, Predicate } from "effect"
+import { errorResponses } from "../Contract.js"
 import * as Problem from "../Problem.js"
 
 type Json = Readonly<Record<string, unknown>>
@@ -15,12 +16,6 @@ const open: ReadonlyArray<string> = ["session.login"]
 const isFrameworkError = (value: unknown) =>
   Predicate.hasProperty(value, "$ref") && value.$ref === "#/components/schemas/HttpApiDecodeError"
 
-/** Whether a schema is our error format, which the framework inlines everywhere. */
-const isProblem = (value: Json) =>
-  Predicate.hasProperty(value.properties, "error") &&
-  Predicate.hasProperty(value.properties.error, "properties") &&
-  Predicate.hasProperty(value.properties.error.properties, "tag")
-
 const hasFrameworkError = (answer: unknown) => {
   const [content] = Object.values(record(record(answer).content))
   return isFrameworkError(record(content).schema)
@@ -29,6 +24,20 @@ const hasFrameworkError = (answer: unknown) => {
 /** Whether this is an `$id` that the framework repeats for all schemas of one type. Ids must be unique. */
 const isSharedId = (key: string, field: unknown) =>
   key === "$id" && typeof field === "string" && field.startsWith("/schemas/")
+
+/** Statuses of the errors that every route has, and of those that follow from a route's parameters and body. */
+const impliedErrors = ({ parameters, requestBody }: Json): ReadonlyArray<number> => {
+  const names = Array.isArray(parameters) ? parameters.map((each) => `${record(each).in} ${record(each).name}`) : []
+  const has = (place: string) => names.some((name) => name.startsWith(`${place} `))
+  // A workspace need not exist, but its name must be valid.
+  const isWorkspace = names.includes("path workspace")
+  return [
+    ...[401, 403, 429, 503],
+    ...(requestBody === undefined ? [] : [400, 413, 415]),
+    ...(has("query") || isWorkspace ? [400] : []),
+    ...(has("path") && (!isWorkspace || names.includes("path id")) ? [404] : [])
+  ]
+}
 
 const fieldsOf = (value: Json): Json =>
   Object.fromEntries(
@@ -40,16 +49,16 @@ const fieldsOf = (value: Json): Json =>
 const tidy = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(tidy)
   if (!Predicate.isRecord(value)) return value
-  if (isProblem(value)) return { $ref: "#/components/schemas/Problem" }
   if (Array.isArray(value.anyOf)) {
     const others = value.anyOf.filter((each) => !isFrameworkError(each))
     return others.length === 1 ? tidy(others[0]) : fieldsOf({ ...value, anyOf: others })
   }
   if (typeof value.operationId !== "string") return fieldsOf(value)
-  const responses = Object.entries(record(value.responses)).filter(([, answer]) => !hasFrameworkError(answer))
+  const own = Object.entries(record(value.responses)).filter(([, answer]) => !hasFrameworkError(answer))
+  const responses = { ...Object.fromEntries(own), ...errorResponses(impliedErrors(value)) }
   // The framework writes an empty `security`, which would override the global one.
   const security = open.includes(value.operationId) ? [] : ways
-  return { ...fieldsOf({ ...value, responses: Object.fromEntries(responses) }), security }
+  return { ...fieldsOf({ ...value, responses }), security }
 }
 
 const problemSchema = JSONSchema.make(Problem.Body).$defs?.Problem ?? {}

@@ -3,7 +3,6 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Effect, type Layer, Redacted, Schema } from "effect"
 import { Role, Sessions } from "../../access/Sessions.js"
 import { AccessConfig } from "../access/AccessConfig.js"
@@ -13,7 +12,7 @@ import { Caller } from "../access/Caller.js"
 import * as Credentials from "../access/Credentials.js"
 import { isForeign } from "../access/Credentials.js"
 import * as Body from "../Body.js"
-import { apiOf, Moment, problem } from "../Contract.js"
+import { about, apiOf, Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { Live } from "../live/Live.js"
 import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
@@ -36,25 +35,14 @@ export const group = HttpApiGroup.make("session")
     HttpApiEndpoint.post("login", "/session")
       .setPayload(Login)
       .addSuccess(SessionView)
-      .addError(problem(400))
-      .addError(problem(413))
-      .addError(problem(415))
-      .annotateContext(
-        OpenApi.annotations({
-          description: "Log in with a token. Sets a session cookie. Needs no Authorization header."
-        })
-      )
+      .annotateContext(about("Log in with a token. Sets a session cookie. Needs no Authorization header."))
   )
   .add(
     HttpApiEndpoint.get("session", "/session")
       .addSuccess(SessionView)
-      .annotateContext(OpenApi.annotations({ description: "Show the caller's role and when its login expires." }))
+      .annotateContext(about("Show the caller's role and when its login expires."))
   )
-  .add(
-    HttpApiEndpoint.del("logout", "/session").annotateContext(
-      OpenApi.annotations({ description: "Log out and end the session." })
-    )
-  )
+  .add(HttpApiEndpoint.del("logout", "/session").annotateContext(about("Log out and end the session.")))
 
 const mostBodyBytes = 8 * 1024
 

@@ -1,13 +1,12 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import * as OpenApi from "@effect/platform/OpenApi"
 import { Clock, Effect, type Layer, Schema } from "effect"
 import { UploadId } from "../../core/Ids.js"
 import * as Filename from "../../uploads/Filename.js"
 import { Storage, stuckAfter } from "../../uploads/Storage.js"
 import { stateOf, type Upload, uploadStates } from "../../uploads/Upload.js"
-import { apiOf, Moment, pageLimits, pageQuery, problem } from "../Contract.js"
+import { about, apiOf, Moment, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 
@@ -52,9 +51,7 @@ export const group = HttpApiGroup.make("uploads")
   .add(
     HttpApiEndpoint.get("overview", "/uploads")
       .addSuccess(UploadsView)
-      .annotateContext(
-        OpenApi.annotations({ description: "Count files by state, and list workspaces that do not fetch theirs." })
-      )
+      .annotateContext(about("Count files by state, and list workspaces that do not fetch theirs."))
   )
   .add(
     HttpApiEndpoint.get("files", "/uploads/files")
@@ -66,8 +63,7 @@ export const group = HttpApiGroup.make("uploads")
         }).annotations(WireText.strict)
       )
       .addSuccess(Schema.Struct({ files: Schema.Array(FileView), next: Schema.NullOr(Schema.String) }))
-      .addError(problem(400))
-      .annotateContext(OpenApi.annotations({ description: "List files of all workspaces, newest first." }))
+      .annotateContext(about("List files of all workspaces, newest first."))
   )
 
 /** A file in the response to its upload. */

@@ -16,7 +16,7 @@ import * as Audited from "../access/Audited.js"
 import { withReason } from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, pageLimits, pageQuery, problem } from "../Contract.js"
+import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
 import * as ExecutionView from "./ExecutionView.js"
@@ -107,24 +107,18 @@ export const group = HttpApiGroup.make("workflows")
           next: Schema.NullOr(Schema.String)
         })
       )
-      .addError(problem(400))
       .annotateContext(about("List workflow executions, newest first."))
   )
   .add(
     HttpApiEndpoint.post("start", "/workflows")
       .setPayload(StartRequest)
       .addSuccess(Started, { status: 201 })
-      .addError(problem(400))
-      .addError(problem(413))
-      .addError(problem(415))
-      .addError(problem(422))
-      .annotateContext(about("Start an execution. Idempotent by workflow and key."))
+      .annotateContext(about("Start an execution. Idempotent by workflow and key.", 422))
   )
   .add(
     HttpApiEndpoint.get("get", "/workflows/:id")
       .setPath(idPath)
       .addSuccess(ExecutionView.ExecutionView)
-      .addError(problem(404))
       .annotateContext(
         about("Show an execution with its steps, waits and children. Takes the id of the execution or of its job.")
       )
@@ -134,9 +128,6 @@ export const group = HttpApiGroup.make("workflows")
       .setPath(idPath)
       .setPayload(SignalRequest)
       .addSuccess(Signalled)
-      .addError(problem(400))
-      .addError(problem(413))
-      .addError(problem(415))
       .annotateContext(
         about("Send a signal. A signal that arrives before its execution exists or waits for it is kept until then.")
       )
@@ -146,21 +137,16 @@ export const group = HttpApiGroup.make("workflows")
       .setPath(idPath)
       .setPayload(CancelRequest)
       .addSuccess(Cancelled)
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(409))
-      .addError(problem(415))
-      .annotateContext(about("Cancel an execution and its children. Their steps are undone, unless `now` is set."))
+      .annotateContext(about("Cancel an execution and its children. Their steps are undone, unless `now` is set.", 409))
   )
   .add(
     HttpApiEndpoint.post("retry", "/workflows/:id/retry")
       .setPath(idPath)
       .addSuccess(ExecutionView.ExecutionView)
-      .addError(problem(404))
-      .addError(problem(409))
       .annotateContext(
         about(
-          "Run a failed or cancelled execution again from its failed step, or immediately try one whose code has changed."
+          "Run a failed or cancelled execution again from its failed step, or immediately try one whose code has changed.",
+          409
         )
       )
   )
@@ -169,12 +155,8 @@ export const group = HttpApiGroup.make("workflows")
       .setPath(idPath)
       .setPayload(ForkRequest)
       .addSuccess(Schema.Struct({ execution: Schema.String, id: JobId }), { status: 201 })
-      .addError(problem(400))
-      .addError(problem(404))
-      .addError(problem(409))
-      .addError(problem(415))
       .annotateContext(
-        about("Start a new execution with the payload of this one and its journal entries before the given step.")
+        about("Start a new execution with the payload of this one and its journal entries before the given step.", 409)
       )
   )
 
