@@ -1,10 +1,10 @@
 import { Cause, ConfigError, Effect, Predicate, Schema } from "effect"
+import { Expected, isExpected } from "../core/ExpectedError.js"
 import * as Setting from "../core/Setting.js"
-import type { BotsFileInvalid } from "../gateway/config/BotsFile.js"
 import { forceAdvice } from "../queue/JobErrors.js"
 
 /** The command line is invalid. */
-export class UsageError extends Schema.TaggedError<UsageError>()("UsageError", { message: Schema.String }) {}
+export class UsageError extends Expected<UsageError>(400, { exit: 2 })("UsageError", { message: Schema.String }) {}
 
 /** Rejects two options that exclude each other if both are given. */
 export const notBoth = (first: string, second: string, areGiven: boolean): Effect.Effect<void, UsageError> =>
@@ -34,9 +34,6 @@ const configFailure = (error: ConfigError.ConfigError): Failure => {
   return { lines: [`${title} ${problems.join("; ")}`], code: ExitCode.misused }
 }
 
-/** Compares the tag because importing the class would load a YAML parser, which most commands do not need. */
-const isBotsFileInvalid = (error: unknown): error is BotsFileInvalid => Predicate.isTagged(error, "BotsFileInvalid")
-
 /** Describes an expected error in one sentence. Only a defect, which is a bug in Nightshift, prints its stack trace. */
 export const describe = (cause: Cause.Cause<unknown>): Failure => {
   const failure = Cause.failureOption(cause)
@@ -45,8 +42,8 @@ export const describe = (cause: Cause.Cause<unknown>): Failure => {
   }
   const error = failure.value
   if (ConfigError.isConfigError(error)) return configFailure(error)
-  if (error instanceof UsageError || isBotsFileInvalid(error)) return { lines: [error.message], code: ExitCode.misused }
   if (error instanceof SomeFailed) return { lines: error.reasons, code: ExitCode.failed }
   const message = Predicate.hasProperty(error, "message") ? String(error.message) : String(error)
-  return { lines: [message.replace(forceAdvice, "add --force")], code: ExitCode.failed }
+  const code = (isExpected(error) ? error.answer.exit : undefined) ?? ExitCode.failed
+  return { lines: [message.replace(forceAdvice, "add --force")], code }
 }

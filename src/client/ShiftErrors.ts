@@ -1,6 +1,7 @@
 import { Cause, Duration, Predicate } from "effect"
 import { format } from "../core/DurationText.js"
 import { headline } from "../core/ErrorText.js"
+import { codeOf, type ExpectedError, isExpected } from "../core/ExpectedError.js"
 import { type Issue, issuesText } from "../core/Issues.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
 import type { WhyView } from "./JobView.js"
@@ -18,6 +19,19 @@ export class ShiftError extends Error {
   }
 }
 
+/** The base of a class of errors with these fields. */
+const errorClass = <const Name extends string>(name: Name, code: string) =>
+  class extends ShiftError {
+    override readonly name = name
+    constructor(fields: object, message: string) {
+      super(code, message)
+      Object.assign(this, fields)
+    }
+  } as new <Fields extends object>(
+    fields: Fields,
+    message: string
+  ) => ShiftError & { readonly name: Name } & Fields
+
 /** The payload does not pass the job's validator. Nothing was stored. */
 export class InvalidPayloadError extends ShiftError {
   override readonly name = "InvalidPayloadError"
@@ -33,17 +47,11 @@ export class InvalidPayloadError extends ShiftError {
 }
 
 /** An option or a limit was violated. Nothing was stored. */
-export class InvalidJobError extends ShiftError {
-  override readonly name = "InvalidJobError"
-  constructor(
-    readonly field: string,
-    readonly reason: string,
-    readonly index: number,
-    message: string
-  ) {
-    super("INVALID_JOB", message)
-  }
-}
+export class InvalidJobError extends errorClass("InvalidJobError", "INVALID_JOB")<{
+  readonly field: string
+  readonly reason: string
+  readonly index: number
+}> {}
 
 /** An argument of a client function is invalid: an option, a duration, a date. */
 export class InvalidOptionError extends ShiftError {
@@ -57,63 +65,29 @@ export class InvalidOptionError extends ShiftError {
 }
 
 /** A job with this id exists and has different content. */
-export class JobIdTakenError extends ShiftError {
-  override readonly name = "JobIdTakenError"
-  constructor(
-    readonly id: string,
-    message: string
-  ) {
-    super("JOB_ID_TAKEN", message)
-  }
-}
+export class JobIdTakenError extends errorClass("JobIdTakenError", "JOB_ID_TAKEN")<{ readonly id: string }> {}
 
 /** The queue has reached its depth cap. */
-export class QueueFullError extends ShiftError {
-  override readonly name = "QueueFullError"
-  constructor(
-    readonly queue: string,
-    readonly cap: number,
-    message: string
-  ) {
-    super("QUEUE_FULL", message)
-  }
-}
+export class QueueFullError extends errorClass("QueueFullError", "QUEUE_FULL")<{
+  readonly queue: string
+  readonly cap: number
+}> {}
 
 /** There is no job with this id: it was deleted, or its transaction was rolled back or is not committed yet. */
-export class JobNotFoundError extends ShiftError {
-  override readonly name = "JobNotFoundError"
-  constructor(
-    readonly id: string,
-    message: string
-  ) {
-    super("JOB_NOT_FOUND", message)
-  }
-}
+export class JobNotFoundError extends errorClass("JobNotFoundError", "JOB_NOT_FOUND")<{ readonly id: string }> {}
 
 /** The action is not possible in the job's current state. */
-export class JobStateError extends ShiftError {
-  override readonly name = "JobStateError"
-  constructor(
-    readonly id: string,
-    readonly state: State,
-    readonly allowed: ReadonlyArray<State>,
-    message: string
-  ) {
-    super("JOB_STATE", message)
-  }
-}
+export class JobStateError extends errorClass("JobStateError", "JOB_STATE")<{
+  readonly id: string
+  readonly state: State
+  readonly allowed: ReadonlyArray<State>
+}> {}
 
 /** Another job holds this job's dedupe key, so it cannot become active again. */
-export class DedupeKeyHeldError extends ShiftError {
-  override readonly name = "DedupeKeyHeldError"
-  constructor(
-    readonly id: string,
-    readonly holder: string,
-    message: string
-  ) {
-    super("DEDUPE_KEY_HELD", message)
-  }
-}
+export class DedupeKeyHeldError extends errorClass("DedupeKeyHeldError", "DEDUPE_KEY_HELD")<{
+  readonly id: string
+  readonly holder: string
+}> {}
 
 /** The job whose result was awaited is dead. */
 export class JobDeadError extends ShiftError {
@@ -204,62 +178,32 @@ export class ChildrenFailedError extends ShiftError {
 }
 
 /** There is no execution with this key, or it was deleted after its retention. */
-export class ExecutionNotFoundError extends ShiftError {
-  override readonly name = "ExecutionNotFoundError"
-  constructor(
-    readonly execution: string,
-    message: string
-  ) {
-    super("EXECUTION_NOT_FOUND", message)
-  }
-}
+export class ExecutionNotFoundError extends errorClass("ExecutionNotFoundError", "EXECUTION_NOT_FOUND")<{
+  readonly execution: string
+}> {}
 
 /** The schedule is invalid. Nothing was written. */
-export class InvalidScheduleError extends ShiftError {
-  override readonly name = "InvalidScheduleError"
-  constructor(
-    readonly schedule: string,
-    readonly field: string,
-    readonly reason: string,
-    message: string
-  ) {
-    super("INVALID_SCHEDULE", message)
-  }
-}
+export class InvalidScheduleError extends errorClass("InvalidScheduleError", "INVALID_SCHEDULE")<{
+  readonly schedule: string
+  readonly field: string
+  readonly reason: string
+}> {}
 
 /** No worker has declared a queue of this name. */
-export class QueueNotFoundError extends ShiftError {
-  override readonly name = "QueueNotFoundError"
-  constructor(
-    readonly queue: string,
-    message: string
-  ) {
-    super("QUEUE_NOT_FOUND", message)
-  }
-}
+export class QueueNotFoundError extends errorClass("QueueNotFoundError", "QUEUE_NOT_FOUND")<{
+  readonly queue: string
+}> {}
 
 /** There is no schedule of this name. */
-export class ScheduleNotFoundError extends ShiftError {
-  override readonly name = "ScheduleNotFoundError"
-  constructor(
-    readonly schedule: string,
-    message: string
-  ) {
-    super("SCHEDULE_NOT_FOUND", message)
-  }
-}
+export class ScheduleNotFoundError extends errorClass("ScheduleNotFoundError", "SCHEDULE_NOT_FOUND")<{
+  readonly schedule: string
+}> {}
 
 /** The schedule has `overlap: "skip"`, and its previous job has not ended. */
-export class ScheduleBusyError extends ShiftError {
-  override readonly name = "ScheduleBusyError"
-  constructor(
-    readonly schedule: string,
-    readonly job: string,
-    message: string
-  ) {
-    super("SCHEDULE_BUSY", message)
-  }
-}
+export class ScheduleBusyError extends errorClass("ScheduleBusyError", "SCHEDULE_BUSY")<{
+  readonly schedule: string
+  readonly job: string
+}> {}
 
 /** There is no batch with this id, or it is closed because all its jobs have ended. */
 export class BatchError extends ShiftError {
@@ -313,8 +257,8 @@ export class ClosedError extends ShiftError {
   }
 }
 
-/** Fields of the internal errors below. */
-interface Fields {
+/** Fields of the internal errors with the codes below. */
+interface Fields extends Pick<ExpectedError, "answer"> {
   readonly field: string
   readonly reason: string
   readonly index: number
@@ -327,40 +271,40 @@ interface Fields {
   readonly name: string
   readonly job: string
   readonly execution: string
-  readonly step: string
+  readonly step: string | undefined
   readonly error: unknown
   readonly sqlState: string | undefined
 }
 
 const queueAdvice = "Check the name, start a worker that serves it, or create it with queues.change."
 
-/** Error classes by the tag of the internal error. */
+const databaseError =
+  (code: "DATABASE_UNAVAILABLE" | "DATABASE_REFUSED") =>
+  ({ sqlState }: Fields, message: string) =>
+    new DatabaseError(code, message, sqlState)
+
+/** Makes an error from the internal one with this code. */
 const classes: Readonly<Record<string, (fields: Fields, message: string) => ShiftError>> = {
-  InvalidJob: ({ field, index, reason }, message) => new InvalidJobError(field, reason, index, message),
-  JobIdTaken: ({ id }, message) => new JobIdTakenError(id, message),
-  QueueFull: ({ cap, queue }, message) => new QueueFullError(queue, cap, message),
-  JobNotFound: ({ id }, message) => new JobNotFoundError(id, message),
-  ExecutionNotFound: ({ execution }, message) => new ExecutionNotFoundError(execution, message),
-  StepNotFound: ({ step }, message) => new InvalidOptionError(step, message),
-  ExecutionExists: (_, message) => new InvalidOptionError("as", message),
-  InvalidStep: ({ step }, message) => new InvalidOptionError(step, message),
-  JobNotInState: ({ allowed, id, state }, message) => new JobStateError(id, state, allowed, message),
-  DedupeKeyHeld: ({ holder, id }, message) => new DedupeKeyHeldError(id, holder, message),
-  QueueNotFound: ({ name }) => new QueueNotFoundError(name, `There is no queue "${name}". ${queueAdvice}`),
-  InvalidSetting: ({ field }, message) => new InvalidOptionError(field, message),
-  InvalidSchedule: ({ field, name, reason }, message) => new InvalidScheduleError(name, field, reason, message),
-  ScheduleNotFound: ({ name }, message) => new ScheduleNotFoundError(name, message),
-  PreviousRunActive: ({ job, name }, message) => new ScheduleBusyError(name, job, message),
-  InvalidBatch: ({ field }, message) => new InvalidOptionError(field, message),
-  BatchNotFound: ({ id }, message) => new BatchError("BATCH_NOT_FOUND", id, message),
-  BatchClosed: ({ id }, message) => new BatchError("BATCH_CLOSED", id, message),
-  OuterTransactionFailed: ({ error }, message) =>
+  INVALID_JOB: ({ field, index, reason }, message) => new InvalidJobError({ field, reason, index }, message),
+  INVALID_OPTION: ({ answer, field, step }, message) =>
+    new InvalidOptionError(step ?? field ?? answer.field ?? "", message),
+  JOB_ID_TAKEN: ({ id }, message) => new JobIdTakenError({ id }, message),
+  QUEUE_FULL: ({ cap, queue }, message) => new QueueFullError({ queue, cap }, message),
+  JOB_NOT_FOUND: ({ id }, message) => new JobNotFoundError({ id }, message),
+  EXECUTION_NOT_FOUND: ({ execution }, message) => new ExecutionNotFoundError({ execution }, message),
+  JOB_STATE: ({ allowed, id, state }, message) => new JobStateError({ id, state, allowed }, message),
+  DEDUPE_KEY_HELD: ({ holder, id }, message) => new DedupeKeyHeldError({ id, holder }, message),
+  QUEUE_NOT_FOUND: ({ name }) => new QueueNotFoundError({ queue: name }, `There is no queue "${name}". ${queueAdvice}`),
+  INVALID_SCHEDULE: ({ field, name, reason }, message) =>
+    new InvalidScheduleError({ schedule: name, field, reason }, message),
+  SCHEDULE_NOT_FOUND: ({ name }, message) => new ScheduleNotFoundError({ schedule: name }, message),
+  SCHEDULE_BUSY: ({ job, name }, message) => new ScheduleBusyError({ schedule: name, job }, message),
+  BATCH_NOT_FOUND: ({ id }, message) => new BatchError("BATCH_NOT_FOUND", id, message),
+  BATCH_CLOSED: ({ id }, message) => new BatchError("BATCH_CLOSED", id, message),
+  TRANSACTION: ({ error }, message) =>
     error instanceof TransactionError ? error : new TransactionError(message, error),
-  DatabaseUnavailable: ({ sqlState }, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, sqlState),
-  DatabaseUnreachable: (_, message) => new DatabaseError("DATABASE_UNAVAILABLE", message, undefined),
-  DatabaseConflict: ({ sqlState }, message) => new DatabaseError("DATABASE_REFUSED", message, sqlState),
-  DatabaseFault: ({ sqlState }, message) => new DatabaseError("DATABASE_REFUSED", message, sqlState),
-  DatabaseRejected: (_, message) => new DatabaseError("DATABASE_REFUSED", message, undefined)
+  DATABASE_UNAVAILABLE: databaseError("DATABASE_UNAVAILABLE"),
+  DATABASE_REFUSED: databaseError("DATABASE_REFUSED")
 }
 
 /** Converts a failure of the services into a ShiftError. */
@@ -369,7 +313,7 @@ export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   const error = Cause.squash(cause)
   if (error instanceof ShiftError) return error
   const message = error instanceof Error && error.message !== "" ? error.message : String(error)
-  const make = Predicate.hasProperty(error, "_tag") ? classes[String(error._tag)] : undefined
+  const make = isExpected(error) ? classes[codeOf(error)] : undefined
   if (make !== undefined) return make(error as unknown as Fields, message)
   // Other tagged errors prevent the start of a process; anything else is a bug, or a mistake in a test.
   return Predicate.hasProperty(error, "_tag") && !Cause.isRuntimeException(error)

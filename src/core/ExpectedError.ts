@@ -1,10 +1,12 @@
-import { type Cause, Schema } from "effect"
+import { type Cause, Predicate, Schema } from "effect"
 
-/** How an error is answered outside of the code that fails with it: by the HTTP API, and by promises. */
+/** How an error is answered outside of the code that fails with it: by the HTTP API, by promises and by commands. */
 export interface Answer {
   readonly status: number
   /** The code of the promise API. By default, the tag in capitals: `JobNotFound` is `JOB_NOT_FOUND`. */
   readonly code?: string
+  /** The exit code of a command, 1 by default; 2 if the command line or the configuration is invalid. */
+  readonly exit?: 1 | 2
   /** The tag in a response. By default, the error's own. */
   readonly tag?: string
   /** The message in a response, if it differs from the error's own: for details that only operators may see. */
@@ -54,6 +56,9 @@ export const Expected =
     Object.defineProperty(Base.prototype, "answer", { value: answer, configurable: true })
     return Object.assign(Base, { answer }) as never
   }
+
+export const isExpected = (error: unknown): error is ExpectedError =>
+  Predicate.hasProperty(error, "answer") && error instanceof Error
 
 /** The code of the promise API. */
 export const codeOf = ({ _tag, answer }: Pick<ExpectedError, "_tag" | "answer">): string =>

@@ -1,6 +1,7 @@
 import type { SqlClient } from "@effect/sql/SqlClient"
 import { Clock, Duration, Effect, FiberRef, Schedule, Schema } from "effect"
 import * as DurationText from "../core/DurationText.js"
+import { Expected } from "../core/ExpectedError.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "./DatabaseError.js"
 import { refusesEncryption } from "./ServerUrl.js"
 
@@ -8,21 +9,27 @@ import { refusesEncryption } from "./ServerUrl.js"
 const urlSources = "DATABASE_URL, or the argument of connect()"
 
 /** No server answered at the database's address within the configured time. */
-export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
-  address: Schema.String,
-  patience: Schema.String,
-  detail: Schema.String
-}) {
+export class DatabaseUnreachable extends Expected<DatabaseUnreachable>(503, { code: "DATABASE_UNAVAILABLE" })(
+  "DatabaseUnreachable",
+  {
+    address: Schema.String,
+    patience: Schema.String,
+    detail: Schema.String
+  }
+) {
   override get message(): string {
     return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct the URL (${urlSources}), or run nightshift serve --embedded, which needs no server.`
   }
 }
 
 /** The server rejected the connection: wrong password, missing database, or unsupported version. */
-export class DatabaseRejected extends Schema.TaggedError<DatabaseRejected>()("DatabaseRejected", {
-  address: Schema.String,
-  detail: Schema.String
-}) {
+export class DatabaseRejected extends Expected<DatabaseRejected>(500, { code: "DATABASE_REFUSED" })(
+  "DatabaseRejected",
+  {
+    address: Schema.String,
+    detail: Schema.String
+  }
+) {
   override get message(): string {
     return `PostgreSQL at ${this.address} refused the connection: ${this.detail}. Correct the URL (${urlSources}).`
   }

@@ -2,7 +2,7 @@ import * as HttpApi from "@effect/platform/HttpApi"
 import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
-import * as Problem from "./Problem.js"
+import { isExpected } from "../core/ExpectedError.js"
 import * as WireText from "./WireText.js"
 
 // Shared parts of the contract. Each resource has a file with its contract and its handlers; ApiRoutes.ts combines them.
@@ -15,7 +15,7 @@ export const apiPrefix = "/api/v1"
  * which the whole API converts to its response.
  */
 export const apiOf = <Group extends HttpApiGroup.HttpApiGroup.Any>(group: Group) =>
-  HttpApi.make("nightshift").add(group).prefix(apiPrefix).addError(Schema.declare(Problem.isExpected))
+  HttpApi.make("nightshift").add(group).prefix(apiPrefix).addError(Schema.declare(isExpected))
 
 /** Default and maximum page size. */
 export const pageLimits = { default: 50, most: 1000 } as const

@@ -1,8 +1,8 @@
 import { HttpApiDecodeError } from "@effect/platform/HttpApiError"
 import { RouteNotFound } from "@effect/platform/HttpServerError"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Cause, Clock, Context, Effect, Option, Predicate, Schema } from "effect"
-import type { ExpectedError } from "../core/ExpectedError.js"
+import { Cause, Clock, Context, Effect, Option, Schema } from "effect"
+import { type ExpectedError, isExpected } from "../core/ExpectedError.js"
 import type { RepeatedLines } from "../core/RepeatedLines.js"
 import { faultOfIssues, NotFound } from "./RequestErrors.js"
 
@@ -42,8 +42,6 @@ const logFailure = (text: string, error: unknown, logged: unknown): Effect.Effec
           lines.value.line(`${text}: ${error}`, now, (more) => Effect.logError(`${text}${more}`, logged))
         )
   )
-
-export const isExpected = (error: unknown): error is ExpectedError => Predicate.hasProperty(error, "answer")
 
 const detailNames = ["field", "filename", "size", "max"]
 

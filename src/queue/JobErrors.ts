@@ -85,9 +85,12 @@ export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind" })("
 }
 
 /** The caller's database library could not run our statement in the caller's transaction. `error` is the library's. */
-export class OuterTransactionFailed extends Schema.TaggedError<OuterTransactionFailed>()("OuterTransactionFailed", {
-  error: Schema.Unknown
-}) {
+export class OuterTransactionFailed extends Expected<OuterTransactionFailed>(500, { code: "TRANSACTION" })(
+  "OuterTransactionFailed",
+  {
+    error: Schema.Unknown
+  }
+) {
   override get message(): string {
     return `The transaction could not store the job: ${this.error instanceof Error ? this.error.message : String(this.error)}`
   }

@@ -1,6 +1,7 @@
 import { constants } from "node:fs"
 import { open } from "node:fs/promises"
 import { Config, type ConfigError, Effect, Either, Option, Predicate, Schema } from "effect"
+import { Expected } from "../../core/ExpectedError.js"
 import * as BotFields from "./BotFields.js"
 import { type Declarations, none } from "./Declarations.js"
 import {
@@ -15,7 +16,7 @@ import { GatewayConfig } from "./GatewayConfig.js"
 import * as SourceFields from "./SourceFields.js"
 
 /** The file is invalid. Lists all its problems. */
-export class BotsFileInvalid extends Schema.TaggedError<BotsFileInvalid>()("BotsFileInvalid", {
+export class BotsFileInvalid extends Expected<BotsFileInvalid>(400, { exit: 2 })("BotsFileInvalid", {
   file: Schema.String,
   problems: Schema.Array(Schema.String)
 }) {
