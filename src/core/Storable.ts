@@ -133,8 +133,8 @@ const isStorableJson = (text: string, mostBytes: number): boolean =>
   text.length <= mostBytes / 3 && !(text.includes("\\u") && sentEscape.test(text)) && !mayLoseNumber(text)
 
 /**
- * Encodes a value as JSON text, or returns why it cannot be stored. Returns `source`, the text
- * that the value was parsed from, if that can be stored.
+ * Encodes a value as JSON text, or returns why it cannot be stored. Returns `source`, the text that the
+ * value was parsed from, if that can be stored.
  */
 export const jsonText = (value: unknown, mostBytes: number, source?: string): Either.Either<string, string> => {
   let text: string | undefined

@@ -174,7 +174,7 @@ const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassRepor
       const failure = Option.getOrUndefined(Cause.failureOption(cause))
       if (failure instanceof TermEnded) return failure
       if (Cause.isInterrupted(cause)) return Effect.interrupt
-      // A database outage or a bug: not the schedule's fault, so keep it active and continue with the others.
+      // A database outage or a bug: not the schedule's fault, so keep it active and continue with the other schedules.
       return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
     })
   )

@@ -71,29 +71,24 @@ const More = (given: Given) => {
       onGive={(at) => change({ [field]: at, within: undefined })}
     />
   )
+  const text = (field: "text" | "dedupe", name: string, label: string) => (
+    <div class="field">
+      {name}
+      <DraftInput
+        type="search"
+        label={label}
+        value={filter[field]?.[0] ?? ""}
+        onGive={(given) => change({ [field]: given })}
+      />
+    </div>
+  )
   return (
     <div class="row more-filters">
       <Within {...given} />
       {instant("since", "From")}
       {instant("until", "Before")}
-      <div class="field">
-        Error
-        <DraftInput
-          type="search"
-          label="Error contains"
-          value={filter.text?.[0] ?? ""}
-          onGive={(text) => change({ text })}
-        />
-      </div>
-      <div class="field">
-        Dedupe key
-        <DraftInput
-          type="search"
-          label="Exact dedupe key"
-          value={filter.dedupe?.[0] ?? ""}
-          onGive={(dedupe) => change({ dedupe })}
-        />
-      </div>
+      {text("text", "Error", "Error contains")}
+      {text("dedupe", "Dedupe key", "Exact dedupe key")}
       {preset.state === undefined || preset.state.includes("dead") ? (
         <div class="field">
           Dead reason
