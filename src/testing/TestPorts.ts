@@ -7,10 +7,9 @@ import { Boot } from "../core/Boot.js"
 import type { Signals } from "../database/Signals.js"
 import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsMemory from "../limits/RateLimitsMemory.js"
-import type { Measures } from "../measures/Measures.js"
-import * as MeasuresMemory from "../measures/MeasuresMemory.js"
 import * as MetricsFlush from "../measures/MetricsFlush.js"
 import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
+import * as MinuteBucketsMemory from "../measures/MinuteBucketsMemory.js"
 import type { JobAdmin } from "../queue/admin/JobAdmin.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
@@ -55,7 +54,7 @@ export type TestPorts =
   | Shares
   | Leadership
   | Schedules
-  | Measures
+  | MinuteBuckets
   | Storage
   | Metrics
 
@@ -80,7 +79,7 @@ export const portsOf = (counting: ReturnType<typeof countingIn>): Layer.Layer<Te
     Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
     Layer.provideMerge(Transactions.layerMemory),
     Layer.provide(counting),
-    Layer.provideMerge(MeasuresMemory.layer),
+    Layer.provideMerge(MinuteBucketsMemory.layer),
     Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
     Layer.provideMerge(Metrics.layer)
   )

@@ -13,7 +13,6 @@ import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
-import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import { MetricsConfig } from "../../src/measures/MetricsConfig.js"
 import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
@@ -190,7 +189,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       loops: PodLoops.inMemory
     }).pipe(
       Layer.provideMerge(Metrics.layer),
-      Layer.provide(Layer.mergeAll(ports, signals, configs, MeasuresMemory.layer)),
+      Layer.provide(Layer.mergeAll(ports, signals, configs)),
       Layer.orDie,
       Layer.buildWithScope(scope),
       logged

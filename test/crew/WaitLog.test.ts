@@ -1,17 +1,36 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, Effect, Schema } from "effect"
+import { Clock, Effect, Layer, Schema } from "effect"
 import type { Term } from "../../src/core/Ids.js"
 import { runPass } from "../../src/core/Loop.js"
 import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as WaitLog from "../../src/crew/loops/WaitLog.js"
 import * as Handler from "../../src/handlers/Handler.js"
-import { QueueWaits } from "../../src/measures/QueueWaits.js"
+import { type QueueWait, QueueWaits } from "../../src/measures/QueueWaits.js"
 import * as Job from "../../src/queue/Job.js"
 import { fresh } from "../../src/queue/settings/QueueRow.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const Call = Job.make("call", { payload: Schema.String, queue: "calls" })
+
+/** The recorded waits, in memory. */
+const waits = Layer.sync(QueueWaits, () => {
+  let rows: ReadonlyArray<QueueWait> = []
+  return {
+    open: Effect.sync(() => rows.filter(({ until }) => until === undefined)),
+    change: (changes) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        rows = [
+          ...rows.map((row) => (row.until === undefined ? { ...row, until: now } : row)),
+          ...changes.flatMap(({ queue, reason }) =>
+            reason === undefined ? [] : [{ queue, reason, since: now, until: undefined }]
+          )
+        ]
+      }),
+    during: (queue) => Effect.sync(() => rows.filter((row) => row.queue === queue)),
+    purge: () => Effect.succeed(0)
+  }
+})
 
 const waitsOf = (queue: string) =>
   Effect.gen(function* () {
@@ -50,7 +69,7 @@ describe("the leader's record of waits", () => {
       expect(yield* waitsOf("calls")).toEqual([["paused", 65, 75]])
     }).pipe(
       Effect.scoped,
-      Effect.provide(ClusterConfig.layer),
+      Effect.provide(Layer.merge(ClusterConfig.layer, waits)),
       Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))
     )
   )

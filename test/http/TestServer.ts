@@ -29,9 +29,12 @@ import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import type { RateLimits } from "../../src/limits/RateLimits.js"
 import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
+import { DatabaseHealth } from "../../src/measures/DatabaseHealth.js"
 import type { Measures } from "../../src/measures/Measures.js"
-import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
+import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
+import { PodSamples } from "../../src/measures/PodSamples.js"
+import { QueueWaits } from "../../src/measures/QueueWaits.js"
 import type { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
@@ -51,6 +54,7 @@ import type { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
+import { Histogram } from "../../src/telemetry/Histogram.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
@@ -219,9 +223,33 @@ export const behind: Uploads<never> = {
   door: UploadsApp.layerWithoutDatabase
 }
 
+/** Counts in memory, and no history of processes, queues and the database. */
+const measuresMemory = Layer.mergeAll(
+  MinuteBucketsMemory.layer,
+  Layer.succeed(PodSamples, {
+    record: () => Effect.void,
+    series: () => Effect.succeed([]),
+    statements: () => Effect.succeed(new Histogram().summary()),
+    purge: () => Effect.succeed(0)
+  }),
+  Layer.succeed(QueueWaits, {
+    open: Effect.succeed([]),
+    change: () => Effect.void,
+    during: () => Effect.succeed([]),
+    purge: () => Effect.succeed(0)
+  }),
+  Layer.succeed(DatabaseHealth, {
+    check: Effect.dieMessage("there is no database"),
+    sessions: Effect.succeed({ limit: Number.POSITIVE_INFINITY, others: 0 }),
+    sample: Effect.succeedNone,
+    series: () => Effect.succeed([]),
+    purge: () => Effect.succeed(0)
+  })
+)
+
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Configs = {}) =>
-  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer), behind, config)
+  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, measuresMemory, AccessMemory.layer), behind, config)
 
 export const layerOverAll = <R, E, I, U>(
   ports: Layer.Layer<Ports | R, E, I>,
@@ -242,7 +270,7 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
 )
 
 /** Everything but uploads, in memory. */
-export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer)
+export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, measuresMemory, AccessMemory.layer)
 
 /** Everything but uploads, on its own database. */
 export const portsPostgres = Layer.mergeAll(

@@ -3,7 +3,7 @@ import { Clock, Duration, Effect, type Layer } from "effect"
 import { QueueWaits } from "../../src/measures/QueueWaits.js"
 import type { Advance } from "./Line.js"
 
-/** Guarantees of the recorded waits, for both layers. */
+/** Guarantees of the recorded waits. */
 export const queueWaitsLaws = (
   name: string,
   layer: Layer.Layer<QueueWaits, unknown>,

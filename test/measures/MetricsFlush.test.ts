@@ -1,10 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, TestClock } from "effect"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import * as MeasuresMemory from "../../src/measures/MeasuresMemory.js"
 import { MetricsConfig } from "../../src/measures/MetricsConfig.js"
 import * as MetricsFlush from "../../src/measures/MetricsFlush.js"
 import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
+import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
 
@@ -12,7 +12,7 @@ type Answer = Effect.Effect<void, DatabaseUnavailable>
 
 /** A pod that counts, a store for its counts, and a switch for whether writes arrive. */
 const makePod = Effect.gen(function* () {
-  const real = Context.get(yield* Layer.build(MeasuresMemory.minuteBuckets), MinuteBuckets)
+  const real = Context.get(yield* Layer.build(MinuteBucketsMemory.layer), MinuteBuckets)
   let flushes = 0
   let answer: Answer = Effect.void
   let reply: Answer = Effect.void

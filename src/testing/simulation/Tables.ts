@@ -7,14 +7,10 @@ import { inOrder } from "../../core/LayersInOrder.js"
 import { Signals } from "../../database/Signals.js"
 import { RateLimits } from "../../limits/RateLimits.js"
 import * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
-import { DatabaseHealth } from "../../measures/DatabaseHealth.js"
-import type { Measures } from "../../measures/Measures.js"
-import * as MeasuresMemory from "../../measures/MeasuresMemory.js"
 import { MetricsConfig } from "../../measures/MetricsConfig.js"
 import * as MetricsFlush from "../../measures/MetricsFlush.js"
 import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
-import { PodSamples } from "../../measures/PodSamples.js"
-import { QueueWaits } from "../../measures/QueueWaits.js"
+import * as MinuteBucketsMemory from "../../measures/MinuteBucketsMemory.js"
 import { JobAdmin } from "../../queue/admin/JobAdmin.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
@@ -50,7 +46,7 @@ type QueuePorts =
   | Routes
   | Wakeups.Wakeups
   | DirectHandoff
-type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | Measures | Storage
+type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | MinuteBuckets | Storage
 
 /** Services shared by all processes of a cluster. */
 export type Shared = QueuePorts | ClusterPorts
@@ -63,7 +59,7 @@ export const layer: Layer.Layer<Shared | JobsMemory> = inOrder(
   Metrics.layer,
   UploadsConfig.layerDefault,
   StorageMemory.layer,
-  MeasuresMemory.layer,
+  MinuteBucketsMemory.layer,
   Layer.succeed(MetricsConfig, PodSettings.metrics),
   MetricsFlush.layer,
   Wakeups.layer,
@@ -122,9 +118,6 @@ export const over = (
     far(Shares),
     far(Leadership),
     far(MinuteBuckets),
-    far(QueueWaits),
-    far(PodSamples),
-    far(DatabaseHealth),
     far(Storage),
     overHints(wire, tables),
     Context.make(Transactions, wire.transactions),
