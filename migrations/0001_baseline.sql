@@ -4,10 +4,10 @@
 -- search_path set to the schema of DATABASE_SCHEMA and then pg_temp, so no name here carries a schema. Every function
 -- keeps that path: a temporary table or type of its caller must not hide ours.
 --
---   jobs        job, lease, batch
+--   jobs        job, lease, follow_up_due, batch
 --   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL functions complete_deferred() and signal()
 --   queues      queue, key_turn
---   kinds       kind, route, and the SQL function enqueue()
+--   kinds       kind, route, and the SQL functions that store jobs: enqueue(), enqueue_jobs() and store_job()
 --   schedules   schedule
 --   operators   operation, job_undo, saved_view, audit
 --   cluster     pod, leader, share
@@ -20,10 +20,13 @@
 -- The table `migration`, one row per applied file, is created by the migration runner.
 --
 -- Rules that hold for every table:
---   * Instants are parameters from the program's clock. No default and no trigger calls now(). The only exception is
---     enqueue(), which other programs call.
+--   * Instants are parameters from the program's clock. No default and no trigger calls now(). The only exceptions are
+--     enqueue() and signal(), which other programs call.
 --   * Ids are UUID version 7, made by the program: they sort by creation time.
---   * Columns are ordered by alignment: uuid and timestamptz, then integers, then variable length.
+--   * Columns of tables with many rows are ordered by alignment: uuid and timestamptz, then integers, then the rest.
+--   * Constraints are named after their table and what they check: `_known` a list of values, `_consistent` columns that
+--     depend on each other, `_length`, `_format`, `_range`, `_unique`, `_fkey`. A new value of a list is a new file that
+--     replaces the check: its header names the oldest code that can read the value.
 
 ---------------------------------------------------------------------------------------------------------------- jobs
 
@@ -65,10 +68,12 @@ create table job (
   crash_count smallint not null default 0,
   -- How often the job died; part of the id of its follow-up, so that each death has one.
   death_count smallint not null default 0,
-  -- Null: a plain job. -1: a plain job whose end another row counts (table workflow_child). From 0: a workflow execution,
-  -- whose id is its dedupe key. Incremented by every wake-up and by every end of a run; a suspension states the value it
-  -- saw and is due at once if it has changed, so no wake-up is lost. 0 means that no run has ended yet.
+  -- Null unless the job is a workflow execution, whose id is its dedupe key. Counts its wake-ups and ended runs: a
+  -- suspension states the value it saw and is due at once if it has changed, so no wake-up is lost. 0 means that no run
+  -- has ended yet.
   woken int,
+  -- True for a job that an execution started and that is not one: its end is counted in workflow_child. Null otherwise.
+  is_child boolean,
   status text not null default 'pending',
   queue text not null,
   kind text not null,
@@ -98,7 +103,7 @@ create table job (
   constraint job_pkey primary key (id),
   -- One CASE instead of several checks: it is evaluated whenever a job is stored, claimed and finalized. The most
   -- frequent states come first.
-  constraint job_state_is_whole check (
+  constraint job_state_consistent check (
     case status
       when 'pending' then lease is null and pod_id is null and heartbeat_at is null
         and finished_at is null and dead_reason is null
@@ -113,13 +118,14 @@ create table job (
       else false
     end
   ),
-  constraint job_attempts_bounded check (attempt between 0 and max_attempts),
-  constraint job_dedupe_is_whole check (
+  constraint job_attempt_range check (attempt between 0 and max_attempts),
+  constraint job_dedupe_consistent check (
     dedupe_key is null and dedupe_scope is null
     or dedupe_key is not null and dedupe_scope is not null and dedupe_scope in ('active', 'retained')
   )
 ) with (
-  -- Every job is claimed once: half of each page stays free for the second version of its rows.
+  -- Every job is claimed once: half of each page stays free for the second version of its rows. docs/operate/postgresql.md
+  -- compares other values, and lists what each index costs.
   fillfactor = 50,
   -- The table turns over: vacuum by the number of dead rows, not by the size of the table.
   autovacuum_vacuum_scale_factor = 0.02,
@@ -148,9 +154,9 @@ create index job_batch on job (batch_id, finished_at) where batch_id is not null
 -- Finished jobs by age. Used by the purge, from the oldest, and by the list of recent changes, from the newest.
 create index job_finished on job (finished_at) where finished_at is not null;
 
--- The next three serve lists and counts in Mission Control. Lists show the newest jobs first, and a busy queue has any
--- number of newer jobs in other states: without these indexes a list would read all of them. A job that is due when it
--- is stored and succeeds at its first attempt enters none of them, and a claim writes none of their columns.
+-- The remaining indexes serve lists and counts in Mission Control. Lists show the newest jobs first, and a busy queue has
+-- any number of newer jobs in other states: without these indexes a list would read all of them. A job that is due when
+-- it is stored and succeeds at its first attempt enters none of them, and a claim writes none of their columns.
 
 -- Scheduled jobs and jobs that wait for a retry, newest first. Used by the lists of both.
 create index job_waiting on job (id) where finished_at is null and (run_at > created_at or last_error is not null);
@@ -170,7 +176,7 @@ create index job_cancelled on job (queue, id) where dead_reason = 'cancelled';
 create index job_cancelled_newest on job (id) where dead_reason = 'cancelled';
 
 -- Workflow executions, newest first. Used by their list.
-create index job_execution on job (id) where woken >= 0;
+create index job_execution on job (id) where woken is not null;
 
 -- A claim and the jobs it took. The claim inserts the row, the finalize of its last job deletes it. The reaper finds
 -- the jobs of lost pods here, and the list of running jobs its ids.
@@ -239,7 +245,7 @@ create table batch (
   counts jsonb,
 
   constraint batch_pkey primary key (id),
-  constraint batch_closed_is_counted check ((closed_at is null) = (counts is null))
+  constraint batch_closed_consistent check ((closed_at is null) = (counts is null))
 );
 
 -- Open batches. Used by the leader, which closes them.
@@ -250,12 +256,14 @@ create index batch_closed on batch (closed_at) where closed_at is not null;
 
 ----------------------------------------------------------------------------------------------------------- workflows
 
--- A workflow execution is a job with `woken` from 0. It runs its function from the start whenever it is claimed; results
--- recorded here are not computed again. Rows of these tables are deleted with the job. There are no foreign keys: a key
--- to job would make every deletion of a plain job look here.
+-- A workflow execution is a job whose `woken` is not null. It runs its function from the start whenever it is claimed;
+-- results recorded here are not computed again. Steps belong to the job. Waits and children name the execution by its
+-- dedupe key, which the caller chose: a signal may arrive before the job exists. Rows of these tables are deleted with the
+-- job. There are no foreign keys: a key to job would make every deletion of a plain job look here.
 
 -- The journal of an execution: a result that was given to its code, in the order of `sequence`. Inserted only by the
--- holder of the job's lease (the insert locks the job FOR KEY SHARE and compares the lease), never updated.
+-- holder of the job's lease (the insert locks the job FOR KEY SHARE and compares the lease). Only `reopened_at` is
+-- ever updated.
 create table workflow_step (
   job_id uuid not null,
   started_at timestamptz not null,
@@ -276,7 +284,7 @@ create table workflow_step (
 
   constraint workflow_step_pkey primary key (job_id, name, attempt),
   constraint workflow_step_outcome_known check (outcome in ('done', 'failed', 'retrying')),
-  constraint workflow_step_retry_is_dated check ((outcome = 'retrying') = (retry_at is not null))
+  constraint workflow_step_retry_consistent check ((outcome = 'retrying') = (retry_at is not null))
 );
 
 -- The waits of executions: for a signal, the end of a sleep or a retry delay, the end of children, or other code. The
@@ -350,7 +358,7 @@ begin
     insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early)
     -- Not `not exists`, for which a plan may read all executions.
     select g.execution, g.kind, g.name, now_, now_, g.exit, (
-      select j.id from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken >= 0 limit 1
+      select j.id from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken is not null limit 1
     ) is null
     from given g
     on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit
@@ -365,7 +373,7 @@ begin
     with locked as (
       select j.id from unnest(executions) with ordinality as g(execution, place)
       join job j on j.dedupe_key = g.execution
-      where j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
+      where j.dedupe_scope = 'retained' and j.woken is not null and j.finished_at is null
         -- An execution that has never run reads its waits when it does.
         and (j.woken > 0 or j.lease is not null) and g.place between 1 and 1000000000
       order by j.id desc for no key update of j
@@ -413,8 +421,8 @@ $$;
 
 -------------------------------------------------------------------------------------------------------------- queues
 
--- The settings of a queue. A queue without a row has the defaults; the row is inserted when an operator or a
--- declaration changes one, or when a job of the queue is throttled.
+-- The settings of a queue. A queue without a row has the defaults. The row is inserted when a pod serves the queue, when
+-- a setting is changed, or when a job of the queue is throttled.
 create table queue (
   name text not null,
   -- Slots of the whole cluster, which the leader divides among the pods (table share).
@@ -455,14 +463,14 @@ create table queue (
   updated_at timestamptz not null,
 
   constraint queue_pkey primary key (name),
-  constraint queue_name_fits check (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
-  constraint queue_rate_is_whole check (
+  constraint queue_name_format check (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
+  constraint queue_rate_consistent check (
     (rate_jobs is null) = (rate_per is null) and (rate_tokens is null) = (rate_filled_at is null)
   ),
-  constraint queue_key_limit_is_whole check ((key_concurrency is null) = (key_order is null)),
+  constraint queue_key_limit_consistent check ((key_concurrency is null) = (key_order is null)),
   constraint queue_key_order_known check (key_order in ('none', 'serial', 'strict')),
   -- Jobs that keep their order run one at a time.
-  constraint queue_key_order_is_single check (key_order = 'none' or key_concurrency = 1)
+  constraint queue_key_order_consistent check (key_order = 'none' or key_concurrency = 1)
 ) with (
   -- A few rows, some of them updated by every claim: the free space keeps all versions of a row on its page.
   fillfactor = 20
@@ -614,10 +622,10 @@ begin
       end if;
     end if;
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-      dedupe_until, on_dead, meta, batch_id, woken, created_at, updated_at)
+      dedupe_until, on_dead, meta, batch_id, woken, is_child, created_at, updated_at)
     values (fresh.id, fresh.queue, fresh.kind, fresh.version, fresh.payload, fresh.priority, fresh.run_at,
       fresh.max_attempts, fresh.key, fresh.dedupe_key, fresh.dedupe_scope, fresh.dedupe_until, fresh.on_dead, fresh.meta,
-      fresh.batch_id, fresh.woken, fresh.created_at, fresh.created_at)
+      fresh.batch_id, fresh.woken, fresh.is_child, fresh.created_at, fresh.created_at)
     on conflict do nothing;
     if found then
       id := fresh.id;
@@ -848,9 +856,9 @@ begin
     cross join lateral jsonb_populate_record(null::job, g.job) f
   ), stored as (
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
-      dedupe_until, on_dead, meta, batch_id, woken, created_at, updated_at)
+      dedupe_until, on_dead, meta, batch_id, woken, is_child, created_at, updated_at)
     select g.id, g.queue, g.kind, g.version, coalesce(g.payload, 'null'), g.priority, g.run_at, g.max_attempts, g.key,
-      g.dedupe_key, g.dedupe_scope, g.dedupe_until, g.on_dead, g.meta, g.batch_id, g.woken, now_, now_
+      g.dedupe_key, g.dedupe_scope, g.dedupe_until, g.on_dead, g.meta, g.batch_id, g.woken, g.is_child, now_, now_
     from given g order by g.dedupe_key collate "C" nulls first, g.place
     on conflict do nothing
     returning id
@@ -917,7 +925,7 @@ create table schedule (
   constraint schedule_pkey primary key (name),
   constraint schedule_overlap_known check (overlap in ('allow', 'skip')),
   constraint schedule_missed_known check (missed in ('one', 'none', 'all')),
-  constraint schedule_missed_is_whole check ((missed = 'all') = (missed_limit is not null)),
+  constraint schedule_missed_consistent check ((missed = 'all') = (missed_limit is not null)),
   constraint schedule_origin_known check (origin in ('code', 'operator'))
 ) with (fillfactor = 80);
 
@@ -957,8 +965,8 @@ create table operation (
   constraint operation_pkey primary key (id),
   constraint operation_action_known check (action in ('cancel', 'requeue', 'run-now', 'delete', 'undo')),
   constraint operation_status_known check (status in ('running', 'done', 'cancelled', 'failed')),
-  constraint operation_has_one_target check (num_nonnulls(filter, ids, undoes) = 1),
-  constraint operation_end_is_dated check ((status = 'running') = (finished_at is null))
+  constraint operation_target_consistent check (num_nonnulls(filter, ids, undoes) = 1),
+  constraint operation_end_consistent check ((status = 'running') = (finished_at is null))
 );
 
 -- Operations in progress. Used by pods that look for one to continue.
@@ -970,7 +978,7 @@ create table job_undo (
   act uuid not null,
   job_id uuid not null,
   at timestamptz not null,
-  -- The job was requeued with its parent, and is restored with it.
+  -- The job was requeued or cancelled with its parent, and is restored with it.
   below boolean not null default false,
   action text not null,
   -- The row of the job: all of it for a delete, otherwise without the columns that no action changes.
@@ -992,10 +1000,10 @@ create table saved_view (
   created_at timestamptz not null,
 
   constraint saved_view_pkey primary key (id),
-  constraint saved_view_name_once unique (name),
-  constraint saved_view_named check (length(name) between 1 and 60),
+  constraint saved_view_name_unique unique (name),
+  constraint saved_view_name_length check (length(name) between 1 and 60),
   constraint saved_view_page_known check (page in ('jobs', 'scheduled', 'retries', 'dead')),
-  constraint saved_view_filter_is_object check (jsonb_typeof(filter) = 'object')
+  constraint saved_view_filter_format check (jsonb_typeof(filter) = 'object')
 );
 
 -- A change made by an operator.
@@ -1056,11 +1064,11 @@ create table leader (
   leased_until timestamptz,
 
   constraint leader_pkey primary key (single),
-  constraint leader_is_one check (single),
+  constraint leader_single_row check (single),
   -- A key, so that acquiring the lease (which changes it) conflicts with FOR KEY SHARE and renewing it does not: a
   -- transaction of the leader holds that lock and knows that no other pod takes over before it commits.
-  constraint leader_term_is_new unique (term),
-  constraint leader_is_whole check ((pod_id is null) = (leased_until is null))
+  constraint leader_term_unique unique (term),
+  constraint leader_lease_consistent check ((pod_id is null) = (leased_until is null))
 ) with (fillfactor = 50);
 
 insert into leader (term) values (0);
@@ -1075,7 +1083,7 @@ create table share (
   term int not null,
 
   constraint share_pkey primary key (queue, pod_id),
-  constraint share_is_a_number_of_slots check (slots >= 0)
+  constraint share_slots_range check (slots >= 0)
 ) with (fillfactor = 50);
 
 -------------------------------------------------------------------------------------------------------------- limits
@@ -1098,7 +1106,7 @@ create table rate_limit (
   updated_at timestamptz not null,
 
   constraint rate_limit_pkey primary key (scope),
-  constraint rate_limit_is_one check (
+  constraint rate_limit_range check (
     capacity >= 1 and rate > 0 and tokens >= 0
     and (tuned_capacity is null or tuned_capacity >= 1) and (tuned_rate is null or tuned_rate > 0)
   )
@@ -1225,7 +1233,7 @@ create table upload_chunk (
 
   constraint upload_chunk_pkey primary key (file_id, n),
   -- A chunk that arrives after the sweeper deleted its draft is refused instead of staying forever.
-  constraint upload_chunk_of_content foreign key (file_id) references upload_content on delete cascade
+  constraint upload_chunk_content_fkey foreign key (file_id) references upload_content on delete cascade
 );
 
 -- Files are mostly compressed already: compressing again costs time and saves nothing. Guarded like lease.jobs above.
@@ -1252,12 +1260,12 @@ create table upload (
   sha256 text not null,
 
   constraint upload_pkey primary key (file_id),
-  constraint upload_of_content foreign key (file_id) references upload_content on delete cascade,
-  constraint upload_not_empty check (size_bytes > 0),
-  constraint upload_chunked check (chunk_bytes > 0),
-  constraint upload_workspace_named check (length(workspace_id) between 1 and 64),
-  constraint upload_filename_bounded check (length(filename) between 1 and 255),
-  constraint upload_sha256_whole check (length(sha256) = 64)
+  constraint upload_content_fkey foreign key (file_id) references upload_content on delete cascade,
+  constraint upload_size_range check (size_bytes > 0),
+  constraint upload_chunk_bytes_range check (chunk_bytes > 0),
+  constraint upload_workspace_length check (length(workspace_id) between 1 and 64),
+  constraint upload_filename_length check (length(filename) between 1 and 255),
+  constraint upload_sha256_length check (length(sha256) = 64)
 ) with (
   -- A file is updated when it is fetched and when it is acknowledged: room on the page for both.
   fillfactor = 80,
@@ -1305,7 +1313,7 @@ create table bot_guess (
   locked_until timestamptz,
 
   constraint bot_guess_pkey primary key (user_id),
-  constraint bot_guess_counts check (failures > 0)
+  constraint bot_guess_failures_range check (failures > 0)
 );
 
 -- The message to a user about a dead job. Stored before it is sent, because sending cannot be undone and must not be
@@ -1320,7 +1328,7 @@ create table bot_dead_letter (
 
   constraint bot_dead_letter_pkey primary key (job_id),
   constraint bot_dead_letter_state_known check (state in ('intended', 'sent', 'refused', 'unknown', 'withdrawn')),
-  constraint bot_dead_letter_end_is_dated check ((state = 'intended') = (settled_at is null))
+  constraint bot_dead_letter_end_consistent check ((state = 'intended') = (settled_at is null))
 );
 
 -- Used by the gateway sweeper: messages past their retention.
@@ -1340,9 +1348,9 @@ create table workspace_token (
   created_at timestamptz not null,
 
   constraint workspace_token_pkey primary key (id),
-  constraint workspace_token_named check (length(workspace_id) between 1 and 64),
-  constraint workspace_token_hashed check (length(hash) = 32),
-  constraint workspace_token_label_bounded check (length(label) <= 100)
+  constraint workspace_token_workspace_length check (length(workspace_id) between 1 and 64),
+  constraint workspace_token_hash_length check (length(hash) = 32),
+  constraint workspace_token_label_length check (length(label) <= 100)
 );
 
 -- Used by authentication, to find the token of a request, and by the list of a workspace's tokens.

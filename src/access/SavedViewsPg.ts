@@ -7,7 +7,7 @@ import { limits, type SavedView, SavedViews, TooManyViews, ViewExists, ViewNotFo
 
 /** A concurrent change may take the name; the unique constraint detects it. */
 const nameConflict = (name: string) => (error: DatabaseError) =>
-  error._tag === "DatabaseConflict" && error.constraint === "saved_view_name_once" ? new ViewExists({ name }) : error
+  error._tag === "DatabaseConflict" && error.constraint === "saved_view_name_unique" ? new ViewExists({ name }) : error
 
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
@@ -28,7 +28,7 @@ const make = Effect.gen(function* () {
         select ${ids.view(now)}::uuid, ${name}::text, ${page}::text, ${JSON.stringify(filter)}::jsonb,
           ${fragments(sql).instant(now)}
         where (select count(*) from ${table}) < ${limits.views}
-        on conflict on constraint saved_view_name_once do nothing
+        on conflict on constraint saved_view_name_unique do nothing
         returning ${columns}`)
       if (view !== undefined) return view
       const namesakes = yield* mapErrors(sql`select 1 from ${table} where name = ${name}`)

@@ -63,8 +63,10 @@ export interface JobRow {
   readonly release: string | undefined
   readonly meta: string | undefined
   readonly batch: BatchId | undefined
-  /** Undefined for plain jobs, -1 for plain jobs whose end an execution counts, 0 or more for executions. */
+  /** Wake-ups and ended runs of an execution; undefined for other jobs. */
   readonly woken: number | undefined
+  /** Whether an execution counts the end of a job that is not one. */
+  readonly isChild: boolean
 }
 
 export const blank = {
@@ -102,6 +104,7 @@ export const toStored = (row: JobRow, now: number): StoredJob => {
     cut: ____,
     release: _____,
     woken,
+    isChild: ______,
     dedupe,
     ranOn,
     run,
@@ -113,7 +116,7 @@ export const toStored = (row: JobRow, now: number): StoredJob => {
     payload: parsed(row.payload),
     dedupe: dedupe === undefined ? undefined : { key: dedupe.key, scope: dedupe.scope },
     pod: run?.pod ?? ranOn,
-    execution: woken !== undefined && woken >= 0 ? dedupe?.key : undefined,
+    execution: woken === undefined ? undefined : dedupe?.key,
     heartbeatAt: run?.heartbeatAt,
     onDead: isComputed(row) ? undefined : (parsed(row.onDead) as FollowUp | undefined),
     result: parsed(row.result),
@@ -146,10 +149,13 @@ const remember = (row: JobRow, outcome: string | undefined, message: string | un
 
 const spent = (row: JobRow, counted: boolean) => (counted ? row.attempt : Math.max(0, row.attempt - 1))
 
-export const isExecution = ({ woken }: JobRow): boolean => woken !== undefined && woken >= 0
+export const isExecution = ({ woken }: JobRow): boolean => woken !== undefined
+
+/** Whether the end of the job is counted: it is an execution or a child of one. */
+export const isLinked = (row: JobRow): boolean => isExecution(row) || row.isChild
 
 /** Counts an ended run of an execution. */
-const nextWoken = (row: JobRow) => (row.woken !== undefined && row.woken >= 0 ? row.woken + 1 : row.woken)
+const nextWoken = (row: JobRow) => (row.woken === undefined ? undefined : row.woken + 1)
 
 export const finish = (row: JobRow, result: string | undefined, now: number): JobRow => ({
   ...row,
@@ -306,6 +312,7 @@ export const followUp = (dead: JobRow, diedAt: number, now = diedAt): JobRow | u
     updatedAt: now,
     onDead: undefined,
     woken: undefined,
+    isChild: false,
     meta: JSON.stringify({
       follows: dead.id,
       deadReason: dead.deadReason,

@@ -4,6 +4,7 @@ import { few, hot, opaque } from "../database/Statements.js"
 import * as InsertSql from "./enqueue/InsertSql.js"
 import * as FollowUpSql from "./FollowUpSql.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
+import { isLinked } from "./workflow/JournalSql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
 
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
@@ -24,13 +25,13 @@ const appendHistory = (outcome: string, message: string, now: string) => `
 const waiting = "finished_at is null and lease is null"
 
 /** A cancelled execution ends only when it has undone its steps. All other jobs end when they are cancelled. */
-const isPlain = "coalesce(j.woken, -1) < 0"
+const isPlain = "j.woken is null"
 
 /** The attempt of an execution that dies after it has undone its steps. */
 const isDying = "e.verb = 'again' and e.reason is not null"
 
-/** Null and -1 are unchanged: those jobs are not executions. */
-const nextWoken = "case when j.woken >= 0 then j.woken + 1 else j.woken end"
+/** Null for jobs that are not executions. */
+const nextWoken = "j.woken + 1"
 
 /**
  * The result of an end `e`: done, pending, or the reason the job is dead. `$10` is the end time. An execution that is dying is
@@ -101,7 +102,7 @@ const recover = (schema: string, stuck: string) => `
       status = case when ${isLast} then 'dead' else 'pending' end,
       dead_reason = case when not (${isLast}) then null when not ${isPlain} then 'not_undone'
         when j.cancel_requested_at is not null then 'cancelled' else 'poison' end,
-      cut = case when j.woken >= 0 then true end,
+      cut = case when j.woken is not null then true end,
       dying = case when not (${isLast}) then coalesce(j.dying, case when ${isPoison} then 'poison' end) end,
       death_count = j.death_count + (case when ${isLast} then 1 else 0 end),
       finished_at = case when ${isLast} then ${instant("$2")} end,
@@ -114,17 +115,17 @@ const recover = (schema: string, stuck: string) => `
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
     returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.woken,
-      j.version, j.payload
+      j.is_child, j.version, j.payload
   ), postponed as (${FollowUpSql.postponed(schema, "ended", "$2")}
   ), followed as (${FollowUpSql.followUps(schema, "ended", "$2")})
   select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count,
-    array_agg(id) filter (where status = 'dead' and woken is not null) as linked
+    array_agg(id) filter (where status = 'dead' and ${isLinked("ended")}) as linked
   from ended group by 1, 2, 3
   union all select queue, kind, 'follow-up', count(*)::int, null from followed group by 1, 2`
 
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
   j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, j.result, j.progress, j.last_error,
-  j.history, j.dead_reason, j.meta, j.batch_id, j.woken, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
+  j.history, j.dead_reason, j.meta, j.batch_id, j.woken, j.is_child, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
   ${millis("j.updated_at")} as updated_at, ${millis("j.started_at")} as started_at,
   ${millis("j.heartbeat_at")} as heartbeat_at, ${millis("j.finished_at")} as finished_at,
   ${millis("j.cancel_requested_at")} as cancel_requested_at`
@@ -174,7 +175,7 @@ export const make = (schema: string) => ({
       status = case ${endState} when 'done' then 'done' when 'pending' then 'pending' else 'dead' end,
       dead_reason = case when ${endState} not in ('done', 'pending') then ${endState} end,
       -- A run without an entry in the history was returned unstarted.
-      cut = case when j.woken >= 0 and e.remember is not null and e.verb = 'again' then true else j.cut end,
+      cut = case when j.woken is not null and e.remember is not null and e.verb = 'again' then true else j.cut end,
       dying = case when ${endState} = 'pending'
         then coalesce(j.dying, case when j.cancel_requested_at is null then e.reason end) end,
       death_count = j.death_count + (case when ${endState} in ('done', 'pending') then 0 else 1 end),

@@ -15,7 +15,7 @@ import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import { begin, die, finish, followUp, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
+import { begin, die, finish, followUp, isLinked, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { type Kinds, layerMemory } from "./Kinds.js"
@@ -77,7 +77,7 @@ const claimAll = (
       crashCount: row.crashCount,
       meta: row.meta === undefined ? undefined : JSON.parse(row.meta),
       execution:
-        row.dedupe === undefined || row.woken === undefined || row.woken < 0
+        row.dedupe === undefined || row.woken === undefined
           ? undefined
           : {
               id: row.dedupe.key,
@@ -91,7 +91,7 @@ const claimAll = (
               run: { id: row.id, lease },
               state: new RunState()
             },
-      linked: row.woken !== undefined,
+      linked: isLinked(row),
       createdAt: row.createdAt,
       runAt: row.runAt,
       startedAt: now

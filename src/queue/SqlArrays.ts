@@ -30,8 +30,8 @@ export const ofTexts = (values: ReadonlyArray<string | null | undefined>): strin
   return `{${text}}`
 }
 
-/** Encodes numbers; null and undefined become NULL. */
-export const ofNumbers = (values: ReadonlyArray<number | null | undefined>): string => {
+/** Encodes numbers and booleans; null and undefined become NULL. */
+export const ofNumbers = (values: ReadonlyArray<number | boolean | null | undefined>): string => {
   let text = ""
   for (const value of values) text = text === "" ? `${value ?? "NULL"}` : `${text},${value ?? "NULL"}`
   return `{${text}}`

@@ -36,6 +36,7 @@ export interface StoredJobRow {
   readonly meta: unknown
   readonly batch_id: BatchId | null
   readonly woken: number | null
+  readonly is_child: boolean | null
   readonly run_at: number
   readonly created_at: number
   readonly updated_at: number
@@ -87,6 +88,6 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     deadReason,
     meta: row.meta ?? undefined,
     batch: row.batch_id ?? undefined,
-    execution: (row.woken ?? -1) < 0 ? undefined : (row.dedupe_key ?? undefined)
+    execution: row.woken === null ? undefined : (row.dedupe_key ?? undefined)
   }
 }

@@ -119,7 +119,7 @@ export const make = (
         // The content row no longer exists: the sweeper deleted the draft because it had expired.
         Effect.catchIf(
           (error): error is DatabaseConflict =>
-            error instanceof DatabaseConflict && error.constraint === "upload_chunk_of_content",
+            error instanceof DatabaseConflict && error.constraint === "upload_chunk_content_fkey",
           (): Effect.Effect<void, DraftLost | DatabaseError> => new DraftLost()
         )
       )

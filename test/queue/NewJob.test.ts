@@ -23,6 +23,7 @@ describe("the validation of new jobs", () => {
         id,
         batch: null,
         woken: null,
+        isChild: null,
         queue: "mail",
         kind: "greet",
         version: 1,

@@ -22,7 +22,7 @@ const rowsOf = (schema: string, condition: string) => `
     case when meta ? 'delivery' then 'hook ' || (meta->>'delivery')
       when meta ? 'tick' then 'beat ' || (meta->>'tick')
       when kind = 'file_arrived' then 'file ' || (payload->>'name')
-      when woken >= 0 then dedupe_key
+      when woken is not null then dedupe_key
       else id::text end as id,
     finished_at is not null as "isEnded", extract(epoch from finished_at)::float8 * 1000 as "finishedAt",
     extract(epoch from finished_at - created_at)::float8 * 1000 as latency,

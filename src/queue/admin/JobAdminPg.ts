@@ -58,7 +58,7 @@ const statementsOf = (schema: string) => ({
   update ${schema}.job j
   set payload = coalesce($3::jsonb, j.payload), priority = coalesce($4::smallint, j.priority),
     run_at = coalesce(${instant("$5")}, j.run_at), updated_at = ${instant("$2")}
-  where j.id = $1 and j.status = 'pending' and ($3::jsonb is null or coalesce(j.woken, -1) < 0 or j.woken = 0
+  where j.id = $1 and j.status = 'pending' and ($3::jsonb is null or j.woken is null or j.woken = 0
     and not exists (select from ${schema}.workflow_step s where s.job_id = j.id))
   returning ${storedColumns}`,
 

@@ -17,7 +17,7 @@ export const isKept = "$3::uuid is not null"
 const keptExecution = (schema: string, action: Action) =>
   action !== "delete"
     ? "null::jsonb"
-    : `case when chosen.woken >= 0 then jsonb_build_object(
+    : `case when chosen.woken is not null then jsonb_build_object(
       'waits', (select coalesce(jsonb_agg(to_jsonb(d)), '[]') from ${schema}.workflow_deferred d where d.execution = chosen.dedupe_key),
       'children', (select coalesce(jsonb_agg(to_jsonb(l)), '[]') from ${schema}.workflow_child l where l.parent = chosen.dedupe_key)
     ) end`

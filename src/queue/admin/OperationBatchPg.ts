@@ -54,8 +54,9 @@ interface JobResult {
   readonly changed: boolean
   readonly queue: string | null
   readonly status: Status | null
-  /** Not null for executions and for jobs whose end an execution counts. */
-  readonly woken?: number | null
+  readonly isExecution?: boolean
+  /** Whether it is an execution or a child of one. */
+  readonly linked?: boolean
 }
 
 const isTaken = (error: DatabaseError) => error instanceof DatabaseConflict
@@ -232,9 +233,9 @@ export const make = (database: typeof Database.Service) => {
    */
   const follow = ({ act, action }: Acting, changed: ReadonlyArray<JobResult>, now: number) =>
     Effect.gen(function* () {
-      const linked = changed.filter(({ woken }) => woken !== null && woken !== undefined)
+      const linked = changed.filter(({ linked }) => linked)
       if (linked.length === 0 || action === "run-now") return { woken: [], stopped: [] }
-      const executions = linked.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
+      const executions = linked.filter(({ isExecution }) => isExecution).map(({ id }) => id)
       if (action === "requeue") {
         const requeued = yield* counted.requeueBelow(executions, now, act)
         return { woken: requeued.map(({ queue }) => queue), stopped: [] }

@@ -1,4 +1,5 @@
 import { instant, millis } from "../../database/SqlInstant.js"
+import { isLinked } from "../workflow/JournalSql.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import { isKept, keep } from "./KeepSql.js"
@@ -25,7 +26,8 @@ const acting = (
     where id = any($1::uuid[]) and ${condition}
     order by id desc for update${wait ? "" : " skip locked"}
   ), free as (${free}), changed as (${change}), kept as (${keep(schema, action)})${also === undefined ? "" : `, ${also}`}
-  select chosen.id, changed.id is not null as changed, changed.queue, changed.status, chosen.woken
+  select chosen.id, changed.id is not null as changed, changed.queue, changed.status,
+    chosen.woken is not null as "isExecution", ${isLinked("chosen")} as linked
   from chosen left join changed on changed.id = chosen.id`
 
 const updating = (schema: string, set: string) => `

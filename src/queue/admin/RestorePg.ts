@@ -24,9 +24,9 @@ export const make = ({ schema, sql }: typeof Database.Service, counted: CountedE
   return (act: string, ids: ReadonlyArray<JobId>, now: number): Effect.Effect<Restored, DatabaseError> =>
     Effect.gen(function* () {
       const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(restore, [act, SqlArrays.ofPlain(ids), now]))
-      const linked = rows.filter(({ woken }) => woken !== null).map(({ id }) => id)
+      const linked = rows.filter(({ is_child, woken }) => is_child === true || woken !== null).map(({ id }) => id)
       // Level by level: a child is left alone while an execution that waits for it is not over.
-      let above = rows.filter(({ woken }) => (woken ?? -1) >= 0).map(({ id }) => id)
+      let above = rows.filter(({ woken }) => woken !== null).map(({ id }) => id)
       while (above.length > 0) {
         const below = yield* mapErrors(sql.unsafe<{ id: JobId }>(restoreBelow, [act, SqlArrays.ofPlain(above), now]))
         above = below.map(({ id }) => id)

@@ -33,7 +33,7 @@ const kept = (schema: string) => `
     order by u.job_id for update of u`
 
 /** The status in which the act left the job `kept`. A cancelled execution stays pending until its next run. */
-const leftAs = "case when kept.action = 'cancel' and coalesce(kept.woken, -1) < 0 then 'dead' else 'pending' end"
+const leftAs = "case when kept.action = 'cancel' and kept.woken is null then 'dead' else 'pending' end"
 
 /**
  * Restores the jobs that have not changed since the act, and returns them. The statement fails if the id or dedupe key
@@ -79,13 +79,13 @@ export const restoreBelow = (schema: string): string => `
     cross join lateral jsonb_populate_record(null::${schema}.job, u.before) r
     where u.act = $1 and u.below and u.job_id = any(array(
       select l.child from ${schema}.job p join ${schema}.workflow_child l on l.parent = p.dedupe_key
-      where p.id = any($2::uuid[]) and p.woken >= 0))
+      where p.id = any($2::uuid[]) and p.woken is not null))
     order by u.job_id for update of u
   ), changed as (
     update ${schema}.job j set ${restoring}
     from kept
     where j.id = kept.id and j.updated_at = kept.acted_at and j.status = ${leftAs} and not (kept.action = 'requeue' and exists (
-      select from ${schema}.workflow_child l join ${schema}.job p on p.dedupe_key = l.parent and p.woken >= 0
+      select from ${schema}.workflow_child l join ${schema}.job p on p.dedupe_key = l.parent and p.woken is not null
       where l.child = j.id and l.ended_at is null and p.finished_at is null))
     returning j.id
   ), used as (

@@ -1,7 +1,7 @@
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { ClaimedExecution, ClaimedJob } from "../Queue.js"
 import * as ExecutionRows from "../workflow/ExecutionRows.js"
-import { undoes, withClaim } from "../workflow/JournalSql.js"
+import { isLinked, undoes, withClaim } from "../workflow/JournalSql.js"
 import { RunState } from "../workflow/RunState.js"
 
 // The result of a claim. Rows arrive as arrays, because thousands per second are read: `columns`, `ClaimedRow` and
@@ -11,8 +11,8 @@ import { RunState } from "../workflow/RunState.js"
 // a microsecond early, hence the 0.0005.
 export const millis = (column: string): string => `floor(date_part('epoch', ${column}) * 1000 + 0.0005)`
 
-/** What a job has beyond a plain one; null for plain jobs. */
-const linked = (schema: string, journals: boolean) => `case when j.woken is not null then
+/** What an execution or a child of one has beyond a plain job; null for plain jobs. */
+const linked = (schema: string, journals: boolean) => `case when ${isLinked("j")} then
     jsonb_build_array(j.woken, j.dedupe_key, ${undoes}, ${journals ? withClaim(schema) : "null"}, j.dying is not null,
       j.cut is true, j.release) end`
 
@@ -38,7 +38,8 @@ export type ClaimedRow = readonly [
 ]
 
 type Linked = readonly [
-  woken: number,
+  /** Null for a child that is not an execution. */
+  woken: number | null,
   execution: string,
   cancelled: boolean,
   journal: JournalJson | null,
@@ -56,7 +57,7 @@ const executionOf = (
   [woken, id, cancelled, journal, dying, cut, release]: Linked,
   job: Pick<ClaimedJob, "id" | "lease" | "crashCount" | "version">
 ): ClaimedExecution | undefined => {
-  if (woken < 0) return undefined
+  if (woken === null) return undefined
   const execution = {
     woken,
     id,

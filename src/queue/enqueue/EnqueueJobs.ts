@@ -24,7 +24,8 @@ const textOf = (job: StampedJob, now: number): string => {
     dedupe_until: job.dedupeWindow === undefined ? null : iso(now + job.dedupeWindow),
     replace: job.replace,
     batch_id: job.batch,
-    woken: job.woken
+    woken: job.woken,
+    is_child: job.isChild
   }
   const { meta, onDead, payload } = job
   return `${JSON.stringify(fields).slice(0, -1)},"payload":${payload},"on_dead":${onDead},"meta":${meta}}`

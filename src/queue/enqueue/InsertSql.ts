@@ -5,7 +5,7 @@ import { workChannel } from "../Wakeups.js"
 // SQL statements that store jobs.
 
 const insertColumns = "id, queue, kind, version, payload, priority, run_at, max_attempts, created_at, updated_at"
-const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken"
+const dedupeColumns = "key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken, is_child"
 
 /** Payloads arrive as one JSON array: the client escapes nothing and the server parses it once. */
 const plainSource = `rows from (
@@ -17,9 +17,9 @@ const fullSource = plainSource.replace(
   ") as i(id, queue, kind, version, payload, priority, run_at, max_attempts)",
   `, unnest($10::text[]), unnest($11::text[]), unnest($12::text[]), unnest($13::float8[]),
     jsonb_array_elements($14::jsonb), jsonb_array_elements($15::jsonb), unnest($17::uuid[]),
-    unnest($18::int[])
+    unnest($18::int[]), unnest($20::boolean[])
   ) as i(id, queue, kind, version, payload, priority, run_at, max_attempts,
-    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken)`
+    key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken, is_child)`
 )
 
 const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
@@ -55,7 +55,7 @@ export const make = (schema: string) => ({
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
   select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
-    nullif(i.on_dead, 'null'), nullif(i.meta, 'null'), i.batch_id, i.woken
+    nullif(i.on_dead, 'null'), nullif(i.meta, 'null'), i.batch_id, i.woken, i.is_child
   from lock_wait, ${fullSource}
   on conflict do nothing
   returning id`),

@@ -74,7 +74,9 @@ export interface StampedJob {
   readonly onDead: string | null
   readonly meta: string | null
   readonly batch: BatchId | null
-  readonly woken: number | null
+  /** 0 for an execution. */
+  readonly woken: 0 | null
+  readonly isChild: true | null
   /** Whether the caller supplied the id, so that the job may already exist. */
   readonly ownId: boolean
 }
@@ -201,7 +203,8 @@ export const admit = (job: NewJob, { ids, now }: Stamp, index = 0, jobs = 1): Ei
     onDead: onDead.right,
     meta: meta.right,
     batch: job.batch ?? null,
-    woken: job.link === undefined ? null : job.link === "execution" ? 0 : -1,
+    woken: job.link === "execution" ? 0 : null,
+    isChild: job.link === "counted" ? true : null,
     ownId: job.id !== undefined
   })
 }
@@ -239,7 +242,8 @@ export const hasExtras = (job: StampedJob) =>
   job.onDead !== null ||
   job.meta !== null ||
   job.batch !== null ||
-  job.woken !== null
+  job.woken !== null ||
+  job.isChild !== null
 
 /** Whether all jobs share kind, queue and settings. Most batches do, and half of the data sent would be its name. */
 export const isUniform = (jobs: StampedJobs) => {

@@ -109,7 +109,8 @@ const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, not
   wait,
   SqlArrays.ofTexts(jobs.map(({ batch }) => batch)),
   SqlArrays.ofNumbers(jobs.map(({ woken }) => woken)),
-  notification
+  notification,
+  SqlArrays.ofNumbers(jobs.map(({ isChild }) => isChild))
 ]
 
 /** Stores jobs. The SQL function decides conflicts by id and dedupe key. */

@@ -126,7 +126,7 @@ export const toChild = (row: ChildRow): Child => ({
       ? undefined
       : {
           kind: row.kind,
-          execution: (row.woken ?? -1) < 0 ? undefined : (row.dedupe_key ?? undefined),
+          execution: row.woken === null ? undefined : (row.dedupe_key ?? undefined),
           status: row.status,
           deadReason: row.dead_reason ?? undefined,
           result: row.result ?? undefined,

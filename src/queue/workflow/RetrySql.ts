@@ -15,22 +15,22 @@ export const isUndone = (schema: string) => `s.outcome = 'done' and exists (
  */
 export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
     update ${schema}.workflow_step s set reopened_at = ${now}
-    where s.job_id = any(array(select id from ${chosen} where woken >= 0)) and s.kind <> 'undo' and s.reopened_at is null
+    where s.job_id = any(array(select id from ${chosen} where woken is not null)) and s.kind <> 'undo' and s.reopened_at is null
       and (s.outcome = 'failed' or ${isUndone(schema)})
   ), forgotten_steps as (
-    delete from ${schema}.workflow_step s where s.job_id = any(array(select id from ${chosen} where woken >= 0))
+    delete from ${schema}.workflow_step s where s.job_id = any(array(select id from ${chosen} where woken is not null))
       and (s.kind = 'undo' or s.outcome = 'retrying' and not exists (
         select from ${schema}.workflow_step l
         where l.job_id = s.job_id and l.name = s.name and l.attempt > s.attempt and l.outcome <> 'retrying'))
   ), forgotten_waits as (
     delete from ${schema}.workflow_deferred d using ${chosen} c
-    where c.woken >= 0 and d.execution = c.dedupe_key and (d.completed_at is null and d.kind <> 'children'
+    where c.woken is not null and d.execution = c.dedupe_key and (d.completed_at is null and d.kind <> 'children'
       or d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
         and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
   ), passed_waits as (
     -- Steps that run again may lead the code past the waits. Those deleted above are not open.
     update ${schema}.workflow_deferred d set waiting = false from ${chosen} c
-    where c.woken >= 0 and d.execution = c.dedupe_key and d.waiting and (d.completed_at is not null or d.kind = 'children')
+    where c.woken is not null and d.execution = c.dedupe_key and d.waiting and (d.completed_at is not null or d.kind = 'children')
       and not (d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
         and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
   )`
@@ -40,7 +40,7 @@ export const requeueSet = (
   at: string
 ): string => `status = 'pending', attempt = 0, crash_count = 0, dead_reason = null, dying = null, cut = null,
     finished_at = null, started_at = null, pod_id = null, cancel_requested_at = null, unknown_since = null, result = null,
-    progress = null, last_error = null, woken = case when j.woken >= 0 then j.woken + 1 else j.woken end, run_at = ${at}`
+    progress = null, last_error = null, woken = j.woken + 1, run_at = ${at}`
 
 /**
  * Whether a retry of the parent, job `parent`, includes the child of link `l`: a child that the parent started and waits
@@ -78,9 +78,9 @@ export const make = (schema: string) => ({
   /** Requeues the dead children of the requeued executions `$1`, and theirs. Saves them under the act id `$3`. */
   requeueBelow: `
   with recursive tree(id, execution, above) as (
-    select j.id, j.dedupe_key, true from ${schema}.job j where j.id = any($1::uuid[]) and j.woken >= 0
+    select j.id, j.dedupe_key, true from ${schema}.job j where j.id = any($1::uuid[]) and j.woken is not null
     union
-    select j.id, case when j.woken >= 0 then j.dedupe_key end, false
+    select j.id, case when j.woken is not null then j.dedupe_key end, false
     from tree join ${schema}.workflow_child l on l.parent = tree.execution and ${isRetriedWith(schema, "tree.id")}
     join ${schema}.job j on j.id = l.child and j.status = 'dead'
   ), chosen as (
@@ -97,7 +97,7 @@ export const make = (schema: string) => ({
     schema,
     `select l.parent, l.name, l.position, l.child, j.id as job_id
     from ${schema}.job j join ${schema}.workflow_child l on l.parent = j.dedupe_key
-    where j.id = any($1::uuid[]) and j.woken >= 0 and l.ended_at is not null and ${isRetriedWith(schema, "j.id")}`
+    where j.id = any($1::uuid[]) and j.woken is not null and l.ended_at is not null and ${isRetriedWith(schema, "j.id")}`
   ),
 
   /**
@@ -108,7 +108,7 @@ export const make = (schema: string) => ({
     schema,
     `select l.parent, l.name, l.position, l.child, p.id as job_id
     from ${schema}.workflow_child l join ${schema}.job p
-      on p.dedupe_key = l.parent and p.dedupe_scope = 'retained' and p.woken >= 0 and p.finished_at is null
+      on p.dedupe_key = l.parent and p.dedupe_scope = 'retained' and p.woken is not null and p.finished_at is null
     where (l.child = any($1::uuid[]) or p.id = any($1::uuid[])) and l.ended_at is not null and not exists (
       select from ${schema}.workflow_step s
       where s.job_id = p.id and s.name = l.name and s.kind = 'children' and s.reopened_at is null)`
@@ -117,6 +117,6 @@ export const make = (schema: string) => ({
   /** Children that the restored executions `$1` wait for, without those that the undo of the act `$2` restores after `$3`. */
   openChildren: `
   select l.child from ${schema}.job p join ${schema}.workflow_child l on l.parent = p.dedupe_key
-  where p.id = any($1::uuid[]) and p.woken >= 0 and l.ended_at is null and not exists (
+  where p.id = any($1::uuid[]) and p.woken is not null and l.ended_at is null and not exists (
     select from ${schema}.job_undo u where u.act = $2 and u.job_id = l.child and u.job_id > $3::uuid)`
 })

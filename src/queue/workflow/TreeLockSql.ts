@@ -1,3 +1,4 @@
+import { isLinked } from "./JournalSql.js"
 import { isRetriedWith } from "./RetrySql.js"
 
 // Locks every job that an action on the jobs `$1` may change, in descending order of their ids, before the first change. Actions
@@ -13,9 +14,9 @@ export const make = (schema: string) => ({
   lockToRequeue: locked(
     schema,
     `tree(id, execution, above) as (
-    select j.id, j.dedupe_key, null::uuid from ${schema}.job j where j.id = any($1::uuid[]) and j.woken >= 0
+    select j.id, j.dedupe_key, null::uuid from ${schema}.job j where j.id = any($1::uuid[]) and j.woken is not null
     union
-    select j.id, case when j.woken >= 0 and j.status = 'dead' then j.dedupe_key end, tree.id
+    select j.id, case when j.woken is not null and j.status = 'dead' then j.dedupe_key end, tree.id
     from tree join ${schema}.workflow_child l on l.parent = tree.execution and ${isRetriedWith(schema, "tree.id")}
     join ${schema}.job j on j.id = l.child and j.status <> 'done'
   )`,
@@ -26,13 +27,13 @@ export const make = (schema: string) => ({
   lockToEnd: locked(
     schema,
     `tree(id, above) as (
-    select j.id, null::uuid from ${schema}.job j where j.id = any($1::uuid[]) and j.woken is not null
+    select j.id, null::uuid from ${schema}.job j where j.id = any($1::uuid[]) and ${isLinked("j")}
     union
-    select l.child, tree.id from tree join ${schema}.job p on p.id = tree.id and p.woken >= 0
+    select l.child, tree.id from tree join ${schema}.job p on p.id = tree.id and p.woken is not null
     join ${schema}.workflow_child l on l.parent = p.dedupe_key and l.owned
   ), waiting(id, child) as (
     select p.id, l.child from tree join ${schema}.workflow_child l on l.child = tree.id and l.ended_at is null
-    join ${schema}.job p on p.dedupe_key = l.parent and p.dedupe_scope = 'retained' and p.woken >= 0
+    join ${schema}.job p on p.dedupe_key = l.parent and p.dedupe_scope = 'retained' and p.woken is not null
   )`,
     `select id from tree where above is not null union select above from tree where above is not null
     union select id from waiting union select child from waiting`

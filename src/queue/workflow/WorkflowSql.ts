@@ -2,7 +2,7 @@ import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import { keep } from "../admin/KeepSql.js"
 import { workChannel } from "../Wakeups.js"
-import { steps, undoes, waits } from "./JournalSql.js"
+import { isLinked, steps, undoes, waits } from "./JournalSql.js"
 import * as RetrySql from "./RetrySql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
@@ -16,9 +16,9 @@ import * as RetrySql from "./RetrySql.js"
  * stay where `keepsSteps` is true: the undo of the delete needs them.
  */
 export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => {
-  const executions = `any(array(select dedupe_key from ${old} where woken >= 0))`
+  const executions = `any(array(select dedupe_key from ${old} where woken is not null))`
   return `forgotten_steps as (
-    delete from ${schema}.workflow_step where job_id = any(array(select id from ${old} where woken >= 0 and not ${keepsSteps}))
+    delete from ${schema}.workflow_step where job_id = any(array(select id from ${old} where woken is not null and not ${keepsSteps}))
   ), forgotten_waits as (
     delete from ${schema}.workflow_deferred where execution = ${executions}
   ), forgotten_children as (
@@ -30,7 +30,7 @@ export const forgotten = (schema: string, old: string, keepsSteps = "false"): st
 const wake = (schema: string, executions: string, now: string) => `
   locked as (
     select j.id from ${schema}.job j
-    where j.dedupe_key = any(${executions}) and j.dedupe_scope = 'retained' and j.woken >= 0 and j.finished_at is null
+    where j.dedupe_key = any(${executions}) and j.dedupe_scope = 'retained' and j.woken is not null and j.finished_at is null
       and (j.woken > 0 or j.lease is not null)
     order by j.id desc for no key update
   )
@@ -41,22 +41,22 @@ const wake = (schema: string, executions: string, now: string) => `
 
 /** Changes of a cancelled job. A pending execution stays pending: its next run undoes its steps. */
 export const cancelSet = (now: string): string => {
-  const dies = "j.status = 'pending' and coalesce(j.woken, -1) < 0"
+  const dies = "j.status = 'pending' and j.woken is null"
   return `status = case when ${dies} then 'dead' else j.status end,
     dead_reason = case when ${dies} then 'cancelled' else j.dead_reason end,
     finished_at = case when ${dies} then ${now} else j.finished_at end,
     death_count = j.death_count + (case when ${dies} then 1 else 0 end),
-    woken = case when j.woken >= 0 then j.woken + 1 else j.woken end,
-    run_at = case when j.woken >= 0 and j.lease is null then least(j.run_at, ${now}) else j.run_at end,
+    woken = j.woken + 1,
+    run_at = case when j.woken is not null and j.lease is null then least(j.run_at, ${now}) else j.run_at end,
     cancel_requested_at = coalesce(j.cancel_requested_at, ${now})`
 }
 
 /** The executions and jobs that the jobs `$1` started and wait for, at any depth. */
 const below = (schema: string) => `recursive tree(id) as (
     select c.child from ${schema}.job p join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
-    where p.id = any($1::uuid[]) and p.woken >= 0
+    where p.id = any($1::uuid[]) and p.woken is not null
     union
-    select c.child from tree join ${schema}.job p on p.id = tree.id and p.woken >= 0
+    select c.child from tree join ${schema}.job p on p.id = tree.id and p.woken is not null
     join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
   )`
 
@@ -229,7 +229,7 @@ export const make = (schema: string) => ({
   wakeRestored: `with ${wake(
     schema,
     `array(select d.execution from ${schema}.job r join ${schema}.workflow_deferred d on d.execution = r.dedupe_key
-      where r.id = any($1::uuid[]) and r.woken >= 0 and d.waiting and d.completed_at is not null)`,
+      where r.id = any($1::uuid[]) and r.woken is not null and d.waiting and d.completed_at is not null)`,
     "$2"
   )}`,
 
@@ -249,7 +249,7 @@ export const make = (schema: string) => ({
     select g.child, g.owned, g.place::int - 1 as position
     from unnest($3::uuid[], $4::boolean[]) with ordinality as g(child, owned, place)
   ), standing as materialized (
-    select j.id, j.woken, j.finished_at is not null or $6::boolean as over
+    select j.id, ${isLinked("j")} as linked, j.finished_at is not null or $6::boolean as over
     from ${schema}.job j where j.id = any($3::uuid[]) order by j.id desc for share
   ), links as (
     insert into ${schema}.workflow_child (parent, name, position, child, owned, ended_at)
@@ -261,7 +261,7 @@ export const make = (schema: string) => ({
       case when count(*) filter (where not s.over) = 0 then ${instant("$5")} end
     from given g join standing s on s.id = g.child
   )
-  select count(*)::int as unlinked from standing where woken is null and not over`,
+  select count(*)::int as unlinked from standing where not linked and not over`,
 
   children: `
   select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status, j.dead_reason, j.result, j.last_error,
@@ -272,12 +272,12 @@ export const make = (schema: string) => ({
 
   parents: `
   select distinct l.parent from ${schema}.workflow_child l
-  where l.child = $1 and exists (select from ${schema}.job j where j.dedupe_key = l.parent and j.woken >= 0)`,
+  where l.child = $1 and exists (select from ${schema}.job j where j.dedupe_key = l.parent and j.woken is not null)`,
 
   /** The job of an execution, by the execution's id or the job's. */
   findExecution: `
-  select j.id from ${schema}.job j where j.dedupe_key = $1 and j.dedupe_scope = 'retained' and j.woken >= 0
-  union all select j.id from ${schema}.job j where j.id = $2::uuid and j.woken >= 0
+  select j.id from ${schema}.job j where j.dedupe_key = $1 and j.dedupe_scope = 'retained' and j.woken is not null
+  union all select j.id from ${schema}.job j where j.id = $2::uuid and j.woken is not null
   limit 1`,
 
   showExecution: `
@@ -306,7 +306,7 @@ export const make = (schema: string) => ({
     lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}, woken = greatest(j.woken + 1, j.woken),
     last_error = $3
   from chosen where j.id = chosen.id
-  returning j.id, j.queue, j.kind, j.status, coalesce(j.woken >= 0, false) as execution`,
+  returning j.id, j.queue, j.kind, j.status, j.woken is not null as execution`,
 
   /** Counts suspended executions by status, at most `$2`. `run_at > created_at` selects the index `job_waiting`. */
   countSuspended: `
@@ -337,7 +337,7 @@ export const make = (schema: string) => ({
   /** Executions, newest first. Parameters: workflow, prefix of the id, status, id of the last one seen, limit, now. */
   listExecutions: `
   select ${executionColumns(schema)} from ${schema}.job j
-  where j.woken >= 0 and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
+  where j.woken is not null and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
     and ($4::uuid is null or j.id < $4) and ($3::text is null or ${statusCase(schema)} = $3)
   order by j.id desc limit $5::int`,
 
@@ -368,7 +368,7 @@ export const make = (schema: string) => ({
   purgeEarly: `
   with old as materialized (
     select d.execution, d.kind, d.name, exists (
-      select from ${schema}.job j where j.dedupe_key = d.execution and j.woken >= 0) as started
+      select from ${schema}.job j where j.dedupe_key = d.execution and j.woken is not null) as started
     from ${schema}.workflow_deferred d where d.early and d.created_at < ${instant("$1")}
     order by d.created_at limit $2::int
   ), known as (

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { Wait, WaitKind } from "../../core/Suspension.js"
-import { die, isExecution, type JobRow } from "../JobRowMemory.js"
+import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { Deferred, Step } from "./Execution.js"
 
@@ -357,7 +357,7 @@ export class WorkflowTable extends Context.Tag("nightshift/queue/WorkflowTableMe
       // Called for every end and deletion of a job.
       jobs.onRow((before, after, now) => {
         const row = after ?? before
-        if (row?.woken === undefined) return
+        if (row === undefined || !isLinked(row)) return
         if (after === undefined) table.forget(row)
         const isOver = after === undefined || (after.finishedAt !== undefined && before?.finishedAt === undefined)
         if (isOver && before?.finishedAt === undefined) table.countEnd(row.id, after?.finishedAt ?? now)

@@ -2,7 +2,7 @@ import { Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { limits } from "../../core/StoredJob.js"
 import { JobAdmin } from "../admin/JobAdmin.js"
-import { die, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
+import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
 import {
@@ -96,7 +96,12 @@ const make = Effect.gen(function* () {
   ) =>
     jobs.step((now): Either.Either<void, ChildNotLinked> => {
       const isOver = (id: JobId) => detached || jobs.get(id)?.finishedAt !== undefined
-      if (started.some(({ id }) => !isOver(id) && jobs.get(id)?.woken === undefined)) {
+      if (
+        started.some(({ id }) => {
+          const child = jobs.get(id)
+          return !isOver(id) && (child === undefined || !isLinked(child))
+        })
+      ) {
         return Either.left(new ChildNotLinked({ execution, name }))
       }
       const remaining = started.filter(({ id }) => !isOver(id)).length

@@ -36,7 +36,7 @@ export const cancelHolds: Invariant = {
   name: "cancel",
   promise: "no job is claimed after its cancel was acknowledged, except an execution, which undoes its steps",
   onChange: atClaim(({ id, woken }, { call }, history) =>
-    history.cancelled.has(id) && (woken ?? -1) < 0
+    history.cancelled.has(id) && woken === undefined
       ? `${call?.who} claimed ${history.nameOf(id)}, which was cancelled`
       : undefined
   )
