@@ -19,6 +19,10 @@ export const parse = (text: string): Option.Option<number> => {
 /** Formats epoch milliseconds as RFC 3339 in UTC. */
 export const format = (millis: number): string => DateTime.formatIso(DateTime.unsafeMake(Math.floor(millis)))
 
+/** Formats a time that may be absent, for responses, in which every field is present. */
+export const formatOrNull = (millis: number | undefined): string | null =>
+  millis === undefined ? null : format(millis)
+
 /** RFC 3339 on the wire, epoch milliseconds in code. */
 export const Instant: Schema.Schema<number, string> = Schema.transformOrFail(Schema.String, Schema.Number, {
   strict: true,

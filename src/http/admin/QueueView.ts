@@ -123,7 +123,7 @@ export const of = (
       perKey: perKey ?? null,
       depthCap: depthCap ?? null
     },
-    throttledUntil: throttledUntil === undefined ? null : Instant.format(throttledUntil),
+    throttledUntil: Instant.formatOrNull(throttledUntil),
     throttleAttempts,
     declared: settings !== undefined
   }

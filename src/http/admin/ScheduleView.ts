@@ -47,8 +47,6 @@ export const ScheduleView = Schema.Struct({
 }).annotations({ identifier: "Schedule" })
 export type ScheduleView = typeof ScheduleView.Type
 
-const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
-
 /** Describes a cron expression in English, or null if it is invalid. */
 export const wordsOf = (cron: string, timezone: string): string | null =>
   Either.getOrElse(CronDescription.of(cron, timezone), () => null)
@@ -65,9 +63,9 @@ export const of = (schedule: StoredSchedule): ScheduleView => ({
   paused: schedule.paused,
   queue: schedule.queue ?? null,
   maxAttempts: schedule.maxAttempts ?? null,
-  lastFireAt: moment(schedule.lastFireAt),
-  nextFireAt: schedule.paused ? null : moment(schedule.nextFireAt),
-  lastSkipAt: moment(schedule.lastSkipAt),
+  lastFireAt: Instant.formatOrNull(schedule.lastFireAt),
+  nextFireAt: schedule.paused ? null : Instant.formatOrNull(schedule.nextFireAt),
+  lastSkipAt: Instant.formatOrNull(schedule.lastSkipAt),
   lastError: schedule.lastError ?? null,
   lastJobId: schedule.lastJobId ?? null,
   origin: schedule.origin,

@@ -93,7 +93,7 @@ export const group = HttpApiGroup.make("bots")
 const hookOf = (hook: string, { counts, lastSeenAt }: DeliveryBook) => ({
   path: `/hooks/${hook}`,
   counts,
-  lastSeenAt: lastSeenAt === undefined ? null : Instant.format(lastSeenAt)
+  lastSeenAt: Instant.formatOrNull(lastSeenAt)
 })
 
 /** Copies field by field, so no secret can leak. A URL may contain a secret, so only its host is returned. */

@@ -138,7 +138,7 @@ export const viewOf = (batch: Batch): BatchView => ({
   id: batch.id,
   name: batch.name ?? null,
   createdAt: Instant.format(batch.createdAt),
-  closedAt: batch.closedAt === undefined ? null : Instant.format(batch.closedAt),
+  closedAt: Instant.formatOrNull(batch.closedAt),
   total: batch.total,
   counts: batch.counts,
   followUp:

@@ -167,7 +167,7 @@ const viewOf = (operation: Operation, filter: unknown): OperationView => ({
   filter,
   createdAt: Instant.format(operation.createdAt),
   updatedAt: Instant.format(operation.updatedAt),
-  finishedAt: operation.finishedAt === undefined ? null : Instant.format(operation.finishedAt),
+  finishedAt: Instant.formatOrNull(operation.finishedAt),
   total: operation.total ?? null,
   done: operation.done,
   skipped: operation.skipped,

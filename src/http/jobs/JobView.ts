@@ -49,8 +49,6 @@ export const JobView = Schema.Struct({
 }).annotations({ identifier: "Job" })
 export type JobView = typeof JobView.Type
 
-const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
-
 const errorOf = ({ attempt, endedAt, message, outcome, pod, startedAt }: HistoryEntry) => ({
   attempt,
   pod,
@@ -72,9 +70,9 @@ export const of = (job: StoredJob): JobView => ({
   priority: job.priority,
   runAt: Instant.format(job.runAt),
   createdAt: Instant.format(job.createdAt),
-  startedAt: moment(job.startedAt),
-  finishedAt: moment(job.finishedAt),
-  cancelRequestedAt: moment(job.cancelRequestedAt),
+  startedAt: Instant.formatOrNull(job.startedAt),
+  finishedAt: Instant.formatOrNull(job.finishedAt),
+  cancelRequestedAt: Instant.formatOrNull(job.cancelRequestedAt),
   lastError: job.lastError ?? null,
   errors: job.history.map(errorOf),
   deadReason: job.deadReason ?? null,

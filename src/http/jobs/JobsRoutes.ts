@@ -309,12 +309,11 @@ export const layer: Layer.Layer<
           const job = yield* Effect.flatMap(JobPath.read(path.id), search.get)
           const now = yield* Clock.currentTimeMillis
           const found = yield* waits.during(job.queue, { from: job.createdAt, to: job.finishedAt ?? now })
-          const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
           return {
             waits: found.map(({ reason, since, until }) => ({
               reason,
               since: Instant.format(since),
-              until: moment(until)
+              until: Instant.formatOrNull(until)
             }))
           }
         })

@@ -77,9 +77,7 @@ export const layer: Layer.Layer<
 
     return handlers
       .handleRaw("login", ({ request }) => login(request))
-      .handle("session", () =>
-        Effect.map(Caller, ({ role, until }) => ({ role, until: until === undefined ? null : Instant.format(until) }))
-      )
+      .handle("session", () => Effect.map(Caller, ({ role, until }) => ({ role, until: Instant.formatOrNull(until) })))
       .handleRaw("logout", ({ request }) =>
         Effect.gen(function* () {
           const secret = Credentials.sessionOf(request)

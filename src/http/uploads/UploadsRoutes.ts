@@ -82,24 +82,15 @@ export const of = (upload: Upload) => ({
   ...ofNew(upload),
   createdAt: Instant.format(upload.createdAt),
   expiresAt: Instant.format(upload.expiresAt),
-  fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt)
+  fetchedAt: Instant.formatOrNull(upload.fetchedAt)
 })
 
 /** A file in responses to operators. */
-export const forOperators = (upload: Upload, now: number): FileView => ({
-  id: upload.id,
-  workspace: upload.workspace,
-  name: Filename.sanitize(upload.filename),
-  originalName: upload.filename,
-  mimeType: upload.mimetype,
-  size: upload.size,
-  sha256: upload.sha256,
-  state: stateOf(upload, now),
-  createdAt: Instant.format(upload.createdAt),
-  expiresAt: Instant.format(upload.expiresAt),
-  fetchedAt: upload.fetchedAt === undefined ? null : Instant.format(upload.fetchedAt),
-  ackedAt: upload.ackedAt === undefined ? null : Instant.format(upload.ackedAt)
-})
+export const forOperators = (upload: Upload, now: number): FileView => {
+  const { uri: _, ...file } = of(upload)
+  const { ackedAt, workspace } = upload
+  return { ...file, workspace, state: stateOf(upload, now), ackedAt: Instant.formatOrNull(ackedAt) }
+}
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, never, Storage> = HttpApiBuilder.group(
   apiOf(group),

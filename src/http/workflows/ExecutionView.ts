@@ -89,14 +89,12 @@ export const ExecutionView = Schema.Struct({
 }).annotations({ identifier: "WorkflowExecution" })
 export type ExecutionView = typeof ExecutionView.Type
 
-const moment = (millis: number | undefined) => (millis === undefined ? null : Instant.format(millis))
-
 const waitOf = (wait: Deferred) => ({
   kind: wait.kind,
   name: wait.name,
   createdAt: Instant.format(wait.createdAt),
-  dueAt: moment(wait.dueAt),
-  completedAt: moment(wait.completedAt),
+  dueAt: Instant.formatOrNull(wait.dueAt),
+  completedAt: Instant.formatOrNull(wait.completedAt),
   value: showable(wait.exit ?? null),
   remaining: wait.remaining ?? null,
   waiting: wait.waiting
@@ -111,8 +109,8 @@ const stepOf = (step: Step) => ({
   exit: showable(step.exit ?? null),
   startedAt: Instant.format(step.startedAt),
   endedAt: Instant.format(step.endedAt),
-  retryAt: moment(step.retryAt),
-  reopenedAt: moment(step.reopenedAt)
+  retryAt: Instant.formatOrNull(step.retryAt),
+  reopenedAt: Instant.formatOrNull(step.reopenedAt)
 })
 
 const childOf = ({ id, job, name, owned, position }: Child) => ({
@@ -125,8 +123,8 @@ const childOf = ({ id, job, name, owned, position }: Child) => ({
   status: job?.status ?? null,
   deadReason: job?.deadReason ?? null,
   lastError: job?.lastError === undefined ? null : withoutTrace(job.lastError),
-  createdAt: moment(job?.createdAt),
-  finishedAt: moment(job?.finishedAt)
+  createdAt: Instant.formatOrNull(job?.createdAt),
+  finishedAt: Instant.formatOrNull(job?.finishedAt)
 })
 
 export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => ({
@@ -142,8 +140,8 @@ export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => 
   lastError: execution.lastError === undefined ? null : withoutTrace(execution.lastError),
   createdAt: Instant.format(execution.createdAt),
   updatedAt: Instant.format(execution.updatedAt),
-  finishedAt: moment(execution.finishedAt),
-  dueAt: moment(execution.dueAt),
+  finishedAt: Instant.formatOrNull(execution.finishedAt),
+  dueAt: Instant.formatOrNull(execution.dueAt),
   waits: execution.waits.map(waitOf)
 })
 
