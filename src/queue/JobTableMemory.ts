@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
-import * as Undo from "../core/Undo.js"
+import * as Rollback from "../core/Rollback.js"
 import { Tally } from "../telemetry/Tally.js"
 import { followUp, isComputed, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
@@ -179,7 +179,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         const undo = () => {
           for (const each of undos.toReversed()) each()
         }
-        if (undos.length > 0) Undo.rememberIn(fiber, undo)
+        if (undos.length > 0) Rollback.rememberIn(fiber, undo)
         announce()
         return Effect.succeed(answer)
       })

@@ -1,6 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Context, Effect, Layer, Option } from "effect"
-import * as Undo from "../core/Undo.js"
+import * as Rollback from "../core/Rollback.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { inHandler } from "../database/Pools.js"
@@ -34,7 +34,7 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
 
   /** For tests in memory: other fibers see changes immediately, and tables that record an undo roll back on failure. */
   static readonly layerMemory: Layer.Layer<Transactions> = Layer.succeed(Transactions, {
-    run: (effect) => Undo.transaction(effect),
-    runHandler: (effect) => Undo.transaction(effect)
+    run: (effect) => Rollback.transaction(effect),
+    runHandler: (effect) => Rollback.transaction(effect)
   })
 }

@@ -1,5 +1,5 @@
 import { Effect, Either, Layer, Option } from "effect"
-import * as Undo from "../core/Undo.js"
+import * as Rollback from "../core/Rollback.js"
 import { Signals } from "../database/Signals.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import { Schedules, topic } from "./Schedules.js"
@@ -35,7 +35,7 @@ const make = Effect.gen(function* () {
     Effect.suspend(() => {
       const before = rows.get(row.name)
       rows.set(row.name, row)
-      return Undo.remember(() => {
+      return Rollback.remember(() => {
         if (rows.get(row.name) !== row) return
         if (before === undefined) rows.delete(row.name)
         else rows.set(row.name, before)
@@ -46,14 +46,14 @@ const make = Effect.gen(function* () {
     Effect.suspend(() => {
       const before = rows.get(name)
       rows.delete(name)
-      return Undo.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
+      return Rollback.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
     })
 
   const putHistory = (name: string, history: ReadonlyArray<TickOutcome>): Effect.Effect<void> =>
     Effect.suspend(() => {
       const before = histories.get(name) ?? []
       histories.set(name, history)
-      return Undo.remember(() => void (histories.get(name) === history && histories.set(name, before)))
+      return Rollback.remember(() => void (histories.get(name) === history && histories.set(name, before)))
     })
 
   const signal = (name: string) => Effect.orDie(signals.publish(topic, name))

@@ -45,7 +45,7 @@ export class Follower {
   private requests = 0
 
   /** Reads the journal as it was before this run. */
-  load(steps: ReadonlyArray<Step>, waits: Journal["waits"]): void {
+  load(steps: ReadonlyArray<Step>, open: Journal["waits"]): void {
     const recorded = new Map<string, Recorded>()
     const reopened = new Map<string, number>()
     for (const { endedAt, kind, name, reopenedAt, sequence, startedAt } of steps) {
@@ -59,9 +59,8 @@ export class Follower {
     this.recorded = recorded
     this.reopened = reopened
     const last = Number.MAX_SAFE_INTEGER
-    const open = waits.filter(({ name, waiting }) => waiting && !name.startsWith("undo:"))
     // The code requests a wait inside an activity only while the activity runs, a wait behind an activity that it interrupts
-    // only after the time that it waited before, and a wait that lost a race perhaps not at all. Compensations have waits too.
+    // only after the time that it waited before, and a wait that lost a race perhaps not at all.
     this.unfinished = new Map(
       open.filter(({ kind }) => kind === "retry").map(({ createdAt, name }) => [name, createdAt])
     )

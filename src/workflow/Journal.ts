@@ -2,6 +2,7 @@ import { Effect, Schedule } from "effect"
 import type { WaitKind } from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import type { Deferred, NewStep, Step } from "../queue/workflow/Execution.js"
+import { isUndo } from "../queue/workflow/Undo.js"
 import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 
@@ -83,6 +84,11 @@ export class Journal {
   newPlace(): number {
     this.sequence += 1
     return this.sequence
+  }
+
+  /** The waits that the code was suspended on. Those of an undo are not the code's. */
+  get openWaits(): ReadonlyArray<Deferred> {
+    return this.waits.filter(({ kind, name, waiting }) => waiting && kind !== "changed" && !isUndo(name))
   }
 
   deferred(kind: WaitKind, name: string): Deferred | undefined {

@@ -10,7 +10,7 @@ import * as Suspension from "../core/Suspension.js"
 import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
-import * as ChildrenFirst from "../queue/workflow/ChildrenFirst.js"
+import * as Undos from "../queue/workflow/Undo.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
@@ -148,14 +148,14 @@ const runExecution = (
     if (cancelled && !run.execution.dying) {
       const children = yield* run.attempt(run.workflows.children(id))
       yield* run.healthy
-      const waits = ChildrenFirst.waits(children ?? [], yield* Clock.currentTimeMillis)
+      const waits = Undos.childrenFirst(children ?? [], yield* Clock.currentTimeMillis)
       if (waits.length > 0) return Suspension.make({ woken: run.woken, waits })
     }
 
     const failures: Array<string> = []
     for (const undo of ordered(run)) {
-      const name = `undo:${undo.name}`
-      const failed = (cause: Cause.Cause<unknown>) => `undo of ${undo.name} failed: ${ExitJson.textOf(cause)}`
+      const name = Undos.nameOf(undo.name)
+      const failed = (cause: Cause.Cause<unknown>) => Undos.failureText(name, ExitJson.textOf(cause))
       const before = Exit.isFailure(exit) ? yield* run.recorded(name) : undefined
       if (before !== undefined) {
         if (Exit.isFailure(before)) failures.push(failed(before.cause))
@@ -177,9 +177,7 @@ const runExecution = (
     yield* run.healthy
     if (run.isStopping) return suspension()
     if (Exit.isSuccess(exit)) return Outcome.done(json._tag === "Success" ? json.value : undefined)
-    const text = [...(isFailed ? [ExitJson.textOf(exit.cause)] : []), ...failures].join("; ")
-    if (failures.length > 0) return Outcome.notUndone(text)
-    return isFailed ? Outcome.dead(text) : Outcome.cancelled
+    return Undos.outcomeOf(isFailed ? { message: ExitJson.textOf(exit.cause), trace: "" } : undefined, failures)
   })
 
 /**

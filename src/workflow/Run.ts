@@ -3,6 +3,7 @@ import type { Wait } from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import * as ChangedCode from "../queue/workflow/ChangedCode.js"
 import type { NewStep, Step, StepKind } from "../queue/workflow/Execution.js"
+import * as Undos from "../queue/workflow/Undo.js"
 import type { InvalidStep, LeaseLost } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
@@ -99,7 +100,7 @@ export class Run extends Journal {
     const wasRead = this.isRead
     return Effect.map(this.orStop(this.read()), (journal) => {
       if (journal === undefined) return
-      if (!wasRead && this.steps.size === 0) this.follower.load(journal.steps, journal.cancelled ? [] : journal.waits)
+      if (!wasRead && this.steps.size === 0) this.follower.load(journal.steps, journal.cancelled ? [] : this.openWaits)
       for (const step of journal.steps) if (step.reopenedAt === undefined) this.keep(step)
     })
   })
@@ -115,7 +116,7 @@ export class Run extends Journal {
 
   /** Steps inside a compensation belong to it. */
   nameOf(name: string): string {
-    return this.undoing === undefined ? name : `undo:${this.undoing}/${name}`
+    return Undos.within(this.undoing, name)
   }
 
   /**

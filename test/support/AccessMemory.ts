@@ -14,7 +14,7 @@ import { type Role, Sessions } from "../../src/access/Sessions.js"
 import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "../../src/access/Tokens.js"
 import { BadCursor } from "../../src/core/BadCursor.js"
 import { isId, makeGenerator } from "../../src/core/Ids.js"
-import * as Undo from "../../src/core/Undo.js"
+import * as Rollback from "../../src/core/Rollback.js"
 
 const parsed = (text: string | null): unknown => (text === null ? undefined : JSON.parse(text))
 
@@ -36,7 +36,7 @@ const makeAudit = Effect.gen(function* () {
         const states = { before: parsed(before), after: parsed(after) }
         const entry = { id: ids.plain(at), at, ...named, reason: reason ?? undefined, ...states }
         all = [entry, ...all]
-        return Undo.remember(() => {
+        return Rollback.remember(() => {
           all = all.filter((other) => other !== entry)
         })
       }),

@@ -1,7 +1,8 @@
 import { Cause, Effect, Exit, Option, Runtime } from "effect"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import type { Deferred, NewStep, Step } from "../../queue/workflow/Execution.js"
+import type { NewStep, Step } from "../../queue/workflow/Execution.js"
+import * as Undos from "../../queue/workflow/Undo.js"
 import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { Journal } from "../../workflow/Journal.js"
 import type { Recording, Stored } from "./Replay.js"
@@ -68,15 +69,12 @@ export class RunJournal extends Journal {
       } else if (step.kind === "undo") this.undone.set(step.name, step)
       else results.push(step)
     }
-    // Waits of an undo are not those of the code.
-    const isOwn = ({ kind, name, waiting }: Deferred) => waiting && kind !== "changed" && !name.startsWith("undo:")
-    const waits = this.waits.filter(isOwn).map(({ name }) => name)
-    return { results, reopened: this.again, waits }
+    return { results, reopened: this.again, waits: this.openWaits.map(({ name }) => name) }
   }
 
   /** Returns the steps that were cut off before the execution was cancelled, or records that these are them. */
   async cutOff(names: ReadonlyArray<string>, now: number): Promise<ReadonlyArray<string>> {
-    const name = "undo:/cut off"
+    const name = Undos.nameOf("/cut off")
     const step = { name, kind: "undo", attempt: 1, startedAt: now } as const
     const before = this.undone.get(name)
     const recorded = before ?? (await this.write({ ...step, sequence: this.newPlace(), ...StepExit.ofValue(names) }))

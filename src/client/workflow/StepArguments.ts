@@ -1,6 +1,7 @@
 import { Duration, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
+import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
 import { checkBackoff } from "../JobDefinition.js"
 import { checkKnown, durationOf } from "../Options.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
@@ -11,7 +12,7 @@ import type { ChildCall, StepOptions, WaitOptions } from "./Step.js"
 const most = { nameCharacters: 256, retries: 10_000 }
 
 /** Names that start like this are those of undos and patches. */
-const reserved = ["undo:", "patch:"]
+const reserved = [undoPrefix, "patch:"]
 
 export const checkName = (name: unknown): void => {
   const prefix = typeof name === "string" ? reserved.find((each) => name.startsWith(each)) : undefined

@@ -3,6 +3,7 @@ import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { jsonText, truncated } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
+import * as Undos from "../../queue/workflow/Undo.js"
 import { ChildrenFailedError, type ShiftError, StepFailedError } from "../ShiftErrors.js"
 import type { Stored } from "./Replay.js"
 
@@ -78,11 +79,9 @@ export const outcomeOf = (
 ): Outcome.Outcome => {
   const failed = undos
     .filter(({ outcome }) => outcome === "failed")
-    .map((step) => `${step.name.replace("undo:", "undo of ")} failed: ${errorOf(step.name, step).message}`)
+    .map((step) => Undos.failureText(step.name, errorOf(step.name, step).message))
   const mayHaveRun = unknown.map((name) => `${name} may have taken effect: its run was cut off before it was recorded`)
   const notUndone = [...failed, ...mayHaveRun]
-  if (failure === undefined) return notUndone.length === 0 ? Outcome.cancelled : Outcome.notUndone(notUndone.join("; "))
-  const message = [textOf(failure.error), ...notUndone].join("; ")
-  const text = ErrorText.joined(message, ErrorText.traceOf(failure.error))
-  return notUndone.length === 0 ? Outcome.dead(text) : Outcome.notUndone(text)
+  const text = failure && { message: textOf(failure.error), trace: ErrorText.traceOf(failure.error) }
+  return Undos.outcomeOf(text, notUndone)
 }

@@ -1,5 +1,5 @@
 import * as Suspension from "../../core/Suspension.js"
-import * as ChildrenFirst from "../../queue/workflow/ChildrenFirst.js"
+import * as Undos from "../../queue/workflow/Undo.js"
 import type { Held } from "./Replay.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import type { AttemptHost, Attempts } from "./StepAttempts.js"
@@ -72,7 +72,7 @@ export class UndoPhase {
     const isOpen = names.length > 0 && (cut || this.undos.length > 0)
     const cutOff = isOpen ? await journal.cutOff(cut ? names : [], this.host.now()) : []
     const open = await journal.withRetries(journal.workflows.children(id))
-    const waits = ChildrenFirst.waits(open, this.host.now())
+    const waits = Undos.childrenFirst(open, this.host.now())
     if (waits.length > 0) return this.host.finish(Suspension.make({ woken: journal.woken, waits }))
     for (const { name, start } of undoable.filter(({ name }) => cutOff.includes(name))) {
       this.again.add(name)
@@ -82,7 +82,7 @@ export class UndoPhase {
 
   private undoLast(): void {
     const { undone } = this.host.journal
-    const open = this.undos.filter(({ step }) => !undone.has(`undo:${step}`))
+    const open = this.undos.filter(({ step }) => !undone.has(Undos.nameOf(step)))
     const next = open.sort((a, b) => b.sequence - a.sequence)[0]
     if (next === undefined) this.host.finish(StepExit.outcomeOf(this.failure, [...undone.values()], this.unknown))
     else this.run(next)
@@ -92,7 +92,7 @@ export class UndoPhase {
     const { host } = this
     this.step = next.step
     this.hasSteps = false
-    const name = `undo:${next.step}`
+    const name = Undos.nameOf(next.step)
     host.attempt({
       name,
       kind: "undo",

@@ -4,6 +4,7 @@ import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
+import * as Undos from "../../queue/workflow/Undo.js"
 import { holdFor } from "../../workflow/Journal.js"
 import { NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
@@ -188,7 +189,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
       this.undo.hasSteps ||= inUndo
       const own = kind === "patch" ? `patch:${base}` : base
-      const name = replay.numbered(inUndo ? `undo:${this.undoing}/${own}` : own)
+      const name = replay.numbered(Undos.within(this.undoing, own))
       const settle = (stored: Stored, sequence: number) => {
         try {
           if (stored.outcome === "failed") reject(StepExit.errorOf(name, stored))

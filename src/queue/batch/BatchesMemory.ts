@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import type { BatchId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
-import * as Undo from "../../core/Undo.js"
+import * as Rollback from "../../core/Rollback.js"
 import { Signals } from "../../database/Signals.js"
 import type { NewJob } from "../enqueue/NewJob.js"
 import { JobTable } from "../JobTableMemory.js"
@@ -32,7 +32,7 @@ const make = Effect.gen(function* () {
     const before = batches.get(id)
     if (batch === undefined) batches.delete(id)
     else batches.set(id, batch)
-    return Undo.remember(() => {
+    return Rollback.remember(() => {
       if (before === undefined) batches.delete(id)
       else batches.set(id, before)
     })
@@ -98,7 +98,7 @@ const make = Effect.gen(function* () {
           followUp: given.followUp,
           followUpId: undefined
         }
-        const jobs = yield* Undo.transaction(
+        const jobs = yield* Rollback.transaction(
           Effect.zipRight(
             write(id, batch),
             Effect.suspend(() => store(batch, given.jobs))
@@ -112,7 +112,7 @@ const make = Effect.gen(function* () {
         yield* checked({ jobs: given })
         const batch = yield* find(id)
         if (batch.closedAt !== undefined) return yield* new BatchClosed({ id })
-        return yield* Undo.transaction(store(batch, given))
+        return yield* Rollback.transaction(store(batch, given))
       }),
     get: (id) => Effect.map(find(id), shown),
     list: ({ cursor, limit }) =>

@@ -4,6 +4,7 @@ import type { Wait, WaitKind } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { Deferred, Step } from "./Execution.js"
+import { nameOf } from "./Undo.js"
 
 // The workflow tables of the memory layers. Every method runs inside a step of the job table.
 
@@ -32,7 +33,7 @@ const keyOf = (kind: WaitKind, name: string) => `${kind} ${name}`
 /** Whether a step was undone. A step whose undo failed was not. */
 export const isUndone = ({ name, outcome }: Step, all: ReadonlyArray<Step>): boolean =>
   outcome === "done" &&
-  all.some((each) => each.kind === "undo" && each.outcome === "done" && each.name === `undo:${name}`)
+  all.some((each) => each.kind === "undo" && each.outcome === "done" && each.name === nameOf(name))
 
 /** Reopens a step, unless it is already reopened. */
 export const reopenedAt = (step: Step, now: number): Step => ({ ...step, reopenedAt: step.reopenedAt ?? now })

@@ -1,5 +1,5 @@
 import { Effect, FiberRef } from "effect"
-import * as Undo from "../../core/Undo.js"
+import * as Rollback from "../../core/Rollback.js"
 import type { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { Actor } from "./Actor.js"
@@ -76,7 +76,7 @@ export class FaultInjector {
 
   private transact<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
     let rollBack = () => {}
-    const whole = Undo.transaction(effect, (undo) => {
+    const whole = Rollback.transaction(effect, (undo) => {
       rollBack = undo
       this.open.add(undo)
     })

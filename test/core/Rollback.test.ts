@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, Ref } from "effect"
-import * as Undo from "../../src/core/Undo.js"
+import * as Rollback from "../../src/core/Rollback.js"
 
 /** A number that records how to restore its previous value. */
 const table = () => {
@@ -8,7 +8,7 @@ const table = () => {
   const add = (amount: number) =>
     Effect.suspend(() => {
       value += amount
-      return Undo.remember(() => {
+      return Rollback.remember(() => {
         value -= amount
       })
     })
@@ -19,9 +19,9 @@ describe("a transaction in memory", () => {
   it.effect("keeps the changes of a success and undoes those of a failure", () =>
     Effect.gen(function* () {
       const { add, read } = table()
-      yield* Undo.transaction(add(1))
-      yield* Effect.exit(Undo.transaction(Effect.zipRight(add(2), Effect.fail("no"))))
-      yield* Effect.exit(Undo.transaction(Effect.zipRight(add(4), Effect.dieMessage("no"))))
+      yield* Rollback.transaction(add(1))
+      yield* Effect.exit(Rollback.transaction(Effect.zipRight(add(2), Effect.fail("no"))))
+      yield* Effect.exit(Rollback.transaction(Effect.zipRight(add(4), Effect.dieMessage("no"))))
       expect(read()).toBe(1)
     })
   )
@@ -29,11 +29,11 @@ describe("a transaction in memory", () => {
   it.effect("undoes the changes of a nested success when it fails itself", () =>
     Effect.gen(function* () {
       const { add, read } = table()
-      const inner = Undo.transaction(add(1))
-      yield* Effect.exit(Undo.transaction(Effect.zipRight(inner, Effect.fail("no"))))
+      const inner = Rollback.transaction(add(1))
+      yield* Effect.exit(Rollback.transaction(Effect.zipRight(inner, Effect.fail("no"))))
       expect(read()).toBe(0)
-      const failing = Effect.ignore(Undo.transaction(Effect.zipRight(add(2), Effect.fail("no"))))
-      yield* Undo.transaction(Effect.zipRight(failing, add(4)))
+      const failing = Effect.ignore(Rollback.transaction(Effect.zipRight(add(2), Effect.fail("no"))))
+      yield* Rollback.transaction(Effect.zipRight(failing, add(4)))
       expect(read()).toBe(4)
     })
   )
@@ -43,7 +43,7 @@ describe("a transaction in memory", () => {
       const { add, read } = table()
       const begun = yield* Ref.make(false)
       const fiber = yield* Effect.fork(
-        Undo.transaction(Effect.zipRight(Effect.zipRight(add(1), Ref.set(begun, true)), Effect.never))
+        Rollback.transaction(Effect.zipRight(Effect.zipRight(add(1), Ref.set(begun, true)), Effect.never))
       )
       yield* Effect.repeat(Effect.yieldNow(), { until: () => Ref.get(begun) })
       expect(read()).toBe(1)
