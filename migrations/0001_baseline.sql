@@ -91,7 +91,7 @@ create table job (
   release text,
   payload jsonb not null,
   meta jsonb,
-  -- The follow-up to store when the job dies: {queue, kind, version, payload, maxAttempts, priority}, or the string "computed" if the
+  -- The follow-up to store when the job dies: {queue, kind, version, payload, attempts, priority}, or the string "computed" if the
   -- code of the kind computes it (table follow_up_due).
   on_dead jsonb,
   progress jsonb,
@@ -239,7 +239,7 @@ create table batch (
   -- Jobs stored in this batch so far. Adding jobs updates the row, so that it cannot be closed at the same time.
   total int not null,
   name text,
-  -- {queue, kind, version, payload, maxAttempts, priority, routed}
+  -- {queue, kind, version, payload, attempts, priority, routed}
   follow_up jsonb,
   -- How the jobs had ended when the batch was closed: {done, dead, cancelled, deleted}.
   counts jsonb,
@@ -647,7 +647,7 @@ create function enqueue(
   run_at timestamptz default null,
   priority int default null,
   dedupe_key text default null,
-  max_attempts int default null,
+  attempts int default null,
   key text default null,
   meta jsonb default null,
   delay interval default null,
@@ -665,7 +665,6 @@ declare
   known kind%rowtype;
   payload_text text := enqueue.payload::text;
   target text;
-  attempts int;
   rank int;
   follow_up jsonb;
   start timestamptz;
@@ -718,9 +717,9 @@ begin
     follow_up := (known.on_dead - 'routed')
       || jsonb_build_object('queue', coalesce(route_of(known.on_dead->>'kind'), known.on_dead->>'queue'));
   end if;
-  attempts := coalesce(enqueue.max_attempts, known.max_attempts, 5);
+  attempts := coalesce(enqueue.attempts, known.max_attempts, 5);
   if attempts not between 1 and 1000 then
-    raise exception 'max_attempts must be a whole number from 1 to 1000' using errcode = 'numeric_value_out_of_range';
+    raise exception 'attempts must be a whole number from 1 to 1000' using errcode = 'numeric_value_out_of_range';
   end if;
   if length(enqueue.dedupe_key) not between 1 and 512 then
     raise exception 'dedupe_key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';

@@ -71,7 +71,7 @@ const startWorkflows = async (root, { database }) => {
         if (id === "C-3") throw new Error("card declined")
         return { payment: `payment of ${id}` }
       }
-      await step.run("charge", charge, { retries: 2, backoff: "400ms", undo: () => undefined })
+      await step.run("charge", charge, { attempts: 3, backoff: "400ms", undo: () => undefined })
       await step.sleep("cool off", "1s")
       if (id !== "B-1") await step.waitFor("approval", { timeout: "7d" })
       await step.all("ship", items, (item) => shipment(item))

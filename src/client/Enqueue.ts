@@ -36,7 +36,7 @@ export interface EnqueueOptions {
   readonly queue?: string | undefined
   /** Lower runs first, from -32768 to 32767. [the job's] */
   readonly priority?: number | undefined
-  readonly maxAttempts?: number | undefined
+  readonly attempts?: number | undefined
   /** Earliest start time. */
   readonly runAt?: InstantInput | undefined
   /** Minimum time before the job starts. */
@@ -106,7 +106,7 @@ const known = namesOf<EnqueueOptions>({
   id: 0,
   queue: 0,
   priority: 0,
-  maxAttempts: 0,
+  attempts: 0,
   runAt: 0,
   delay: 0,
   key: 0,
@@ -145,13 +145,13 @@ const made = <In>(
   options: AnyOptions<In>,
   runAt: number | undefined
 ): NewJob => {
-  const { dedupe, id, key, maxAttempts, meta, priority, queue } = options
+  const { dedupe, id, key, attempts, meta, priority, queue } = options
   return Kind.jobOf(job.kind, {
     payload: encoded,
     id: id as StoredId | undefined,
     queue,
     priority,
-    maxAttempts,
+    attempts,
     meta,
     runAt,
     key: typeof key === "function" ? key(payload) : key,

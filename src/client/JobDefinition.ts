@@ -21,9 +21,11 @@ export type BackoffInput =
   | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
   | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter | undefined }
 
+/** How often and after which delays a failed job is tried again. */
+/** How often and after which delays a failed job is tried again. */
 export interface RetryOptions {
-  /** Attempts before a job is dead. [5] */
-  readonly maxAttempts?: number | undefined
+  /** Attempts before a job is dead, counting the first. [5] */
+  readonly attempts?: number | undefined
   /** Delay after each failed attempt. [30s, 2m, 10m, then 1h] */
   readonly backoff?: BackoffInput | undefined
   /**
@@ -33,15 +35,13 @@ export interface RetryOptions {
   readonly jitter?: Backoff.Jitter | undefined
 }
 
-export interface JobOptions<In, Out, RIn, ROut> {
+export interface JobOptions<In, Out, RIn, ROut> extends RetryOptions {
   /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema.StandardSchema<In, Out>
   /** Types what handlers return. Validates the stored result when `shift.result` reads it; the worker does not run it. */
   readonly result?: StandardSchema.StandardSchema<RIn, ROut> | undefined
   /** Queue for jobs of this kind. [the declared routes, then `default`] */
   readonly queue?: string | undefined
-  /** How often and after which delays a failed job is tried again. [5 attempts; 30s, 2m, 10m, then 1h] */
-  readonly retry?: RetryOptions | undefined
   /** Time limit of one attempt. [15m] */
   readonly timeout?: DurationInput | undefined
   /** Lower runs first, from -32768 to 32767. [0] */
@@ -66,7 +66,7 @@ export interface ScheduleOptions<In> {
   /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
   readonly missed?: Missed | undefined
   readonly queue?: string | undefined
-  readonly maxAttempts?: number | undefined
+  readonly attempts?: number | undefined
   /** Whether the schedule does not fire. An operator can change it. [false] */
   readonly paused?: boolean | undefined
 }
@@ -97,14 +97,15 @@ const jobOptions = namesOf<JobOptions<never, unknown, never, unknown>>({
   payload: 0,
   result: 0,
   queue: 0,
-  retry: 0,
+  attempts: 0,
+  backoff: 0,
+  jitter: 0,
   timeout: 0,
   priority: 0,
   version: 0,
   upcasters: 0,
   onDead: 0
 })
-const retryOptions = namesOf<RetryOptions>({ maxAttempts: 0, backoff: 0, jitter: 0 })
 const backoffOptions = ["base", "max", "jitter"]
 const scheduleOptions = namesOf<ScheduleOptions<never>>({
   payload: 0,
@@ -113,7 +114,7 @@ const scheduleOptions = namesOf<ScheduleOptions<never>>({
   overlap: 0,
   missed: 0,
   queue: 0,
-  maxAttempts: 0,
+  attempts: 0,
   paused: 0
 })
 
@@ -134,11 +135,11 @@ export const checkBackoff = (option: string, backoff: BackoffInput, of: string):
 /** Throws InvalidOptionError for a duration that cannot be read. */
 const checkDurations = (
   name: string,
-  { retry, timeout }: Pick<JobOptions<never, unknown, never, unknown>, "retry" | "timeout">
+  { backoff, timeout }: Pick<JobOptions<never, unknown, never, unknown>, "backoff" | "timeout">
 ): void => {
   const of = ` of "${name}"`
   if (timeout !== undefined) durationOf("timeout", timeout, of)
-  if (retry?.backoff !== undefined) checkBackoff("retry.backoff", retry.backoff, of)
+  if (backoff !== undefined) checkBackoff("backoff", backoff, of)
 }
 
 /** The waits of a kind. Nothing if it says neither: then those of its queue apply. */
@@ -149,7 +150,7 @@ const retryBackoff = (name: string, { backoff, jitter }: RetryOptions): Backoff.
     return Backoff.jittered(backoff === undefined ? Backoff.ladder : backoffOf(backoff), jitter)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    throw new InvalidOptionError("retry", `retry of "${name}": ${error.message}`)
+    throw new InvalidOptionError("backoff", `backoff of "${name}": ${error.message}`)
   }
 }
 
@@ -198,7 +199,6 @@ const checkOptions = (name: unknown, options: unknown): void => {
       `job("${name}") needs options with a payload validator, such as { payload: z.object({ id: z.string() }) }.`
     )
   checkKnown(options, jobOptions, `an option of "${name}"`)
-  checkKnown(options.retry ?? {}, retryOptions, `an option of "${name}"`, "retry.")
   for (const option of options.result === undefined ? ["payload"] : ["payload", "result"]) {
     const fault = StandardSchema.faultOf(options[option])
     if (fault !== undefined) throw new InvalidOptionError(option, `${option} of "${name}" ${fault}.`)
@@ -211,19 +211,18 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
   options: JobOptions<In, Out, RIn, ROut>
 ): Job<In, Out, RIn, ROut> => {
   checkOptions(name, options)
-  const { onDead, payload: schema, result, retry = {}, ...rest } = options
-  const { maxAttempts = 1 } = retry
-  if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
+  const { attempts, backoff: _, jitter: __, onDead, payload: schema, result, ...rest } = options
+  if (attempts !== undefined && (!Number.isInteger(attempts) || attempts < 1))
     throw new InvalidOptionError(
-      "retry",
-      `retry.maxAttempts of "${name}" must be a whole number of at least 1, got ${maxAttempts}.`
+      "attempts",
+      `attempts of "${name}" must be a whole number of at least 1, got ${attempts}.`
     )
   checkDurations(name, options)
-  const backoff = retryBackoff(name, retry)
+  const backoff = retryBackoff(name, options)
   const made = Kind.make<StandardSchema.Decoded, unknown>(name, {
     ...rest,
     payload: StandardSchema.payloadSchema(schema as StandardSchema.StandardSchema<never, unknown>),
-    ...(retry.maxAttempts === undefined ? {} : { maxAttempts: retry.maxAttempts }),
+    attempts,
     ...(backoff === undefined ? {} : { backoff }),
     ...(typeof onDead === "object" ? { onDead } : {})
   })
@@ -279,7 +278,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
           paused: schedule.paused ?? scheduleDefaults.paused,
           // No worker may have registered the kind when the schedule first fires.
           queue: schedule.queue ?? rest.queue,
-          maxAttempts: schedule.maxAttempts ?? retry.maxAttempts,
+          attempts: schedule.attempts ?? attempts,
           name: scheduleName,
           kind: name,
           payload: encodeNow(payload)

@@ -43,7 +43,7 @@ export interface JobView {
   readonly priority: number
   readonly version: number
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly runAt: Date
   readonly createdAt: Date
   readonly startedAt: Date | undefined
@@ -87,7 +87,7 @@ export const of = (job: StoredJob): JobView => ({
   priority: job.priority,
   version: job.version,
   attempt: job.attempt,
-  maxAttempts: job.maxAttempts,
+  attempts: job.attempts,
   runAt: new Date(job.runAt),
   createdAt: new Date(job.createdAt),
   startedAt: dateOf(job.startedAt),

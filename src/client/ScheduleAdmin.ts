@@ -15,7 +15,7 @@ export interface ScheduleView {
   readonly cron: string
   readonly timezone: string
   readonly queue: string | undefined
-  readonly maxAttempts: number | undefined
+  readonly attempts: number | undefined
   readonly overlap: Overlap
   readonly missed: Missed
   readonly paused: boolean
@@ -52,7 +52,7 @@ const viewOf = (schedule: StoredSchedule): ScheduleView => ({
   cron: schedule.cron,
   timezone: schedule.timezone,
   queue: schedule.queue,
-  maxAttempts: schedule.maxAttempts,
+  attempts: schedule.attempts,
   overlap: schedule.overlap,
   missed: schedule.missed,
   paused: schedule.paused,
@@ -78,8 +78,8 @@ const put = ({ definition: declared, name }: Schedule) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const definition: ScheduleDefinition = yield* declared
-    const { maxAttempts, name: _, queue, ...rest } = definition
-    const edit = { ...rest, queue: queue ?? null, maxAttempts: maxAttempts ?? null }
+    const { attempts, name: _, queue, ...rest } = definition
+    const edit = { ...rest, queue: queue ?? null, attempts: attempts ?? null }
     return yield* Effect.catchTag(schedules.create(definition), "ScheduleExists", () =>
       Effect.map(schedules.edit(name, edit), ({ after }) => after)
     )

@@ -95,13 +95,13 @@ export class JobDeadError extends ShiftError {
   constructor(
     readonly id: string,
     readonly reason: DeadReason,
-    readonly attempts: number,
+    readonly attempt: number,
     readonly lastError: string | undefined,
     /** Where the last error was thrown, and its causes. */
     readonly lastErrorStack: string | undefined,
     remedy = reason === "cancelled" ? "Requeue it to run it again." : "Fix the cause, then requeue it."
   ) {
-    const tried = attempts === 0 ? "" : ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`
+    const tried = attempt === 0 ? "" : ` after ${attempt} ${attempt === 1 ? "attempt" : "attempts"}`
     const because = lastError === undefined ? "" : `: ${headline(lastError).replace(/\.+$/, "")}`
     const what = reason === "cancelled" ? "was cancelled" : `is dead (${reason})`
     super("JOB_DEAD", `Job ${id} ${what}${tried}${because}. ${remedy}`)

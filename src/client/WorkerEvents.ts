@@ -14,7 +14,7 @@ interface AttemptFacts {
   readonly queue: string
   readonly key: string | undefined
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly meta: unknown
   /** How long the attempt ran, in milliseconds. Absent if it did not start. */
   readonly took: number | undefined
@@ -41,8 +41,8 @@ export type OnEvent = (event: WorkerEvent) => unknown
 
 /** The event of an end. Nothing if the attempt was neither a success nor a failure: snoozed, throttled, returned. */
 const eventOf = ({ became, end, job, reason, took }: WrittenEnd): WorkerEvent | undefined => {
-  const { attempt, id, key, kind, maxAttempts, meta, queue } = job
-  const facts: AttemptFacts = { id, kind, queue, key, attempt, maxAttempts, meta, took }
+  const { attempt, id, key, kind, attempts, meta, queue } = job
+  const facts: AttemptFacts = { id, kind, queue, key, attempt, attempts, meta, took }
   if (became === "done") {
     const result = end._tag === "Done" && end.result !== undefined ? JSON.parse(end.result) : undefined
     return { ...facts, type: "completed", result }

@@ -18,7 +18,7 @@ export interface Kind<in out A> {
   readonly version: number
   /** Functions that upgrade a payload by one version: `1` takes a payload of version 1 and returns one of version 2. */
   readonly upcasters: Readonly<Record<number, (payload: unknown) => unknown>>
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly timeout: Duration.Duration
   /** Defaults to the queue's backoff, or to `Backoff.ladder` if the queue has none. */
   readonly backoff: Backoff | undefined
@@ -30,7 +30,7 @@ export interface KindOptions<A, I> {
   /** Queue for jobs of this kind. Can be overridden per job. [the declared routes, then `default`] */
   readonly queue?: string | undefined
   /** Number of attempts before a job is dead. [5] */
-  readonly maxAttempts?: number | undefined
+  readonly attempts?: number | undefined
   /** Time limit of one attempt. [15 minutes] */
   readonly timeout?: DurationInput | undefined
   readonly backoff?: Backoff | undefined
@@ -53,7 +53,7 @@ export const withIdentity = ({
   return { ...Object.fromEntries(identities), ...upcasters }
 }
 
-export const defaults = { queue: "default", maxAttempts: 5, timeout: Duration.minutes(15) }
+export const defaults = { queue: "default", attempts: 5, timeout: Duration.minutes(15) }
 
 export const make = <A, I>(name: string, options: KindOptions<A, I>): Kind<A> => ({
   name,
@@ -63,7 +63,7 @@ export const make = <A, I>(name: string, options: KindOptions<A, I>): Kind<A> =>
   payload: options.payload as Schema.Schema<A, unknown>,
   version: options.version ?? 1,
   upcasters: options.upcasters ?? {},
-  maxAttempts: options.maxAttempts ?? defaults.maxAttempts,
+  attempts: options.attempts ?? defaults.attempts,
   timeout: decode(options.timeout ?? defaults.timeout),
   backoff: options.backoff,
   priority: options.priority ?? 0

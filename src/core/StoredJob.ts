@@ -33,7 +33,7 @@ export const FollowUp = Schema.Struct({
   version: Schema.Int,
   queue: Schema.String,
   payload: Schema.Unknown,
-  maxAttempts: Schema.Int,
+  attempts: Schema.Int,
   priority: Schema.optional(Schema.Int),
   /** The kind names no queue: a matching route takes precedence over `queue`. Resolved when the job or batch is stored. */
   routed: Schema.optional(Schema.Boolean)
@@ -94,7 +94,7 @@ export interface StoredJob {
   readonly priority: number
   readonly runAt: number
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly crashCount: number
   readonly dedupe: { readonly key: string; readonly scope: DedupeScope } | undefined
   readonly pod: string | undefined

@@ -42,7 +42,7 @@ const withoutJob = (kind: string, queue: string, id: JobContext["id"]): JobConte
   queue,
   key: undefined,
   attempt: 1,
-  maxAttempts: 1,
+  attempts: 1,
   meta: undefined,
   progress: () => Effect.void
 })

@@ -100,7 +100,7 @@ const handlerOf = <R>(
   const kind = Job.make(kindOf(bot.slug), {
     payload: UpdateSchema,
     queue: queueOf(bot.slug),
-    maxAttempts: bot.retry?.maxAttempts,
+    attempts: bot.retry?.attempts,
     backoff: bot.retry?.backoff,
     timeout: timeoutOf(bot.handler, kinds)
   })

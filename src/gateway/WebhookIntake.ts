@@ -75,9 +75,9 @@ export const botDedupePrefix = (slug: string): string => `telegram:${slug}:`
 /** Makes the jobs of an async bot, one per update. `text` is the update as it arrived, if it is known. */
 export const jobsOfBot = (
   slug: string,
-  maxAttempts: number = defaults.maxAttempts
+  attempts: number = defaults.attempts
 ): ((update: Update, text?: string) => NewJob) => {
-  const kind = { name: kindOf(slug), version: 1, queue: queueOf(slug), maxAttempts }
+  const kind = { name: kindOf(slug), version: 1, queue: queueOf(slug), attempts }
   const dedupePrefix = botDedupePrefix(slug)
   const letter = followUp(slug, 0)
   return (update, text) => {
@@ -237,7 +237,7 @@ const make = ({ kindOf, submit }: Stores) =>
     const makerOf = (bot: Bot) => {
       const known = makers.get(bot)
       if (known !== undefined) return known
-      const maker = jobsOfBot(bot.slug, bot.retry?.maxAttempts)
+      const maker = jobsOfBot(bot.slug, bot.retry?.attempts)
       makers.set(bot, maker)
       return maker
     }

@@ -178,7 +178,7 @@ export const promise = <A, Run extends Promise<unknown>>(
           queue: job.queue,
           key: job.key,
           attempt: job.attempt,
-          maxAttempts: job.maxAttempts,
+          attempts: job.attempts,
           meta: job.meta,
           get signal() {
             return signal()

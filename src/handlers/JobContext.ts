@@ -18,7 +18,7 @@ export interface JobContext {
   readonly key: string | undefined
   /** The number of this attempt, from 1. */
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly meta: unknown
   /** Set if the job is a workflow execution. */
   readonly execution?: ClaimedExecution | undefined

@@ -71,7 +71,7 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     queue: kind.queue,
     ...(kind.routed ? { routed: true } : {}),
     version: kind.version,
-    maxAttempts: kind.maxAttempts,
+    attempts: kind.attempts,
     ...(kind.priority === 0 ? {} : { priority: kind.priority }),
     ...(kind.workflow === true ? { workflow: true } : {}),
     schema: KindSchema.jsonSchemaOf(kind),

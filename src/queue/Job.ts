@@ -13,7 +13,7 @@ export interface EnqueueOptions {
   readonly id?: JobId | undefined
   readonly queue?: string | undefined
   readonly priority?: number | undefined
-  readonly maxAttempts?: number | undefined
+  readonly attempts?: number | undefined
   /** Earliest start time. */
   readonly runAt?: DateTime.Utc | undefined
   /** Delay from now until the earliest start. */
@@ -80,7 +80,7 @@ export interface KindDefaults {
   readonly queue: string
   /** The kind declares no queue: a matching route takes precedence over `queue`. */
   readonly routed?: boolean | undefined
-  readonly maxAttempts: number
+  readonly attempts: number
   /** [0] */
   readonly priority?: number | undefined
 }
@@ -94,7 +94,7 @@ export interface JobFields {
   readonly priority?: number | undefined
   /** Epoch milliseconds. */
   readonly runAt?: number | undefined
-  readonly maxAttempts?: number | undefined
+  readonly attempts?: number | undefined
   readonly key?: string | undefined
   readonly dedupe?: Dedupe | undefined
   readonly id?: JobId | undefined
@@ -113,7 +113,7 @@ export const jobOf = (kind: KindDefaults & { readonly onDead?: OnDead | undefine
   routed: kind.routed === true && request.queue === undefined,
   payload: request.payload,
   payloadText: request.payloadText,
-  maxAttempts: request.maxAttempts ?? kind.maxAttempts,
+  attempts: request.attempts ?? kind.attempts,
   id: request.id,
   priority: request.priority ?? kind.priority,
   runAt: request.runAt,
@@ -125,13 +125,13 @@ export const jobOf = (kind: KindDefaults & { readonly onDead?: OnDead | undefine
 
 /** The same for a job that follows another job or a batch, which keeps no other options. */
 export const followUpOf = (kind: KindDefaults, request: JobFields): FollowUp => {
-  const { kind: name, maxAttempts, payload, priority = 0, queue, routed, version } = jobOf(kind, request)
+  const { kind: name, attempts, payload, priority = 0, queue, routed, version } = jobOf(kind, request)
   return {
     kind: name,
     version,
     queue,
     payload,
-    maxAttempts,
+    attempts,
     ...(priority === 0 ? {} : { priority }),
     ...(routed === true ? { routed } : {})
   }
@@ -180,7 +180,7 @@ export const make = <A, I>(
       id: "id" in given ? given.id : undefined,
       queue: given.queue,
       priority: given.priority,
-      maxAttempts: given.maxAttempts,
+      attempts: given.attempts,
       meta: given.meta,
       runAt,
       key: typeof key === "function" ? key(payload) : key,

@@ -34,7 +34,7 @@ export interface JobRow {
   readonly priority: number
   readonly runAt: number
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly crashCount: number
   readonly deathCount: number
   readonly dedupe: { readonly key: string; readonly scope: DedupeScope; readonly until: number | undefined } | undefined
@@ -128,7 +128,7 @@ export const toStored = (row: JobRow, now: number): StoredJob => {
 export const begin = (row: JobRow, by: { readonly lease: Lease; readonly pod: PodId }, now: number): JobRow => ({
   ...row,
   status: "running",
-  attempt: Math.min(row.attempt + 1, row.maxAttempts),
+  attempt: Math.min(row.attempt + 1, row.attempts),
   run: { ...by, heartbeatAt: now },
   startedAt: now,
   updatedAt: now

@@ -102,7 +102,7 @@ export interface ClaimedJob {
   readonly key: string | undefined
   /** Number of this attempt, starting at 1. */
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly crashCount: number
   readonly meta: unknown
   /** Set if the job is a workflow execution. */

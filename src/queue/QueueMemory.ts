@@ -73,7 +73,7 @@ const claimAll = (
       payload: JSON.parse(row.payload),
       key: row.key,
       attempt: row.attempt,
-      maxAttempts: row.maxAttempts,
+      attempts: row.attempts,
       crashCount: row.crashCount,
       meta: row.meta === undefined ? undefined : JSON.parse(row.meta),
       execution:

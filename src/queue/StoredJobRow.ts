@@ -67,7 +67,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     priority: row.priority,
     runAt: showableInstant(row.run_at),
     attempt: row.attempt,
-    maxAttempts: row.max_attempts,
+    attempts: row.max_attempts,
     crashCount: row.crash_count,
     dedupe:
       row.dedupe_key === null || row.dedupe_scope === null

@@ -25,14 +25,14 @@ export interface ScheduleOptions<A> {
   /** [the kind's] */
   readonly queue?: string
   /** [the kind's] */
-  readonly maxAttempts?: number
+  readonly attempts?: number
   /** Whether the schedule does not fire. An operator can change it. [false] */
   readonly paused?: boolean
 }
 
 /** Declares a recurring job. */
 export const make = <A>(name: string, options: ScheduleOptions<A>): Schedule => {
-  const { job, maxAttempts, payload, queue, ...rest } = options
+  const { job, attempts, payload, queue, ...rest } = options
   const encoded = Schema.encodeEither(job.payload)(payload)
   return {
     name,
@@ -43,7 +43,7 @@ export const make = <A>(name: string, options: ScheduleOptions<A>): Schedule => 
           field: "payload",
           reason: `does not match the schema of kind "${job.name}": ${message}`
         }),
-      onRight: (stored) => ({ ...defaults, ...rest, name, kind: job.name, payload: stored, queue, maxAttempts })
+      onRight: (stored) => ({ ...defaults, ...rest, name, kind: job.name, payload: stored, queue, attempts })
     })
   }
 }

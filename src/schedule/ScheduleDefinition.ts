@@ -17,7 +17,7 @@ export interface ScheduleDefinition {
   readonly timezone: string
   /** Defaults to the kind's queue. */
   readonly queue: string | undefined
-  readonly maxAttempts: number | undefined
+  readonly attempts: number | undefined
   readonly overlap: Overlap
   readonly missed: Missed
   readonly paused: boolean
@@ -40,12 +40,12 @@ const faultOfMissed = (missed: Missed) =>
   typeof missed === "string" ? undefined : at("missed.all", Storable.faultOfWhole(missed.all, 1, mostMissed))
 
 const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
-  const { kind, maxAttempts, missed, name, payload, queue } = definition
+  const { kind, attempts, missed, name, payload, queue } = definition
   return (
     at("name", Storable.isPlainName(name) ? undefined : Storable.plainNameRule) ??
     at("kind", Storable.faultOfText(kind, limits.nameCharacters)) ??
     at("queue", queue === undefined || Storable.isPlainName(queue) ? undefined : Storable.plainNameRule) ??
-    at("maxAttempts", maxAttempts === undefined ? undefined : Storable.faultOfWhole(maxAttempts, 1, limits.attempts)) ??
+    at("attempts", attempts === undefined ? undefined : Storable.faultOfWhole(attempts, 1, limits.attempts)) ??
     faultOfMissed(missed) ??
     at("payload", Either.getOrUndefined(Either.flip(Storable.jsonText(payload, payloadBytes))))
   )

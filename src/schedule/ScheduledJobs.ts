@@ -52,9 +52,9 @@ export const store = (
 ): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError, Queue | Kinds> =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const { kind, maxAttempts, payload, queue: queueName } = schedule
+    const { kind, attempts, payload, queue: queueName } = schedule
     // `force`: the kind was checked when the schedule was created, and its pods may be down at the moment.
-    const [job] = yield* JobRequests.resolveUntraced([{ kind, payload, queue: queueName, maxAttempts }], {
+    const [job] = yield* JobRequests.resolveUntraced([{ kind, payload, queue: queueName, attempts }], {
       force: true
     }).pipe(Effect.catchTag("KindRefused", Effect.die))
     if (job === undefined) return []

@@ -43,7 +43,7 @@ export interface ScheduleEdit {
   readonly missed?: Missed | undefined
   readonly paused?: boolean | undefined
   readonly queue?: string | null | undefined
-  readonly maxAttempts?: number | null | undefined
+  readonly attempts?: number | null | undefined
 }
 
 const fields: ReadonlyArray<ScheduleField> = [
@@ -52,7 +52,7 @@ const fields: ReadonlyArray<ScheduleField> = [
   "cron",
   "timezone",
   "queue",
-  "maxAttempts",
+  "attempts",
   "overlap",
   "missed",
   "paused"
@@ -148,7 +148,7 @@ export const edited = (
     cron: edit.cron ?? row.cron,
     timezone: edit.timezone ?? row.timezone,
     queue: edit.queue === undefined ? row.queue : (edit.queue ?? undefined),
-    maxAttempts: edit.maxAttempts === undefined ? row.maxAttempts : (edit.maxAttempts ?? undefined),
+    attempts: edit.attempts === undefined ? row.attempts : (edit.attempts ?? undefined),
     overlap: edit.overlap ?? row.overlap,
     missed: edit.missed ?? row.missed,
     paused: edit.paused ?? row.paused

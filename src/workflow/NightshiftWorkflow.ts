@@ -19,7 +19,7 @@ import { CurrentRun, Run, type Undo } from "./Run.js"
 /** Job options of the workflows' executions. */
 export type Options = Pick<
   KindOptions<never, never>,
-  "queue" | "priority" | "version" | "upcasters" | "timeout" | "maxAttempts" | "backoff"
+  "queue" | "priority" | "version" | "upcasters" | "timeout" | "attempts" | "backoff"
 >
 
 /** Workflows that run on the job queue. */
@@ -244,8 +244,8 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
 }
 
 export interface RetryOptions {
-  /** Attempts after the first. */
-  readonly times: number
+  /** Attempts of the activity, counting the first. */
+  readonly attempts: number
   /** Delay before the next attempt. It is durable: it takes no slot and survives a restart. */
   readonly delay: DurationInput | ((attempt: number) => DurationInput)
 }
@@ -253,12 +253,12 @@ export interface RetryOptions {
 /** Runs an activity again if it fails, with durable waits between the attempts. */
 export const retry = <A, E, R>(
   activity: Effect.Effect<A, E, R> & { readonly name: string },
-  { delay, times }: RetryOptions
+  { attempts, delay }: RetryOptions
 ): Effect.Effect<A, E, R | WorkflowEngine | WorkflowInstance> => {
   const delayOf = typeof delay === "function" ? delay : () => delay
   const from = (attempt: number): Effect.Effect<A, E, R | WorkflowEngine | WorkflowInstance> =>
     Effect.catchAll(Effect.provideService(activity, Activity.CurrentAttempt, attempt), (error) =>
-      attempt > times
+      attempt >= attempts
         ? Effect.fail(error)
         : Effect.zipRight(
             DurableClock.sleep({ name: `${activity.name}/${attempt}`, duration: decode(delayOf(attempt)) }),

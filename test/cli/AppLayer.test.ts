@@ -43,7 +43,7 @@ const load = (build: string) =>
   })
 
 const enqueue = (kind: string) =>
-  Effect.flatMap(Queue, (queue) => queue.enqueue([{ kind, version: 1, payload: {}, queue: "default", maxAttempts: 1 }]))
+  Effect.flatMap(Queue, (queue) => queue.enqueue([{ kind, version: 1, payload: {}, queue: "default", attempts: 1 }]))
 
 describe("the layer of an app", () => {
   it.scoped("is built once for all handlers and jobs of a process, and closed when the process stops", () =>

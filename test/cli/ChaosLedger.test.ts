@@ -8,7 +8,7 @@ const seen = (more: Partial<ChaosLedger.SeenJob> = {}): ChaosLedger.SeenJob => (
   id,
   state: "done",
   attempt: 1,
-  maxAttempts: 5,
+  attempts: 5,
   runAt: "2030-01-01T00:00:00.000Z",
   startedAt: "2030-01-01T00:00:00.010Z",
   finishedAt: "2030-01-01T00:00:01.000Z",

@@ -24,7 +24,7 @@ describe("nightshift enqueue", () => {
     Effect.gen(function* () {
       const { cwd, run } = yield* workplace
       writeFileSync(join(cwd, "order.json"), '{"order": 7}\n')
-      const options = ["--queue", "mail", "--priority=-3", "--dedupe", "daily", "--key", "ada", "--max-attempts", "2"]
+      const options = ["--queue", "mail", "--priority=-3", "--dedupe", "daily", "--key", "ada", "--attempts", "2"]
       const meta = ["--meta", '{"order":"A-17"}']
       const first = yield* run(
         "enqueue",
@@ -47,7 +47,7 @@ describe("nightshift enqueue", () => {
         state: "scheduled",
         payload: { order: 7 },
         priority: -3,
-        maxAttempts: 2,
+        attempts: 2,
         dedupe: { key: "daily", scope: "active" },
         key: "ada",
         meta: { order: "A-17" }
@@ -99,7 +99,7 @@ describe("nightshift enqueue", () => {
       const refusals: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
         [["greet"], /^nightshift: No pod has ever registered the kind "greet"\. [^\n]*--force\.\n$/],
         [["greet", "--force", "--priority", "40000"], /^nightshift: --priority must be a whole number[^\n]+\n$/],
-        [["greet", "--force", "--max-attempts", "0"], /^nightshift: --max-attempts must be [^\n]+\n$/],
+        [["greet", "--force", "--attempts", "0"], /^nightshift: --attempts must be [^\n]+\n$/],
         [["greet", "--force", "--queue", "a b"], /^nightshift: --queue must be [^\n]+\n$/],
         [["greet", "--force", "--payload", '"\\u0000"'], /^nightshift: --payload must not contain NUL[^\n]+\n$/],
         [["", "--force"], /^nightshift: The kind must not be empty\.\n$/]

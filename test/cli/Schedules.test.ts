@@ -26,7 +26,7 @@ const nightly: ScheduleDefinition = {
   cron: "30 2 * * *",
   timezone: "Europe/Paris",
   queue: undefined,
-  maxAttempts: undefined
+  attempts: undefined
 }
 
 const workplace = Effect.gen(function* () {

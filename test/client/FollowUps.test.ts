@@ -39,7 +39,7 @@ it("a job that a process without the code enqueued has the follow-up that onDead
   const After = Job.make("after", { payload: Schema.Struct({ of: Schema.NumberFromString }) })
   const Dies = Job.make("dies", {
     payload: Schema.Struct({ n: Schema.NumberFromString }),
-    onDead: ({ n }) => ({ kind: "after", version: 1, queue: "default", maxAttempts: 1, payload: { of: String(n + 1) } })
+    onDead: ({ n }) => ({ kind: "after", version: 1, queue: "default", attempts: 1, payload: { of: String(n + 1) } })
   })
   const seen: Array<number> = []
   await Effect.gen(function* () {

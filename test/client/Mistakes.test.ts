@@ -75,11 +75,11 @@ describe("a mistake in a call is reported by it", () => {
       ],
       [(options) => testShift(options), { handlers: [handler], slot: 1 }, /^slot is not .* Did you mean slots\?$/],
       [(options) => job("a", options), { payload, retries: 3 }, /^retries is not an option of "a": use payload, /],
-      [(options) => job("a", options), { payload, retry: { attempts: 3 } }, /^retry\.attempts is not an option of "a"/],
+      [(options) => job("a", options), { payload, maxAttempts: 3 }, /^maxAttempts is not .* Did you mean attempts\?$/],
       [
         (options) => job("a", options),
-        { payload, retry: { backoff: { base: "1s", max: "1m", jiter: 1 } } },
-        /^retry\.backoff\.jiter is not .* Did you mean jitter\?$/
+        { payload, backoff: { base: "1s", max: "1m", jiter: 1 } },
+        /^backoff\.jiter is not .* Did you mean jitter\?$/
       ],
       [(options) => add.schedule("s", options), { crom: "@daily" }, /^crom is not .* Did you mean cron\?$/],
       [(options) => workflow("w", options, async () => {}), { payload, onFail: 1 }, /^onFail is not an option of "w"/],
@@ -159,10 +159,8 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => shift.enqueue(add, payload, { delay: "5m", runAt: 0 }))).toBe(
       "Pass delay or runAt, not both."
     )
-    expect(await refused(() => shift.enqueue(add, payload, { maxAttempts: 0 }))).toMatch(/maxAttempts/)
-    expect(await refused(() => job("never", { payload: z.object({}), retry: { maxAttempts: 0 } }))).toMatch(
-      /maxAttempts/
-    )
+    expect(await refused(() => shift.enqueue(add, payload, { attempts: 0 }))).toMatch(/attempts/)
+    expect(await refused(() => job("never", { payload: z.object({}), attempts: 0 }))).toMatch(/attempts/)
   })
 
   it("an option of a job has the wrong type or does not exist", async () => {
@@ -170,7 +168,7 @@ describe("a mistake in a call is reported by it", () => {
     const enqueue = (options: unknown) => refused(() => shift.enqueue(add, { a: 1, rest: 0 }, options as never))
     expect(await enqueue({ key: 5 })).toBe("key must be a string, got 5.")
     expect(await enqueue({ queue: 5 })).toMatch(/^queue must be/)
-    expect(await enqueue({ maxAttempts: "3" })).toBe('maxAttempts must be a whole number from 1 to 1000, got "3".')
+    expect(await enqueue({ attempts: "3" })).toBe('attempts must be a whole number from 1 to 1000, got "3".')
     expect(await enqueue({ dedupe: 5 })).toBe("dedupe must be a key or an object with a key, got 5.")
     expect(await enqueue({ dedupe: {} })).toBe("dedupe.key must be a string, got undefined.")
     expect(await enqueue({ dedupe: { key: "a", scope: "always" } })).toBe(
@@ -181,7 +179,7 @@ describe("a mistake in a call is reported by it", () => {
     )
     expect(await enqueue({ meta: [] })).toBe("meta must be an object, got an array.")
     expect(await enqueue({ dedup: "a" })).toBe(
-      "dedup is not an option of enqueue: use id, queue, priority, maxAttempts, runAt, delay, key, dedupe, meta, tx. Did you mean dedupe?"
+      "dedup is not an option of enqueue: use id, queue, priority, attempts, runAt, delay, key, dedupe, meta, tx. Did you mean dedupe?"
     )
     expect(await enqueue({ runAt: "tomorrow" })).toBe(
       'runAt must be a Date, an ISO 8601 string or epoch milliseconds, got "tomorrow".'
@@ -206,15 +204,11 @@ describe("a mistake in a call is reported by it", () => {
     const declare = (options: object) => refused(() => job("x", { payload: z.object({}), ...options }))
     const rule = "must be a duration like 90s, 30m, 1h30m or 7d, or a number of milliseconds"
     expect(await declare({ timeout: "3 parsecs" })).toBe(`timeout of "x" ${rule}, got "3 parsecs".`)
-    expect(await declare({ retry: { backoff: "soon" } })).toBe(`retry.backoff of "x" ${rule}, got "soon".`)
-    expect(await declare({ retry: { backoff: ["1s", "soon"], jitter: true } })).toBe(
-      `retry.backoff[1] of "x" ${rule}, got "soon".`
-    )
-    expect(await declare({ retry: { backoff: [] } })).toBe(`retry.backoff[0] of "x" ${rule}, got undefined.`)
-    expect(await declare({ retry: { backoff: { base: "1s" } } })).toBe(
-      `retry.backoff.max of "x" ${rule}, got undefined.`
-    )
-    expect(await declare({ retry: { backoff: { base: "soon", max: "1h" } } })).toMatch(/^retry\.backoff\.base of "x"/)
+    expect(await declare({ backoff: "soon" })).toBe(`backoff of "x" ${rule}, got "soon".`)
+    expect(await declare({ backoff: ["1s", "soon"], jitter: true })).toBe(`backoff[1] of "x" ${rule}, got "soon".`)
+    expect(await declare({ backoff: [] })).toBe(`backoff[0] of "x" ${rule}, got undefined.`)
+    expect(await declare({ backoff: { base: "1s" } })).toBe(`backoff.max of "x" ${rule}, got undefined.`)
+    expect(await declare({ backoff: { base: "soon", max: "1h" } })).toMatch(/^backoff\.base of "x"/)
   })
 
   it("a job is declared without a validator", async () => {

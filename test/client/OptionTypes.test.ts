@@ -28,7 +28,7 @@ describe("durations from configuration", () => {
     const settings: Readonly<Record<string, string | undefined>> = { TIMEOUT: "5m" }
     const backoff = ["1m", "5m"] as const
     const timeout = (settings.TIMEOUT ?? "30s") as DurationInput
-    expect(job("configured", { payload: z.object({}), timeout, retry: { backoff } }).kind.timeout).toBeDefined()
+    expect(job("configured", { payload: z.object({}), timeout, backoff }).kind.timeout).toBeDefined()
     // @ts-expect-error: a string may be anything.
     expect(() => job("unchecked", { payload: z.object({}), timeout: settings.WAIT ?? "soon" })).toThrow(
       /^timeout of "unchecked" must be a duration like/
@@ -77,12 +77,12 @@ describe("an option that is undefined", () => {
         key: undefined,
         dedupe: undefined,
         queue: undefined,
-        maxAttempts: undefined,
+        attempts: undefined,
         delay: undefined,
         runAt: undefined
       }
     )
     expect(await shift.result(id, { timeout: undefined })).toBe("ran")
-    expect(await shift.job(id)).toMatchObject({ queue: "default", maxAttempts: 5, key: undefined })
+    expect(await shift.job(id)).toMatchObject({ queue: "default", attempts: 5, key: undefined })
   })
 })

@@ -47,7 +47,7 @@ describe("a worker whose database is unavailable", () => {
     const proxy = await database.proxy()
     const port = Number(new URL(proxy.url).port)
     await using shift = await connect(proxy.url, { log })
-    const outage = job("outage", { payload: z.object({}), retry: { maxAttempts: 1 } })
+    const outage = job("outage", { payload: z.object({}), attempts: 1 })
     let release = () => {}
     const released = new Promise<void>((done) => {
       release = done

@@ -248,7 +248,7 @@ describe("a shift", () => {
     const { id } = await shift.enqueue(picky, { ok: false })
     const dead = await rejection(shift.result(id))
     expect(dead).toBeInstanceOf(JobDeadError)
-    expect(dead).toMatchObject({ code: "JOB_DEAD", id, reason: "rejected", lastError: "not today", attempts: 1 })
+    expect(dead).toMatchObject({ code: "JOB_DEAD", id, reason: "rejected", lastError: "not today", attempt: 1 })
     expect(await shift.requeue(id)).toMatchObject({ state: "pending", attempt: 0 })
     const later = await shift.enqueue(picky, { ok: true }, { delay: "1d" })
     expect(await shift.cancel(later.id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
@@ -266,7 +266,8 @@ describe("a shift", () => {
     const eventful = job("eventful", {
       payload: z.object({ how: z.enum(["ok", "flaky", "bad", "later"]) }),
       queue: "eventful",
-      retry: { maxAttempts: 2, backoff: "1ms" }
+      attempts: 2,
+      backoff: "1ms"
     })
     let snoozes = 0
     const handler = eventful.handle(({ how }, { attempt }) => {
@@ -291,7 +292,7 @@ describe("a shift", () => {
     expect(await logged.result(later.id)).toEqual({ how: "later" })
     await running.stop()
     const of = (id: string) => events.filter((event) => event.id === id)
-    const facts = { kind: "eventful", queue: "eventful", maxAttempts: 2, took: expect.any(Number) }
+    const facts = { kind: "eventful", queue: "eventful", attempts: 2, took: expect.any(Number) }
     expect(of(ok.id)).toEqual([
       { ...facts, type: "completed", id: ok.id, key: "k", meta: { by: "test" }, attempt: 1, result: { how: "ok" } }
     ])

@@ -210,7 +210,7 @@ export const transactionCases = (makers: Makers) => {
 
 const credit = job("credit", {
   payload: z.object({ id: z.string(), fails: z.boolean().default(false) }),
-  retry: { maxAttempts: 1 },
+  attempts: 1,
   queue: "credit"
 })
 const note = job("note", { payload: z.object({ about: z.string() }), queue: "notes" })

@@ -271,7 +271,7 @@ describe("a queue that no pod serves", () => {
     Effect.gen(function* () {
       const pod = yield* TestCluster.hire()
       const queue = yield* Queue
-      const job = { kind: "k", version: 1, payload: {}, maxAttempts: 5 }
+      const job = { kind: "k", version: 1, payload: {}, attempts: 5 }
       yield* queue.enqueue([{ ...job, queue: "mial" }])
       yield* queue.enqueue([{ ...job, queue: "later", runAt: 60_000 }])
       yield* StepClock.advance("6 seconds")

@@ -18,7 +18,7 @@ const Scripted = Job.make("scripted", {
   payload: Schema.Struct({ acts: Schema.Array(Act) }),
   queue: "stage",
   timeout: "20 seconds",
-  maxAttempts: 3
+  attempts: 3
 })
 
 const perform = (act: typeof Act.Type | undefined): Effect.Effect<unknown, string> => {
@@ -114,8 +114,8 @@ describe("the counters of a pod", () => {
       const shift = yield* TestShift
       const queue = yield* Queue
       const jobAdmin = yield* JobAdmin
-      const onDead = { kind: "scripted", version: 1, queue: "stage", payload: { acts: [] }, maxAttempts: 1 }
-      const job = { kind: "scripted", version: 1, queue: "stage", maxAttempts: 3 }
+      const onDead = { kind: "scripted", version: 1, queue: "stage", payload: { acts: [] }, attempts: 1 }
+      const job = { kind: "scripted", version: 1, queue: "stage", attempts: 3 }
       yield* queue.enqueue([{ ...job, payload: "not a script", onDead }])
       const [cancelled] = yield* queue.enqueue([{ ...job, payload: { acts: [] }, runAt: 3_600_000 }])
       if (cancelled !== undefined) yield* jobAdmin.cancel(cancelled.id)

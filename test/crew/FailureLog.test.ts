@@ -12,7 +12,7 @@ import { TestShift } from "../../src/testing/TestShift.js"
 
 const Kind = Job.make("mail", {
   payload: Schema.Struct({ to: Schema.String }),
-  maxAttempts: 2,
+  attempts: 2,
   backoff: Backoff.fixed("10 seconds")
 })
 
@@ -54,7 +54,7 @@ describe("the log", () => {
         await step.run(code.first, () => 1)
         await step.sleep("nap", "1h")
       })
-      const job = { kind: "order", version: 1, queue: "default", payload: {}, maxAttempts: 5 }
+      const job = { kind: "order", version: 1, queue: "default", payload: {}, attempts: 5 }
       const lines = yield* linesOf(
         Effect.gen(function* () {
           const shift = yield* TestShift
@@ -97,7 +97,7 @@ describe("the log", () => {
     Effect.gen(function* () {
       const quick = Job.make("quick", {
         payload: Schema.Struct({}),
-        maxAttempts: 2,
+        attempts: 2,
         backoff: Backoff.fixed("200 millis")
       })
       const lines = yield* linesOf(
@@ -118,7 +118,7 @@ describe("the log", () => {
         Effect.gen(function* () {
           const shift = yield* TestShift
           const queue = yield* Queue
-          const job = { version: 1, queue: "default", payload: {}, maxAttempts: 2 }
+          const job = { version: 1, queue: "default", payload: {}, attempts: 2 }
           yield* queue.enqueue([{ ...job, kind: "mail" }])
           yield* queue.enqueue([{ ...job, kind: "fax" }])
           yield* shift.settle

@@ -47,7 +47,7 @@ const done = End.Done({ result: undefined })
 /** Claims three jobs. */
 const three = Effect.gen(function* () {
   const queue = yield* Queue
-  const job = { kind: "test", version: 1, queue: "ends", payload: {}, maxAttempts: 5 }
+  const job = { kind: "test", version: 1, queue: "ends", payload: {}, attempts: 5 }
   yield* queue.enqueue([job, job, job])
   const pod = "0198c0de-0000-7000-8000-000000000001" as never
   const [one, two, last] = yield* queue.claim({ queue: "ends", pod, limit: 3 })

@@ -71,7 +71,7 @@ const validator = (validate: (value: unknown) => { readonly value: unknown }): S
 })
 const anything = validator((value) => ({ value }))
 
-const Hostile = Job.make("hostile", { payload: Schema.Struct({ value: Schema.String }), maxAttempts: 1 })
+const Hostile = Job.make("hostile", { payload: Schema.Struct({ value: Schema.String }), attempts: 1 })
 const valueOf = ({ value }: { readonly value: string }): unknown => hostile[value]?.()
 
 /** Where a handler may meet such a value. */
@@ -105,7 +105,7 @@ const logging = (lines: Array<string>) =>
     Logger.make(({ message }) => void lines.push(String(message)))
   )
 const completed = {
-  job: { id: "1", kind: "noisy", queue: "default", attempt: 1, maxAttempts: 5 } as never,
+  job: { id: "1", kind: "noisy", queue: "default", attempt: 1, attempts: 5 } as never,
   end: End.Done({ result: undefined }),
   became: "done",
   reason: undefined,
@@ -145,7 +145,7 @@ describe("a thrown value that cannot be read", () => {
   )
 
   it("fails the attempt if it is the result", async () => {
-    const given = job("given", { payload: anything, retry: { maxAttempts: 1 } })
+    const given = job("given", { payload: anything, attempts: 1 })
     await using shift = await testShift({ handlers: [given.handle((value) => hostile[String(value)]?.() as never)] })
     const jobs = await Promise.all(values.map((value) => shift.enqueue(given, value)))
     await shift.settle()
@@ -210,7 +210,7 @@ describe("a thrown value that cannot be read", () => {
       const throwIn = (place: string) => {
         if (where === place) throw hostile[value ?? ""]?.()
       }
-      await step.run("pay", () => throwIn("step"), { undo: async () => throwIn("undo"), retries: 0 })
+      await step.run("pay", () => throwIn("step"), { undo: async () => throwIn("undo"), attempts: 1 })
       throwIn("code")
       throw new Error("ended")
     })

@@ -23,7 +23,7 @@ const leftBy = (handler: Handler.Handler<never>) =>
       const queue = yield* Queue
       const shift = yield* TestShift
       const [stored] = yield* queue.enqueue([
-        { kind: handler.kind.name, version: 1, payload, queue: "default", maxAttempts: 1 }
+        { kind: handler.kind.name, version: 1, payload, queue: "default", attempts: 1 }
       ])
       yield* shift.drain
       return yield* shift.job(stored?.id as never)

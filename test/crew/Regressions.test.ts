@@ -177,7 +177,7 @@ describe("regressions:", () => {
       const queue = yield* Queue
       yield* TestCluster.hire({ handlers: [Handler.make(Long, () => Effect.never)] })
       yield* StepClock.advance("1 second")
-      const one = { kind: "long", version: 1, queue: "default", payload: {}, maxAttempts: 5 }
+      const one = { kind: "long", version: 1, queue: "default", payload: {}, attempts: 5 }
       yield* queue.enqueue(Array.from({ length: 50 }, () => one))
       yield* StepClock.advance("1 millis")
       const pods = yield* Effect.flatMap(Pods, ({ live }) => live(Duration.hours(1)))

@@ -16,7 +16,7 @@ const claimed = (n: number): ClaimedJob => ({
   payload: n,
   key: undefined,
   attempt: 1,
-  maxAttempts: 1,
+  attempts: 1,
   crashCount: 0,
   meta: undefined,
   createdAt: 0,

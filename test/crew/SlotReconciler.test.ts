@@ -18,7 +18,7 @@ const counts = Effect.gen(function* () {
 const enqueue = (count: number, sleepMillis: number) =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const job = { kind: "noop_echo", version: 1, queue: "default", payload: { sleep_ms: sleepMillis }, maxAttempts: 5 }
+    const job = { kind: "noop_echo", version: 1, queue: "default", payload: { sleep_ms: sleepMillis }, attempts: 5 }
     yield* queue.enqueue(Array.from({ length: count }, () => job))
   })
 
@@ -134,7 +134,7 @@ describe("a slot whose job throws a value that cannot be formatted", () => {
       })
       const queue = yield* Queue
       const search = yield* JobSearch
-      const job = { version: 1, queue: "default", payload: {}, maxAttempts: 5 }
+      const job = { version: 1, queue: "default", payload: {}, attempts: 5 }
       const [bad] = yield* queue.enqueue([{ ...job, kind: "explosive" }])
       yield* StepClock.advance("1 second")
       const [good] = yield* queue.enqueue([{ ...job, kind: "noop_echo" }])

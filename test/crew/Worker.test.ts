@@ -239,7 +239,7 @@ describe("a payload", () => {
   const store = (kind: string, version: number, payload: unknown) =>
     Effect.gen(function* () {
       const queue = yield* Queue
-      const [answer] = yield* queue.enqueue([{ kind, version, payload, queue: "default", maxAttempts: 5 }])
+      const [answer] = yield* queue.enqueue([{ kind, version, payload, queue: "default", attempts: 5 }])
       const shift = yield* TestShift
       yield* shift.settle
       return answer === undefined ? yield* Effect.dieMessage("no answer") : answer.id
@@ -285,7 +285,7 @@ describe("a job of a kind unknown to this pod", () => {
     Effect.gen(function* () {
       const shift = yield* TestShift
       const queue = yield* Queue
-      const stray = { kind: "stray", version: 1, queue: "default", payload: {}, maxAttempts: 3 }
+      const stray = { kind: "stray", version: 1, queue: "default", payload: {}, attempts: 3 }
       const [answer] = yield* queue.enqueue([{ ...stray, runAt: Duration.toMillis("25 hours") }])
       if (answer === undefined) return yield* Effect.dieMessage("one was stored")
       yield* TestClock.setTime(Duration.toMillis("25 hours"))

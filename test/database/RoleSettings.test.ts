@@ -54,7 +54,7 @@ describe("unusual settings of the role or the database", () => {
         const queue = yield* Queue
         const { sql } = yield* Database
         const mine = yield* SqlClient.SqlClient
-        const job = (kind: string) => ({ kind, version: 1, queue: "default", payload: {}, maxAttempts: 1 })
+        const job = (kind: string) => ({ kind, version: 1, queue: "default", payload: {}, attempts: 1 })
         yield* queue.enqueue([job("plain"), { ...job("keyed"), key: "k" }])
         yield* mine.withTransaction(queue.enqueue([job("inside"), { ...job("inside-keyed"), key: "k" }]))
         expect(

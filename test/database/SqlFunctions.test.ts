@@ -63,9 +63,7 @@ layer(house, { excludeTestServices: true })("SQL functions", (it) => {
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const kinds = yield* Kinds
-      yield* kinds.register([
-        { name: "letter", queue: "x", routed: true, version: 1, maxAttempts: 5, onDead: undefined }
-      ])
+      yield* kinds.register([{ name: "letter", queue: "x", routed: true, version: 1, attempts: 5, onDead: undefined }])
       yield* sql`insert into nightshift.route values ('let', 'routed', now(), now())`
       const tables = yield* sql<{ name: string }>`
         select tablename as name from pg_tables where schemaname = 'nightshift'`

@@ -10,7 +10,7 @@ const done = (id: string, more: Partial<JobRow> = {}): JobRow => ({
   id,
   status: "done",
   attempt: 1,
-  maxAttempts: 5,
+  attempts: 5,
   run: `run of ${id}`,
   deadReason: null,
   ...more

@@ -48,7 +48,7 @@ export interface JobRow {
   readonly id: string
   readonly status: string
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly run: string | null
   readonly deadReason: string | null
 }
@@ -120,7 +120,7 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
     else if (job.expected !== "either" && row.status !== job.expected) {
       found.push(`job ${row.id} is ${row.status} (${row.deadReason}) and not ${job.expected}`)
     }
-    if (row.attempt > row.maxAttempts) found.push(`job ${row.id} had ${row.attempt} of ${row.maxAttempts} attempts`)
+    if (row.attempt > row.attempts) found.push(`job ${row.id} had ${row.attempt} of ${row.attempts} attempts`)
     if (row.status !== "done") continue
     const recorded = row.run === null ? undefined : runs.get(row.run)
     if (recorded?.job !== row.id || recorded.end === undefined) {

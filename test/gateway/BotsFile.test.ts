@@ -55,17 +55,17 @@ describe("a bots file", () => {
   it.effect("may set the attempts and delays of an async bot's jobs", () =>
     Effect.gen(function* () {
       const { bots } = yield* read(
-        one("handler: echo\nrequireAuth: false\nasync: true\nretry: { maxAttempts: 3, delays: [5s, 2m] }")
+        one("handler: echo\nrequireAuth: false\nasync: true\nretry: { attempts: 3, delays: [5s, 2m] }")
       )
-      const { backoff, maxAttempts } = bots[0]?.retry ?? {}
-      expect(maxAttempts).toBe(3)
+      const { backoff, attempts } = bots[0]?.retry ?? {}
+      expect(attempts).toBe(3)
       expect([1, 2, 3].map((attempt) => Duration.toSeconds(backoff?.(attempt, 0) ?? 0))).toEqual([5, 120, 120])
       expect(
-        yield* problems(one("handler: echo\nrequireAuth: false\nretry: { maxAttempts: 0, delays: [5], after: 1s }"))
+        yield* problems(one("handler: echo\nrequireAuth: false\nretry: { attempts: 0, delays: [5], after: 1s }"))
       ).toEqual([
         expect.stringContaining("bots.helper.retry: the bot helper is not async"),
         expect.stringContaining("bots.helper.retry.after: is not a known key"),
-        expect.stringContaining("bots.helper.retry.maxAttempts: expected a whole number from 1 to 1000, got 0"),
+        expect.stringContaining("bots.helper.retry.attempts: expected a whole number from 1 to 1000, got 0"),
         expect.stringContaining("bots.helper.retry.delays: expected a list of durations")
       ])
     })

@@ -51,7 +51,7 @@ describe("an update on arrival", () => {
           queue: "bot-jobs",
           key: "-100123",
           payload: given,
-          maxAttempts: 5,
+          attempts: 5,
           dedupe: { key: "telegram:jobs:7", scope: "retained" },
           onDead: { kind: "telegram.dead_letter", queue: "bot-jobs", payload: { bot: "jobs", chat: -100123 } }
         }

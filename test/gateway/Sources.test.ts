@@ -31,8 +31,8 @@ const memory = QueueMemory.layer.pipe(Layer.provide(Wakeups.layer))
 const registered = Layer.effectDiscard(
   Effect.flatMap(Kinds, ({ register }) =>
     register([
-      { name: "build", queue: "builds", version: 3, maxAttempts: 9, onDead: undefined },
-      { name: "paid", queue: "money", version: 1, maxAttempts: 5, onDead: undefined }
+      { name: "build", queue: "builds", version: 3, attempts: 9, onDead: undefined },
+      { name: "paid", queue: "money", version: 1, attempts: 5, onDead: undefined }
     ])
   )
 ).pipe(Layer.provideMerge(memory), Layer.orDie)
@@ -82,7 +82,7 @@ describe("a signed delivery", () => {
           kind: "build",
           queue: "builds",
           version: 3,
-          maxAttempts: 9,
+          attempts: 9,
           payload: { ref: "refs/heads/main" },
           dedupe: { key: "source:ci:d-1", scope: "retained" },
           meta: { source: "ci", delivery: "d-1", event: "push" }
@@ -183,7 +183,7 @@ describe("a signed delivery", () => {
       const deliver = post("orphan", { body: "{}", headers: github("{}") })
       expect(yield* deliver).toMatchObject({ status: 503, headers: { "retry-after": "5" } })
       const { register } = yield* Kinds
-      yield* register([{ name: "nobodys", queue: "q", version: 1, maxAttempts: 1, onDead: undefined }])
+      yield* register([{ name: "nobodys", queue: "q", version: 1, attempts: 1, onDead: undefined }])
       expect(yield* deliver).toMatchObject({ status: 200 })
     }).pipe(Effect.provide(gate))
   )

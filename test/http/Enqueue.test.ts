@@ -24,7 +24,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       const answer = yield* post({
         jobs: [
           job,
-          { ...job, queue: "fast", priority: -5, runAt: "2026-01-31T09:00:00+01:00", maxAttempts: 2 },
+          { ...job, queue: "fast", priority: -5, runAt: "2026-01-31T09:00:00+01:00", attempts: 2 },
           { ...job, id }
         ]
       })
@@ -33,11 +33,11 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       expect(outcomes.map(({ outcome }) => outcome)).toEqual(["enqueued", "enqueued", "enqueued"])
       expect(outcomes[2]?.id).toBe(id)
       const first = yield* admin("GET", `/api/v1/jobs/${outcomes[0]?.id}`)
-      expect(first.json).toMatchObject({ queue: "mail", maxAttempts: 7, priority: 0, payload: { name: "Ada" } })
+      expect(first.json).toMatchObject({ queue: "mail", attempts: 7, priority: 0, payload: { name: "Ada" } })
       const second = yield* admin("GET", `/api/v1/jobs/${outcomes[1]?.id}`)
       expect(second.json).toMatchObject({
         queue: "fast",
-        maxAttempts: 2,
+        attempts: 2,
         priority: -5,
         runAt: "2026-01-31T08:00:00.000Z"
       })
@@ -98,7 +98,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       expect((yield* post({ jobs: [job, strange], force: true })).status).toBe(201)
       const search = yield* JobSearch
       const [forced] = (yield* search.list({ kind: "strange" }, { limit: 1 })).jobs
-      expect(forced).toMatchObject({ queue: "default", maxAttempts: 5, version: 1 })
+      expect(forced).toMatchObject({ queue: "default", attempts: 5, version: 1 })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -245,7 +245,7 @@ const wrongs: ReadonlyArray<readonly [what: string, json: unknown, field: string
   ["a priority out of range", { jobs: [job, { ...job, priority: 32_768 }] }, "jobs[1].priority", /Job 1: .*32767/],
   ["a broken priority", { jobs: [{ ...job, priority: 1.5 }] }, "jobs[0].priority", /whole/],
   ["a priority that is text", { jobs: [{ ...job, priority: "1" }] }, "jobs[0].priority", /must be a number/],
-  ["no attempts", { jobs: [{ ...job, maxAttempts: 0 }] }, "jobs[0].maxAttempts"],
+  ["no attempts", { jobs: [{ ...job, attempts: 0 }] }, "jobs[0].attempts"],
   ["an invalid queue name", { jobs: [{ ...job, queue: "a/b" }] }, "jobs[0].queue", /letters/],
   ["a queue that is null", { jobs: [{ ...job, queue: null }] }, "jobs[0].queue", /must be text/],
   ["a start without a zone", { jobs: [{ ...job, runAt: "2026-01-31T09:00:00" }] }, "jobs[0].runAt", /RFC 3339/],

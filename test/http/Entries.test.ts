@@ -31,7 +31,7 @@ const after = (kind: string, more = {}) => ({
   version: 1,
   queue: "default",
   payload: {},
-  maxAttempts: 5,
+  attempts: 5,
   ...more
 })
 
@@ -39,12 +39,12 @@ const options = {
   "own.queue": {
     queue: "letters",
     version: 1,
-    maxAttempts: 7,
+    attempts: 7,
     priority: -3,
     onDead: after("late", { queue: "later" })
   },
   "routed.defaults": { version: 2, onDead: after("routed.late", { routed: true }) },
-  "elsewhere.defaults": { priority: 4, maxAttempts: 2 },
+  "elsewhere.defaults": { priority: 4, attempts: 2 },
   "computed.defaults": { queue: "dying", onDead: () => after("apology") }
 } as const
 type Name = keyof typeof options
@@ -52,16 +52,16 @@ const names = Object.keys(options) as ReadonlyArray<Name>
 
 /** What every job of the kind must have. */
 const expected: Readonly<Record<Name, object>> = {
-  "own.queue": { queue: "letters", version: 1, maxAttempts: 7, priority: -3, onDead: { kind: "late", queue: "later" } },
+  "own.queue": { queue: "letters", version: 1, attempts: 7, priority: -3, onDead: { kind: "late", queue: "later" } },
   "routed.defaults": {
     queue: "lane",
     version: 2,
-    maxAttempts: 5,
+    attempts: 5,
     priority: 0,
     onDead: { kind: "routed.late", queue: "lane" }
   },
-  "elsewhere.defaults": { queue: "default", version: 1, maxAttempts: 2, priority: 4, onDead: undefined },
-  "computed.defaults": { queue: "dying", version: 1, maxAttempts: 5, priority: 0 }
+  "elsewhere.defaults": { queue: "default", version: 1, attempts: 2, priority: 4, onDead: undefined },
+  "computed.defaults": { queue: "dying", version: 1, attempts: 5, priority: 0 }
 }
 
 const kinds = new Map(names.map((name) => [name, Job.make(name, { payload, ...options[name] })]))
@@ -200,12 +200,10 @@ const sql: Entry<Database> = (name) =>
 
 const promise: Entry<DatabaseUrl> = (name) =>
   Effect.gen(function* () {
-    const { maxAttempts, ...rest } = { maxAttempts: undefined, ...options[name] }
     const url = Redacted.value(yield* DatabaseUrl)
     yield* Effect.promise(async () => {
       await using shift = await connect(url, { log: false })
-      const retry = maxAttempts === undefined ? {} : { retry: { maxAttempts } }
-      await shift.enqueue(promiseJob(name, { payload: z.object({}), ...rest, ...retry } as never), {} as never)
+      await shift.enqueue(promiseJob(name, { payload: z.object({}), ...options[name] } as never), {} as never)
     })
   })
 

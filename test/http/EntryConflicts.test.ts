@@ -24,7 +24,7 @@ interface Request {
   readonly id?: string
   readonly queue?: string
   readonly priority?: number
-  readonly maxAttempts?: number
+  readonly attempts?: number
   readonly key?: string
   readonly meta?: Readonly<Record<string, unknown>>
   readonly delay?: string
@@ -86,7 +86,7 @@ const onPostgres = Effect.gen(function* () {
       dedupe,
       delay = null,
       key = null,
-      maxAttempts = null,
+      attempts = null,
       payload = {},
       priority = null,
       queue = null,
@@ -97,7 +97,7 @@ const onPostgres = Effect.gen(function* () {
         ({ sql }) =>
           sql<{ id: string }>`select nightshift.enqueue('greet', ${JSON.stringify(payload)}::jsonb, queue => ${queue},
           run_at => ${rest.runAt ?? null}::timestamptz, priority => ${priority}::int, dedupe_key => ${dedupe?.key ?? null},
-          max_attempts => ${maxAttempts}::int, key => ${key}, meta => ${rest.meta === undefined ? null : JSON.stringify(rest.meta)}::jsonb,
+          attempts => ${attempts}::int, key => ${key}, meta => ${rest.meta === undefined ? null : JSON.stringify(rest.meta)}::jsonb,
           delay => ${delay}::interval, dedupe_scope => ${dedupe?.scope ?? null},
           dedupe_replace => ${dedupe?.replace ?? false}) as id`
       ).pipe(Effect.map(([row]) => row?.id ?? ""))
@@ -113,7 +113,7 @@ const cases: Readonly<
 > = {
   "applies options": (enter, own) =>
     Effect.gen(function* () {
-      const given = { queue: "letters", priority: 3, maxAttempts: 2, key: own, meta: { a: 1 } }
+      const given = { queue: "letters", priority: 3, attempts: 2, key: own, meta: { a: 1 } }
       expect(yield* stored(yield* enter(given))).toMatchObject(given)
     }),
   "counts a delay from now, and refuses it beside a start time": (enter) =>

@@ -58,7 +58,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         status: "pending",
         payload: { a: [1, null] },
         attempt: 0,
-        maxAttempts: 7,
+        attempts: 7,
         priority: 0,
         runAt: "2026-01-31T09:00:00.000Z",
         createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),

@@ -24,7 +24,7 @@ const listsCounting = (total: Effect.Effect<Total, SearchTooSlow>) => {
 const fill = (queueName: string, count: number) =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const job = { kind: "greet", version: 1, queue: queueName, payload: {}, maxAttempts: 5 }
+    const job = { kind: "greet", version: 1, queue: queueName, payload: {}, attempts: 5 }
     for (let left = count; left > 0; left -= 1_000) {
       yield* queue.enqueue(Array.from({ length: Math.min(left, 1_000) }, () => job))
     }

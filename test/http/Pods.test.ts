@@ -44,7 +44,7 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
       const queue = yield* Queue
       const { leader, leaving, slots } = yield* twoPods
       const now = yield* Clock.currentTimeMillis
-      const job = { kind: "greet", version: 1, payload: {}, maxAttempts: 5 }
+      const job = { kind: "greet", version: 1, payload: {}, attempts: 5 }
       yield* queue.enqueue([
         { ...job, queue: "mail" },
         { ...job, queue: "sms" },

@@ -49,7 +49,7 @@ describe("readiness", () => {
     Effect.gen(function* () {
       const { sql } = yield* Database
       const { enqueue } = yield* Queue
-      const job = { kind: "plain", version: 1, payload: {}, queue: "default", maxAttempts: 1 }
+      const job = { kind: "plain", version: 1, payload: {}, queue: "default", attempts: 1 }
       yield* sql`create function no_room() returns trigger language plpgsql as
         'begin raise exception ''could not extend file'' using errcode = ''53100''; end'`
       yield* sql`create trigger no_room before insert on nightshift.job execute function no_room()`

@@ -26,7 +26,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         missed: "one",
         paused: false,
         queue: null,
-        maxAttempts: null,
+        attempts: null,
         lastFireAt: null,
         nextFireAt: expect.stringMatching(/T02:30:00\.000Z$/),
         lastSkipAt: null,
@@ -51,7 +51,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         missed: { all: 5 },
         paused: true,
         queue: "slow",
-        maxAttempts: 2,
+        attempts: 2,
         cron: "0 0 9 * * MON-FRI"
       }
       expect(yield* create(said)).toMatchObject({ status: 201, json: { ...said, nextFireAt: null } })
@@ -103,7 +103,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
           json: {
             kind: "greet",
             queue: "mail",
-            maxAttempts: 7,
+            attempts: 7,
             payload: { name: "Ada" },
             meta: { schedule: "nightly" }
           }
@@ -212,7 +212,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ...nightly,
         timezone: "UTC",
         queue: undefined,
-        maxAttempts: undefined,
+        attempts: undefined,
         overlap: "allow" as const,
         missed: "one" as const,
         paused: false
@@ -293,8 +293,8 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ["missed", { missed: null }, /"one", "none" or/],
         ["paused", { paused: "yes" }, /true or false/],
         ["queue", { queue: "a b" }, /letters, digits/],
-        ["maxAttempts", { maxAttempts: 0 }, /1 to 1000/],
-        ["maxAttempts", { maxAttempts: "5" }, /must be a number/],
+        ["attempts", { attempts: 0 }, /1 to 1000/],
+        ["attempts", { attempts: "5" }, /must be a number/],
         ["crom", { crom: "* * * * *" }, /not a known field/]
       ]
       for (const [field, wrong, says] of refusals) {

@@ -158,8 +158,8 @@ const bothTokens: Config = {
 const kinds = Layer.effectDiscard(
   Effect.flatMap(Kinds, ({ register }) =>
     register([
-      { name: "greet", queue: "mail", version: 3, maxAttempts: 7, onDead: undefined, workflow: true },
-      { name: "plain", queue: "default", version: 1, maxAttempts: 5, onDead: undefined }
+      { name: "greet", queue: "mail", version: 3, attempts: 7, onDead: undefined, workflow: true },
+      { name: "plain", queue: "default", version: 1, attempts: 5, onDead: undefined }
     ])
   )
 )

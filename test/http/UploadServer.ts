@@ -27,7 +27,7 @@ const configured = (changes: Partial<Config>) =>
 
 const kinds = Layer.effectDiscard(
   Effect.flatMap(Kinds, ({ register }) =>
-    register([{ name: "arrived", queue: "files", version: 2, maxAttempts: 3, onDead: undefined }])
+    register([{ name: "arrived", queue: "files", version: 2, attempts: 3, onDead: undefined }])
   )
 )
 

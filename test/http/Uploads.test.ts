@@ -317,7 +317,7 @@ describe.each(backends)("files on %s", (_, layer) => {
         {
           queue: "files",
           version: 2,
-          maxAttempts: 3,
+          attempts: 3,
           payload: {
             fileId: id,
             workspace: "acme",

@@ -40,7 +40,7 @@ const line = (name: string, pod: Partial<PodFacts> & { readonly busy?: number; r
     yield* queues.declare([name])
     const put = (more: Partial<NewJob> = {}) =>
       Effect.map(
-        queue.enqueue([{ kind: "greet", version: 3, queue: name, payload: {}, maxAttempts: 5, ...more }]),
+        queue.enqueue([{ kind: "greet", version: 3, queue: name, payload: {}, attempts: 5, ...more }]),
         ([stored]) => stored?.id ?? ""
       )
     const take = Effect.flatMap(queue.claim({ queue: name, pod: id, limit: 1 }), ([job]) =>

@@ -38,7 +38,7 @@ const enqueueAll = (kind: string, count: number) =>
         version: 1,
         queue: "ledger",
         payload: { n: from + index },
-        maxAttempts: 5
+        attempts: 5
       }))
       yield* queue.enqueue(jobs)
     }

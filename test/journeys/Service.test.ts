@@ -52,7 +52,7 @@ const busyPage = (url: string, completed: number) =>
   Effect.promise(async () => {
     const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
     const jobs = (payload: object, count: number) =>
-      Array.from({ length: count }, () => ({ kind: "noop_echo", maxAttempts: 1, payload }))
+      Array.from({ length: count }, () => ({ kind: "noop_echo", attempts: 1, payload }))
     const all = [...jobs({}, 20), ...jobs({ fail: "told to" }, 3), { kind: hostile, payload: {} }]
     const body = JSON.stringify({ force: true, jobs: all })
     expect((await fetch(`${url}/api/v1/jobs`, { method: "POST", headers, body })).status).toBe(201)

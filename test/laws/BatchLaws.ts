@@ -12,7 +12,7 @@ const followUp = (line: Line): FollowUp => ({
   version: 1,
   queue: reportQueue(line),
   payload: { month: "May" },
-  maxAttempts: 3
+  attempts: 3
 })
 
 const reports = (line: Line) => line.all(reportQueue(line))

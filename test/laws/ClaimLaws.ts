@@ -60,7 +60,7 @@ export const claimLaws = (law: Law): void => {
   law("returns a whole job, and marks it as this pod's", (line) =>
     Effect.gen(function* () {
       const createdAt = yield* line.now
-      const id = yield* line.put({ key: "chat:1", meta: { trace: "t" }, version: 3, maxAttempts: 2 })
+      const id = yield* line.put({ key: "chat:1", meta: { trace: "t" }, version: 3, attempts: 2 })
       const run = yield* line.claimOne
       const now = yield* line.now
       expect(run).toEqual({
@@ -74,7 +74,7 @@ export const claimLaws = (law: Law): void => {
         payload: { name: "Ada" },
         key: "chat:1",
         attempt: 1,
-        maxAttempts: 2,
+        attempts: 2,
         crashCount: 0,
         meta: { trace: "t" },
         createdAt,
@@ -125,7 +125,7 @@ export const claimLaws = (law: Law): void => {
 
   law("is not blocked by a job that was returned with all its attempts used", (line) =>
     Effect.gen(function* () {
-      yield* line.end(yield* line.run({ maxAttempts: 1, payload: "used up" }), ends.again(yield* line.now))
+      yield* line.end(yield* line.run({ attempts: 1, payload: "used up" }), ends.again(yield* line.now))
       yield* line.put({ payload: "innocent" })
       const claimed = yield* line.claim()
       expect(claimed.map(({ attempt, payload }) => [payload, attempt])).toEqual([

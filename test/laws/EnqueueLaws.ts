@@ -12,7 +12,7 @@ const refusals: ReadonlyArray<readonly [what: string, job: Partial<NewJob>, fiel
   ["an empty queue's name", { queue: "" }, "queue"],
   ["an empty kind", { kind: "" }, "kind"],
   ["a kind with NUL", { kind: "a\u0000b" }, "kind"],
-  ["no attempts", { maxAttempts: 0 }, "maxAttempts"],
+  ["no attempts", { attempts: 0 }, "attempts"],
   ["a version of 0", { version: 0 }, "version"],
   ["a start that is no instant", { runAt: Number.NaN }, "runAt"],
   ["a payload over the cap", { payload: "x".repeat(limits.payloadBytes) }, "payload"],
@@ -80,8 +80,8 @@ export const enqueueLaws = (law: Law): void => {
   law("stores a job with the given fields, pending and due now", (line) =>
     Effect.gen(function* () {
       const now = yield* line.now
-      const onDead = { kind: "mourn", version: 2, queue: line.name, payload: { of: "Ada" }, maxAttempts: 3 }
-      const given = { key: "chat:1", priority: -3, onDead, meta: { trace: "t" }, version: 7, maxAttempts: 9 }
+      const onDead = { kind: "mourn", version: 2, queue: line.name, payload: { of: "Ada" }, attempts: 3 }
+      const given = { key: "chat:1", priority: -3, onDead, meta: { trace: "t" }, version: 7, attempts: 9 }
       const id = yield* line.put(given)
       expect(yield* line.search.get(id)).toEqual({
         ...given,

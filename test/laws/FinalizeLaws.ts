@@ -171,7 +171,7 @@ export const finalizeLaws = (law: Law): void => {
 
   law("keeps the latest entries of a long history", (line) =>
     Effect.gen(function* () {
-      yield* line.put({ maxAttempts: 100 })
+      yield* line.put({ attempts: 100 })
       const rounds = limits.historyEntries + 3
       for (let round = 1; round <= rounds; round += 1) {
         yield* line.end(yield* line.claimOne, ends.again(yield* line.now, `failure ${round}`))

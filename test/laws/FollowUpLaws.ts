@@ -12,7 +12,7 @@ const onDead = (line: Line): FollowUp => ({
   version: 2,
   queue: afterQueue(line),
   payload: { of: "Ada" },
-  maxAttempts: 3
+  attempts: 3
 })
 
 const followUps = (line: Line) => line.all(afterQueue(line))
@@ -50,7 +50,7 @@ export const followUpLaws = (law: Law): void => {
       yield* line.end(yield* line.run({ onDead: onDead(line) }), ends.dead)
       yield* line.advance("1 second")
       const [run] = yield* line.queue.claim({ queue: afterQueue(line), pod: line.pod, limit: 10 })
-      expect(run).toMatchObject({ kind: "mourn", version: 2, payload: { of: "Ada" }, maxAttempts: 3, attempt: 1 })
+      expect(run).toMatchObject({ kind: "mourn", version: 2, payload: { of: "Ada" }, attempts: 3, attempt: 1 })
       if (run !== undefined) yield* line.end(run, ends.dead)
       expect(yield* followUps(line)).toMatchObject([{ status: "dead" }])
     })

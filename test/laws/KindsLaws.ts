@@ -7,7 +7,7 @@ const kind = (line: Line, more: Partial<RegisteredKind> = {}): RegisteredKind =>
   name: `${line.name}.receipt`,
   queue: line.name,
   version: 2,
-  maxAttempts: 5,
+  attempts: 5,
   onDead: undefined,
   ...more
 })
@@ -15,7 +15,7 @@ const kind = (line: Line, more: Partial<RegisteredKind> = {}): RegisteredKind =>
 export const kindsLaws = (law: Law): void => {
   law("a registered kind is found by its name, whole", (line) =>
     Effect.gen(function* () {
-      const onDead = { kind: "mourn", version: 1, queue: line.name, payload: { a: [1] }, maxAttempts: 2 }
+      const onDead = { kind: "mourn", version: 1, queue: line.name, payload: { a: [1] }, attempts: 2 }
       const given = kind(line, { onDead, schema: '{"type": "object"}' })
       yield* line.kinds.register([given])
       expect(yield* line.kinds.find(given.name)).toEqual(given)
@@ -41,10 +41,10 @@ export const kindsLaws = (law: Law): void => {
   law("the latest registration wins, except that a lower version does not replace a higher one", (line) =>
     Effect.gen(function* () {
       yield* line.kinds.register([kind(line)])
-      yield* line.kinds.register([kind(line, { maxAttempts: 9 })])
-      expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { maxAttempts: 9 }))
-      yield* line.kinds.register([kind(line, { version: 1, maxAttempts: 3 })])
-      expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { maxAttempts: 9 }))
+      yield* line.kinds.register([kind(line, { attempts: 9 })])
+      expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { attempts: 9 }))
+      yield* line.kinds.register([kind(line, { version: 1, attempts: 3 })])
+      expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { attempts: 9 }))
       yield* line.kinds.register([kind(line, { version: 3, queue: "elsewhere" })])
       expect(yield* line.kinds.find(kind(line).name)).toEqual(kind(line, { version: 3, queue: "elsewhere" }))
     })

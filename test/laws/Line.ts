@@ -108,7 +108,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       version: 1,
       queue: name,
       payload: { name: "Ada" },
-      maxAttempts: 5,
+      attempts: 5,
       ...more
     })
     const put: Line["put"] = (more) =>

@@ -50,7 +50,7 @@ export const overviewLaws = (law: Law): void => {
       })
       expect(yield* own).toEqual([])
       yield* line.put({ priority: 7, runAt: since + 3_600_000 })
-      expect(yield* own).toMatchObject([{ kind: "greet", state: "scheduled", priority: 7, attempt: 0, maxAttempts: 5 }])
+      expect(yield* own).toMatchObject([{ kind: "greet", state: "scheduled", priority: 7, attempt: 0, attempts: 5 }])
       const run = yield* line.claimOne
       expect((yield* own).map(({ state }) => state)).toEqual(["running", "scheduled"])
       const dead = yield* line.end(run, ends.dead)
@@ -60,7 +60,7 @@ export const overviewLaws = (law: Law): void => {
         kind: "greet",
         state: "dead",
         attempt: 1,
-        maxAttempts: 5,
+        attempts: 5,
         priority: 0,
         runAt: dead.runAt,
         updatedAt: dead.updatedAt,

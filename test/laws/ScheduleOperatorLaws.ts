@@ -10,7 +10,7 @@ export const operatorLaws = (law: Law) => {
         payload: { a: [1, null, "ä"], b: { c: true } },
         timezone: "Europe/Paris",
         queue: "mail",
-        maxAttempts: 3,
+        attempts: 3,
         overlap: "skip",
         missed: { all: 7 }
       })
@@ -56,7 +56,7 @@ export const operatorLaws = (law: Law) => {
         ["cron", { cron: "0 0 30 2 *" }],
         ["timezone", { timezone: "Mars/Olympus" }],
         ["queue", { queue: "a b" }],
-        ["maxAttempts", { maxAttempts: 0 }],
+        ["attempts", { attempts: 0 }],
         ["missed.all", { missed: { all: 1_001 } }]
       ]
       for (const [field, wrong] of refusals) {
@@ -79,7 +79,7 @@ export const operatorLaws = (law: Law) => {
 
   law("an edit changes only the fields it names", (plan) =>
     Effect.gen(function* () {
-      const made = yield* plan.schedules.create(plan.hourly({ queue: "mail", maxAttempts: 3 }))
+      const made = yield* plan.schedules.create(plan.hourly({ queue: "mail", attempts: 3 }))
       yield* plan.advance("10 minutes")
       const { after, before } = yield* plan.schedules.edit(plan.name(), {
         payload: { name: "Grace" },
@@ -90,7 +90,7 @@ export const operatorLaws = (law: Law) => {
       expect(after).toMatchObject({
         payload: { name: "Grace" },
         queue: undefined,
-        maxAttempts: 3,
+        attempts: 3,
         missed: { all: 3 },
         nextFireAt: made.nextFireAt
       })

@@ -45,7 +45,7 @@ export const open = (advance: Advance): Effect.Effect<Plan, unknown, Ports> =>
         cron: "0 * * * *",
         timezone: "UTC",
         queue: undefined,
-        maxAttempts: undefined,
+        attempts: undefined,
         overlap: "allow",
         missed: "one",
         paused: false,

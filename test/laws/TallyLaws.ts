@@ -49,7 +49,7 @@ const laws = (law: Law) => {
 
   law("the follow-up of a death is counted as stored, and again only for another death", (line) =>
     Effect.gen(function* () {
-      const onDead = { kind: "mourn", version: 1, queue: line.name, payload: {}, maxAttempts: 1 }
+      const onDead = { kind: "mourn", version: 1, queue: line.name, payload: {}, attempts: 1 }
       const held = yield* line.run({ onDead })
       yield* counted(line)
       yield* line.end(held, ends.dead)

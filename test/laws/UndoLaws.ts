@@ -14,7 +14,7 @@ const retrying = (line: Line) =>
     return yield* line.end(run, ends.again(yield* inAnHour(line), "first failure"))
   })
 
-const exhausted = (line: Line) => Effect.flatMap(line.run({ maxAttempts: 1 }), (run) => line.end(run, ends.dead))
+const exhausted = (line: Line) => Effect.flatMap(line.run({ attempts: 1 }), (run) => line.end(run, ends.dead))
 
 type Single = "cancel" | "requeue" | "runNow" | "remove"
 

@@ -12,7 +12,7 @@ export const executionOf = (line: Line, name = "order", more: Partial<NewExecuti
   version: 1,
   queue: line.name,
   payload: { id: name },
-  maxAttempts: 5,
+  attempts: 5,
   execution: `${line.name}/${name}`,
   ...more
 })
@@ -22,7 +22,7 @@ export const childOf = (line: Line, name: string, more: Partial<NewChild> = {}):
   version: 1,
   queue: line.name,
   payload: { item: name },
-  maxAttempts: 5,
+  attempts: 5,
   execution: `${line.name}/ship/${name}`,
   ...more
 })

@@ -8,7 +8,7 @@ import * as Job from "../../src/queue/Job.js"
 import { TestShift } from "../../src/testing/index.js"
 
 const GithubLimit = RateLimit.make("github", { capacity: 2, rate: 0.5 })
-const Sync = Job.make("sync", { payload: Schema.Struct({}), maxAttempts: 1 })
+const Sync = Job.make("sync", { payload: Schema.Struct({}), attempts: 1 })
 
 const byEffect = Handler.make(Sync, () => GithubLimit.acquire)
 const byPromise = Handler.promise(Sync, async (_, { acquire }) => acquire(GithubLimit))

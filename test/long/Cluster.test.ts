@@ -86,7 +86,7 @@ const slots = Effect.gen(function* () {
 const enqueue = (kind: string, seconds: number, count = 1) =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const job = { kind, version: 1, queue: "work", payload: { seconds }, maxAttempts: 5 }
+    const job = { kind, version: 1, queue: "work", payload: { seconds }, attempts: 5 }
     const stored = yield* queue.enqueue(Array.from({ length: count }, () => job))
     return stored[0]?.id ?? ""
   })

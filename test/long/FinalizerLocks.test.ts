@@ -21,7 +21,7 @@ describe("a job whose row another transaction has locked", () => {
     Effect.gen(function* () {
       const queue = yield* Queue
       const finalizer = yield* Finalizer
-      const job = { kind: "test", version: 1, queue: "ends", payload: {}, maxAttempts: 5 }
+      const job = { kind: "test", version: 1, queue: "ends", payload: {}, attempts: 5 }
       yield* queue.enqueue(Array.from({ length: 20 }, () => job))
       const [locked, ...others] = yield* queue.claim({ queue: "ends", pod, limit: 20 })
       if (locked === undefined) return yield* Effect.dieMessage("twenty were stored")

@@ -32,7 +32,7 @@ const enqueueAll = Effect.gen(function* () {
     yield* queue.enqueue(
       Array.from({ length: Math.min(1_000, count - from) }, (_, index) => {
         const n = from + index
-        return { kind: "keyed", version: 1, queue: "keys", key: `key-${n % keys}`, payload: { n }, maxAttempts: 1 }
+        return { kind: "keyed", version: 1, queue: "keys", key: `key-${n % keys}`, payload: { n }, attempts: 1 }
       })
     )
   }

@@ -20,7 +20,7 @@ layer(house, { excludeTestServices: true })("callers with large payloads", (it) 
         const answers = yield* Effect.forEach(
           payloads,
           (payload) =>
-            Effect.either(queue.enqueue([{ kind: "test", version: 1, queue: "large", payload, maxAttempts: 5 }])),
+            Effect.either(queue.enqueue([{ kind: "test", version: 1, queue: "large", payload, attempts: 5 }])),
           { concurrency: "unbounded" }
         )
         expect(answers.filter(Either.isLeft)).toEqual([])

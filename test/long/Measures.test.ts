@@ -36,7 +36,7 @@ const enqueue = ({ ask }: Pod, count: number) =>
     jobs: Array.from({ length: count }, (_, n) => ({
       kind: "noop_echo",
       payload: n % 10 === 0 ? { fail: "no luck" } : {},
-      maxAttempts: 1
+      attempts: 1
     }))
   })
 

@@ -205,7 +205,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
         yield* enqueue({ payload: { message: "done" } })
-        yield* enqueue({ payload: { fail: "on purpose" }, maxAttempts: 1 })
+        yield* enqueue({ payload: { fail: "on purpose" }, attempts: 1 })
         const page = yield* enter("queues")
         const card = queueRow(page, "default")
         // The chart takes the space that was reserved before it had data.
@@ -343,7 +343,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
     it.scoped("enqueues a job by hand, and goes from it to its kind and its queue", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
-        yield* enqueue({ payload: { fail: "boom 17" }, maxAttempts: 1 })
+        yield* enqueue({ payload: { fail: "boom 17" }, attempts: 1 })
         const page = yield* enter("jobs")
         yield* step(async () => {
           await button(page, "Enqueue").click()

@@ -47,8 +47,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           yield* step(() => page.getByRole("row", { name: /noop_echo/ }).waitFor())
           yield* api("PATCH", "queues/imports", { paused: true })
           yield* many(3, { queue: "imports" })
-          yield* many(12, { payload: { fail: cause }, maxAttempts: 1 })
-          yield* many(12, { payload: { fail: "the bank is closed" }, maxAttempts: 20 })
+          yield* many(12, { payload: { fail: cause }, attempts: 1 })
+          yield* many(12, { payload: { fail: "the bank is closed" }, attempts: 20 })
 
           yield* follow(page, /12 noop_echo jobs died/)
           yield* step(() =>

@@ -36,7 +36,7 @@ const furnish = Effect.gen(function* () {
   yield* enqueue({ payload: { message: "done" } })
   yield* enqueue({ runAt: new Date(Date.now() + 3_600_000).toISOString() })
   yield* enqueue({ payload: { fail: "not today" } })
-  yield* enqueue({ payload: { fail: hostile("fail") }, maxAttempts: 1 })
+  yield* enqueue({ payload: { fail: hostile("fail") }, attempts: 1 })
   yield* enqueue({ payload: { sleep_ms: 600_000 } })
   yield* enqueue({ kind: "parcel", queue: "attic" })
   yield* api("POST", "schedules", { name: "nightly", kind: "noop_echo", payload: {}, cron: "0 3 * * *" })

@@ -22,8 +22,8 @@ const logged = Logger.replace(
   })
 )
 
-const Plain = Job.make("plain", { payload: Schema.Struct({}), maxAttempts: 1 })
-const Whole = Job.make("whole", { payload: Schema.Struct({}), maxAttempts: 1 })
+const Plain = Job.make("plain", { payload: Schema.Struct({}), attempts: 1 })
+const Whole = Job.make("whole", { payload: Schema.Struct({}), attempts: 1 })
 
 describe("behind a pooler in transaction mode without prepared statements", () => {
   it.scopedLive("every job finishes, with one warning", () =>

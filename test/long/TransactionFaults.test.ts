@@ -12,8 +12,8 @@ import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const Once = Job.make("once", { payload: Schema.Struct({}), maxAttempts: 1, timeout: "30 seconds" })
-const Hold = Job.make("hold", { payload: Schema.Struct({}), maxAttempts: 1, timeout: "30 seconds" })
+const Once = Job.make("once", { payload: Schema.Struct({}), attempts: 1, timeout: "30 seconds" })
+const Hold = Job.make("hold", { payload: Schema.Struct({}), attempts: 1, timeout: "30 seconds" })
 
 const house = (connectTimeout: string, heartbeat = "200ms") =>
   Layer.provideMerge(

@@ -24,7 +24,7 @@ const order = workflow(
       if (attempt === 1) throw new Error("the bank is closed")
       return { payment: `payment of ${id}` }
     }
-    await step.run("charge", charge, { retries: 2, backoff: "200ms", undo: () => undefined })
+    await step.run("charge", charge, { attempts: 3, backoff: "200ms", undo: () => undefined })
     await step.sleep("cool off", "300ms")
     const approval = await step.waitFor<{ by: string }>("approval", { timeout: "7d" })
     await step.all("ship", items, (item) => shipment(item))

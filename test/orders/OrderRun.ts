@@ -59,7 +59,7 @@ interface ExecutionRow extends HistoryChecker.JobRow {
 }
 
 const executionsOf = (schema: string) => `
-  select dedupe_key as id, kind, status, attempt, max_attempts as "maxAttempts", result->>'run' as run,
+  select dedupe_key as id, kind, status, attempt, max_attempts as "attempts", result->>'run' as run,
     dead_reason as "deadReason", array(
       select s.name from "${schema}".workflow_step s where s.job_id = j.id and s.outcome = 'done') as recorded
   from "${schema}".job j order by id`

@@ -17,7 +17,7 @@ const house = QueuePg.layer.pipe(
   Layer.provideMerge(tally)
 )
 
-const job = { kind: "greet", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }
+const job = { kind: "greet", version: 1, queue: "mail", payload: {}, attempts: 5 }
 
 const enqueued = Effect.map(Tally, (counting) => {
   const minutes = counting.take().filter(({ grain }) => grain === 1)

@@ -37,7 +37,7 @@ const locks: Readonly<Record<string, ReadonlyArray<string>>> = {
 const heldJob = (name: string, application: string, lock: ReadonlyArray<string> = [change]) =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    yield* queue.enqueue([{ kind: "test", version: 1, queue: name, payload: {}, maxAttempts: 5 }])
+    yield* queue.enqueue([{ kind: "test", version: 1, queue: name, payload: {}, attempts: 5 }])
     const pod = (yield* makeGenerator).pod(yield* Clock.currentTimeMillis)
     const [job] = yield* queue.claim({ queue: name, pod, limit: 1 })
     if (job === undefined) return yield* Effect.dieMessage("one was stored")

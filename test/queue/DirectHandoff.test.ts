@@ -25,7 +25,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   version: 1,
   queue,
   payload: { n: 1 },
-  maxAttempts: 5,
+  attempts: 5,
   ...more
 })
 
@@ -82,7 +82,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
       expect(stored).toMatchObject({ status: "running", attempt: 1, pod: receiver.pod, priority: 3 })
       const [taken] = receiver.given
       expect(taken).toMatchObject({ id, queue: "free", kind: "test", version: 1, payload: { n: 1 }, attempt: 1 })
-      expect(taken).toMatchObject({ maxAttempts: 5, crashCount: 0, runAt: stored.runAt, createdAt: stored.createdAt })
+      expect(taken).toMatchObject({ attempts: 5, crashCount: 0, runAt: stored.runAt, createdAt: stored.createdAt })
       expect(yield* claimAll("free")).toEqual([])
       if (taken === undefined) return
       const lease = taken.lease
@@ -117,7 +117,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
     ["is not due yet", { runAt: Date.now() + 60_000 }],
     ["has a key", { key: "chat" }],
     ["holds a dedupe key", { dedupe: { key: "once", scope: "active" } }],
-    ["has a follow-up", { onDead: { kind: "mourn", version: 1, queue: "line", payload: 1, maxAttempts: 1 } }]
+    ["has a follow-up", { onDead: { kind: "mourn", version: 1, queue: "line", payload: 1, attempts: 1 } }]
   ]
   for (const [what, more] of patient) {
     it.scoped(`is stored as pending when it ${what}`, () =>

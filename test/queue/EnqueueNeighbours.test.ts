@@ -16,7 +16,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   version: 1,
   queue,
   payload: {},
-  maxAttempts: 5,
+  attempts: 5,
   ...more
 })
 

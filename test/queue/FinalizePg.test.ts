@@ -15,7 +15,7 @@ layer(house, { excludeTestServices: true })("a finalize in the caller's transact
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const queue = yield* Queue
-      yield* queue.enqueue([{ kind: "test", version: 1, queue: "conflict", payload: {}, maxAttempts: 5 }])
+      yield* queue.enqueue([{ kind: "test", version: 1, queue: "conflict", payload: {}, attempts: 5 }])
       const [run] = yield* queue.claim({ queue: "conflict", pod: (yield* makeGenerator).pod(0), limit: 1 })
       if (run === undefined) return yield* Effect.dieMessage("one was stored")
       const elsewhere = yield* Effect.context<never>()

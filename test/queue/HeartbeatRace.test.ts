@@ -30,7 +30,7 @@ layer(house, { excludeTestServices: true })("a heartbeat on PostgreSQL", (it) =>
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       const queue = yield* Queue
-      const job = { kind: "test", version: 1, queue: "race", payload: {}, maxAttempts: 5 }
+      const job = { kind: "test", version: 1, queue: "race", payload: {}, attempts: 5 }
       yield* queue.enqueue([job, job])
       const held = yield* queue.claim({ queue: "race", pod: (yield* makeGenerator).pod(0), limit: 2 })
       yield* stopHeartbeats

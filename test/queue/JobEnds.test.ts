@@ -67,7 +67,7 @@ const statementsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 const stored = (queue: typeof Queue.Service, name: string, count: number) =>
   Effect.map(
     queue.enqueue(
-      Array.from({ length: count }, () => ({ kind: "test", version: 1, queue: name, payload: {}, maxAttempts: 5 }))
+      Array.from({ length: count }, () => ({ kind: "test", version: 1, queue: name, payload: {}, attempts: 5 }))
     ),
     (all) => all.map(({ id }) => id)
   )

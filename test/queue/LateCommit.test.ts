@@ -22,7 +22,7 @@ layer(house, { excludeTestServices: true })("a job that another process commits 
       const ids = yield* makeGenerator
       const pod = ids.pod(0)
       const begun = yield* Clock.currentTimeMillis
-      const job = { kind: "test", version: 1, queue: "late", payload: {}, maxAttempts: 5 }
+      const job = { kind: "test", version: 1, queue: "late", payload: {}, attempts: 5 }
       yield* SteppableClock.advance("5 seconds")
       yield* queue.enqueue(Array.from({ length: 20 }, (_, n) => ({ ...job, runAt: begun + 2_000 + n })))
       const claimOne = queue.claim({ queue: "late", pod, limit: 1 })

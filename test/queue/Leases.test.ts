@@ -18,7 +18,7 @@ const house = QueuePg.layer.pipe(
 )
 
 const jobs = (queue: string, count: number): ReadonlyArray<NewJob> =>
-  Array.from({ length: count }, () => ({ kind: "test", version: 1, queue, payload: {}, maxAttempts: 5 }))
+  Array.from({ length: count }, () => ({ kind: "test", version: 1, queue, payload: {}, attempts: 5 }))
 
 const done = End.Done({ result: undefined })
 

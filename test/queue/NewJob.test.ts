@@ -9,7 +9,7 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
   version: 1,
   queue: "mail",
   payload: {},
-  maxAttempts: 5,
+  attempts: 5,
   ...more
 })
 
@@ -28,7 +28,7 @@ describe("the validation of new jobs", () => {
         kind: "greet",
         version: 1,
         payload: "{}",
-        maxAttempts: 5,
+        attempts: 5,
         priority: 0,
         runAt: 17,
         key: null,
@@ -44,7 +44,7 @@ describe("the validation of new jobs", () => {
   })
 
   it("converts values to text and whole milliseconds", () => {
-    const onDead = { kind: "mourn", version: 1, queue: "mail", payload: null, maxAttempts: 1 }
+    const onDead = { kind: "mourn", version: 1, queue: "mail", payload: null, attempts: 1 }
     const dedupe = { key: "k", scope: "retained", window: Duration.hours(1), replace: true } as const
     const admitted = Either.getOrThrow(admit(job({ runAt: 1.9, onDead, dedupe, meta: { a: 1 }, key: "chat" }), by))
     expect(admitted).toMatchObject({
@@ -74,7 +74,7 @@ describe("the validation of new jobs", () => {
       { kind: "k".repeat(limits.nameCharacters) },
       { queue: "q".repeat(64) },
       { key: "k".repeat(limits.keyCharacters) },
-      { maxAttempts: limits.attempts },
+      { attempts: limits.attempts },
       { runAt: 0 },
       { runAt: 253_402_300_799_999 },
       { payload: "x".repeat(limits.payloadBytes - 2) }
@@ -84,7 +84,7 @@ describe("the validation of new jobs", () => {
       { kind: "k".repeat(limits.nameCharacters + 1) },
       { queue: "q".repeat(65) },
       { key: "k".repeat(limits.keyCharacters + 1) },
-      { maxAttempts: limits.attempts + 1 },
+      { attempts: limits.attempts + 1 },
       { runAt: -1 },
       { runAt: 253_402_300_800_000 },
       { runAt: Number.POSITIVE_INFINITY },

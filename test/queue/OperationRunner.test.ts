@@ -5,7 +5,7 @@ import { Operations } from "../../src/queue/admin/Operations.js"
 import * as Job from "../../src/queue/Job.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
-const Flaky = Job.make("flaky", { payload: Schema.Struct({}), maxAttempts: 1 })
+const Flaky = Job.make("flaky", { payload: Schema.Struct({}), attempts: 1 })
 
 const statesOf = Effect.flatMap(TestShift, ({ jobs }) => Effect.map(jobs, (all) => all.map(({ state }) => state)))
 

@@ -119,7 +119,7 @@ describe("operations on PostgreSQL", () => {
     Effect.gen(function* () {
       const { sql } = yield* Database
       const { start } = yield* Workflows
-      const jobs = { kind: "order", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }
+      const jobs = { kind: "order", version: 1, queue: "mail", payload: {}, attempts: 5 }
       const [one, other] = [yield* start({ ...jobs, execution: "1" }), yield* start({ ...jobs, execution: "2" })]
       yield* sql`insert into nightshift.workflow_step
         (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at)

@@ -20,7 +20,7 @@ const job = (queue: string, more: Partial<NewJob> = {}): NewJob => ({
   version: 1,
   queue,
   payload: {},
-  maxAttempts: 50,
+  attempts: 50,
   ...more
 })
 

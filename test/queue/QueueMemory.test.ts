@@ -16,7 +16,7 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
   version: 1,
   queue: "mail",
   payload: {},
-  maxAttempts: 5,
+  attempts: 5,
   ...more
 })
 
@@ -33,7 +33,7 @@ const open = Effect.gen(function* () {
   return { queue, jobAdmin: yield* JobAdmin, woken, claim, finalize, heard: Effect.sync(() => woken.splice(0)) }
 })
 
-const onDead = { kind: "mourn", version: 1, queue: "after", payload: {}, maxAttempts: 1 }
+const onDead = { kind: "mourn", version: 1, queue: "after", payload: {}, attempts: 1 }
 
 describe("the queue in memory", () => {
   it.scoped("wakes a queue exactly when one of its jobs may be due", () =>

@@ -19,7 +19,7 @@ const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMer
 
 const registered = Effect.gen(function* () {
   const kinds = yield* Kinds
-  yield* kinds.register([{ name: "letter", queue: "post", version: 3, maxAttempts: 7, onDead: undefined }])
+  yield* kinds.register([{ name: "letter", queue: "post", version: 3, attempts: 7, onDead: undefined }])
   return yield* Database
 })
 
@@ -32,7 +32,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       expect(isId(id)).toBe(true)
       expect(id[14]).toBe("7")
       const job = yield* Effect.flatMap(JobSearch, (search) => search.get(id))
-      expect(job).toMatchObject({ kind: "letter", queue: "post", version: 3, maxAttempts: 7, payload: { to: "Ghent" } })
+      expect(job).toMatchObject({ kind: "letter", queue: "post", version: 3, attempts: 7, payload: { to: "Ghent" } })
       const queue = yield* Queue
       const claimed = yield* queue.claim({ queue: "post", pod: id as never, limit: 10 })
       expect(claimed.map((job) => job.id)).toContain(id)
@@ -50,7 +50,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       const declared = { g: "one", "gh.": "two", "gh.%": "three", "gh._x": "four", größe: "five", "größer.": "six" }
       yield* routes.register(declared)
       const names = ["g", "gh", "gh.", "gh.%", "gh.%a", "gh.ax", "gh._x1", "größe", "größer.a", "größerA", "Gh.", "x'y"]
-      const open = { queue: "default", routed: true, version: 1, maxAttempts: 5, onDead: undefined }
+      const open = { queue: "default", routed: true, version: 1, attempts: 5, onDead: undefined }
       yield* kinds.register(names.map((name) => ({ ...open, name })))
       for (const kind of names) {
         const rows = yield* sql<{ id: JobId }>`select nightshift.enqueue(${kind}, '{}') as id`
@@ -122,7 +122,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       expect(yield* refusal("'letter', null")).toBe("payload must not be null")
       expect(yield* refusal("'letter', '{}', queue => 'a b'")).toMatch(/^queue must be/)
       expect(yield* refusal("'letter', '{}', priority => 40000")).toMatch(/^priority must be/)
-      expect(yield* refusal("'letter', '{}', max_attempts => 0")).toMatch(/^max_attempts must be/)
+      expect(yield* refusal("'letter', '{}', attempts => 0")).toMatch(/^attempts must be/)
       expect(yield* refusal("'letter', to_jsonb(repeat('x', 1100000))")).toMatch(/^payload is larger/)
       expect(yield* refusal("'letter', '{}', run_at => 'infinity'")).toMatch(/^run_at must be an instant/)
       expect(yield* refusal("'letter', '{}', run_at => '-infinity'")).toMatch(/^run_at must be an instant/)
@@ -195,7 +195,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
         kind: "tomorrow.kind",
         queue: "default",
         version: 1,
-        maxAttempts: 5
+        attempts: 5
       })
     })
   )
@@ -207,7 +207,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       const search = yield* JobSearch
       const window = Duration.hours(1)
       const dedupe = { key: "windowed", scope: "retained", window } as const
-      const job = { kind: "letter", version: 3, queue: "windowed", payload: {}, maxAttempts: 5, dedupe }
+      const job = { kind: "letter", version: 3, queue: "windowed", payload: {}, attempts: 5, dedupe }
       const [first] = yield* queue.enqueue([job])
       const add = sql<{ id: JobId }>`select nightshift.enqueue('letter', '{}', dedupe_key => 'windowed') as id`
       expect(yield* add).toEqual([{ id: first?.id }])
@@ -256,7 +256,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
           ),
           ([row]) => row?.outcome
         )
-      yield* workflows.start({ kind: "letter", version: 1, queue: "post", payload: {}, maxAttempts: 3, execution })
+      yield* workflows.start({ kind: "letter", version: 1, queue: "post", payload: {}, attempts: 3, execution })
       yield* Effect.either(transaction(Effect.zipRight(signal('"lost"'), Effect.fail("rolled back"))))
       expect(yield* signal('"sent"')).toBe("completed")
       expect(yield* signal('"again"')).toBe("repeated")

@@ -23,7 +23,7 @@ const job: StoredJob = {
   priority: 0,
   runAt: now - 1_000,
   attempt: 0,
-  maxAttempts: 5,
+  attempts: 5,
   crashCount: 0,
   dedupe: undefined,
   pod: undefined,
@@ -295,7 +295,7 @@ const rows: ReadonlyArray<Row> = [
   ],
   ["that is done", { job: { status: "done" } }, "done", /is done/],
   ["out of attempts", { job: dead("exhausted") }, "dead", /All its 5 attempts failed/],
-  ["out of its only attempt", { job: { ...dead("exhausted"), maxAttempts: 1 } }, "dead", /Its one attempt failed/],
+  ["out of its only attempt", { job: { ...dead("exhausted"), attempts: 1 } }, "dead", /Its one attempt failed/],
   ["rejected", { job: dead("rejected") }, "dead", /rejected it permanently/],
   [
     "with an error",

@@ -20,7 +20,7 @@ const execution = (queue: string, name: string) => ({
   version: 1,
   queue,
   payload: {},
-  maxAttempts: 5,
+  attempts: 5,
   execution: `${queue}/${name}`
 })
 

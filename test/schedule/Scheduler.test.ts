@@ -28,7 +28,7 @@ everywhere("a schedule that is due", (story) => {
         kind: "report",
         queue: "mail",
         version: 3,
-        maxAttempts: 7,
+        attempts: 7,
         payload: { day: "yesterday" },
         status: "pending",
         dedupe: { key: "schedule:nightly:2030-01-01T03:00:00.000Z", scope: "retained" },
@@ -48,9 +48,9 @@ everywhere("a schedule that is due", (story) => {
   story("uses its own queue and attempts when set", () =>
     Effect.gen(function* () {
       const term = yield* elected
-      yield* create({ queue: "slow", maxAttempts: 2 })
+      yield* create({ queue: "slow", attempts: 2 })
       yield* passAt("2030-01-01T03:00:00Z", term)
-      expect(yield* jobs).toMatchObject([{ queue: "slow", maxAttempts: 2, version: 3 }])
+      expect(yield* jobs).toMatchObject([{ queue: "slow", attempts: 2, version: 3 }])
     })
   )
 

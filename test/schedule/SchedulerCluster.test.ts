@@ -17,7 +17,7 @@ const create = (cron: string) =>
       cron,
       missed: { all: 1_000 },
       queue: undefined,
-      maxAttempts: undefined
+      attempts: undefined
     })
   )
 

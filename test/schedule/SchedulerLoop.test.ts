@@ -40,7 +40,7 @@ const start = Effect.gen(function* () {
 
 const create = (cron: string, name = "often") =>
   Effect.flatMap(Schedules, (schedules) =>
-    schedules.create({ ...defaults, name, kind: "k", payload: {}, cron, queue: undefined, maxAttempts: undefined })
+    schedules.create({ ...defaults, name, kind: "k", payload: {}, cron, queue: undefined, attempts: undefined })
   )
 
 const createdAt = Effect.flatMap(JobsMemory, ({ all }) =>

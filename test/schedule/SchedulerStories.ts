@@ -32,7 +32,7 @@ const config = Layer.succeed(SchedulerConfig, { poll: Duration.seconds(5), onTim
 const kinds = Layer.orDie(
   Layer.effectDiscard(
     Effect.flatMap(Kinds, ({ register }) =>
-      register([{ name: "report", queue: "mail", version: 3, maxAttempts: 7, onDead: undefined }])
+      register([{ name: "report", queue: "mail", version: 3, attempts: 7, onDead: undefined }])
     )
   )
 )
@@ -87,7 +87,7 @@ export const define = (more: Partial<ScheduleDefinition> = {}): ScheduleDefiniti
   cron: "0 3 * * *",
   timezone: "UTC",
   queue: undefined,
-  maxAttempts: undefined,
+  attempts: undefined,
   overlap: "allow",
   missed: "one",
   paused: false,

@@ -25,7 +25,7 @@ const hour = 3_600_000
 describe("metric series of kinds", () => {
   it.effect("exist for registered kinds in served queues, however many other names were used before", () =>
     Effect.gen(function* () {
-      const kind = { name: "mail", queue: "post", version: 1, maxAttempts: 5, onDead: undefined }
+      const kind = { name: "mail", queue: "post", version: 1, attempts: 5, onDead: undefined }
       const queue = yield* Queue
       for (let n = 0; n < 3; n += 1)
         yield* queue.enqueue(

@@ -83,7 +83,7 @@ describe("a service with a collector", () => {
       })
       expect(shown).toMatchObject({ meta: { traceparent: `00-${theirTrace}-${send?.spanId}-01` } })
 
-      const both = yield* enqueue(url, [{ payload: { fail: "hunter2" }, maxAttempts: 1 }, { payload: {} }])
+      const both = yield* enqueue(url, [{ payload: { fail: "hunter2" }, attempts: 1 }, { payload: {} }])
       yield* collector.until(() => both.every((id) => of("process default", id) !== undefined))
       yield* running.signal("SIGTERM")
       const { code, stderr } = yield* running.finished
@@ -107,7 +107,7 @@ const layerOf = (env: Record<string, string>) =>
     Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env)))))
   )
 
-const job = { kind: "greet", version: 1, queue: "mail", payload: {}, maxAttempts: 5 }
+const job = { kind: "greet", version: 1, queue: "mail", payload: {}, attempts: 5 }
 
 describe("tracing", () => {
   it.scopedLive("costs nothing and leaves no trace in jobs unless enabled", () =>

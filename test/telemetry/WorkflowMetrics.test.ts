@@ -14,7 +14,7 @@ const order = workflow("order", { payload: z.object({ fails: z.boolean() }) }, a
     ({ attempt }) => {
       if (fails || attempt === 1) throw new Error("no")
     },
-    { retries: 1 }
+    { attempts: 2 }
   )
   await step.sleep("cool off", "1h")
   await step.waitFor("approval")
@@ -22,7 +22,7 @@ const order = workflow("order", { payload: z.object({ fails: z.boolean() }) }, a
 
 const start = (execution: string, fails: boolean) =>
   Effect.flatMap(Workflows, (workflows) =>
-    workflows.start({ kind: "order", version: 1, queue: "default", maxAttempts: 5, payload: { fails }, execution })
+    workflows.start({ kind: "order", version: 1, queue: "default", attempts: 5, payload: { fails }, execution })
   )
 
 /** The samples of a metric, by their label values. */

@@ -58,7 +58,7 @@ describe("the trace of an execution", () => {
         collector.url,
         Effect.gen(function* () {
           const { start } = yield* Workflows
-          const execution = { kind: "order", version: 1, queue: "orders", maxAttempts: 5, payload: { id: "A" } }
+          const execution = { kind: "order", version: 1, queue: "orders", attempts: 5, payload: { id: "A" } }
           yield* start({ ...execution, execution: "order/A" })
           return yield* until("order/A", "waiting")
         })

@@ -8,7 +8,8 @@ import { type PromiseTestShiftOptions, TestShift, testShift } from "../../src/te
 const remind = job("remind", {
   payload: z.object({ who: z.string() }),
   result: z.string(),
-  retry: { maxAttempts: 3, backoff: ["1h", "6h"] }
+  attempts: 3,
+  backoff: ["1h", "6h"]
 })
 const reminded = remind.handle(async ({ who }) => `reminded ${who}`)
 
@@ -131,7 +132,7 @@ describe("testShift", () => {
 
   it("varies the delays of retries with jitter", async () => {
     const at: Array<number> = []
-    const spread = job("spread", { payload: z.object({}), retry: { maxAttempts: 2, backoff: "1h", jitter: 0.5 } })
+    const spread = job("spread", { payload: z.object({}), attempts: 2, backoff: "1h", jitter: 0.5 })
     const failing = spread.handle(async (_, { attempt }) => {
       if (attempt === 2) at.push(shift.now().getTime() / 3_600_000)
       throw new Error("no luck")
@@ -144,8 +145,8 @@ describe("testShift", () => {
     await shift.drain()
     expect(new Set(at).size).toBeGreaterThan(10)
     expect(at.every((hours) => hours >= 0.5 && hours <= 1.5)).toBe(true)
-    const bad = () => job("bad", { payload: z.object({}), retry: { jitter: 2 } })
-    expect(bad).toThrow('retry of "bad": jitter must be a number from 0 to 1, or a boolean, got 2.')
+    const bad = () => job("bad", { payload: z.object({}), jitter: 2 })
+    expect(bad).toThrow('backoff of "bad": jitter must be a number from 0 to 1, or a boolean, got 2.')
   })
 
   it("keeps where an error was thrown, and its causes, apart from the message", async () => {
@@ -243,11 +244,11 @@ describe("testShift", () => {
   })
 
   it("gives a schedule the queue and attempts of its job, though no worker has registered the kind", async () => {
-    const nightly = job("nightly", { payload: z.object({}), queue: "reports", retry: { maxAttempts: 7 } })
+    const nightly = job("nightly", { payload: z.object({}), queue: "reports", attempts: 7 })
     const nights = nightly.schedule("nights", { payload: {}, cron: "0 0 * * *" })
     await using shift = await testShift({ handlers: [reminded], schedules: [nights] })
     const stored = await shift.job(await shift.schedules.trigger("nights"))
-    expect(stored).toMatchObject({ queue: "reports", maxAttempts: 7 })
+    expect(stored).toMatchObject({ queue: "reports", attempts: 7 })
   })
 
   it("fires schedules at their instants", async () => {
@@ -300,7 +301,7 @@ describe("testShift", () => {
     const apology = job("apology", { payload: z.object({ who: z.string() }) })
     const risky = job("risky", {
       payload: z.object({ who: z.string() }),
-      retry: { maxAttempts: 1 },
+      attempts: 1,
       onDead: ({ who }) => apology.followUp({ who })
     })
     const said: Array<string> = []
@@ -324,7 +325,7 @@ describe("testShift", () => {
   })
 
   it("stores jobs of a transaction at once, and reports that a handler has no database", async () => {
-    const book = job("book", { payload: z.object({}), retry: { maxAttempts: 1 } })
+    const book = job("book", { payload: z.object({}), attempts: 1 })
     await using shift = await testShift({
       handlers: [book.handleInTransaction(async (_, { tx }) => void (await tx.query("select 1")))]
     })

@@ -117,7 +117,7 @@ describe("testShift accepts", () => {
         const fail = () => {
           throw new Error("no")
         }
-        await step.run("try", fail, { retries: 0 }).catch(() => step.run("instead", () => 1))
+        await step.run("try", fail, { attempts: 1 }).catch(() => step.run("instead", () => 1))
         return "raced"
       })
     ],

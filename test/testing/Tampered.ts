@@ -202,10 +202,10 @@ export const mistakes: Readonly<
       return Context.add(tables, JobsMemory, {
         ...jobs,
         insertClaimed: (stored) => {
-          const again = stored.map(({ id, kind, maxAttempts, payload, queue: name, version }) => ({
+          const again = stored.map(({ id, kind, attempts, payload, queue: name, version }) => ({
             id,
             kind,
-            maxAttempts,
+            attempts,
             payload: JSON.parse(payload) as unknown,
             queue: name,
             version

@@ -5,7 +5,7 @@ export const history = async ({ client, testing, z }, seed) => {
   const lines = []
   const note = (...parts) => void lines.push(parts.join(" "))
   const payload = z.object({ number: z.number() })
-  const flaky = client.job("flaky", { payload, retry: { maxAttempts: 2, backoff: "10m", jitter: 0.5 } })
+  const flaky = client.job("flaky", { payload, attempts: 2, backoff: "10m", jitter: 0.5 })
   const tick = client.job("tick", { payload })
   const packed = client.workflow("pack", { payload }, async ({ number }, step) =>
     step.run("box", () => `box ${number}`)

@@ -83,7 +83,7 @@ describe("patched before a wait", () => {
     const code = (stock: boolean, patches: boolean) => async (step: Step) => {
       await step.run("charge", () => 1)
       if (patches && (await step.patched("tax"))) await say(log, step, "report tax")
-      await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { retries: 0 })
+      await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { attempts: 1 })
     }
     await using test = await deployed(code(false, false))
     const { order, shift } = test

@@ -20,7 +20,7 @@ const resumed = (name: string, steps: number, value: string) =>
     const claim = Effect.flatMap(queue.claim({ queue: name, pod, limit: 1 }), ([job]) =>
       job === undefined ? Effect.dieMessage("one is due") : Effect.succeed(job)
     )
-    yield* workflows.start({ kind: "order", version: 1, queue: name, payload: {}, maxAttempts: 5, execution: name })
+    yield* workflows.start({ kind: "order", version: 1, queue: name, payload: {}, attempts: 5, execution: name })
     const first = yield* claim
     expect(first.execution?.journal).toBeUndefined()
     for (let sequence = 1; sequence <= steps; sequence += 1) {

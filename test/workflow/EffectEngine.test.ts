@@ -226,7 +226,7 @@ describe("retries and sleeps", () => {
   it.effect("trap 6: delays between attempts are durable", () => {
     const log: Array<string> = []
     return on(
-      () => NightshiftWorkflow.retry(third(log), { times: 5, delay: "1 hour" }),
+      () => NightshiftWorkflow.retry(third(log), { attempts: 6, delay: "1 hour" }),
       Effect.gen(function* () {
         const id = yield* start()
         yield* settle

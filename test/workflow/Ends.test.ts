@@ -77,7 +77,7 @@ describe("an execution whose runs time out", () => {
       tries.set(name, times)
       return times <= most ? new Promise(() => {}) : undefined
     }
-    const limits = { timeout: "1m", retry: { maxAttempts: 3, backoff: "1s" } } as const
+    const limits = { timeout: "1m", attempts: 3, backoff: "1s" } as const
     const order = workflow("order", { ...settings, ...limits }, async (_, step) => {
       await step.run("first", () => slow("first", 2), { undo: () => void log.push("undo first") })
       await step.run("second", () => slow("second", 2), { undo: () => void log.push("undo second") })

@@ -68,14 +68,14 @@ describe("an error in the code that describes a step rejects, is caught and undo
     )
   })
 
-  it("in the backoff and the retries of a step", async () => {
+  it("in the backoff and the attempts of a step", async () => {
     await expectRejection(
       (step) => step.run("charge", () => 1, { backoff: ["1s", "later" as never] }),
       'backoff[1] of "charge" must be a duration like 90s, 30m, 1h30m or 7d, or a number of milliseconds, got "later".'
     )
     await expectRejection(
-      (step) => step.run("charge", () => 1, { retries: -1 }),
-      'retries of "charge" must be a whole number from 0 to 10000, got -1.'
+      (step) => step.run("charge", () => 1, { attempts: 0 }),
+      'attempts of "charge" must be a whole number from 1 to 10000, got 0.'
     )
   })
 
@@ -114,8 +114,8 @@ describe("names and options", () => {
 
   it("options that do not exist are refused with the nearest name", async () => {
     await expectRejection(
-      (step) => step.run("pay", () => 1, { retires: 3 } as never),
-      "retires is not an option of a step: use retries, backoff, undo. Did you mean retries?"
+      (step) => step.run("pay", () => 1, { atempts: 3 } as never),
+      "atempts is not an option of a step: use attempts, backoff, undo. Did you mean attempts?"
     )
     await expectRejection(
       (step) => step.waitFor("approval", { timout: "1h" } as never),
@@ -182,7 +182,7 @@ describe("names and options", () => {
       `${what}read the result of an execution with result(`
     )
     expect(() => child(part as never, {} as never)).toThrow(`${what}call the workflow itself with the payload`)
-    const { id } = await shift.enqueue(relay, null, { maxAttempts: 1 })
+    const { id } = await shift.enqueue(relay, null, { attempts: 1 })
     await shift.settle()
     expect((await shift.job(id)).lastError).toContain(start)
   })

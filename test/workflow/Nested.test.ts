@@ -38,7 +38,7 @@ describe("a step in the code of another step", () => {
             if (tries < 2) throw new Error("the first try fails")
             return inner
           },
-          { retries: 2, backoff: "1s" }
+          { attempts: 3, backoff: "1s" }
         )
       )
       await using shift = await testShift({ handlers: [order] })
@@ -54,7 +54,7 @@ describe("a step in the code of another step", () => {
 
   it("is refused even if the outer step returned no promise before", async () => {
     const order = workflow("order", settings, async ({ id }, step) =>
-      step.run("outer", () => (id === "A" ? id : step.run("inner", () => id)), { retries: 0 })
+      step.run("outer", () => (id === "A" ? id : step.run("inner", () => id)), { attempts: 1 })
     )
     await using shift = await testShift({ handlers: [order] })
     await order.start({ id: "A" })
@@ -69,7 +69,7 @@ describe("a step in the code of another step", () => {
     const order = workflow("order", settings, async ({ id }, step) => {
       if (id === "transaction") await step.transaction("outer", () => step.run("inner", () => 1))
       await step.run("charge", () => 1, {
-        retries: 0,
+        attempts: 1,
         undo: () => step.run("refund", () => step.run("inner", () => 1))
       })
       throw new Error("failed")

@@ -12,7 +12,7 @@ describe("operators", () => {
     const order = workflow("order", settings, async (_, step) => {
       await step.run("price", () => void log.push("price"))
       await step.run("charge", () => void log.push("charge"), { undo: () => void log.push("refund") })
-      await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { retries: 0 })
+      await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { attempts: 1 })
     })
     await using shift = await testShift({ handlers: [order] })
     await order.start({ id: "A" })

@@ -151,7 +151,7 @@ it("a retried execution continues from its failed step, even if recorded steps f
   const order = workflow("retried", settings, async (_, step) => {
     await step.run("charge", ({ idempotencyKey }) => log.push(idempotencyKey), { undo: () => void log.push("refund") })
     await step.transaction("book", (sql) => sql`insert into booking values ('retried')`)
-    await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { retries: 0 })
+    await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { attempts: 1 })
     await step.sleep("after", "200ms")
     return step.run("thank", () => log.push("thank"))
   })
@@ -169,7 +169,7 @@ it("a retried execution continues from its failed step, even if recorded steps f
 it("a result that cannot be stored fails its step, and a run that lost its lease records nothing", async () => {
   const order = workflow("refused", settings, async ({ id }, step) => {
     if (id === "large")
-      return step.run("large", () => "x".repeat(70_000), { retries: 0 }).catch((error: Error) => error.message)
+      return step.run("large", () => "x".repeat(70_000), { attempts: 1 }).catch((error: Error) => error.message)
     await step.run("late", async () => {
       if (id === "lost") await order.cancel(id, { now: true, shift })
     })

@@ -148,7 +148,7 @@ describe("compensation", () => {
       await step.run("reserve", () => 1, { undo: (seat) => void log.push(`release ${seat}`) })
       await step.run("charge", () => 2, { undo: (payment) => void log.push(`refund ${payment}`) })
       await step.sleep("cool off", "1h")
-      if (fails) await step.run("ship", () => Promise.reject(new Error("no stock")), { retries: 0 })
+      if (fails) await step.run("ship", () => Promise.reject(new Error("no stock")), { attempts: 1 })
       return "shipped"
     })
 
@@ -281,7 +281,7 @@ describe("a step that fails", () => {
             at.push(shift.now().getTime() / 60_000)
             throw new TypeError(`declined ${attempt}`)
           },
-          { retries: 2, backoff: ["1m", "10m"] }
+          { attempts: 3, backoff: ["1m", "10m"] }
         )
       } catch (error) {
         return error instanceof StepFailedError ? [error.step, error.errorName, error.message] : error
@@ -299,7 +299,7 @@ describe("a step that fails", () => {
 
   it("reports an outcome that steps do not support", async () => {
     const order = workflow("order", settings, async (_, step) =>
-      step.run("later", () => Promise.reject(Outcome.snooze("1h")), { retries: 0 })
+      step.run("later", () => Promise.reject(Outcome.snooze("1h")), { attempts: 1 })
     )
     await using shift = await testShift({ handlers: [order] })
     const { id } = await order.start({ id: "A" })

@@ -6,7 +6,7 @@ import { testShift } from "../../src/testing/index.js"
 // An operator retries a failed or cancelled execution, on virtual time.
 
 const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id }
-const once = { retries: 0 }
+const once = { attempts: 1 }
 
 describe("a retry continues from the failed step", () => {
   it("when a step without undo follows one that was undone", async () => {
@@ -122,7 +122,7 @@ describe("a retry continues from the failed step", () => {
           fails -= 1
           if (fails >= 0) throw new Error("again")
         },
-        { retries: 1, backoff: "1m" }
+        { attempts: 2, backoff: "1m" }
       )
     })
     await using shift = await testShift({ handlers: [order] })
@@ -253,7 +253,7 @@ describe("a retry of a parent whose child failed", () => {
     await step.run("send", () => (broken.has(id) ? Promise.reject(new Error(`${id} broke`)) : id), once)
     return `parcel ${id}`
   })
-  const mail = job("mail", { payload: settings.payload, retry: { maxAttempts: 1 } })
+  const mail = job("mail", { payload: settings.payload, attempts: 1 })
   const sent = mail.handle(async ({ id }) => {
     log.push(`mail ${id}`)
     if (broken.has(id)) throw new Error(`${id} bounced`)

@@ -54,7 +54,7 @@ describe("concurrent waits and steps", () => {
     const hear = (reason: unknown) => void rejections.push(reason)
     process.on("unhandledRejection", hear)
     const order = workflow("order", settings, async (_, step) => {
-      void step.run("forgotten", () => Promise.reject(new Error("no")), { retries: 0 })
+      void step.run("forgotten", () => Promise.reject(new Error("no")), { attempts: 1 })
       return step.run("charge", () => new Promise((resolve) => setImmediate(() => setImmediate(resolve, "paid"))))
     })
     await using _ = await testShift({ handlers: [order] })
@@ -222,7 +222,7 @@ describe("undo", () => {
     const order = workflow("order", settings, async (_, step) => {
       await step.run("reserve", () => 1, { undo: () => void log.push("release") })
       await step.run("charge", () => 2, {
-        retries: 1,
+        attempts: 2,
         backoff: "1h",
         undo: () => {
           log.push("refund")
@@ -244,7 +244,7 @@ describe("undo", () => {
     const order = workflow("order", settings, async (_, step) => {
       await Promise.all([
         step.run("charge", () => opened, { undo: () => void log.push("refund") }),
-        step.run("reserve", () => Promise.reject(new Error("sold out")), { retries: 0 })
+        step.run("reserve", () => Promise.reject(new Error("sold out")), { attempts: 1 })
       ])
     })
     await using shift = await testShift({ handlers: [order] })

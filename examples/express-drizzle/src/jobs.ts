@@ -5,6 +5,7 @@ import { z } from "zod"
 export const sendReceipt = job("send_receipt", {
   payload: z.object({ orderId: z.number().int(), email: z.email() }),
   queue: "mail",
-  retry: { maxAttempts: 4, backoff: ["1m", "10m", "1h"] },
+  attempts: 4,
+  backoff: ["1m", "10m", "1h"],
   timeout: "30s"
 })

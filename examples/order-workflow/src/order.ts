@@ -26,7 +26,7 @@ export const shipment = workflow("shipment", { payload: z.object({ item: z.strin
 export const makeOrder = (bank: Bank, terms: Terms = { coolOff: "3d", approval: "7d" }) =>
   workflow("order", { payload: Order, key: (order) => order.id, version: 1 }, async (order, step) => {
     const { payment } = await step.run("charge", ({ idempotencyKey }) => bank.charge(idempotencyKey, order), {
-      retries: 5,
+      attempts: 6,
       undo: (paid, { idempotencyKey }) => bank.refund(idempotencyKey, paid.payment)
     })
     await step.transaction("book", (sql) => sql`insert into booking (id, payment) values (${order.id}, ${payment})`, {

@@ -6,7 +6,7 @@ const Update = z.object({
   message: z.object({ chat: z.object({ id: z.number() }), text: z.string().optional() })
 })
 
-export const track = job("track", { payload: Update, retry: { maxAttempts: 3, backoff: "5s" } })
+export const track = job("track", { payload: Update, attempts: 3, backoff: "5s" })
 
 /** Asks the carrier. */
 export type Lookup = (parcel: string, signal: AbortSignal) => Promise<string | undefined>

@@ -9,7 +9,7 @@ export const SeenJob = Schema.Struct({
   id: JobId,
   state: Schema.String,
   attempt: Schema.Int,
-  maxAttempts: Schema.Int,
+  attempts: Schema.Int,
   runAt: Schema.String,
   startedAt: Schema.NullOr(Schema.String),
   finishedAt: Schema.NullOr(Schema.String),
@@ -62,8 +62,8 @@ const faultsOf = (entry: Entry): ReadonlyArray<string> => {
   if (last.state === "done" && last.result !== message) {
     found.push(`Job ${id} has the result ${JSON.stringify(last.result)}; expected ${JSON.stringify(message)}.`)
   }
-  if (last.attempt > last.maxAttempts) {
-    found.push(`Job ${id} used ${last.attempt} attempts; the maximum is ${last.maxAttempts}.`)
+  if (last.attempt > last.attempts) {
+    found.push(`Job ${id} used ${last.attempt} attempts; the maximum is ${last.attempts}.`)
   }
   if (last.startedAt !== null && last.startedAt < last.runAt) {
     found.push(`Job ${id} started at ${last.startedAt}, before its time ${last.runAt}.`)

@@ -25,14 +25,14 @@ export const RenderVideo = Job.make("render_video", {
   payload: Schema.Struct({ title: Schema.String, frames: Schema.Int }),
   queue: "video",
   backoff: Backoff.fixed("20 seconds"),
-  maxAttempts: 3
+  attempts: 3
 })
 
 /** Fails in every possible way: succeeds on retry, exhausts its attempts, is rejected, times out, or throws a bug. */
 export const ChargeCard = Job.make("charge_card", {
   payload: Schema.Struct({ order: Schema.String, card: Schema.String, cents: Schema.Int }),
   queue: "billing",
-  maxAttempts: 3,
+  attempts: 3,
   timeout: "3 seconds",
   backoff: Backoff.stepwise("4 seconds", "12 seconds")
 })

@@ -45,7 +45,8 @@ import { z } from "zod"
 /** A kind of job. Import it wherever you enqueue: \`shift.enqueue(greet, { name: "Ada" })\`. */
 export const greet = job("greet", {
   payload: z.object({ name: z.string().min(1) }),
-  retry: { maxAttempts: 3, backoff: ["10s", "1m"] },
+  attempts: 3,
+  backoff: ["10s", "1m"],
   timeout: "30s"
 })
 

@@ -26,7 +26,7 @@ const options = {
   ),
   dedupeWindow: Input.optional(Input.duration, "How long a retained key is held after its job was stored, as in 1h."),
   dedupeReplace: Input.flag("If that job is pending, give it this payload, start and priority."),
-  maxAttempts: Input.optional(Input.integer(), "Maximum number of attempts (default: the kind's)."),
+  attempts: Input.optional(Input.integer(), "Attempts before the job is dead (default: the kind's)."),
   meta: Input.optional(Input.text, 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
   id: Input.optional(Input.uuid(JobId, "The id"), "The job's id. Set it to make retries of this command safe."),
   force: Input.flag("Enqueue even if no pod has registered the kind or the payload does not match its schema."),
@@ -86,7 +86,7 @@ export const command = Command.make({
         priority: given.priority,
         runAt: given.runAt,
         delay: given.delay,
-        maxAttempts: given.maxAttempts,
+        attempts: given.attempts,
         key: given.key,
         meta: yield* readMeta(given.meta),
         dedupe: yield* readDedupe(given)

@@ -19,7 +19,7 @@ const jobRow = (now: number) => (job: StoredJob) => [
   job.state,
   printable(job.kind),
   job.queue,
-  `${job.attempt}/${job.maxAttempts}`,
+  `${job.attempt}/${job.attempts}`,
   age(job.createdAt, now),
   job.status === "pending" ? age(job.runAt, now) : "-"
 ]

@@ -68,7 +68,7 @@ const details = (job: StoredJob, now: number): string => {
     ["queue", job.queue],
     ["key", job.key],
     ["dedupe", job.dedupe && `${job.dedupe.key} (${job.dedupe.scope})`],
-    ["attempt", `${job.attempt} of ${job.maxAttempts}`],
+    ["attempt", `${job.attempt} of ${job.attempts}`],
     ["priority", String(job.priority)],
     ["created", when(job.createdAt)],
     ["due", job.status === "pending" ? when(job.runAt) : undefined],

@@ -18,8 +18,8 @@ export interface StepContext {
 }
 
 export interface StepOptions<A> {
-  /** Number of retries of a failed step. [3] */
-  readonly retries?: number | undefined
+  /** Attempts before the step has failed, counting the first. [4] */
+  readonly attempts?: number | undefined
   /** Delay after each failed attempt. It survives restarts and takes no slot. [1s, 10s, 1m, then 10m] */
   readonly backoff?: BackoffInput | undefined
   /**

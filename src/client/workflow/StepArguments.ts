@@ -9,7 +9,7 @@ import type { ChildCall, StepOptions, WaitOptions } from "./Step.js"
 
 // Checks of the arguments of steps, before a step is requested: what they throw rejects the call, where code can catch it.
 
-const most = { nameCharacters: 256, retries: 10_000 }
+const most = { nameCharacters: 256, attempts: 10_000 }
 
 /** Names that start like this are those of undos and patches. */
 const reserved = [undoPrefix, "patch:"]
@@ -28,7 +28,7 @@ const checkObject = (name: string, options: unknown): void => {
   throw new InvalidOptionError("options", `The options of "${name}" must be an object, got ${shown(options)}.`)
 }
 
-const ofRun: ReadonlyArray<string> = Object.keys({ retries: 0, backoff: 0, undo: 0 } satisfies Record<
+const ofRun: ReadonlyArray<string> = Object.keys({ attempts: 0, backoff: 0, undo: 0 } satisfies Record<
   keyof StepOptions<unknown>,
   0
 >)
@@ -39,9 +39,9 @@ export const checkRun = (name: string, code: unknown, options: StepOptions<never
   checkFunction("The code", name, code)
   checkObject(name, options)
   checkKnown(options, ofRun, "an option of a step")
-  const { backoff, retries, undo } = options
-  const fault = retries === undefined ? undefined : faultOfWhole(retries, 0, most.retries)
-  if (fault !== undefined) throw new InvalidOptionError("retries", `retries of "${name}" ${fault}.`)
+  const { attempts, backoff, undo } = options
+  const fault = attempts === undefined ? undefined : faultOfWhole(attempts, 1, most.attempts)
+  if (fault !== undefined) throw new InvalidOptionError("attempts", `attempts of "${name}" ${fault}.`)
   if (backoff !== undefined) checkBackoff("backoff", backoff, ` of "${name}"`)
   if (undo !== undefined) checkFunction("undo", name, undo)
 }

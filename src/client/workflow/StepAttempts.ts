@@ -18,7 +18,7 @@ import * as StepExit from "./StepExit.js"
 import type { StepSignals } from "./StepSignals.js"
 
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
-const usualRetries = 3
+const usualAttempts = 4
 
 /** A step to run: its code, and callbacks for its result. */
 export interface Attempts {
@@ -149,8 +149,9 @@ export class StepAttempts {
 
   /** When a failed attempt is repeated; undefined if it was the last. */
   private retryOf(options: StepOptions<never>, error: unknown, attempt: number): number | undefined {
-    const { backoff, retries = usualRetries } = options
-    if (attempt > retries || error instanceof NestedStepError || error instanceof StepExit.Unstorable) return undefined
+    const { attempts = usualAttempts, backoff } = options
+    if (attempt >= attempts || error instanceof NestedStepError || error instanceof StepExit.Unstorable)
+      return undefined
     if (Outcome.isOutcome(error) && error._tag === "Dead") return undefined
     const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
     const wait = asked ?? (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)

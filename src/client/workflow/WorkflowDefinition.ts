@@ -18,7 +18,8 @@ import type { ChildCall, Step } from "./Step.js"
 import * as Steps from "./Steps.js"
 import { WorkflowRun } from "./WorkflowRun.js"
 
-export interface WorkflowOptions<In, Out, ROut> {
+/** A run that fails for reasons outside the code, like a lost connection, has `attempts`. A failure of the code is final. */
+export interface WorkflowOptions<In, Out, ROut> extends RetryOptions {
   /** Validates payloads, at the start and before every run: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema<In, Out>
   /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
@@ -32,8 +33,6 @@ export interface WorkflowOptions<In, Out, ROut> {
   readonly priority?: number | undefined
   /** Time limit of one run, without the time it is suspended. [15m] */
   readonly timeout?: DurationInput | undefined
-  /** Retries of a run for faults outside the code, such as a lost database connection. A failure of the code is final. */
-  readonly retry?: RetryOptions | undefined
 }
 
 /** The services that a workflow needs. */

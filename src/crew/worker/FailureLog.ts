@@ -5,10 +5,10 @@ import type { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import { factsOf } from "./LoggedJob.js"
 
-const retryText = ({ attempt, maxAttempts }: ClaimedJob, runAt: number, now: number) => {
+const retryText = ({ attempt, attempts }: ClaimedJob, runAt: number, now: number) => {
   const unit = runAt - now < 1000 ? 1 : 1000
   const delay = Math.max(0, Math.ceil((runAt - now) / unit) * unit)
-  return `attempt ${attempt} of ${maxAttempts}, retry in ${DurationText.format(delay)}`
+  return `attempt ${attempt} of ${attempts}, retry in ${DurationText.format(delay)}`
 }
 
 /** Logs failed attempts and deaths of jobs, so that a failing handler shows up in the log. */

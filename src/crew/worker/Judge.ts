@@ -93,7 +93,7 @@ const failed = (
   at: EndContext,
   after?: Duration.Duration
 ): End => {
-  if (attemptOf(job) >= job.maxAttempts) return dies(job, "exhausted", error, at)
+  if (attemptOf(job) >= job.attempts) return dies(job, "exhausted", error, at)
   const { fault, wait } = after === undefined ? backoffOf(job, kind, at) : { fault: undefined, wait: after }
   if (fault !== undefined)
     return again(wait, at, { counted: true, error: ErrorText.withLine(error, fault), remember: "failed" })

@@ -343,8 +343,8 @@ class RunningJob<R> implements JobContext {
   get attempt() {
     return this.job.attempt
   }
-  get maxAttempts() {
-    return this.job.maxAttempts
+  get attempts() {
+    return this.job.attempts
   }
   get meta() {
     return this.job.meta

@@ -11,18 +11,18 @@ import { useResource } from "./Resource"
 import { go, to } from "./Route"
 import type { Pod } from "./Views"
 
-const empty = { kind: "", payload: "{}", queue: "", priority: "", delay: "", maxAttempts: "", dedupe: "" }
+const empty = { kind: "", payload: "{}", queue: "", priority: "", delay: "", attempts: "", dedupe: "" }
 
 type Fields = Readonly<Record<keyof typeof empty, string>>
 
-const optionsOf = ({ dedupe, delay, maxAttempts, priority, queue }: Fields) => {
+const optionsOf = ({ dedupe, delay, attempts, priority, queue }: Fields) => {
   const seconds = delay.trim() === "" ? undefined : secondsOf(delay)
   if (delay.trim() !== "" && seconds === undefined)
     throw new Error(`Start after must be like 30s, 5m or 2d, got ${delay}.`)
   return {
     ...(queue === "" ? {} : { queue }),
     ...(priority === "" ? {} : { priority: Number(priority) }),
-    ...(maxAttempts === "" ? {} : { maxAttempts: Number(maxAttempts) }),
+    ...(attempts === "" ? {} : { attempts: Number(attempts) }),
     ...(seconds === undefined ? {} : { runAt: new Date(Date.now() + seconds * 1000).toISOString() }),
     ...(dedupe === "" ? {} : { dedupe: { key: dedupe, scope: "active" } })
   }
@@ -70,7 +70,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
           {text("queue", "Queue", "default of the kind", { list: "served-queues" })}
           {text("delay", "Start after", "now, or 30s, 5m, 2d")}
           {text("priority", "Priority (lower runs first)", "0", { type: "number" })}
-          {text("maxAttempts", "Maximum attempts", "default of the kind", { type: "number", min: 1 })}
+          {text("attempts", "Attempts", "default of the kind", { type: "number", min: 1 })}
           {text("dedupe", "Dedupe key", "none")}
         </div>
         <Suggestions id="served-queues" of={queues} />

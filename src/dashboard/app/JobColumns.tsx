@@ -62,7 +62,7 @@ const columns: ReadonlyArray<Column> = [
     sort: "attempt",
     descending: true,
     class: "number attempt",
-    cell: ({ attempt, maxAttempts }) => `${attempt}/${maxAttempts}`
+    cell: ({ attempt, attempts }) => `${attempt}/${attempts}`
   },
   {
     id: "priority",

@@ -9,7 +9,7 @@ import * as FileFields from "./FileFields.js"
 import { type FileContext, isSlug, secretsIn, slugRule, variablesOfBot } from "./FileFields.js"
 
 const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates", "retry"]
-const retryKeys = ["maxAttempts", "delays"]
+const retryKeys = ["attempts", "delays"]
 const httpKeys = ["url", "timeout", "redirects"]
 const builtIn = ["echo", "http", "auth"]
 
@@ -141,7 +141,7 @@ const retryOf = (fields: FileFields.FileFields, slug: string, isAsync: boolean):
   }
   const retry = fields.problems.fields(fields.raw("retry") ?? {}, fields.at("retry"), retryKeys)
   return {
-    maxAttempts: retry.optional("maxAttempts", FileFields.whole(1, limits.attempts), undefined),
+    attempts: retry.optional("attempts", FileFields.whole(1, limits.attempts), undefined),
     backoff: retry.optional("delays", readDelays, undefined)
   }
 }

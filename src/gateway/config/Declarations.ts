@@ -23,7 +23,7 @@ export interface BotDeclaration {
   /** Update types that the bot takes, if the file lists them. */
   readonly updates?: ReadonlyArray<string> | undefined
   /** Attempts and delays of an async bot's jobs, if the file sets them. */
-  readonly retry?: { readonly maxAttempts: number | undefined; readonly backoff: Backoff | undefined } | undefined
+  readonly retry?: { readonly attempts: number | undefined; readonly backoff: Backoff | undefined } | undefined
   readonly token: Redacted.Redacted
   /** The first secret is registered with Telegram; all of them are accepted. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>

@@ -39,7 +39,7 @@ export class DeadLetters extends Context.Tag("nightshift/gateway/DeadLetters")<
 /** Notifies a user that their message could not be processed. The follow-up of an async bot's dead job. */
 export const DeadLetter = Job.make("telegram.dead_letter", {
   payload: Schema.Struct({ bot: Schema.String, chat: Schema.Int }),
-  maxAttempts: 5,
+  attempts: 5,
   timeout: "1 minute"
 })
 

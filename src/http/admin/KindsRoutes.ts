@@ -10,7 +10,7 @@ const fields = {
   name: Schema.String,
   queue: Schema.String.annotations({ description: "Where its jobs are enqueued by default." }),
   version: Schema.Int,
-  maxAttempts: Schema.Int
+  attempts: Schema.Int
 }
 
 /** A registered kind in API responses. */
@@ -32,7 +32,7 @@ export const group = HttpApiGroup.make("kinds")
       .annotateContext(about("Get a registered kind with the schema of its payload."))
   )
 
-const viewOf = ({ maxAttempts, name, queue, version }: RegisteredKind) => ({ name, queue, version, maxAttempts })
+const viewOf = ({ attempts, name, queue, version }: RegisteredKind) => ({ name, queue, version, attempts })
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "kinds">, never, Kinds> = HttpApiBuilder.group(
   apiOf(group),

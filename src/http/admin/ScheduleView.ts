@@ -28,7 +28,7 @@ export const ScheduleView = Schema.Struct({
   missed: MissedWire,
   paused: Schema.Boolean,
   queue: Schema.NullOr(Schema.String).annotations({ description: "Null uses the kind's." }),
-  maxAttempts: Schema.NullOr(Schema.Int).annotations({ description: "Null uses the kind's." }),
+  attempts: Schema.NullOr(Schema.Int).annotations({ description: "Null uses the kind's." }),
   lastFireAt: Schema.NullOr(Moment),
   nextFireAt: Schema.NullOr(Moment).annotations({ description: "Null while paused." }),
   lastSkipAt: Schema.NullOr(Moment).annotations({
@@ -62,7 +62,7 @@ export const of = (schedule: StoredSchedule): ScheduleView => ({
   missed: schedule.missed,
   paused: schedule.paused,
   queue: schedule.queue ?? null,
-  maxAttempts: schedule.maxAttempts ?? null,
+  attempts: schedule.attempts ?? null,
   lastFireAt: Instant.formatOrNull(schedule.lastFireAt),
   nextFireAt: schedule.paused ? null : Instant.formatOrNull(schedule.nextFireAt),
   lastSkipAt: Instant.formatOrNull(schedule.lastSkipAt),
@@ -83,7 +83,7 @@ export const summaryOf = (schedule: StoredSchedule) => ({
   overlap: schedule.overlap,
   missed: schedule.missed,
   queue: schedule.queue ?? null,
-  maxAttempts: schedule.maxAttempts ?? null,
+  attempts: schedule.attempts ?? null,
   payload: schedule.payload
 })
 

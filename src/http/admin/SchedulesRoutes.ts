@@ -43,7 +43,7 @@ const optionalFields = {
   ),
   paused: WireText.optional(Flag),
   queue: WireText.optional(TextOrNull),
-  maxAttempts: WireText.optional(NumberOrNull),
+  attempts: WireText.optional(NumberOrNull),
   force: WireText.optional(
     Flag.annotations({
       description: "Accept a kind that no pod has registered, and a payload that does not match its kind's schema."
@@ -216,14 +216,14 @@ export const layer: Layer.Layer<
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
-            const { force, maxAttempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
+            const { force, attempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
             if (force !== true) yield* checkJob(given.kind, given.payload)
             const made = yield* schedules
               .create({
                 ...defaults,
                 ...given,
                 queue: queue ?? undefined,
-                maxAttempts: maxAttempts ?? undefined
+                attempts: attempts ?? undefined
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
             return yield* shown(made)

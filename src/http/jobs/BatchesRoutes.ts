@@ -35,7 +35,7 @@ const force = WireText.optional(
 export const NewBatchRequest = Schema.Struct({
   jobs,
   followUp: WireText.optional(
-    JobToEnqueue.pick("kind", "payload", "queue", "maxAttempts").annotations({
+    JobToEnqueue.pick("kind", "payload", "queue", "attempts").annotations({
       message: () => "must be an object with kind and payload",
       description:
         "Enqueued once when all jobs have ended, whatever their result. Its `meta.batch` has the batch's id and counts."

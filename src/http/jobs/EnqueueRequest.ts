@@ -53,7 +53,7 @@ const job = {
   priority: WireText.optional(Whole.annotations({ description: "Lower runs first. Defaults to the kind's." })),
   runAt: WireText.optional(Instant),
   delay: WireText.optional(Delay),
-  maxAttempts: WireText.optional(Whole),
+  attempts: WireText.optional(Whole),
   key: WireText.optional(
     WireText.Text.annotations({ description: "Jobs that share a key can be limited and ordered together." })
   ),

@@ -87,11 +87,11 @@ const requeued = (
 const edited = (table: Table, workflows: Workflows, row: JobRow, edit: JobEdit, now: number) => {
   const hasStarted = isExecution(row) && (row.woken !== 0 || workflows.stepsOf(row.id).length > 0)
   if (edit.payload !== undefined && hasStarted) return Either.left(startedPayload)
-  const { id, kind, maxAttempts, queue, version } = row
+  const { id, kind, attempts, queue, version } = row
   const whole = {
     id,
     kind,
-    maxAttempts,
+    attempts,
     queue,
     version,
     payload: edit.payload === undefined ? JSON.parse(row.payload) : edit.payload,

@@ -33,7 +33,7 @@ const isLike = (first: NewJob) => (job: NewJob) =>
   job.queue === first.queue &&
   job.version === first.version &&
   job.priority === first.priority &&
-  job.maxAttempts === first.maxAttempts &&
+  job.attempts === first.attempts &&
   job.id === undefined &&
   job.key === undefined &&
   job.dedupe === undefined &&
@@ -76,7 +76,7 @@ export const parameters = (
   first.priority ?? 0,
   // A missing start time means now.
   runAts.every((runAt) => runAt === now) ? "{}" : SqlArrays.ofPlain(runAts),
-  first.maxAttempts,
+  first.attempts,
   now,
   notification
 ]

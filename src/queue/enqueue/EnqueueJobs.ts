@@ -17,7 +17,7 @@ const textOf = (job: StampedJob, now: number): string => {
     version: job.version,
     priority: job.priority,
     run_at: iso(job.runAt),
-    max_attempts: job.maxAttempts,
+    max_attempts: job.attempts,
     key: job.key,
     dedupe_key: job.dedupeKey,
     dedupe_scope: job.dedupeScope,

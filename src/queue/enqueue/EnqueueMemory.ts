@@ -33,7 +33,7 @@ export const newRow = (job: StampedJob, now: number): JobRow => ({
   key: job.key ?? undefined,
   priority: job.priority,
   runAt: job.runAt,
-  maxAttempts: job.maxAttempts,
+  attempts: job.attempts,
   dedupe:
     job.dedupeKey === null || job.dedupeScope === null
       ? undefined

@@ -36,8 +36,8 @@ export class KindRefused extends Expected<KindRefused>(422, { tag: "UnknownKind"
 
 /** Defaults for an unregistered kind, which only `force` accepts. */
 const unregistered = (name: string): RegisteredKind => {
-  const { maxAttempts, queue } = Kind.defaults
-  return { name, queue, routed: true, version: 1, maxAttempts, onDead: undefined }
+  const { attempts, queue } = Kind.defaults
+  return { name, queue, routed: true, version: 1, attempts, onDead: undefined }
 }
 
 const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>

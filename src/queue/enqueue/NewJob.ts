@@ -24,7 +24,7 @@ export interface NewJob {
   readonly payload: unknown
   /** The JSON text that the payload was parsed from, which is stored without encoding the payload again. */
   readonly payloadText?: string | undefined
-  readonly maxAttempts: number
+  readonly attempts: number
   /** Generated if absent. With an id, a request whose reply was lost can be repeated safely. */
   readonly id?: JobId | undefined
   readonly priority?: number | undefined
@@ -63,7 +63,7 @@ export interface StampedJob {
   readonly kind: string
   readonly version: number
   readonly payload: string
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly priority: number
   readonly runAt: number
   readonly key: string | null
@@ -145,7 +145,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("kind", faultOfText(job.kind, limits.nameCharacters)) ??
   at("queue", isPlainName(job.queue) ? undefined : plainNameRule) ??
   at("version", faultOfWhole(job.version, 1, 2_147_483_647)) ??
-  at("maxAttempts", faultOfWhole(job.maxAttempts, 1, limits.attempts)) ??
+  at("attempts", faultOfWhole(job.attempts, 1, limits.attempts)) ??
   at("priority", faultOfPriority(job.priority ?? 0)) ??
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
@@ -163,7 +163,7 @@ export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | u
     at("kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
     at("queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
     at("version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
-    at("maxAttempts", faultOfWhole(followUp.maxAttempts, 1, limits.attempts)) ??
+    at("attempts", faultOfWhole(followUp.attempts, 1, limits.attempts)) ??
     at("payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
   return fault === undefined ? undefined : [`${field}.${fault[0]}`, fault[1]]
 }
@@ -192,7 +192,7 @@ export const admit = (job: NewJob, { ids, now }: Stamp, index = 0, jobs = 1): Ei
     kind: job.kind,
     version: job.version,
     payload: payload.right,
-    maxAttempts: job.maxAttempts,
+    attempts: job.attempts,
     priority: job.priority ?? 0,
     runAt: job.runAt === undefined ? now : Math.floor(job.runAt),
     key: job.key ?? null,
@@ -256,7 +256,7 @@ export const isUniform = (jobs: StampedJobs) => {
         job.queue === first.queue &&
         job.version === first.version &&
         job.priority === first.priority &&
-        job.maxAttempts === first.maxAttempts
+        job.attempts === first.attempts
     )
   )
 }

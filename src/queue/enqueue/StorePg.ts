@@ -66,7 +66,7 @@ const plainParameters = (jobs: StampedJobs, now: number) => [
   SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
   SqlArrays.ofPlain(jobs.map(({ priority }) => priority)),
   SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
-  SqlArrays.ofPlain(jobs.map(({ maxAttempts }) => maxAttempts)),
+  SqlArrays.ofPlain(jobs.map(({ attempts }) => attempts)),
   now
 ]
 
@@ -89,7 +89,7 @@ const uniformParameters = (jobs: StampedJobs, now: number, notification: string 
     SqlArrays.ofJson(payloads),
     first?.priority,
     SqlArrays.ofPlain(runAts),
-    first?.maxAttempts,
+    first?.attempts,
     now,
     notification
   ]

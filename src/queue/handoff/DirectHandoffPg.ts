@@ -69,7 +69,7 @@ export const make = (
         SqlArrays.ofJson(jobs.map(({ payload }) => payload)),
         first?.priority,
         SqlArrays.ofPlain(jobs.map(({ runAt }) => runAt)),
-        first?.maxAttempts
+        first?.attempts
       ]
       return Effect.map(direct.rows(statements.insertClaimed, parameters), ([row]) => row?.[0] === true)
     }

@@ -44,7 +44,7 @@ export interface JobOfferOptions {
 /** Stores jobs for free workers of this process. The same for PostgreSQL and for the tables in memory. */
 export const make = ({ again, directHandoff, returnJobs, ids, insertClaimed, onTaken }: JobOfferOptions) => {
   const claimedOf = (jobs: StampedJobs, lease: ClaimedJob["lease"], now: number): ReadonlyArray<ClaimedJob> =>
-    jobs.map(({ id, kind, maxAttempts, payload, queue, runAt, version }) => ({
+    jobs.map(({ id, kind, attempts, payload, queue, runAt, version }) => ({
       id,
       lease,
       queue,
@@ -54,7 +54,7 @@ export const make = ({ again, directHandoff, returnJobs, ids, insertClaimed, onT
       payload: JSON.parse(payload) as unknown,
       key: undefined,
       attempt: 1,
-      maxAttempts,
+      attempts,
       crashCount: 0,
       meta: undefined,
       createdAt: now,

@@ -11,7 +11,7 @@ export interface ListedJob {
   readonly kind: string
   readonly state: State
   readonly attempt: number
-  readonly maxAttempts: number
+  readonly attempts: number
   readonly priority: number
   readonly runAt: number
   readonly updatedAt: number

@@ -12,7 +12,7 @@ const listedOf = (row: JobRow, now: number): ListedJob => ({
   kind: row.kind,
   state: stateOf(row, now),
   attempt: row.attempt,
-  maxAttempts: row.maxAttempts,
+  attempts: row.attempts,
   priority: row.priority,
   runAt: row.runAt,
   updatedAt: row.updatedAt,

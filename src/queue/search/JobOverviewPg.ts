@@ -34,7 +34,7 @@ const toListed = (row: ListedRow, now: number): ListedJob => {
       now
     ),
     attempt: row.attempt,
-    maxAttempts: row.max_attempts,
+    attempts: row.max_attempts,
     priority: row.priority,
     runAt: row.run_at,
     updatedAt: row.updated_at,

@@ -64,8 +64,8 @@ export interface Facts {
 const why = (reason: Reason, detail: string, until?: number): Why => ({ reason, detail, until })
 
 const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob) => string>> = {
-  exhausted: ({ maxAttempts }) =>
-    `${maxAttempts === 1 ? "Its one attempt" : `All its ${maxAttempts} attempts`} failed. Fix the cause, then requeue it.`,
+  exhausted: ({ attempts }) =>
+    `${attempts === 1 ? "Its one attempt" : `All its ${attempts} attempts`} failed. Fix the cause, then requeue it.`,
   rejected: () => "Its handler rejected it permanently. Requeue it if the cause is fixed.",
   undecodable: () => "No version of its kind can decode its payload. Deploy code that can, then requeue it.",
   unknown_kind: () => "No pod had a handler for its kind for a day. Deploy one that has, then requeue it.",
@@ -163,7 +163,7 @@ const ofLater = (facts: Facts): Why => {
     return why("not_due", "It is scheduled for later. Run it now if it should not wait.", job.runAt)
   }
   if (wasReturned(job, job.lastError)) return ofReturned(facts, job.lastError)
-  const failed = `Attempt ${job.attempt} of ${job.maxAttempts} failed`
+  const failed = `Attempt ${job.attempt} of ${job.attempts} failed`
   return why("retrying", `${failed} and it waits for its retry. Run it now if the cause is fixed.`, job.runAt)
 }
 

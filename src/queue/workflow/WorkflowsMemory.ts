@@ -242,7 +242,7 @@ const make = Effect.gen(function* () {
           version: row.version,
           queue: row.queue,
           payload: parsed(row.payload),
-          maxAttempts: row.maxAttempts,
+          attempts: row.attempts,
           priority: row.priority,
           key: row.key,
           meta: { forkOf: source, forkFrom: step }

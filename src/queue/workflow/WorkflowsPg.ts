@@ -283,7 +283,7 @@ const make = Effect.gen(function* () {
             version: row.version,
             queue: row.queue,
             payload: row.payload,
-            maxAttempts: row.max_attempts,
+            attempts: row.max_attempts,
             priority: row.priority,
             key: row.key ?? undefined,
             meta: { forkOf: row.execution, forkFrom: step }

@@ -36,7 +36,8 @@ const settings = {
   payload: Schema.standardSchemaV1(Schema.Struct({ n: Schema.Int })),
   queue: "plain",
   timeout: "5 seconds",
-  retry: { maxAttempts: 2, backoff: "2 seconds" }
+  attempts: 2,
+  backoff: "2 seconds"
 } as const
 
 const leaf = job("leaf", settings)
@@ -45,7 +46,7 @@ const code =
   (context: JobContext, trouble: (n: number, signal: AbortSignal) => Promise<unknown>, affected: History["affected"]) =>
   async ({ n }: { readonly n: number }, step: Step) => {
     const lease = context.execution?.run.lease
-    const retries = { retries: 2, backoff: "2 seconds" } as const
+    const retries = { attempts: 3, backoff: "2 seconds" } as const
     await step.run(
       "first",
       async ({ idempotencyKey, signal }) => {

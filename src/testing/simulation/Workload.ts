@@ -20,7 +20,7 @@ import * as WorkflowWorkload from "./WorkflowWorkload.js"
 // The built-in workload: jobs that exercise every invariant, and handlers that fail in every way a queue must tolerate.
 
 const Numbered = Schema.Struct({ n: Schema.Int })
-const shared = { payload: Numbered, maxAttempts: 2, timeout: "5 seconds", backoff: Backoff.fixed("2 seconds") } as const
+const shared = { payload: Numbered, attempts: 2, timeout: "5 seconds", backoff: Backoff.fixed("2 seconds") } as const
 
 const Obituary = Job.make("obituary", { ...shared, queue: "plain" })
 const obituaryOf = ({ n }: { readonly n: number }) => ({
@@ -28,7 +28,7 @@ const obituaryOf = ({ n }: { readonly n: number }) => ({
   version: 1,
   queue: "plain",
   payload: { n },
-  maxAttempts: 3
+  attempts: 3
 })
 const Plain = Job.make("plain", { ...shared, queue: "plain", onDead: obituaryOf })
 /** Has no follow-up, so that a pod can hand the job that it enqueues to its own free slot. */

@@ -35,7 +35,7 @@ const JobFacts = ({ job }: { readonly job: JobView }) => {
       of={[
         ["Kind", <KindLink name={job.kind} />],
         ["Queue", <QueueLink name={job.queue} />],
-        ["Attempt", `${job.attempt} of ${job.maxAttempts}`],
+        ["Attempt", `${job.attempt} of ${job.attempts}`],
         ["Priority", job.priority],
         ["Created", <Moment at={job.createdAt} />],
         isWaiting(job.state) ? ["Due", <Moment at={runAt} />] : ["Was scheduled for", instantText(new Date(runAt))],

@@ -71,7 +71,7 @@ const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | unde
               </td>
               <td>{job.queue}</td>
               <td class="number">
-                {job.attempt}/{job.maxAttempts}
+                {job.attempt}/{job.attempts}
               </td>
               <td class="number">
                 <RunsFor since={job.startedAt} />

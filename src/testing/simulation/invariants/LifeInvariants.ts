@@ -30,16 +30,14 @@ export const attemptsBounded: Invariant = {
   promise: "attempts never exceed the maximum",
   onChange: ({ call, after, before }, history) => {
     if (after === undefined) return undefined
-    const { attempt, id, maxAttempts, status } = after
-    if (attempt > maxAttempts) return `${history.nameOf(id)} is at attempt ${attempt} of ${maxAttempts}`
+    const { attempt, id, attempts, status } = after
+    if (attempt > attempts) return `${history.nameOf(id)} is at attempt ${attempt} of ${attempts}`
     if (call?.call !== "Queue.finalize" || status !== "pending" || before === undefined) return undefined
     const end = endOf(call, before)?.end
     // The next runs of a dying execution only undo its steps, and have their own attempts.
     if (end?._tag === "Again" && end.dying !== undefined) return undefined
     const used = (history.attempts.get(id) ?? 0) + (end?._tag === "Again" && end.counted ? 1 : 0)
-    return used >= maxAttempts
-      ? `${history.nameOf(id)} has failed ${used} of ${maxAttempts} times but is retried`
-      : undefined
+    return used >= attempts ? `${history.nameOf(id)} has failed ${used} of ${attempts} times but is retried` : undefined
   }
 }
 
