@@ -15,7 +15,7 @@ import * as WireText from "../WireText.js"
 import * as Audited from "./Audited.js"
 
 /** Body of `POST /api/v1/workspaces/{workspace}/tokens`. May be omitted. */
-export const TokenRequest = Schema.Struct({
+const TokenRequest = Schema.Struct({
   label: WireText.optional(
     WireText.Text.pipe(
       Schema.maxLength(

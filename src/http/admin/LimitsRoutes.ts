@@ -32,7 +32,7 @@ const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
 })
 
 /** Body of `PATCH /api/v1/limits/{scope}`. The limits validate the values. */
-export const TuneRequest = Schema.Struct({
+const TuneRequest = Schema.Struct({
   capacity: WireText.optional(NumberOrNull),
   rate: WireText.optional(NumberOrNull)
 }).annotations({
@@ -42,7 +42,7 @@ export const TuneRequest = Schema.Struct({
 })
 
 /** Body of `POST /api/v1/limits/{scope}/drain`. May be omitted. */
-export const DrainRequest = Schema.Struct({
+const DrainRequest = Schema.Struct({
   seconds: WireText.optional(
     Schema.NonNegative.annotations({
       ...WireText.withMessage("must be a number of seconds"),

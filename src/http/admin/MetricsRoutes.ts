@@ -34,14 +34,14 @@ const range = {
 }
 
 /** Query parameters of `GET /api/v1/metrics/series`. */
-export const SeriesQuery = Schema.Struct({
+const SeriesQuery = Schema.Struct({
   queue: WireText.optional(WireText.Text),
   kind: WireText.optional(WireText.Text),
   ...range
 }).annotations(WireText.strict)
 
 /** Query parameters of `GET /api/v1/metrics/durations`. */
-export const DurationsQuery = Schema.Struct({
+const DurationsQuery = Schema.Struct({
   queue: WireText.optional(WireText.Text),
   kind: WireText.optional(WireText.Text),
   since: range.since,
@@ -49,8 +49,8 @@ export const DurationsQuery = Schema.Struct({
 }).annotations(WireText.strict)
 
 /** Query parameters of the other metrics routes. */
-export const RangeQuery = Schema.Struct(range).annotations(WireText.strict)
-export type RangeQuery = typeof RangeQuery.Type
+const RangeQuery = Schema.Struct(range).annotations(WireText.strict)
+type RangeQuery = typeof RangeQuery.Type
 
 const Latency = Schema.Struct({
   count: Schema.Number,

@@ -57,7 +57,7 @@ const cron = WireText.Text.annotations({
 })
 
 /** Body of `POST /api/v1/schedules`. The schedules validate the values. */
-export const CreateRequest = Schema.Struct({
+const CreateRequest = Schema.Struct({
   name: WireText.Text,
   kind: WireText.Text,
   payload: Schema.Unknown,
@@ -70,13 +70,13 @@ export const CreateRequest = Schema.Struct({
 })
 
 /** Body of `PATCH /api/v1/schedules/{name}`. Omitted fields stay unchanged. */
-export const EditRequest = Schema.Struct({
+const EditRequest = Schema.Struct({
   kind: WireText.optional(WireText.Text),
   payload: WireText.optional(Schema.Unknown),
   cron: WireText.optional(cron),
   ...optionalFields
 }).annotations({ identifier: "ScheduleEdit", message: () => "must be an object", ...WireText.strict })
-export type EditRequest = typeof EditRequest.Type
+type EditRequest = typeof EditRequest.Type
 
 const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 

@@ -32,7 +32,7 @@ const force = WireText.optional(
 )
 
 /** Body of `POST /api/v1/batches`. */
-export const NewBatchRequest = Schema.Struct({
+const NewBatchRequest = Schema.Struct({
   jobs,
   followUp: WireText.optional(
     JobToEnqueue.pick("kind", "payload", "queue", "attempts").annotations({
@@ -54,10 +54,10 @@ export const NewBatchRequest = Schema.Struct({
   message: () => "must be an object with the field jobs",
   ...WireText.strict
 })
-export type NewBatchRequest = typeof NewBatchRequest.Type
+type NewBatchRequest = typeof NewBatchRequest.Type
 
 /** Body of `POST /api/v1/batches/{id}/jobs`. */
-export const AddJobsRequest = Schema.Struct({ jobs, force }).annotations({
+const AddJobsRequest = Schema.Struct({ jobs, force }).annotations({
   identifier: "AddJobsRequest",
   message: () => "must be an object with the field jobs",
   ...WireText.strict

@@ -33,7 +33,7 @@ import * as JobView from "./JobView.js"
 import { ListCache } from "./ListCache.js"
 
 /** Body of `POST /api/v1/jobs/bulk`. */
-export const BulkRequest = Schema.Struct({
+const BulkRequest = Schema.Struct({
   action: Action.annotations(WireText.withMessage(`must be one of ${Action.literals.join(", ")}`)),
   ids: WireText.optional(
     Schema.Array(JobId.annotations(WireText.withMessage("must be a job id"))).annotations({
@@ -54,7 +54,7 @@ export const BulkRequest = Schema.Struct({
   message: () => "must be an object with action, and ids or filter",
   ...WireText.strict
 })
-export type BulkRequest = typeof BulkRequest.Type
+type BulkRequest = typeof BulkRequest.Type
 
 const Preview = Schema.Struct({
   matched: Total,

@@ -43,7 +43,7 @@ import * as OncePerKey from "./OncePerKey.js"
 import * as WhyView from "./WhyView.js"
 
 /** Query parameters of `GET /api/v1/jobs`. */
-export const JobsQuery = Schema.Struct({
+const JobsQuery = Schema.Struct({
   ...JobsFilter.query,
   sort: WireText.optional(
     SortField.annotations({
@@ -62,7 +62,7 @@ export const JobsQuery = Schema.Struct({
 }).annotations(WireText.strict)
 
 /** Body of `PATCH /api/v1/jobs/{id}`. */
-export const JobEdit = Schema.Struct({
+const JobEdit = Schema.Struct({
   payload: WireText.optional(Schema.Unknown),
   priority: WireText.optional(Schema.Number.annotations(WireText.withMessage("must be a number"))),
   runAt: WireText.optional(Instant.Instant),
@@ -104,7 +104,7 @@ export const ActedJob = Schema.Struct({
 }).annotations({ identifier: "ActedJob" })
 
 /** Body of `POST /api/v1/jobs/{id}/undo`. */
-export const UndoRequest = Schema.Struct({
+const UndoRequest = Schema.Struct({
   undo: Schema.String.annotations({
     ...WireText.withMessage("must be the undo id that the action returned"),
     description: "The undo id that the action returned."

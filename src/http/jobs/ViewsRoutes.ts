@@ -61,20 +61,20 @@ const Filter = Schema.Struct({
 const object = { message: () => "must be an object", ...WireText.strict }
 
 /** Body of `POST /api/v1/views`. */
-export const ViewRequest = Schema.Struct({ name: Name, page: Page, filter: Filter }).annotations({
+const ViewRequest = Schema.Struct({ name: Name, page: Page, filter: Filter }).annotations({
   identifier: "ViewRequest",
   ...object
 })
 
 /** Body of `PATCH /api/v1/views/{id}`. */
-export const ViewPatch = Schema.Struct({
+const ViewPatch = Schema.Struct({
   name: WireText.optional(Name),
   page: WireText.optional(Page),
   filter: WireText.optional(Filter)
 }).annotations({ identifier: "ViewPatch", ...object })
 
 /** Encodes a filter in the request format, in which it is also stored. */
-export const encodeFilter = Schema.encodeSync(Filter)
+const encodeFilter = Schema.encodeSync(Filter)
 
 export const View = Schema.Struct({
   id: ViewId,

@@ -34,7 +34,7 @@ import * as SessionRoutes from "./SessionRoutes.js"
 // Imported while the process waits for the database: evaluating the schemas and routes takes a fifth of the startup time.
 
 /** The HTTP API's contract: requests and responses of every route. */
-export const Api = HttpApi.make("nightshift")
+const Api = HttpApi.make("nightshift")
   .add(JobsRoutes.group)
   .add(BulkRoutes.group)
   .add(BatchesRoutes.group)

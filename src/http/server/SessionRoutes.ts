@@ -19,7 +19,7 @@ import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as WireText from "../WireText.js"
 
-export const Login = Schema.Struct({ token: WireText.Text }).annotations({
+const Login = Schema.Struct({ token: WireText.Text }).annotations({
   identifier: "Login",
   message: () => "must be an object with a token",
   ...WireText.strict

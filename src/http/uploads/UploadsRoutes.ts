@@ -86,7 +86,7 @@ export const of = (upload: Upload) => ({
 })
 
 /** A file in responses to operators. */
-export const forOperators = (upload: Upload, now: number): FileView => {
+const forOperators = (upload: Upload, now: number): FileView => {
   const { uri: _, ...file } = of(upload)
   const { ackedAt, workspace } = upload
   return { ...file, workspace, state: stateOf(upload, now), ackedAt: Instant.formatOrNull(ackedAt) }

@@ -26,7 +26,7 @@ const object = { message: () => "must be an object", ...WireText.strict }
 const reason = WireText.optional(WireText.Text.annotations({ description: "Recorded in the audit log." }))
 
 /** Body of `POST /api/v1/workflows`. */
-export const StartRequest = Schema.Struct({
+const StartRequest = Schema.Struct({
   workflow: WireText.Text.annotations({ description: "The workflow's name." }),
   key: WireText.Text.annotations({
     description: "At most one execution exists per workflow and key. A second start returns the existing one."
@@ -42,13 +42,13 @@ export const StartRequest = Schema.Struct({
 }).annotations({ identifier: "WorkflowStart", ...object })
 
 /** Body of `POST /api/v1/workflows/{id}/signal`. */
-export const SignalRequest = Schema.Struct({
+const SignalRequest = Schema.Struct({
   name: WireText.Text.annotations({ description: "The signal's name, as passed to `waitFor`." }),
   value: WireText.optional(Schema.Unknown)
 }).annotations({ identifier: "WorkflowSignal", ...object })
 
 /** Body of `POST /api/v1/workflows/{id}/cancel`. */
-export const CancelRequest = Schema.Struct({
+const CancelRequest = Schema.Struct({
   now: WireText.optional(
     Schema.Boolean.annotations({
       ...WireText.withMessage("must be true or false"),
@@ -59,7 +59,7 @@ export const CancelRequest = Schema.Struct({
 }).annotations({ identifier: "WorkflowCancel", ...object })
 
 /** Body of `POST /api/v1/workflows/{id}/fork`. */
-export const ForkRequest = Schema.Struct({
+const ForkRequest = Schema.Struct({
   step: WireText.Text.annotations({ description: "The first step that runs again." }),
   as: WireText.optional(WireText.Text.annotations({ description: "Id of the new execution; generated if omitted." })),
   reason
