@@ -1,5 +1,5 @@
 import { Either, ParseResult, Schema } from "effect"
-import { jsonText } from "../queue/enqueue/NewJob.js"
+import { jsonText } from "../queue/NewJob.js"
 
 const mostBytes = 64 * 1024
 

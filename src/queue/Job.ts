@@ -5,7 +5,7 @@ import { InvalidJob } from "../core/InvalidJob.js"
 import * as Kind from "../core/Kind.js"
 import { faultOfWait } from "../core/Storable.js"
 import type { FollowUp, OnDead } from "../core/StoredJob.js"
-import type { Dedupe, NewJob } from "./enqueue/NewJob.js"
+import type { Dedupe, NewJob } from "./NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
 /** Options of one job. */

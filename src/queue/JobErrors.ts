@@ -4,6 +4,7 @@ import { isId, JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 import { joinOr } from "../core/Spelling.js"
 import { State } from "../core/StoredJob.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
 
 export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", { id: Schema.String }) {
   override get message(): string {
@@ -95,3 +96,6 @@ export class OuterTransactionFailed extends Expected<OuterTransactionFailed>(500
     return `The transaction could not store the job: ${this.error instanceof Error ? this.error.message : String(this.error)}`
   }
 }
+
+/** Errors of storing valid jobs. */
+export type StoreError = JobIdTaken | QueueFull | DatabaseError

@@ -3,8 +3,8 @@ import { Duration, Effect, Either, Schema } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
-import { admit } from "../../src/queue/enqueue/NewJob.js"
 import * as Job from "../../src/queue/Job.js"
+import { admit } from "../../src/queue/NewJob.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const waits = {

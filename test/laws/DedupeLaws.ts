@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import type { Dedupe } from "../../src/queue/enqueue/NewJob.js"
+import type { Dedupe } from "../../src/queue/NewJob.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 const active = (line: Line, more: Partial<Dedupe> = {}): Dedupe => ({ key: `${line.name}:k`, scope: "active", ...more })

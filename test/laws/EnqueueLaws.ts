@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Exit } from "effect"
 import { limits } from "../../src/core/StoredJob.js"
-import type { NewJob } from "../../src/queue/enqueue/NewJob.js"
+import type { NewJob } from "../../src/queue/NewJob.js"
 import { ends, type Law } from "./Line.js"
 
 /** Jobs that must be refused, and the field at fault. */

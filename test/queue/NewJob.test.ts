@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Duration, Either } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import { limits } from "../../src/core/StoredJob.js"
-import { admit, admitAll, isQueueName, jsonText, type NewJob } from "../../src/queue/enqueue/NewJob.js"
+import { admit, admitAll, isQueueName, jsonText, type NewJob } from "../../src/queue/NewJob.js"
 
 const job = (more: Partial<NewJob> = {}): NewJob => ({
   kind: "greet",

@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"

@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import { JobAdmin } from "../../src/queue/admin/JobAdmin.js"
+import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { trigger } from "../../src/schedule/ScheduledJobs.js"
 import { Schedules } from "../../src/schedule/Schedules.js"

@@ -1,7 +1,7 @@
 import { Duration, Either, Redacted } from "effect"
 import * as Backoff from "../../core/Backoff.js"
 import { limits } from "../../core/StoredJob.js"
-import { isQueueName } from "../../queue/enqueue/NewJob.js"
+import { isQueueName } from "../../queue/NewJob.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { updateTypes } from "../telegram/TelegramUpdate.js"
 import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations.js"

@@ -1,7 +1,7 @@
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Duration, Effect, Schema } from "effect"
 import { Idempotency } from "../../access/Idempotency.js"
-import { isUnstorable } from "../../queue/enqueue/NewJob.js"
+import { isUnstorable } from "../../queue/NewJob.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 

@@ -2,12 +2,12 @@ import { Clock, Duration, Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { type State, type Status, type StoredJob, stateOf } from "../../core/StoredJob.js"
 import { Signals } from "../../database/Signals.js"
-import { admit } from "../enqueue/NewJob.js"
+import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
+import { admit } from "../NewJob.js"
 import { type ExecutionState, WorkflowTable } from "../workflow/WorkflowTableMemory.js"
-import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "./JobAdmin.js"
 
 type Table = typeof JobTable.Service
 type Workflows = typeof WorkflowTable.Service

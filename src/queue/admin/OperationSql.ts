@@ -1,8 +1,8 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { isLinked } from "../workflow/JournalSql.js"
+import { isKept, keep } from "../workflow/KeepSql.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
-import { isKept, keep } from "./KeepSql.js"
 import type { Action } from "./Operations.js"
 
 // Statements that apply an action to a batch of ids. Each locks the matching unlocked jobs in id order and returns a

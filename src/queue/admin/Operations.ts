@@ -3,9 +3,9 @@ import type { BadCursor } from "../../core/BadCursor.js"
 import { Expected } from "../../core/ExpectedError.js"
 import type { JobId } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { undoFor } from "../JobAdmin.js"
 import type { JobFilter } from "../search/JobFilter.js"
 import type { Total } from "../search/JobSearch.js"
-import { undoFor } from "./JobAdmin.js"
 
 export const Action = Schema.Literal("cancel", "requeue", "run-now", "delete")
 export type Action = typeof Action.Type

@@ -5,10 +5,10 @@ import { storableText } from "../../core/Storable.js"
 import { type StoredJob, stateOf } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
+import { JobAdmin, undoFor } from "../JobAdmin.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { JobTable } from "../JobTableMemory.js"
 import { matches } from "../search/JobMatch.js"
-import { JobAdmin, undoFor } from "./JobAdmin.js"
 import { isFor } from "./OperationScope.js"
 import {
   batchLimits,

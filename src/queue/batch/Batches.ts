@@ -6,8 +6,8 @@ import { InvalidJob } from "../../core/InvalidJob.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { type FollowUp, limits } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { faultOfFollowUp, type NewJob } from "../enqueue/NewJob.js"
 import { JobIdTaken } from "../JobErrors.js"
+import { faultOfFollowUp, type NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 
 /** Maximum number of jobs in one call. A batch has no maximum: add more jobs to it. */

@@ -3,8 +3,8 @@ import type { BatchId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
 import * as Rollback from "../../core/Rollback.js"
 import { Signals } from "../../database/Signals.js"
-import type { NewJob } from "../enqueue/NewJob.js"
 import { JobTable } from "../JobTableMemory.js"
+import type { NewJob } from "../NewJob.js"
 import { Queue } from "../Queue.js"
 import {
   type Batch,

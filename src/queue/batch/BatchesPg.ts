@@ -5,7 +5,7 @@ import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
-import type { NewJob } from "../enqueue/NewJob.js"
+import type { NewJob } from "../NewJob.js"
 import { type Enqueued, Queue } from "../Queue.js"
 import {
   type Batch,

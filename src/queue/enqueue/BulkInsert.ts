@@ -2,8 +2,8 @@ import { Either } from "effect"
 import type { IdGenerator, JobId } from "../../core/Ids.js"
 import { jsonText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
+import { admit, faultOfFields, type NewJob, type StampedJobs } from "../NewJob.js"
 import * as SqlArrays from "../SqlArrays.js"
-import { admit, faultOfFields, type NewJob, type StampedJobs } from "./NewJob.js"
 
 // Fast path for many jobs of one kind that cannot conflict: shared fields are validated once and payloads are encoded
 // as one text, which costs half of encoding them one by one. All other requests take the general path, which also

@@ -1,7 +1,7 @@
 import type { JobId } from "../../core/Ids.js"
 import { JobIdTaken, QueueFull } from "../JobErrors.js"
+import type { StampedJob, StampedJobs } from "../NewJob.js"
 import { deduplicated, type Enqueued, enqueued } from "../Queue.js"
-import type { StampedJob, StampedJobs } from "./NewJob.js"
 
 // The call of the SQL function `enqueue_jobs`, which decides conflicts by id, dedupe key and depth cap. It has one text
 // parameter: libraries encode arrays and JSON differently.

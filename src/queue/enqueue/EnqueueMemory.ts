@@ -3,8 +3,8 @@ import type { InvalidJob } from "../../core/InvalidJob.js"
 import { JobIdTaken, QueueFull } from "../JobErrors.js"
 import { blank, type JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
+import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "../NewJob.js"
 import { deduplicated, type Enqueued, enqueued } from "../Queue.js"
-import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "./NewJob.js"
 
 type Table = typeof JobTable.Service
 type CapOf = (queue: string) => number | undefined

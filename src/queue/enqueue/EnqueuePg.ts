@@ -6,12 +6,8 @@ import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import type { HandoffResult } from "../handoff/JobOffer.js"
-import { QueueFull } from "../JobErrors.js"
+import { QueueFull, type StoreError } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import { type Enqueued, enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
-import { isRouted } from "../settings/Routes.js"
-import * as BulkInsert from "./BulkInsert.js"
-import type * as DepthCap from "./DepthCap.js"
 import {
   admit,
   admitAll,
@@ -21,7 +17,11 @@ import {
   type StampedJob,
   type StampedJobs,
   weightOf
-} from "./NewJob.js"
+} from "../NewJob.js"
+import { type Enqueued, enqueued, logThrown, type Queue, type Submit } from "../Queue.js"
+import { isRouted } from "../settings/Routes.js"
+import * as BulkInsert from "./BulkInsert.js"
+import type * as DepthCap from "./DepthCap.js"
 import * as StorePg from "./StorePg.js"
 
 // A request takes the first of these paths that applies:
@@ -32,8 +32,6 @@ import * as StorePg from "./StorePg.js"
 // 4. The batcher, which combines many callers into one INSERT. A batch that a free worker of this process can start is
 //    handed to it as it is stored.
 // A submitter passes a single job to the batcher without a fiber.
-
-type StoreError = StorePg.StoreError
 
 /** Lock wait for a dedupe key held by another open transaction. A caller's transaction keeps its own lock_timeout. */
 const patience = { batch: "200ms", alone: "10s", callers: null }
@@ -68,7 +66,7 @@ export type OnStored = (
 /** Called with new jobs; `each` is the number of jobs that one entry represents. */
 export type Count = (jobs: ReadonlyArray<Pick<NewJob, "queue" | "kind">>, now: number, each?: number) => void
 
-type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StorePg.StoreError>
+type Handoff = (jobs: StampedJobs, now: number) => Effect.Effect<HandoffResult, StoreError>
 
 interface Enqueuing extends Pick<typeof Queue.Service, "enqueue"> {
   /** Makes a submitter that passes jobs to the batcher without a fiber, and to `others` if they must take another path. */
@@ -88,9 +86,7 @@ export interface EnqueueOptions {
   /** Receives the new jobs, always after the commit. */
   readonly count: Count
   /** Makes the handoff to free workers of this process. `again` stores jobs whose handoff got no reply. */
-  readonly makeHandoff: (
-    again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StorePg.StoreError>
-  ) => Handoff
+  readonly makeHandoff: (again: (jobs: StampedJobs, now: number) => Effect.Effect<unknown, StoreError>) => Handoff
 }
 
 /** Enqueue over PostgreSQL. */

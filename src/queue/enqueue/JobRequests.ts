@@ -8,7 +8,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { type JobFields, jobOf, startOf } from "../Job.js"
 import { forceAdvice, UnknownKind } from "../JobErrors.js"
 import { Kinds, type RegisteredKind } from "../Kinds.js"
-import type { NewJob } from "./NewJob.js"
+import type { NewJob } from "../NewJob.js"
 import * as PayloadCheck from "./PayloadCheck.js"
 
 /** A job requested by a client without the kind's code, which knows only its name. */

@@ -1,9 +1,9 @@
 import { Effect, Either } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
 import { OuterTransactionFailed } from "../JobErrors.js"
+import { admitAll, type NewJob, type StampedJobs } from "../NewJob.js"
 import type { Enqueued, OuterError, RunStatement } from "../Queue.js"
 import { type Answer, enqueuedOf, refusalOf, request } from "./EnqueueJobs.js"
-import { admitAll, type NewJob, type StampedJobs } from "./NewJob.js"
 
 // Enqueues in a transaction of another PostgreSQL library. All such libraries can run a statement with a text parameter.
 

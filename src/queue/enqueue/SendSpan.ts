@@ -2,8 +2,8 @@ import { Context, Effect, Exit, type Option, Tracer } from "effect"
 import { limits } from "../../core/StoredJob.js"
 import * as ExecutionTrace from "../../telemetry/tracing/ExecutionTrace.js"
 import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
+import type { NewJob } from "../NewJob.js"
 import type { Enqueued } from "../Queue.js"
-import type { NewJob } from "./NewJob.js"
 
 type Enqueue<E> = (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, E>
 

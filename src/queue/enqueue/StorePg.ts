@@ -1,12 +1,8 @@
 import { Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
-import type { JobIdTaken, QueueFull } from "../JobErrors.js"
+import type { StoreError } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
-import { type Enqueued, enqueued } from "../Queue.js"
-import * as SqlArrays from "../SqlArrays.js"
-import * as EnqueueJobs from "./EnqueueJobs.js"
 import {
   batchWeight,
   charactersOf,
@@ -16,9 +12,10 @@ import {
   type StampedJobs,
   statementCharacters,
   weightOf
-} from "./NewJob.js"
-
-export type StoreError = JobIdTaken | QueueFull | DatabaseError
+} from "../NewJob.js"
+import { type Enqueued, enqueued } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
+import * as EnqueueJobs from "./EnqueueJobs.js"
 
 export interface Stored {
   /** In the order of the jobs. */

@@ -4,7 +4,7 @@ import { isId } from "../../core/Ids.js"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { fragments } from "../../database/SqlInstant.js"
-import { isUnstorable } from "../enqueue/NewJob.js"
+import { isUnstorable } from "../NewJob.js"
 import { errorShapeSql } from "./ErrorShape.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 

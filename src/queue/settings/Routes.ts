@@ -1,6 +1,6 @@
 import { Context, Effect, Schema } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { isQueueName, isUnstorable, type NewJob } from "../enqueue/NewJob.js"
+import { isQueueName, isUnstorable, type NewJob } from "../NewJob.js"
 
 /** Sends kinds with this prefix that name no queue to a queue. */
 export interface Route {

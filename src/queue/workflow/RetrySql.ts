@@ -1,5 +1,5 @@
 import { instant } from "../../database/SqlInstant.js"
-import { keep } from "../admin/KeepSql.js"
+import { keep } from "./KeepSql.js"
 
 // SQL of the retry of failed and cancelled executions: their journal is reopened, and their failed children are retried.
 

@@ -1,8 +1,8 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
-import { keep } from "../admin/KeepSql.js"
 import { workChannel } from "../Wakeups.js"
 import { isLinked, steps, undoes, waits } from "./JournalSql.js"
+import { keep } from "./KeepSql.js"
 import * as RetrySql from "./RetrySql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of

@@ -1,7 +1,7 @@
 import { Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { limits } from "../../core/StoredJob.js"
-import { JobAdmin } from "../admin/JobAdmin.js"
+import { JobAdmin } from "../JobAdmin.js"
 import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"

@@ -1,9 +1,9 @@
 import { Clock, Context, Effect, Either, FiberRef } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
-import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "../../queue/enqueue/NewJob.js"
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import * as JobOffer from "../../queue/handoff/JobOffer.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
+import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "../../queue/NewJob.js"
 import { enqueued, Queue, submitterOf } from "../../queue/Queue.js"
 import { type FaultInjector, inTransaction } from "./FaultInjector.js"
 

@@ -1,6 +1,6 @@
 import { limits } from "../../../core/StoredJob.js"
-import type { NewJob } from "../../../queue/enqueue/NewJob.js"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
+import type { NewJob } from "../../../queue/NewJob.js"
 import type { Enqueued } from "../../../queue/Queue.js"
 import { endOf } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"

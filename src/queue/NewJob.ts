@@ -1,7 +1,7 @@
 import { Duration, Either } from "effect"
-import { type DurationInput, decode as decodeDuration } from "../../core/DurationText.js"
-import { type BatchId, type IdGenerator, isId, type JobId } from "../../core/Ids.js"
-import { InvalidJob } from "../../core/InvalidJob.js"
+import { type DurationInput, decode as decodeDuration } from "../core/DurationText.js"
+import { type BatchId, type IdGenerator, isId, type JobId } from "../core/Ids.js"
+import { InvalidJob } from "../core/InvalidJob.js"
 import {
   faultOfInstant,
   faultOfText,
@@ -11,8 +11,8 @@ import {
   jsonText,
   plainNameRule,
   shown
-} from "../../core/Storable.js"
-import { computed, type DedupeScope, type FollowUp, limits, type OnDead } from "../../core/StoredJob.js"
+} from "../core/Storable.js"
+import { computed, type DedupeScope, type FollowUp, limits, type OnDead } from "../core/StoredJob.js"
 
 /** A job to store, with its kind already resolved to queue, version and attempts. */
 export interface NewJob {
@@ -88,7 +88,7 @@ export {
   isPlainName as isQueueName,
   isUnstorable,
   jsonText
-} from "../../core/Storable.js"
+} from "../core/Storable.js"
 
 export const faultOfPriority = (priority: number): string | undefined =>
   faultOfWhole(priority, limits.priority.min, limits.priority.max)

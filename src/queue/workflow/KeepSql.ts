@@ -1,7 +1,8 @@
 import { instant } from "../../database/SqlInstant.js"
-import type { Action } from "./Operations.js"
 
 // Saves jobs before an action, for its undo.
+
+type Action = "cancel" | "requeue" | "run-now" | "delete"
 
 /** Columns that only delete changes. Undoing another action does not write them. */
 const untouched = "{payload,meta,on_dead,history}"

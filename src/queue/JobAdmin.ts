@@ -1,9 +1,9 @@
 import { Context, Duration, type Effect } from "effect"
-import type { JobId } from "../../core/Ids.js"
-import { InvalidJob } from "../../core/InvalidJob.js"
-import type { StoredJob } from "../../core/StoredJob.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
-import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
+import type { JobId } from "../core/Ids.js"
+import { InvalidJob } from "../core/InvalidJob.js"
+import type { StoredJob } from "../core/StoredJob.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "./JobErrors.js"
 
 /** Recorded steps of an execution belong to the payload it started with. */
 export const startedPayload: InvalidJob = new InvalidJob({
