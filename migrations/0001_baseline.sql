@@ -584,6 +584,8 @@ declare
   holder record;
   cap int;
 begin
+  -- A payload of JSON null arrives as null from enqueue_jobs().
+  fresh.payload := coalesce(fresh.payload, 'null');
   -- The holder of the dedupe key may release it, or another job may take it, between the lookup and the insert.
   for try in 1..10 loop
     select j.id, (j.kind, j.version, j.queue, j.payload) = (fresh.kind, fresh.version, fresh.queue, fresh.payload) as is_same
@@ -804,22 +806,39 @@ as $$
 #variable_conflict use_column
 declare
   now_ timestamptz := to_timestamp((request->>'now')::float8 / 1000);
+  standing int[];
+  answered int[];
   places int[];
   ids uuid[];
+  outcomes text[];
   given record;
   answer record;
 begin
-  -- Conditions on the place are always true. They make the planner expect one row and look jobs up by index, whatever the
-  -- size of the table when it makes the plan.
-  return query
-    select g.place::int - 1, g.id, 'id_taken', null::text
-    from rows from (jsonb_to_recordset(request->'jobs') as (id uuid, queue text, kind text, version int, payload jsonb))
-      with ordinality as g(id, queue, kind, version, payload, place)
-    join job j on j.id = g.id
-    where (j.kind, j.version, j.queue, j.payload) <> (g.kind, g.version, g.queue, coalesce(g.payload, 'null'))
-      and g.place between 1 and 1000000000
-    order by g.place limit 1;
-  if found then
+  -- What stands in the way, for all jobs at once: most jobs of a call are duplicates, and need no more than this. Jobs that
+  -- replace others are left to store_job().
+  select coalesce(array_agg(s.place), '{}'), coalesce(array_agg(s.place) filter (where not s.replaces), '{}'),
+    array_agg(s.id) filter (where not s.replaces), array_agg(s.outcome) filter (where not s.replaces)
+  into standing, places, ids, outcomes
+  from (
+    select g.place::int, coalesce(own.id, holder.id) as id, own.id is null and coalesce(g.replace, false) as replaces,
+      case when own.id is null then 'deduplicated' when own.is_same then 'repeated' else 'id_taken' end as outcome
+    from rows from (jsonb_to_recordset(request->'jobs') as (id uuid, queue text, kind text, version int, payload jsonb,
+      dedupe_key text, replace boolean)) with ordinality as g(id, queue, kind, version, payload, dedupe_key, replace, place)
+    left join lateral (
+      select j.id, (j.kind, j.version, j.queue, j.payload) = (g.kind, g.version, g.queue, coalesce(g.payload, 'null')) as is_same
+      from job j where j.id = g.id limit 1
+    ) own on true
+    left join lateral (
+      select j.id from job j
+      where j.dedupe_key = g.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null)
+        and (j.finished_at is null or j.dedupe_until > now_ or j.dedupe_until is null)
+      limit 1
+    ) holder on true
+    where coalesce(own.id, holder.id) is not null
+    order by 1
+  ) s;
+  if 'id_taken' = any(outcomes) then
+    return query select places[p] - 1, ids[p], 'id_taken', null::text from array_position(outcomes, 'id_taken') as p;
     return;
   end if;
   -- A job that exists needs no room, and jobs with the same key need room for one.
@@ -831,13 +850,7 @@ begin
       from rows from (jsonb_to_recordset(request->'jobs') as (id uuid, queue text, dedupe_key text))
         with ordinality as g(id, queue, dedupe_key, place)
       join queue q on q.name = g.queue and q.depth_cap is not null
-      where g.place between 1 and 1000000000
-        and not exists (select from job j where j.id = g.id)
-        and not exists (
-          select from job j
-          where j.dedupe_key = g.dedupe_key and (j.dedupe_scope = 'retained' or j.finished_at is null)
-            and (j.finished_at is null or j.dedupe_until > now_ or j.dedupe_until is null)
-        )
+      where g.place <> all(standing)
       group by g.queue, q.depth_cap
     ) g
     where g.cap - g.newcomers < waiting_jobs(g.queue, g.cap, (request->>'now')::float8)
@@ -845,6 +858,11 @@ begin
   if found then
     return;
   end if;
+  return query select unnest(places) - 1, unnest(ids), unnest(outcomes), null::text;
+  if cardinality(places) = jsonb_array_length(request->'jobs') then
+    return;
+  end if;
+  answered := places;
 
   if request ? 'lock_timeout' then
     perform set_config('lock_timeout', request->>'lock_timeout', true);
@@ -853,6 +871,7 @@ begin
   with given as materialized (
     select g.place, f.* from jsonb_array_elements(request->'jobs') with ordinality as g(job, place)
     cross join lateral jsonb_populate_record(null::job, g.job) f
+    where g.place <> all(standing)
   ), stored as (
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, dedupe_key, dedupe_scope,
       dedupe_until, on_dead, meta, batch_id, woken, is_child, created_at, updated_at)
@@ -864,12 +883,13 @@ begin
   )
   select coalesce(array_agg(g.place), '{}'), array_agg(g.id) into places, ids from given g join stored s on s.id = g.id;
   return query select unnest(places) - 1, unnest(ids), 'enqueued', null::text;
+  answered := answered || places;
 
   for given in
     select g.place::int - 1 as place, f as fresh, coalesce((g.job->>'replace')::boolean, false) as replaces
     from jsonb_array_elements(request->'jobs') with ordinality as g(job, place)
     cross join lateral jsonb_populate_record(null::job, g.job || jsonb_build_object('created_at', now_)) f
-    where g.place <> all(places)
+    where g.place <> all(answered)
     order by f.dedupe_key collate "C" nulls first, g.place
   loop
     answer := store_job(given.fresh, given.replaces, false);

@@ -50,7 +50,8 @@ const optionsOf = ({ delay, id, payload: _, runAt, ...rest }: Request): Job.Enqu
 })
 
 const common: Readonly<Record<string, Enter<Queue | TestServer>>> = {
-  code: (request) => Effect.map(Greet.enqueue(request.payload ?? {}, optionsOf(request)), ({ id }) => id),
+  code: (request) =>
+    Effect.map(Greet.enqueue(request.payload === undefined ? {} : request.payload, optionsOf(request)), ({ id }) => id),
   http: ({ payload = {}, ...rest }) => posted("/api/v1/jobs", { jobs: [{ kind: "greet", payload, ...rest }] }),
   batch: ({ payload = {}, ...rest }) => posted("/api/v1/batches", { jobs: [{ kind: "greet", payload, ...rest }] })
 }
@@ -134,6 +135,8 @@ const cases: Readonly<
       expect(yield* enter({ payload: 2, delay: "1h", priority: 7, dedupe: { key: own, replace: true } })).toBe(first)
       const { payload, priority, runAt, updatedAt } = yield* stored(first)
       expect([payload, priority, runAt > updatedAt]).toEqual([2, 7, true])
+      expect(yield* enter({ payload: null, dedupe: { key: own, replace: true } })).toBe(first)
+      expect((yield* stored(first)).payload).toBe(null)
     }),
   "refuses jobs for a full queue, but not those that exist": (enter, own) =>
     Effect.gen(function* () {
