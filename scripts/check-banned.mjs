@@ -15,6 +15,9 @@ const bans = [
   { word: /\bEffect\.run(Promise|Sync|Fork)/, why: "only main.ts runs effects", except: ["main.ts"] },
   { word: /\bas any\b|: any\b|<any>/, why: "use a specific type", except: [] },
   { word: /@ts-(ignore|expect-error|nocheck)/, why: "fix the type", except: [] },
+  // Old names of public words.
+  { word: /\bmaxAttempts\b/, why: "say attempts, which counts the first", except: [] },
+  { word: /\benqueueOrFind\b/, why: "enqueue returns id and outcome", except: [] },
   { word: /\b(TODO|FIXME|XXX)\b/, why: "do it or remove it", except: [] }
 ]
 
