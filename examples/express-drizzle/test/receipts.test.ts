@@ -15,21 +15,19 @@ it("sends the receipt once the mail server is back", async () => {
       sent.push(to)
     }
   }
-  const shift = await testShift({ handlers: handlersWith(downForAnHour), startAt: "2026-01-01T00:00:00Z" })
+  await using shift = await testShift({ handlers: handlersWith(downForAnHour), startAt: "2026-01-01T00:00:00Z" })
   const { id } = await shift.enqueue(sendReceipt, receipt)
   await shift.advance("1h")
   expect(sent).toEqual([])
   await shift.advance("11m")
   expect(await shift.job(id)).toMatchObject({ state: "done", attempt: 4, result: { sentTo: "ada@example.org" } })
   expect(sent).toEqual(["ada@example.org"])
-  await shift.close()
 })
 
 it("does not retry an address that does not exist", async () => {
   const nowhere: Mailer = { send: () => Promise.reject(new UnknownAddress("no such mailbox")) }
-  const shift = await testShift({ handlers: handlersWith(nowhere) })
+  await using shift = await testShift({ handlers: handlersWith(nowhere) })
   const { id } = await shift.enqueue(sendReceipt, receipt)
   await shift.drain()
   expect(await shift.job(id)).toMatchObject({ state: "dead", attempt: 1, lastError: "no such mailbox" })
-  await shift.close()
 })
