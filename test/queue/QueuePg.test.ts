@@ -219,6 +219,8 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
         })
       )
       yield* untilAllArrived
+      // The listener wakes every queue when it connects, which may have been just now.
+      woken.echoed = 0
       yield* queue.enqueue([job("echoed")])
       yield* untilAllArrived
       expect(woken.echoed).toBe(1)
