@@ -131,7 +131,7 @@ describe("payload validators", () => {
     await using _ = await worker(shift, { handlers: [jobs.zod.handle(() => {})] })
     await expect(shift.result(rows[0].id, { timeout: "30s" })).rejects.toMatchObject({
       reason: "undecodable",
-      attempts: 0,
+      attempt: 0,
       lastError: expect.stringMatching(/^payload\.cents: Invalid string/),
       message: expect.stringMatching(
         /is dead \(undecodable\): payload\.cents: Invalid string.*[^.]\. Fix the cause, then requeue it\.$/

@@ -33,6 +33,17 @@ export const keyLaws = (law: Law): void => {
     })
   )
 
+  law("a limit of many jobs per key counts all that run", (line) =>
+    Effect.gen(function* () {
+      yield* keyed(line, 100)
+      yield* put(line, ...Array.from({ length: 160 }, (_, index) => `a${index}`))
+      const first = yield* claimNow(line, 90)
+      expect(yield* claimNow(line, 20)).toHaveLength(10)
+      yield* finish(line, first.slice(0, 1))
+      expect(yield* claimNow(line, 50)).toHaveLength(1)
+    })
+  )
+
   law("a key belongs to one queue", (line) =>
     Effect.gen(function* () {
       yield* keyed(line, 1)

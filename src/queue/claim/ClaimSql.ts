@@ -27,7 +27,7 @@ export interface Form {
   readonly journals: boolean
 }
 
-/** At most this many started jobs are remembered per key. Others that wait are found by their start time. */
+/** All running jobs of a key are remembered, and waiting ones up to this number in all. Others are found by their start time. */
 const mostBegun = 64
 
 // Asynchronous commit: if a server crash loses a claim, its jobs are still pending and no row carries its lease. Jobs
@@ -41,7 +41,10 @@ const entered = (schema: string) => `
 const tokens = `least(q.rate_jobs, coalesce(q.rate_tokens, q.rate_jobs) + greatest(0,
         extract(epoch from (${instant("$2")} - q.rate_filled_at)) / extract(epoch from q.rate_per) * q.rate_jobs))`
 
-/** The current row, not the one in the statement's snapshot: even the weakest row lock reads the latest version. */
+/**
+ * The current row, not the one in the statement's snapshot: a settings change locks the row for update, so even the
+ * weakest row lock waits for the new version and reads it.
+ */
 export const gate = (
   schema: string,
   { keyed, rated }: Pick<Form, "keyed" | "rated">
@@ -76,7 +79,7 @@ const inOrder = (schema: string, form: Form) => `, due as materialized (
       cross join lateral (
         -- One range of the claim index. Entries before the start are dead or taken and are not visited.
         select id, ctid as spot, crash_count from ${schema}.job
-        -- A queue without a row has default settings.
+        -- A queue without a row has default settings. A worker declares its queues before it claims.
         where (select open from gate) is not false and queue = $1 and finished_at is null and lease is null
           and priority = start.priority
           and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$2")}
@@ -99,7 +102,7 @@ const inOrder = (schema: string, form: Form) => `, due as materialized (
 // does the key's turn number. The turn is compared again when its row is locked: if it is unchanged, no other claim has
 // used the key since, and the count is right. A turn locked by another claim is skipped.
 const keyScan = (schema: string) => `, key_scan as materialized (
-    select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun,
+    select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun, begun.running,
       case when gate.most is null then $3::int else gate.most - begun.running end as room,
       -- Round-robin: keys after the last one served come first.
       row_number() over (order by k.key <= $7, k.key) as place
@@ -112,7 +115,8 @@ const keyScan = (schema: string) => `, key_scan as materialized (
     ) t on true
     cross join lateral (
       select count(*) filter (where j.lease is not null)::int as running,
-        array_agg(j.id order by j.id) filter (where gate.key_order <> 'none' or j.lease is not null) as jobs
+        array_agg(j.id order by j.lease is null, j.id)
+          filter (where gate.key_order <> 'none' or j.lease is not null) as jobs
       from unnest(t.taken) as before(id) cross join lateral (${byId(schema, "before.id")}) j
       where j.finished_at is null and j.started_at is not null
     ) begun
@@ -162,7 +166,7 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
       (select case when min(place) > 1 then min(place) - 1 else min(place) end from ranked where crash_count > 0), $3::int)
   ), wanted as materialized (
     select key_scan.key, key_scan.spot, key_scan.turn, case when key_scan.most is null then '{}'
-      else coalesce(key_scan.begun[1:${mostBegun}], '{}') || mine.jobs end as jobs
+      else coalesce(key_scan.begun[1:greatest(${mostBegun}, key_scan.running)], '{}') || mine.jobs end as jobs
     from (select key, array_agg(id) as jobs from chosen where key is not null group by key) mine
     join key_scan on key_scan.key = mine.key
   ), held as materialized (
