@@ -572,8 +572,8 @@ as $$
   ) counted
 $$;
 
--- Stores a job, or decides its conflict with a job of the same id or dedupe key: the only place that does. `created_at` is
--- the time of the call. The outcome is `enqueued`; `repeated`, if an earlier request stored the job; `deduplicated`, with the
+-- Stores a job, or decides its conflict with a job of the same id or dedupe key. `created_at` is the time of
+-- the call. The outcome is `enqueued`; `repeated`, if an earlier request stored the job; `deduplicated`, with the
 -- id of the job that holds the key; `id_taken`, if a job with this id has other content; or `queue_full`, if `capped`.
 create function store_job(fresh job, replaces boolean, capped boolean, out id uuid, out outcome text)
 language plpgsql

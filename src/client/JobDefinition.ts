@@ -22,7 +22,6 @@ export type BackoffInput =
   | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter | undefined }
 
 /** How often and after which delays a failed job is tried again. */
-/** How often and after which delays a failed job is tried again. */
 export interface RetryOptions {
   /** Attempts before a job is dead, counting the first. [5] */
   readonly attempts?: number | undefined

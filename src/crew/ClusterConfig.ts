@@ -35,7 +35,7 @@ export const settings = {
   reaperInterval: Setting.positiveDuration(
     {
       key: "QUEUE_REAPER_INTERVAL",
-      about: "Interval of the reaper, with which every process checks for dead processes."
+      about: "Interval at which the reaper of every process looks for dead processes and for jobs without a heartbeat."
     },
     "15s"
   ),
@@ -43,7 +43,7 @@ export const settings = {
     {
       key: "QUEUE_STUCK_TIMEOUT",
       about:
-        "Time without a heartbeat after which a starting process returns a running job to the queue, and so does the reaper once per QUEUE_JANITOR_INTERVAL, if QUEUE_STALE_AFTER is longer. Values of 0 or less use the default."
+        "Time without a heartbeat after which a starting process returns a running job to the queue. If this is shorter than QUEUE_STALE_AFTER, the reaper also applies it, once per QUEUE_JANITOR_INTERVAL. Values of 0 or less use the default."
     },
     "30m"
   ),
@@ -69,7 +69,7 @@ export const settings = {
     {
       key: "QUEUE_JANITOR_INTERVAL",
       about:
-        "Longest interval at which jobs are recovered that have sent no heartbeat for QUEUE_STUCK_TIMEOUT, and done jobs past their retention are deleted. Values of 0 or less use the default."
+        "Upper limit for QUEUE_REAPER_INTERVAL and QUEUE_CLEANUP_INTERVAL, and the interval at which the reaper applies QUEUE_STUCK_TIMEOUT. Values of 0 or less use the default."
     },
     "1h"
   )

@@ -8,7 +8,7 @@ const pod = Nightshift.layer({ handlers: [ChargeCardHandler], queues: ["payments
 const program = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* sql`create table if not exists orders (id text primary key, cents int not null)`
-  const id = yield* placeOrder(`A-${Date.now()}`, 1250)
+  const { id } = yield* placeOrder(`A-${Date.now()}`, 1250)
   yield* Effect.log(`order placed, job ${id}`)
   yield* Effect.never
 })

@@ -26,7 +26,10 @@ const options = {
   ),
   dedupeWindow: Input.optional(Input.duration, "How long a retained key is held after its job was stored, as in 1h."),
   dedupeReplace: Input.flag("If that job is pending, give it this payload, start and priority."),
-  attempts: Input.optional(Input.integer(), "Attempts before the job is dead (default: the kind's)."),
+  attempts: Input.optional(
+    Input.integer(),
+    "Attempts before the job is dead, counting the first (default: the kind's)."
+  ),
   meta: Input.optional(Input.text, 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
   id: Input.optional(Input.uuid(JobId, "The id"), "The job's id. Set it to make retries of this command safe."),
   force: Input.flag("Enqueue even if no pod has registered the kind or the payload does not match its schema."),

@@ -83,7 +83,7 @@ const command = (name: string, job: JobAct) =>
 
 export const runNow = command("run", {
   action: "run-now",
-  about: "Make jobs due now that are scheduled for later or wait for a retry.",
+  about: "Make scheduled and retrying jobs due now.",
   examples: {
     "nightshift jobs run <id>": "run a scheduled or retrying job now",
     "nightshift jobs run --kind receipt --state retrying": "do not wait for the retries of these jobs"
@@ -101,7 +101,7 @@ export const cancel = command("cancel", {
     "nightshift jobs cancel --queue mail --state scheduled --dry-run": "show what would be cancelled"
   },
   act: (jobAdmin, id) => jobAdmin.cancel(id),
-  report: ({ id, status }) => (status === "running" ? `asked to stop ${id}` : `cancelled ${id}`)
+  report: ({ id, status }) => (status === "running" ? `asked ${id} to stop` : `cancelled ${id}`)
 })
 
 export const requeue = command("requeue", {

@@ -62,14 +62,14 @@ const reportResumed = ({ name, nextFireAt }: StoredSchedule) =>
   `resumed ${name}${nextFireAt === undefined ? "" : `, next at ${Instant.format(nextFireAt)}`}`
 
 export const resume = command(
-  "Resume schedules. They fire again from their next run on.",
-  { "nightshift schedules resume nightly_report": "resume it from its next run on" },
+  "Resume schedules. Each fires again at its next run.",
+  { "nightshift schedules resume nightly_report": "resume it; it fires at its next run" },
   { name: "edit", act: switching(false), report: reportResumed }
 )
 
 export const pause = command(
   "Pause schedules. They stay paused even if code declares them again.",
-  { "nightshift schedules pause nightly_report": "stop it, even if code declares it" },
+  { "nightshift schedules pause nightly_report": "pause it, even if code declares it" },
   { name: "edit", act: switching(true), report: ({ name }) => `paused ${name}` }
 )
 

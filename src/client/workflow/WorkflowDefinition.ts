@@ -18,7 +18,7 @@ import type { ChildCall, Step } from "./Step.js"
 import * as Steps from "./Steps.js"
 import { WorkflowRun } from "./WorkflowRun.js"
 
-/** A run that fails for reasons outside the code, like a lost connection, has `attempts`. A failure of the code is final. */
+/** `attempts`, `backoff` and `jitter` apply to runs that fail for reasons outside the code, such as a lost connection. A failure of the code is final. */
 export interface WorkflowOptions<In, Out, ROut> extends RetryOptions {
   /** Validates payloads, at the start and before every run: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema<In, Out>
