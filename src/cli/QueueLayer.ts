@@ -19,18 +19,9 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as MeasuresPg from "../measures/MeasuresPg.js"
 import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
-import type { Operations } from "../queue/admin/Operations.js"
-import type { Batches } from "../queue/batch/Batches.js"
-import type { JobAdmin } from "../queue/JobAdmin.js"
-import type { Kinds } from "../queue/Kinds.js"
-import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
-import type { JobOverview } from "../queue/search/JobOverview.js"
-import type { JobSearch } from "../queue/search/JobSearch.js"
-import type { Queues } from "../queue/settings/QueueSettings.js"
+import type { QueuePorts } from "../queue/QueuePorts.js"
 import type { Transactions } from "../queue/Transactions.js"
-import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
-import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -53,24 +44,7 @@ const upToDate = Layer.effectDiscard(
 )
 
 /** The services that commands use. */
-export type QueueServices =
-  | Queue
-  | Queues
-  | JobAdmin
-  | JobSearch
-  | JobOverview
-  | JobDiagnosis
-  | Operations
-  | Batches
-  | Workflows
-  | Kinds
-  | Transactions
-  | Schedules
-  | MinuteBuckets
-  | Pods
-  | RateLimits
-  | Tokens
-  | Audit
+export type QueueServices = QueuePorts | Transactions | Schedules | MinuteBuckets | Pods | RateLimits | Tokens | Audit
 
 // Short-lived commands do not listen for notifications.
 const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(

@@ -7,18 +7,15 @@ import { Signals } from "../database/Signals.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import { type AttemptEnd, withoutSuperseded } from "./AttemptEnd.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
-import type { Operations } from "./admin/Operations.js"
 import * as OperationsMemory from "./admin/OperationsMemory.js"
-import type { Batches } from "./batch/Batches.js"
 import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import type { JobAdmin } from "./JobAdmin.js"
 import { begin, die, finish, followUp, isLinked, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
-import { type Kinds, layerMemory } from "./Kinds.js"
+import { layerMemory } from "./Kinds.js"
 import { nextPurge, purgeAll } from "./PurgeMemory.js"
 import {
   type ClaimedJob,
@@ -31,19 +28,16 @@ import {
   type Recovered,
   submitterOf
 } from "./Queue.js"
-import type { JobOverview } from "./search/JobOverview.js"
+import type { QueuePorts } from "./QueuePorts.js"
 import * as JobOverviewMemory from "./search/JobOverviewMemory.js"
-import type { JobSearch } from "./search/JobSearch.js"
 import * as JobSearchMemory from "./search/JobSearchMemory.js"
 import { formOf } from "./settings/QueueRow.js"
 import { Queues } from "./settings/QueueSettings.js"
 import * as QueuesMemory from "./settings/QueuesMemory.js"
 import * as Routes from "./settings/Routes.js"
 import type { Wakeups } from "./Wakeups.js"
-import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
 import { RunState } from "./workflow/RunState.js"
-import type { Workflows } from "./workflow/Workflows.js"
 import * as WorkflowsMemory from "./workflow/WorkflowsMemory.js"
 import { WorkflowTable } from "./workflow/WorkflowTableMemory.js"
 
@@ -325,20 +319,7 @@ const queue = Layer.effect(
   })
 )
 
-type Services =
-  | Queue
-  | Queues
-  | JobAdmin
-  | JobSearch
-  | JobOverview
-  | JobDiagnosis
-  | Operations
-  | Batches
-  | Workflows
-  | Kinds
-  | Routes.Routes
-  | Signals
-  | JobsMemory.JobsMemory
+type Services = QueuePorts | Routes.Routes | Signals | JobsMemory.JobsMemory
 
 /** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
 export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(

@@ -11,9 +11,7 @@ import { named } from "../database/Statements.js"
 import { Tally } from "../telemetry/Tally.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as JobAdminPg from "./admin/JobAdminPg.js"
-import type { Operations } from "./admin/Operations.js"
 import * as OperationsPg from "./admin/OperationsPg.js"
-import type { Batches } from "./batch/Batches.js"
 import * as BatchesPg from "./batch/BatchesPg.js"
 import { ClaimCursors } from "./claim/ClaimCursor.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
@@ -29,19 +27,16 @@ import * as FinalizePg from "./FinalizePg.js"
 import * as FollowUpsPg from "./FollowUpsPg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
 import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
-import type { JobAdmin } from "./JobAdmin.js"
 import * as JobSql from "./JobSql.js"
-import type { Kinds } from "./Kinds.js"
 import * as KindsPg from "./KindsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered, type Submit, submitterOf } from "./Queue.js"
+import type { QueuePorts } from "./QueuePorts.js"
 import * as SqlArrays from "./SqlArrays.js"
 import { BoundedQuery } from "./search/BoundedQuery.js"
 import { JobEnds } from "./search/JobEnds.js"
-import type { JobOverview } from "./search/JobOverview.js"
 import * as JobOverviewPg from "./search/JobOverviewPg.js"
-import type { JobSearch } from "./search/JobSearch.js"
 import * as JobSearchPg from "./search/JobSearchPg.js"
 import { KnownQueues } from "./settings/KnownQueues.js"
 import { Queues } from "./settings/QueueSettings.js"
@@ -50,10 +45,8 @@ import * as Routes from "./settings/Routes.js"
 import * as RoutesPg from "./settings/RoutesPg.js"
 import { Transactions } from "./Transactions.js"
 import * as Wakeups from "./Wakeups.js"
-import type { JobDiagnosis } from "./why/JobDiagnosis.js"
 import * as JobDiagnosisPg from "./why/JobDiagnosisPg.js"
 import * as CountedEnds from "./workflow/CountedEnds.js"
-import type { Workflows } from "./workflow/Workflows.js"
 import * as WorkflowsPg from "./workflow/WorkflowsPg.js"
 
 /** Rows per maintenance statement: large enough to be efficient, small enough to be short. */
@@ -305,21 +298,7 @@ const make = Effect.gen(function* () {
 
 /** The queue and its related services over PostgreSQL, with notifications between processes. */
 export const layer: Layer.Layer<
-  | Queue
-  | Queues
-  | JobAdmin
-  | JobSearch
-  | JobOverview
-  | JobDiagnosis
-  | Operations
-  | Batches
-  | Workflows
-  | Kinds
-  | Routes.Routes
-  | Transactions
-  | Signals
-  | Wakeups.Wakeups
-  | DirectHandoff,
+  QueuePorts | Routes.Routes | Transactions | Signals | Wakeups.Wakeups | DirectHandoff,
   never,
   Database | Listener
 > = WorkflowsPg.layer.pipe(

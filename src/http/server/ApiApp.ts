@@ -15,17 +15,8 @@ import type { Bots } from "../../gateway/Bots.js"
 import type { Deliveries } from "../../gateway/Deliveries.js"
 import type { RateLimits } from "../../limits/RateLimits.js"
 import type { Measures } from "../../measures/Measures.js"
-import type { Operations } from "../../queue/admin/Operations.js"
-import type { Batches } from "../../queue/batch/Batches.js"
-import type { JobAdmin } from "../../queue/JobAdmin.js"
-import type { Kinds } from "../../queue/Kinds.js"
-import type { Queue } from "../../queue/Queue.js"
-import type { JobOverview } from "../../queue/search/JobOverview.js"
-import type { JobSearch } from "../../queue/search/JobSearch.js"
-import type { Queues } from "../../queue/settings/QueueSettings.js"
+import type { QueuePorts } from "../../queue/QueuePorts.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import type { JobDiagnosis } from "../../queue/why/JobDiagnosis.js"
-import type { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Schedules } from "../../schedule/Schedules.js"
 import type { Storage } from "../../uploads/Storage.js"
 import { AccessConfig } from "../access/AccessConfig.js"
@@ -51,22 +42,10 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type QueuePorts =
-  | Queue
-  | Queues
-  | JobAdmin
-  | JobSearch
-  | JobOverview
-  | JobDiagnosis
-  | Operations
-  | Batches
-  | Workflows
-  | Kinds
-  | Transactions
 type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
 type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
-type Needs = Configs | QueuePorts | OtherPorts | Gateway | Memory | Lifecycle
+type Needs = Configs | QueuePorts | Transactions | OtherPorts | Gateway | Memory | Lifecycle
 
 /** Timeout of every API request. */
 const longestRequest = Duration.seconds(60)
