@@ -1,11 +1,13 @@
 import { Effect } from "effect"
 import type { BatchId } from "../core/Ids.js"
 import type { FollowUp } from "../core/StoredJob.js"
+import * as Response from "../http/jobs/BatchView.js"
 import { type Batch, Batches } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
 import { checkKnown, namesOf } from "./Options.js"
+import * as PlainFields from "./PlainFields.js"
 
 /** Adds a job to the batch. The jobs are stored together, after the callback has returned. */
 export type AddJob = <In>(
@@ -23,23 +25,8 @@ export interface BatchOptions {
   readonly id?: string | undefined
 }
 
-/** A batch and the number of its jobs in each state. */
-export interface BatchView {
-  readonly id: string
-  readonly name: string | undefined
-  readonly createdAt: Date
-  /** When all jobs had ended. */
-  readonly closedAt: Date | undefined
-  readonly total: number
-  readonly unfinished: number
-  readonly done: number
-  readonly dead: number
-  readonly cancelled: number
-  /** Jobs whose rows no longer exist. */
-  readonly deleted: number
-  /** Id of the follow-up, once it is enqueued. */
-  readonly followUpId: string | undefined
-}
+/** A batch and the number of its jobs in each state. `followUp.id` is the follow-up's job, once it is enqueued. */
+export interface BatchView extends PlainFields.PlainFields<ReturnType<typeof Response.described>, Response.BatchView> {}
 
 /** Batches: many jobs of any kinds, one follow-up when all of them have ended. */
 export interface BatchAdmin {
@@ -52,15 +39,9 @@ export interface BatchAdmin {
 
 const known = namesOf<BatchOptions>({ name: 0, followUp: 0, id: 0 })
 
-const viewOf = ({ closedAt, counts, createdAt, followUpId, id, name, total }: Batch): BatchView => ({
-  id,
-  name,
-  createdAt: new Date(createdAt),
-  closedAt: closedAt === undefined ? undefined : new Date(closedAt),
-  total,
-  ...counts,
-  followUpId
-})
+const fieldsOf = PlainFields.of(Response.BatchView)
+
+export const viewOf = (batch: Batch): BatchView => fieldsOf(Response.described(batch))
 
 type NewJobs = <In>(
   job: Enqueueable<In, unknown>,

@@ -4,17 +4,19 @@ import { type KeyOrder, type QueueSettings, type QueueSettingsPatch, Queues } fr
 import type { Engine, Ports } from "./Engine.js"
 import { checkKnown, durationOf, namesOf } from "./Options.js"
 
-/** The current settings of a queue. A limit that is not set is absent; durations are in milliseconds. */
-export interface QueueView {
-  readonly name: string
-  readonly paused: boolean
-  /** Maximum number of its jobs that run at a time in the whole cluster. */
-  readonly maxWorkers: number
-  readonly perKey?: { readonly concurrency: number; readonly order: KeyOrder }
-  readonly rate?: { readonly jobs: number; readonly per: number }
-  readonly depthCap?: number
-  readonly retainDone?: number
-  readonly retainDead?: number
+type Millis<Settings> = {
+  readonly [Name in keyof Settings]: Settings[Name] extends Duration.Duration ? number : Settings[Name]
+}
+
+/** The current settings of a queue. A limit that is not set is undefined; durations are in milliseconds. */
+export interface QueueView
+  extends Omit<QueueSettings, "revision" | "retainDone" | "retainDead" | "backoff" | "rate" | "throttledUntil"> {
+  readonly retainDone: number | undefined
+  readonly retainDead: number | undefined
+  readonly backoff: Millis<QueueSettings["backoff"]>
+  readonly rate: Millis<NonNullable<QueueSettings["rate"]>> | undefined
+  /** End of the queue's cool-down. */
+  readonly throttledUntil: Date | undefined
 }
 
 /** Changes to the settings of a queue. An absent field is unchanged; `null` restores the default. */
@@ -55,16 +57,20 @@ export interface QueueAdmin {
   change(name: string, change: QueueChange): Promise<QueueView>
 }
 
-const viewOf = ({ depthCap, maxWorkers, name, paused, perKey, rate, retainDead, retainDone }: QueueSettings) => ({
-  name,
-  paused,
-  maxWorkers,
-  ...(perKey === undefined ? {} : { perKey }),
-  ...(rate === undefined ? {} : { rate: { jobs: rate.jobs, per: Duration.toMillis(rate.per) } }),
-  ...(depthCap === undefined ? {} : { depthCap }),
-  ...(retainDone === undefined ? {} : { retainDone: Duration.toMillis(retainDone) }),
-  ...(retainDead === undefined ? {} : { retainDead: Duration.toMillis(retainDead) })
-})
+const millisOf = (duration: Duration.Duration | undefined) =>
+  duration === undefined ? undefined : Duration.toMillis(duration)
+
+export const viewOf = ({ revision: _, ...settings }: QueueSettings): QueueView => {
+  const { backoff, rate, retainDead, retainDone, throttledUntil } = settings
+  return {
+    ...settings,
+    retainDone: millisOf(retainDone),
+    retainDead: millisOf(retainDead),
+    backoff: { ...backoff, base: Duration.toMillis(backoff.base), max: Duration.toMillis(backoff.max) },
+    rate: rate === undefined ? undefined : { ...rate, per: Duration.toMillis(rate.per) },
+    throttledUntil: throttledUntil === undefined ? undefined : new Date(throttledUntil)
+  }
+}
 
 /** Applies a conversion to a value that is set: not undefined, which means unchanged, and not null, the default. */
 const ifSet = <A, B>(value: A | null | undefined, convert: (value: A) => B): B | null | undefined =>

@@ -1,30 +1,16 @@
 import { Effect } from "effect"
-import type { Missed, Overlap } from "../schedule/Policies.js"
+import * as Response from "../http/admin/ScheduleView.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import type { ScheduleDefinition } from "../schedule/ScheduleDefinition.js"
 import * as Trigger from "../schedule/ScheduledJobs.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { StoredSchedule } from "../schedule/StoredSchedule.js"
 import type { Engine, Ports } from "./Engine.js"
+import * as PlainFields from "./PlainFields.js"
 
-/** A schedule as it is stored. */
-export interface ScheduleView {
-  readonly name: string
-  readonly kind: string
-  readonly payload: unknown
-  readonly cron: string
-  readonly timezone: string
-  readonly queue: string | undefined
-  readonly attempts: number | undefined
-  readonly overlap: Overlap
-  readonly missed: Missed
-  readonly paused: boolean
-  /** Absent while the schedule is paused. */
-  readonly nextFireAt: Date | undefined
-  readonly lastFireAt: Date | undefined
-  readonly lastError: string | undefined
-  readonly lastJobId: string | undefined
-}
+/** A schedule as it is stored, and its expression in words. `nextFireAt` is absent while it is paused. */
+export interface ScheduleView
+  extends PlainFields.PlainFields<ReturnType<typeof Response.described>, Response.ScheduleView> {}
 
 /** Schedules created at run time. Pass those that are known at start to `worker(…, { schedules })`. */
 export interface ScheduleAdmin {
@@ -43,24 +29,9 @@ export interface ScheduleAdmin {
   trigger(name: string): Promise<string>
 }
 
-const dateOf = (millis: number | undefined): Date | undefined => (millis === undefined ? undefined : new Date(millis))
+const fieldsOf = PlainFields.of(Response.ScheduleView)
 
-const viewOf = (schedule: StoredSchedule): ScheduleView => ({
-  name: schedule.name,
-  kind: schedule.kind,
-  payload: schedule.payload,
-  cron: schedule.cron,
-  timezone: schedule.timezone,
-  queue: schedule.queue,
-  attempts: schedule.attempts,
-  overlap: schedule.overlap,
-  missed: schedule.missed,
-  paused: schedule.paused,
-  nextFireAt: schedule.paused ? undefined : dateOf(schedule.nextFireAt),
-  lastFireAt: dateOf(schedule.lastFireAt),
-  lastError: schedule.lastError,
-  lastJobId: schedule.lastJobId
-})
+export const viewOf = (schedule: StoredSchedule): ScheduleView => fieldsOf(Response.described(schedule))
 
 const pageSize = 500
 

@@ -21,6 +21,7 @@ import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
 import { opened, type ResultOptions, type WorkflowAdmin } from "./workflow/Executions.js"
+import * as ExecutionView from "./workflow/ExecutionView.js"
 
 export type { ResultOptions } from "./workflow/Executions.js"
 
@@ -229,10 +230,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: async (execution, step, as) => (await inWorkflows((port) => port.fork(execution, step, { as }))).execution,
-    show: async (execution) => {
-      const shown = await inWorkflows((port) => port.show(execution))
-      return { ...shown, lastError: JobView.errorOf(shown.lastError).message }
-    }
+    show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
   }
   const leave = opened({ workflows, result })
   const closing = async () => {

@@ -64,6 +64,7 @@ export type { StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
 export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"
+export type { ChildView, ExecutionView, StepView, WaitView } from "./workflow/ExecutionView.js"
 export type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./workflow/Step.js"
 export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
 

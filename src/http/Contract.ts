@@ -47,9 +47,6 @@ export const pageQuery = {
   cursor: WireText.optional(WireText.Text)
 }
 
-/** A time in a response. */
-export const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
-
 export const idPath = Schema.Struct({ id: Schema.String })
 
 /** A count; a lower bound if it is not exact. */

@@ -23,6 +23,9 @@ export const format = (millis: number): string => DateTime.formatIso(DateTime.un
 export const formatOrNull = (millis: number | undefined): string | null =>
   millis === undefined ? null : format(millis)
 
+/** A time in a response. */
+export const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
+
 /** RFC 3339 on the wire, epoch milliseconds in code. */
 export const Instant: Schema.Schema<number, string> = Schema.transformOrFail(Schema.String, Schema.Number, {
   strict: true,

@@ -53,6 +53,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
       expect(json).toEqual({
         id,
         kind: "greet",
+        version: 1,
         queue: "mail",
         state: "pending",
         status: "pending",
@@ -66,7 +67,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         finishedAt: null,
         cancelRequestedAt: null,
         lastError: null,
-        errors: [],
+        history: [],
         deadReason: null,
         result: null,
         progress: null,
@@ -90,7 +91,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         deadReason: "rejected",
         lastError: "no <b>such</b> address",
         finishedAt: expect.stringMatching(/Z$/),
-        errors: [
+        history: [
           { attempt: 1, outcome: "rejected", message: "no <b>such</b> address", endedAt: expect.stringMatching(/Z$/) }
         ]
       })
@@ -103,9 +104,9 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
       const [id] = yield* enqueue({})
       const error = "no reply\n    at send (/app/mail.ts:7:1)\nCaused by: Error: refused"
       yield* run("mail", End.Dead({ reason: "rejected", counted: true, error }))
-      const whole = { lastError: error, errors: [{ message: error }] }
+      const whole = { lastError: error, history: [{ message: error }] }
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject(whole)
-      const short = { lastError: "no reply", errors: [{ message: "no reply" }] }
+      const short = { lastError: "no reply", history: [{ message: "no reply" }] }
       expect((yield* admin("GET", "/api/v1/jobs?queue=mail")).json).toMatchObject({ jobs: [short] })
     }).pipe(Effect.provide(layer()))
   )

@@ -288,7 +288,11 @@ describe("testShift", () => {
     )
     await shift.advance("5s")
     expect(counts).toEqual([])
-    expect(await shift.batches.get(batch.id)).toMatchObject({ name: "print", total: 4, unfinished: 1, done: 3 })
+    expect(await shift.batches.get(batch.id)).toMatchObject({
+      name: "print",
+      total: 4,
+      counts: { unfinished: 1, done: 3 }
+    })
     await shift.advance("5m")
     const ended = { id: batch.id, total: 4, done: 4, dead: 0, cancelled: 0, deleted: 0 }
     expect(counts).toEqual([["Notes", { batch: ended }]])

@@ -66,6 +66,6 @@ describe("operators", () => {
     expect(await order.result("B")).toEqual([["p"]])
     expect(log).toEqual(["p by label/p", "p by label/p@parcel/p@order/B"])
     const { children } = await order.show("B")
-    expect(children.map(({ job, owned }) => [job?.execution, owned])).toEqual([["parcel/p@order/B", true]])
+    expect(children.map(({ execution, owned }) => [execution, owned])).toEqual([["parcel/p@order/B", true]])
   })
 })

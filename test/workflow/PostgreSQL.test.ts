@@ -142,7 +142,7 @@ it("a sleeping execution is due at the instant it named", async () => {
   await order.start({ id: "A" }, { shift })
   expect(await order.result("A", { ...patience, shift })).toBe("woke")
   const { steps } = await order.show("A", { shift })
-  expect((steps[0]?.endedAt ?? 0) - (steps[0]?.startedAt ?? 0)).toBeGreaterThanOrEqual(0)
+  expect(Number(steps[0]?.endedAt) - Number(steps[0]?.startedAt)).toBeGreaterThanOrEqual(0)
 })
 
 it("a retried execution continues from its failed step, even if recorded steps follow one that was undone", async () => {

@@ -275,7 +275,7 @@ describe("children", () => {
     await shift.drain()
     expect([await order.result("A"), runs]).toEqual([["parcel of a", "parcel of b", "parcel of c"], 2])
     const { children } = await order.show("A")
-    expect(children.map((each) => each.job?.execution)).toEqual(["order/A/ship/0", "order/A/ship/1", "order/A/ship/2"])
+    expect(children.map(({ execution }) => execution)).toEqual(["order/A/ship/0", "order/A/ship/1", "order/A/ship/2"])
   })
 
   it("that fail do not hang their parent: it learns which, when all have ended", async () => {

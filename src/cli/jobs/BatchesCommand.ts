@@ -1,5 +1,5 @@
 import { Clock, Console, Effect } from "effect"
-import { viewOf } from "../../http/jobs/BatchesRoutes.js"
+import * as BatchView from "../../http/jobs/BatchView.js"
 import { type Batch, Batches } from "../../queue/batch/Batches.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
@@ -29,7 +29,7 @@ const list = QueueCommand.make({
       const { list } = yield* Batches
       const { batches, next } = yield* list({ limit: given.limit, cursor: given.cursor })
       if (given.json) {
-        return yield* printJson({ batches: batches.map(viewOf), next: next ?? null })
+        return yield* printJson({ batches: batches.map(BatchView.of), next: next ?? null })
       }
       if (batches.length === 0) return yield* Console.log("No batches.")
       const now = yield* Clock.currentTimeMillis
@@ -65,7 +65,7 @@ const show = QueueCommand.make({
       const { get } = yield* Batches
       const batch = yield* get(id)
       const now = yield* Clock.currentTimeMillis
-      yield* print(json, viewOf(batch), details(batch, now))
+      yield* print(json, BatchView.of(batch), details(batch, now))
     })
 })
 

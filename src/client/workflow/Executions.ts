@@ -2,10 +2,10 @@ import { GlobalValue } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { isId } from "../../core/Ids.js"
 import { shown } from "../../core/Storable.js"
-import type { Execution } from "../../queue/workflow/Execution.js"
 import type { CancelReport } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
 import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
+import type { ExecutionView } from "./ExecutionView.js"
 
 // Starts, signals and watches the executions of a workflow. Uses the program's only open shift unless another is passed.
 
@@ -69,7 +69,7 @@ export interface Executions<in In, out Result> {
   /** Waits for the result. Rejects with JobDeadError if the execution failed or was cancelled. */
   result(key: string, options?: OnShift & ResultOptions): Promise<Result>
   /** The execution with its steps, waits and children. */
-  show(key: string, options?: OnShift): Promise<Execution>
+  show(key: string, options?: OnShift): Promise<ExecutionView>
 }
 
 /** Actions of a shift on executions. */
@@ -86,7 +86,7 @@ export interface WorkflowAdmin {
   cancel(execution: string, options: { readonly now?: boolean | undefined }): Promise<CancelReport>
   retry(execution: string): Promise<void>
   fork(execution: string, step: string, as: string | undefined): Promise<string>
-  show(execution: string): Promise<Execution>
+  show(execution: string): Promise<ExecutionView>
 }
 
 const open = GlobalValue.globalValue("nightshift/client/openShifts", () => new Set<ShiftForWorkflows>())

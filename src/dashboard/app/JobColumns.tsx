@@ -38,7 +38,7 @@ const Rest = ({ job }: { readonly job: Job }) => {
   return <div class="cut mono">{job.lastError ?? JSON.stringify(job.payload)}</div>
 }
 
-const podOf = (job: Job) => job.pod ?? job.errors.at(-1)?.pod
+const podOf = (job: Job) => job.pod ?? job.history.at(-1)?.pod
 
 const columns: ReadonlyArray<Column> = [
   { id: "state", label: "State", sort: "state", class: "what", cell: ({ state }) => <StateBadge state={state} /> },

@@ -46,7 +46,7 @@ const waited = (name: string, from: number, to: number, waits: ReadonlyArray<Wai
 /** The wait before the first attempt: until due, then for a slot. A retry overwrites the start time. */
 const firstWait = (job: Job, until: number, waits: ReadonlyArray<Wait>): ReadonlyArray<Phase> => {
   const created = Date.parse(job.createdAt)
-  const due = job.errors.length > 0 ? created : Math.max(created, Date.parse(job.runAt))
+  const due = job.history.length > 0 ? created : Math.max(created, Date.parse(job.runAt))
   const planned = Math.min(due, Math.max(until, job.state === "scheduled" ? due : until))
   return [...waited("not due", created, planned, []), ...waited("waiting to start", planned, until, waits)]
 }
@@ -57,7 +57,7 @@ const outcomeColour = (outcome: string) => (outcome === "snoozed" || outcome ===
 
 /** The phases in order. */
 const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): ReadonlyArray<Phase> => {
-  const attempts = job.errors.map(
+  const attempts = job.history.map(
     (error): Phase => ({
       name: `attempt ${error.attempt} ${error.outcome.replaceAll("_", " ")}`,
       colour: outcomeColour(error.outcome),

@@ -17,7 +17,7 @@ import type { ExecutionSummaryView, ExecutionView } from "../../http/workflows/E
 
 // Responses of the API, as the contract encodes them.
 export type Job = typeof JobView.Encoded
-export type Attempt = Job["errors"][number]
+export type Attempt = Job["history"][number]
 export type ActedJob = typeof ActedJobView.Encoded
 export type Total = typeof TotalView.Encoded
 export type JobPage = typeof JobsPage.Encoded

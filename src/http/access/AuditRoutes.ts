@@ -3,7 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
-import { about, apiOf, Moment, pageLimits, pageQuery } from "../Contract.js"
+import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 import type { AccessConfig } from "./AccessConfig.js"
@@ -11,7 +11,7 @@ import * as Masked from "./Masked.js"
 
 const EntryView = Schema.Struct({
   id: Schema.String,
-  at: Moment,
+  at: Instant.Moment,
   who: Schema.String.annotations({ description: "`api:`, `ui:` or `cli:` followed by the role or name." }),
   act: Schema.String,
   target: Schema.String,

@@ -5,7 +5,6 @@ import { JobOverview, type ListedJob } from "../../queue/search/JobOverview.js"
 import type { ScheduleNotFound } from "../../schedule/ScheduleErrors.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { TickOutcome } from "../../schedule/TickOutcome.js"
-import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
 const Run = Schema.Struct({
@@ -13,8 +12,8 @@ const Run = Schema.Struct({
     description:
       "`fired`: on time; `caughtUp`: fired late, after an outage; `triggered`: by an operator; `skipped`: the previous job was still active; `missed`: no leader could fire it, and the schedule does not catch up on it."
   }),
-  at: Moment.annotations({ description: "Time of the tick, of the last of several ticks, or of the trigger." }),
-  since: Moment.annotations({ description: "First of several consecutive ticks that were skipped or missed." }),
+  at: Instant.Moment.annotations({ description: "Time of the tick, of the last of several ticks, or of the trigger." }),
+  since: Instant.Moment.annotations({ description: "First of several consecutive ticks that were skipped or missed." }),
   jobId: Schema.NullOr(Schema.String),
   jobState: Schema.NullOr(State).annotations({ description: "Null if there was no job or it has been deleted." }),
   by: Schema.NullOr(Schema.String).annotations({ description: "Who triggered the run, as named in the audit log." })

@@ -7,7 +7,7 @@ import { MinuteBuckets, type SeriesPoint } from "../../measures/MinuteBuckets.js
 import { type PodPoint, PodSamples } from "../../measures/PodSamples.js"
 import * as TimeGrid from "../../measures/TimeGrid.js"
 import type { Summary } from "../../telemetry/Histogram.js"
-import { about, apiOf, Moment } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -61,13 +61,13 @@ const Latency = Schema.Struct({
   max: Amount
 }).annotations({ identifier: "Latency", description: "In seconds; null if nothing was measured." })
 
-const coveredFields = { since: Moment, until: Moment, bucketSeconds: Schema.Number }
+const coveredFields = { since: Instant.Moment, until: Instant.Moment, bucketSeconds: Schema.Number }
 
 export const SeriesView = Schema.Struct({
   ...coveredFields,
   points: Schema.Array(
     Schema.Struct({
-      at: Moment,
+      at: Instant.Moment,
       enqueued: Schema.Number,
       started: Schema.Number,
       completed: Schema.Number,
@@ -82,8 +82,8 @@ export const SeriesView = Schema.Struct({
 }).annotations({ identifier: "MetricSeries" })
 
 export const DurationsView = Schema.Struct({
-  since: Moment,
-  until: Moment,
+  since: Instant.Moment,
+  until: Instant.Moment,
   processing: Latency,
   bins: Schema.Array(Schema.Struct({ from: Schema.Number, to: Schema.Number, count: Schema.Number })).annotations({
     description: "Attempts by duration in seconds, above `from` and up to `to`; empty bins are omitted."
@@ -92,7 +92,9 @@ export const DurationsView = Schema.Struct({
 
 export const QueuesView = Schema.Struct({
   ...coveredFields,
-  measuredAt: Moment.annotations({ description: "When the values were measured; they are cached between requests." }),
+  measuredAt: Instant.Moment.annotations({
+    description: "When the values were measured; they are cached between requests."
+  }),
   queues: Schema.Array(
     Schema.Struct({
       queue: Schema.String,
@@ -109,7 +111,7 @@ export const PodsView = Schema.Struct({
       pod: Schema.String,
       points: Schema.Array(
         Schema.Struct({
-          at: Moment,
+          at: Instant.Moment,
           cpu: Schema.Number.annotations({
             description: "CPU time divided by elapsed time; 1 is one fully used core."
           }),
@@ -124,7 +126,7 @@ export const PodsView = Schema.Struct({
 }).annotations({ identifier: "PodSeries" })
 
 const facts = {
-  at: Moment,
+  at: Instant.Moment,
   sizeBytes: Schema.Number,
   jobBytes: Schema.Number,
   jobLiveTuples: Schema.Number,

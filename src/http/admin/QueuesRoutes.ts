@@ -7,7 +7,7 @@ import { InvalidSetting, Queues } from "../../queue/settings/QueueSettings.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
-import { about, apiOf, Moment } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 import { fieldOf, QueuePatchRequest, toPatch } from "./QueuePatchRequest.js"
@@ -19,10 +19,10 @@ export const group = HttpApiGroup.make("queues")
     HttpApiEndpoint.get("list", "/queues").addSuccess(
       Schema.Struct({
         queues: Schema.Array(QueueView.QueueView),
-        countedAt: Moment.annotations({
+        countedAt: Instant.Moment.annotations({
           description: "When the jobs were counted; counts are cached between requests."
         }),
-        measuredAt: Schema.NullOr(Moment).annotations({
+        measuredAt: Schema.NullOr(Instant.Moment).annotations({
           description: "When `throughput` was measured; null if the query failed."
         })
       })

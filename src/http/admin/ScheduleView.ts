@@ -3,8 +3,8 @@ import * as CronDescription from "../../schedule/CronDescription.js"
 import { Missed, mostMissed, Overlap } from "../../schedule/Policies.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import type { Masked } from "../access/Masked.js"
-import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
 
 /** Default and maximum number of upcoming runs. */
 export const previewLimits = { default: 10, most: 100 } as const
@@ -29,9 +29,9 @@ export const ScheduleView = Schema.Struct({
   paused: Schema.Boolean,
   queue: Schema.NullOr(Schema.String).annotations({ description: "Null uses the kind's." }),
   attempts: Schema.NullOr(Schema.Int).annotations({ description: "Null uses the kind's." }),
-  lastFireAt: Schema.NullOr(Moment),
-  nextFireAt: Schema.NullOr(Moment).annotations({ description: "Null while paused." }),
-  lastSkipAt: Schema.NullOr(Moment).annotations({
+  lastFireAt: Schema.NullOr(Instant.Moment),
+  nextFireAt: Schema.NullOr(Instant.Moment).annotations({ description: "Null while paused." }),
+  lastSkipAt: Schema.NullOr(Instant.Moment).annotations({
     description: "The last tick that was skipped because the previous job was still active."
   }),
   lastError: Schema.NullOr(Schema.String).annotations({
@@ -42,8 +42,8 @@ export const ScheduleView = Schema.Struct({
   edited: Schema.Array(Schema.String).annotations({
     description: "Fields changed by an operator. Declarations in code no longer change them."
   }),
-  createdAt: Moment,
-  updatedAt: Moment
+  createdAt: Instant.Moment,
+  updatedAt: Instant.Moment
 }).annotations({ identifier: "Schedule" })
 export type ScheduleView = typeof ScheduleView.Type
 
@@ -51,28 +51,16 @@ export type ScheduleView = typeof ScheduleView.Type
 export const wordsOf = (cron: string, timezone: string): string | null =>
   Either.getOrElse(CronDescription.of(cron, timezone), () => null)
 
-export const of = (schedule: StoredSchedule): ScheduleView => ({
-  name: schedule.name,
-  kind: schedule.kind,
-  payload: schedule.payload,
-  cron: schedule.cron,
-  timezone: schedule.timezone,
-  words: wordsOf(schedule.cron, schedule.timezone),
-  overlap: schedule.overlap,
-  missed: schedule.missed,
-  paused: schedule.paused,
-  queue: schedule.queue ?? null,
-  attempts: schedule.attempts ?? null,
-  lastFireAt: Instant.formatOrNull(schedule.lastFireAt),
-  nextFireAt: schedule.paused ? null : Instant.formatOrNull(schedule.nextFireAt),
-  lastSkipAt: Instant.formatOrNull(schedule.lastSkipAt),
-  lastError: schedule.lastError ?? null,
-  lastJobId: schedule.lastJobId ?? null,
-  origin: schedule.origin,
-  edited: schedule.edited,
-  createdAt: Instant.format(schedule.createdAt),
-  updatedAt: Instant.format(schedule.updatedAt)
+const fieldsOf = ResponseFields.of(ScheduleView)
+
+/** A schedule with what callers see and no row has: its expression in words. A paused schedule has no next time. */
+export const described = (schedule: StoredSchedule) => ({
+  ...schedule,
+  words: wordsOf(schedule.cron, schedule.timezone) ?? undefined,
+  nextFireAt: schedule.paused ? undefined : schedule.nextFireAt
 })
+
+export const of = (schedule: StoredSchedule): ScheduleView => fieldsOf(described(schedule))
 
 /** A schedule as stored in the audit log: the fields that operators set. */
 export const summaryOf = (schedule: StoredSchedule) => ({

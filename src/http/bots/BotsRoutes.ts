@@ -12,7 +12,7 @@ import { among, DeliveryLog, type Logged } from "../../gateway/DeliveryLog.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
-import { about, apiOf, Moment } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { NotFound } from "../RequestErrors.js"
 
@@ -24,7 +24,7 @@ const hook = {
   counts: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({
     description: "Number of deliveries to this process by outcome, since it started."
   }),
-  lastSeenAt: Schema.NullOr(Moment)
+  lastSeenAt: Schema.NullOr(Instant.Moment)
 }
 
 export const BotView = Schema.Struct({
@@ -51,8 +51,8 @@ export type SourceView = typeof SourceView.Type
 
 export const DeliveryView = Schema.Struct({
   id: Schema.String.annotations({ description: "Id assigned by the sender." }),
-  firstSeenAt: Moment,
-  lastSeenAt: Moment,
+  firstSeenAt: Instant.Moment,
+  lastSeenAt: Instant.Moment,
   redelivered: Schema.Int.annotations({ description: "Number of redeliveries to this process." }),
   outcome: Schema.String,
   job: Schema.NullOr(Schema.Struct({ id: JobId, state: Schema.NullOr(State) }))
@@ -70,7 +70,7 @@ export const group = HttpApiGroup.make("bots")
     HttpApiEndpoint.get("list", "/bots")
       .addSuccess(
         Schema.Struct({
-          since: Moment.annotations({ description: "Start of the counts." }),
+          since: Instant.Moment.annotations({ description: "Start of the counts." }),
           bots: Schema.Array(BotView),
           sources: Schema.Array(SourceView)
         })

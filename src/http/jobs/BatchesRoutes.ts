@@ -5,15 +5,15 @@ import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
 import type { Idempotency } from "../../access/Idempotency.js"
-import { BatchId, isId, JobId } from "../../core/Ids.js"
-import { type Batch, Batches, BatchNotFound, InvalidBatch, mostJobs } from "../../queue/batch/Batches.js"
+import { BatchId, isId } from "../../core/Ids.js"
+import { Batches, BatchNotFound, InvalidBatch, mostJobs } from "../../queue/batch/Batches.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, Moment, pageLimits, pageQuery } from "../Contract.js"
-import * as Instant from "../Instant.js"
+import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as WireText from "../WireText.js"
+import * as BatchView from "./BatchView.js"
 import { derivedId } from "./DerivedId.js"
 import { EnqueueOutcome } from "./EnqueueOutcome.js"
 import { JobToEnqueue } from "./EnqueueRequest.js"
@@ -63,35 +63,10 @@ const AddJobsRequest = Schema.Struct({ jobs, force }).annotations({
   ...WireText.strict
 })
 
-export const BatchView = Schema.Struct({
-  id: BatchId,
-  name: Schema.NullOr(Schema.String),
-  createdAt: Moment,
-  closedAt: Schema.NullOr(Moment).annotations({ description: "When all jobs had ended." }),
-  total: Schema.Int,
-  counts: Schema.Struct({
-    unfinished: Schema.Int,
-    done: Schema.Int,
-    dead: Schema.Int,
-    cancelled: Schema.Int,
-    deleted: Schema.Int.annotations({
-      description: "Jobs whose rows no longer exist: an operator deleted them, or their retention expired."
-    })
-  }),
-  followUp: Schema.NullOr(
-    Schema.Struct({
-      kind: Schema.String,
-      queue: Schema.String,
-      id: Schema.NullOr(JobId).annotations({ description: "The follow-up's job, once it is enqueued." })
-    })
-  )
-}).annotations({ identifier: "Batch" })
-export type BatchView = typeof BatchView.Type
-
 const Outcomes = Schema.Array(EnqueueOutcome)
 
 const Created = Schema.Struct({
-  batch: BatchView,
+  batch: BatchView.BatchView,
   jobs: Outcomes.annotations({
     description: "In the order of the request; empty if the batch existed. Deduplicated jobs are not part of the batch."
   })
@@ -114,13 +89,13 @@ export const group = HttpApiGroup.make("batches")
   .add(
     HttpApiEndpoint.get("list", "/batches")
       .setUrlParams(Schema.Struct(pageQuery).annotations(WireText.strict))
-      .addSuccess(Schema.Struct({ batches: Schema.Array(BatchView), next: Schema.NullOr(Schema.String) }))
+      .addSuccess(Schema.Struct({ batches: Schema.Array(BatchView.BatchView), next: Schema.NullOr(Schema.String) }))
       .annotateContext(about("List batches, newest first."))
   )
   .add(
     HttpApiEndpoint.get("get", "/batches/:id")
       .setPath(idPath)
-      .addSuccess(BatchView)
+      .addSuccess(BatchView.BatchView)
       .annotateContext(about("Show a batch and the progress of its jobs. List its jobs with /jobs?batch=<id>."))
   )
   .add(
@@ -133,23 +108,6 @@ export const group = HttpApiGroup.make("batches")
   )
 
 const mostBodyBytes = 8 * 1024 * 1024
-
-export const viewOf = (batch: Batch): BatchView => ({
-  id: batch.id,
-  name: batch.name ?? null,
-  createdAt: Instant.format(batch.createdAt),
-  closedAt: Instant.formatOrNull(batch.closedAt),
-  total: batch.total,
-  counts: batch.counts,
-  followUp:
-    batch.followUp === undefined
-      ? null
-      : {
-          kind: batch.followUp.kind,
-          queue: batch.followUp.queue,
-          id: (batch.followUpId as JobId | undefined) ?? null
-        }
-})
 
 /** Fills in the kinds' defaults, as for jobs outside of a batch. */
 const resolve = (jobs: ReadonlyArray<JobToEnqueue>, force = false) =>
@@ -209,7 +167,7 @@ export const layer: Layer.Layer<
           }
           return yield* oncePerKey(request, { batch: body }, (derived) =>
             Effect.map(batches.create({ ...batch, id: id ?? derived }), (stored) => ({
-              batch: viewOf(stored.batch),
+              batch: BatchView.of(stored.batch),
               jobs: stored.jobs
             }))
           )
@@ -218,9 +176,9 @@ export const layer: Layer.Layer<
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         batches
           .list({ limit: Math.min(limit, 100), cursor })
-          .pipe(Effect.map((page) => ({ batches: page.batches.map(viewOf), next: page.next ?? null })))
+          .pipe(Effect.map((page) => ({ batches: page.batches.map(BatchView.of), next: page.next ?? null })))
       )
-      .handle("get", ({ path }) => idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(viewOf)))
+      .handle("get", ({ path }) => idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(BatchView.of)))
       .handleRaw("add", ({ path, request }) =>
         Effect.gen(function* () {
           const id = yield* idOf(path.id)

@@ -24,7 +24,7 @@ import * as Audited from "../access/Audited.js"
 import { Caller, withReason } from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, Moment, pageLimits, pageQuery, Total } from "../Contract.js"
+import { about, apiOf, idPath, pageLimits, pageQuery, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -80,9 +80,9 @@ export const OperationView = Schema.Struct({
   who: Schema.String,
   reason: Schema.NullOr(Schema.String),
   filter: Schema.NullOr(Schema.Unknown).annotations({ description: "Null if the jobs were given by id." }),
-  createdAt: Moment,
-  updatedAt: Moment,
-  finishedAt: Schema.NullOr(Moment),
+  createdAt: Instant.Moment,
+  updatedAt: Instant.Moment,
+  finishedAt: Schema.NullOr(Instant.Moment),
   total: Schema.NullOr(Total).annotations({ description: "Number of matching jobs at the start, if counted." }),
   done: Schema.Int,
   skipped: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({

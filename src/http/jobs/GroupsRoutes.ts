@@ -5,7 +5,7 @@ import { Effect, type Layer, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DeadReason } from "../../core/StoredJob.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
-import { about, apiOf, Moment } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 import { ListCache } from "./ListCache.js"
@@ -15,8 +15,8 @@ const GroupView = Schema.Struct({
   deadReason: DeadReason,
   shape: Schema.String.annotations({ description: "First line of the errors, with numbers and ids replaced by #." }),
   count: Schema.Int,
-  firstAt: Moment,
-  lastAt: Moment,
+  firstAt: Instant.Moment,
+  lastAt: Instant.Moment,
   sample: Schema.Struct({ id: JobId, error: Schema.NullOr(Schema.String) }),
   filter: Schema.Unknown.annotations({
     description: "Filter that matches these jobs, for a list or a bulk action."

@@ -26,7 +26,7 @@ import * as Audited from "../access/Audited.js"
 import * as Caller from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, Moment, pageLimits, pageQuery, Total } from "../Contract.js"
+import { about, apiOf, idPath, pageLimits, pageQuery, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
@@ -89,7 +89,9 @@ export const JobsPage = Schema.Struct({
 })
 
 export const WaitsView = Schema.Struct({
-  waits: Schema.Array(Schema.Struct({ reason: WaitReason, since: Moment, until: Schema.NullOr(Moment) })).annotations({
+  waits: Schema.Array(
+    Schema.Struct({ reason: WaitReason, since: Instant.Moment, until: Schema.NullOr(Instant.Moment) })
+  ).annotations({
     description: "Oldest first; `until` is null for a wait that has not ended."
   })
 }).annotations({ identifier: "JobWaits" })

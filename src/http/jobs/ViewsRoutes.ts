@@ -12,7 +12,7 @@ import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, Moment } from "../Contract.js"
+import { about, apiOf, idPath } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
@@ -81,7 +81,7 @@ export const View = Schema.Struct({
   name: Schema.String,
   page: Schema.Literal(...pages),
   filter: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
-  createdAt: Moment
+  createdAt: Instant.Moment
 }).annotations({ identifier: "View" })
 export type View = typeof View.Type
 

@@ -1,6 +1,5 @@
 import { Schema } from "effect"
 import { Reason, type Why } from "../../queue/why/Why.js"
-import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
 
 /** Why a job is in its current state, in API responses. */
@@ -8,7 +7,7 @@ export const WhyView = Schema.Struct({
   reason: Reason.annotations({ description: "For programs." }),
   detail: Schema.String.annotations({ description: "The cause and what to do about it, for people." }),
   until: Schema.optional(
-    Moment.annotations({ description: "When this condition ends by itself; omitted if unknown or never." })
+    Instant.Moment.annotations({ description: "When this condition ends by itself; omitted if unknown or never." })
   )
 }).annotations({ identifier: "Why" })
 export type WhyView = typeof WhyView.Type

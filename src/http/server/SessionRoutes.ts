@@ -12,7 +12,7 @@ import { Caller } from "../access/Caller.js"
 import * as Credentials from "../access/Credentials.js"
 import { isForeign } from "../access/Credentials.js"
 import * as Body from "../Body.js"
-import { about, apiOf, Moment } from "../Contract.js"
+import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { Live } from "../live/Live.js"
 import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
@@ -27,7 +27,7 @@ const Login = Schema.Struct({ token: WireText.Text }).annotations({
 
 const SessionView = Schema.Struct({
   role: Role,
-  until: Schema.NullOr(Moment).annotations({ description: "When an unused login expires; null for a token." })
+  until: Schema.NullOr(Instant.Moment).annotations({ description: "When an unused login expires; null for a token." })
 }).annotations({ identifier: "Session" })
 
 export const group = HttpApiGroup.make("session")

@@ -6,7 +6,7 @@ import { UploadId } from "../../core/Ids.js"
 import * as Filename from "../../uploads/Filename.js"
 import { Storage, stuckAfter } from "../../uploads/Storage.js"
 import { stateOf, type Upload, uploadStates } from "../../uploads/Upload.js"
-import { about, apiOf, Moment, pageLimits, pageQuery } from "../Contract.js"
+import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 
@@ -40,10 +40,10 @@ export const FileView = Schema.Struct({
   size: Schema.Int,
   sha256: Schema.String,
   state: Schema.Literal(...uploadStates),
-  createdAt: Moment,
-  expiresAt: Moment,
-  fetchedAt: Schema.NullOr(Moment),
-  ackedAt: Schema.NullOr(Moment)
+  createdAt: Instant.Moment,
+  expiresAt: Instant.Moment,
+  fetchedAt: Schema.NullOr(Instant.Moment),
+  ackedAt: Schema.NullOr(Instant.Moment)
 }).annotations({ identifier: "UploadedFile" })
 export type FileView = typeof FileView.Type
 

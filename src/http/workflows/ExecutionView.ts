@@ -8,39 +8,38 @@ import {
   type Deferred,
   type Execution,
   ExecutionStatus,
-  type ExecutionSummary,
-  type Step
+  type ExecutionSummary
 } from "../../queue/workflow/Execution.js"
-import { Moment } from "../Contract.js"
 import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
 
-const WaitView = Schema.Struct({
+export const WaitView = Schema.Struct({
   kind: Schema.Literal("signal", "sleep", "retry", "children", "changed"),
   name: Schema.String,
-  createdAt: Moment,
-  dueAt: Schema.NullOr(Moment).annotations({ description: "End of a sleep, or timeout of a signal." }),
-  completedAt: Schema.NullOr(Moment),
+  createdAt: Instant.Moment,
+  dueAt: Schema.NullOr(Instant.Moment).annotations({ description: "End of a sleep, or timeout of a signal." }),
+  completedAt: Schema.NullOr(Instant.Moment),
   value: Schema.Unknown.annotations({ description: "The value of a signal." }),
   remaining: Schema.NullOr(Schema.Int).annotations({ description: "Children that have not ended." }),
   waiting: Schema.Boolean.annotations({ description: "Whether the execution is suspended until this wait ends." })
 }).annotations({ identifier: "WorkflowWait" })
 
-const StepView = Schema.Struct({
+export const StepView = Schema.Struct({
   name: Schema.String,
   kind: Schema.Literal("run", "transaction", "sleep", "signal", "children", "patch", "undo"),
   attempt: Schema.Int,
   sequence: Schema.Int,
   outcome: Schema.Literal("done", "failed", "retrying"),
   exit: Schema.Unknown.annotations({ description: "The result or error of the step." }),
-  startedAt: Moment,
-  endedAt: Moment,
-  retryAt: Schema.NullOr(Moment),
-  reopenedAt: Schema.NullOr(Moment).annotations({
+  startedAt: Instant.Moment,
+  endedAt: Instant.Moment,
+  retryAt: Schema.NullOr(Instant.Moment),
+  reopenedAt: Schema.NullOr(Instant.Moment).annotations({
     description: "When a retry of the execution reopened this failed or undone step, so that it runs again."
   })
 }).annotations({ identifier: "WorkflowStep" })
 
-const ChildView = Schema.Struct({
+export const ChildView = Schema.Struct({
   step: Schema.String.annotations({ description: "The step that started it." }),
   position: Schema.Int,
   id: JobId,
@@ -50,8 +49,8 @@ const ChildView = Schema.Struct({
   status: Schema.NullOr(Status).annotations({ description: "Null once its job was deleted." }),
   deadReason: Schema.NullOr(DeadReason),
   lastError: Schema.NullOr(Schema.String),
-  createdAt: Schema.NullOr(Moment),
-  finishedAt: Schema.NullOr(Moment)
+  createdAt: Schema.NullOr(Instant.Moment),
+  finishedAt: Schema.NullOr(Instant.Moment)
 }).annotations({ identifier: "WorkflowChild" })
 
 const summary = {
@@ -65,10 +64,10 @@ const summary = {
   payload: Schema.Unknown,
   result: Schema.Unknown,
   lastError: Schema.NullOr(Schema.String),
-  createdAt: Moment,
-  updatedAt: Moment,
-  finishedAt: Schema.NullOr(Moment),
-  dueAt: Schema.NullOr(Moment).annotations({ description: "When it continues if no signal arrives first." }),
+  createdAt: Instant.Moment,
+  updatedAt: Instant.Moment,
+  finishedAt: Schema.NullOr(Instant.Moment),
+  dueAt: Schema.NullOr(Instant.Moment).annotations({ description: "When it continues if no signal arrives first." }),
   waits: Schema.Array(WaitView).annotations({ description: "Waits that have not ended." })
 }
 
@@ -89,68 +88,57 @@ export const ExecutionView = Schema.Struct({
 }).annotations({ identifier: "WorkflowExecution" })
 export type ExecutionView = typeof ExecutionView.Type
 
-const waitOf = (wait: Deferred) => ({
-  kind: wait.kind,
-  name: wait.name,
-  createdAt: Instant.format(wait.createdAt),
-  dueAt: Instant.formatOrNull(wait.dueAt),
-  completedAt: Instant.formatOrNull(wait.completedAt),
-  value: showable(wait.exit ?? null),
-  remaining: wait.remaining ?? null,
-  waiting: wait.waiting
-})
+/** The value of a signal is stored like the result of a step, but callers get it as a value. */
+const describedWait = ({ exit, ...wait }: Deferred) => ({ ...wait, value: exit })
 
-const stepOf = (step: Step) => ({
-  name: step.name,
-  kind: step.kind,
-  attempt: step.attempt,
-  sequence: step.sequence,
-  outcome: step.outcome,
-  exit: showable(step.exit ?? null),
-  startedAt: Instant.format(step.startedAt),
-  endedAt: Instant.format(step.endedAt),
-  retryAt: Instant.formatOrNull(step.retryAt),
-  reopenedAt: Instant.formatOrNull(step.reopenedAt)
-})
-
-const childOf = ({ id, job, name, owned, position }: Child) => ({
+/** A child and, while its job exists, the fields of the job. */
+const describedChild = ({
+  job,
+  name,
+  ...child
+}: Child): Omit<Child, "job" | "name"> & { readonly step: string } & Partial<NonNullable<Child["job"]>> => ({
+  ...child,
   step: name,
-  position,
-  id,
-  owned,
-  kind: job?.kind ?? null,
-  execution: job?.execution ?? null,
-  status: job?.status ?? null,
-  deadReason: job?.deadReason ?? null,
-  lastError: job?.lastError === undefined ? null : withoutTrace(job.lastError),
-  createdAt: Instant.formatOrNull(job?.createdAt),
-  finishedAt: Instant.formatOrNull(job?.finishedAt)
+  ...job,
+  lastError: job?.lastError === undefined ? undefined : withoutTrace(job.lastError)
+})
+
+/** An execution with the names that callers see. */
+export const described = (execution: Execution) => ({
+  ...execution,
+  waits: execution.waits.map(describedWait),
+  deferreds: execution.deferreds.map(describedWait),
+  children: execution.children.map(describedChild)
+})
+
+const summaryOf = ResponseFields.of(ExecutionSummaryView)
+const executionOf = ResponseFields.of(ExecutionView)
+const waitOf = ResponseFields.of(WaitView)
+const stepOf = ResponseFields.of(StepView)
+const childOf = ResponseFields.of(ChildView)
+
+const waitView = (wait: ReturnType<typeof describedWait>) => ({ ...waitOf(wait), value: showable(wait.value ?? null) })
+
+/** What a list and a single execution have in common. */
+const commonOf = (execution: ExecutionSummary) => ({
+  payload: showable(execution.payload),
+  result: showable(execution.result ?? null),
+  waits: execution.waits.map((wait) => waitView(describedWait(wait)))
 })
 
 export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => ({
-  execution: execution.execution,
-  id: execution.id,
-  workflow: execution.workflow,
-  version: execution.version,
-  queue: execution.queue,
-  status: execution.status,
-  deadReason: execution.deadReason ?? null,
-  payload: showable(execution.payload),
-  result: showable(execution.result ?? null),
-  lastError: execution.lastError === undefined ? null : withoutTrace(execution.lastError),
-  createdAt: Instant.format(execution.createdAt),
-  updatedAt: Instant.format(execution.updatedAt),
-  finishedAt: Instant.formatOrNull(execution.finishedAt),
-  dueAt: Instant.formatOrNull(execution.dueAt),
-  waits: execution.waits.map(waitOf)
+  ...summaryOf(execution),
+  ...commonOf(execution),
+  lastError: execution.lastError === undefined ? null : withoutTrace(execution.lastError)
 })
 
-export const of = (execution: Execution): ExecutionView => ({
-  ...ofSummary(execution),
-  lastError: execution.lastError ?? null,
-  steps: execution.steps.map(stepOf),
-  deferreds: execution.deferreds.map(waitOf),
-  unclaimed: execution.unclaimed,
-  children: execution.children.map(childOf),
-  parents: execution.parents
-})
+export const of = (execution: Execution): ExecutionView => {
+  const { children, deferreds } = described(execution)
+  return {
+    ...executionOf(execution),
+    ...commonOf(execution),
+    steps: execution.steps.map((step) => ({ ...stepOf(step), exit: showable(step.exit ?? null) })),
+    deferreds: deferreds.map(waitView),
+    children: children.map((child) => childOf(child))
+  }
+}

@@ -1,0 +1,49 @@
+import { withoutTrace } from "../../core/ErrorText.js"
+import * as Response from "../../http/workflows/ExecutionView.js"
+import type { Execution } from "../../queue/workflow/Execution.js"
+import * as PlainFields from "../PlainFields.js"
+
+type Described = ReturnType<typeof Response.described>
+
+/** Something that an execution waits or waited for. */
+export interface WaitView
+  extends PlainFields.PlainFields<Described["deferreds"][number], typeof Response.WaitView.Type> {}
+
+/** A step of the journal. */
+export interface StepView extends PlainFields.PlainFields<Described["steps"][number], typeof Response.StepView.Type> {}
+
+/** A child of an execution. The fields of its job are undefined once the job was deleted. */
+export interface ChildView
+  extends PlainFields.PlainFields<Described["children"][number], typeof Response.ChildView.Type> {}
+
+/** An execution with everything that is stored about it. */
+export interface ExecutionView
+  extends PlainFields.PlainFields<
+    Omit<Described, "waits" | "steps" | "deferreds" | "children">,
+    Response.ExecutionView
+  > {
+  /** Waits that have not ended. */
+  readonly waits: ReadonlyArray<WaitView>
+  /** The journal, in order. */
+  readonly steps: ReadonlyArray<StepView>
+  /** All its waits, and signals that arrived before it waited for them. */
+  readonly deferreds: ReadonlyArray<WaitView>
+  readonly children: ReadonlyArray<ChildView>
+}
+
+const fieldsOf = PlainFields.of(Response.ExecutionView)
+const waitOf = PlainFields.of(Response.WaitView)
+const stepOf = PlainFields.of(Response.StepView)
+const childOf = PlainFields.of(Response.ChildView)
+
+export const of = (execution: Execution): ExecutionView => {
+  const { children, deferreds, lastError, steps, waits, ...fields } = Response.described(execution)
+  return {
+    ...fieldsOf(fields),
+    lastError: lastError === undefined ? undefined : withoutTrace(lastError),
+    waits: waits.map((wait) => waitOf(wait)),
+    steps: steps.map((step) => stepOf(step)),
+    deferreds: deferreds.map((wait) => waitOf(wait)),
+    children: children.map((child) => childOf(child))
+  }
+}
