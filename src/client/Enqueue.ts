@@ -1,6 +1,5 @@
 import { Cause, Effect, Either, Exit, Predicate } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
-import type { JobId as StoredId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { shown } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
@@ -97,10 +96,10 @@ const millisOf = (instant: InstantInput | undefined): number | undefined => {
   )
 }
 
-type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> & {
-  readonly dedupe?: EnqueueOptions["dedupe"] | ((payload: In) => string | DedupeOptions)
-  readonly key?: string | ((payload: In) => string) | undefined
-}
+type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> &
+  Pick<EnqueueManyOptions<In>, "key"> & {
+    readonly dedupe?: EnqueueOptions["dedupe"] | EnqueueManyOptions<In>["dedupe"]
+  }
 
 const known = namesOf<EnqueueOptions>({
   id: 0,
@@ -116,11 +115,6 @@ const known = namesOf<EnqueueOptions>({
 })
 
 const knownOfDedupe = namesOf<DedupeOptions>({ key: 0, scope: 0, window: 0, replace: 0 })
-
-const checkedDedupe = (dedupe: string | DedupeOptions | undefined): string | DedupeOptions | undefined => {
-  if (typeof dedupe === "object") checkKnown(dedupe, knownOfDedupe, "an option of a dedupe key", "dedupe.")
-  return dedupe
-}
 
 const noOptions: AnyOptions<unknown> = {}
 
@@ -145,19 +139,10 @@ const made = <In>(
   options: AnyOptions<In>,
   runAt: number | undefined
 ): NewJob => {
-  const { dedupe, id, key, attempts, meta, priority, queue } = options
-  return Kind.jobOf(job.kind, {
-    payload: encoded,
-    id: id as StoredId | undefined,
-    queue,
-    priority,
-    attempts,
-    meta,
-    runAt,
-    key: typeof key === "function" ? key(payload) : key,
-    dedupe: Kind.dedupeOf(checkedDedupe(typeof dedupe === "function" ? dedupe(payload) : dedupe)),
-    onDead: job.deadLetter(payload)
-  })
+  const ready = Kind.jobOfCall(job.kind, payload, encoded, options, runAt, job.deadLetter(payload))
+  if (ready.dedupe !== undefined && typeof options.dedupe !== "string")
+    checkKnown(ready.dedupe, knownOfDedupe, "an option of a dedupe key", "dedupe.")
+  return ready
 }
 
 /** What to call for a workflow instead. */

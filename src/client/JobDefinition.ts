@@ -5,10 +5,7 @@ import { issuesText } from "../core/Issues.js"
 import { hasCollection } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
-import type { Missed, Overlap } from "../schedule/Policies.js"
-import type { Schedule } from "../schedule/Schedule.js"
-import { defaults as scheduleDefaults } from "../schedule/ScheduleDefinition.js"
-import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import * as Schedule from "../schedule/Schedule.js"
 import type { Enqueueable } from "./Enqueue.js"
 import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
@@ -53,21 +50,9 @@ export interface JobOptions<In, Out, RIn, ROut> extends RetryOptions {
   readonly onDead?: FollowUp | ((payload: In) => FollowUp) | undefined
 }
 
-export interface ScheduleOptions<In> {
+export interface ScheduleOptions<In> extends Schedule.ScheduleSettings {
   /** The payload of every job. */
   readonly payload: In
-  /** Five fields, six with seconds first, or a macro like `@daily`. */
-  readonly cron: string
-  /** IANA time zone of the expression. [UTC] */
-  readonly timezone?: string | undefined
-  /** `skip`: enqueue no job while the previous one has not ended. [allow] */
-  readonly overlap?: Overlap | undefined
-  /** Runs missed while no process was up: enqueue one for all of them, none, or up to this many. [one] */
-  readonly missed?: Missed | undefined
-  readonly queue?: string | undefined
-  readonly attempts?: number | undefined
-  /** Whether the schedule does not fire. An operator can change it. [false] */
-  readonly paused?: boolean | undefined
 }
 
 /** A kind of job. `In` is enqueued, the handler gets `Out` and returns `RIn`, and `shift.result` returns `ROut`. */
@@ -80,7 +65,7 @@ export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknow
   /** Like `handle`, in a transaction that also records the job's result. Writes through `tx` happen exactly once. */
   handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): PromiseHandler.Handler
   /** A recurring job, for `worker(shift, { schedules })`. */
-  schedule(name: string, options: ScheduleOptions<In>): Schedule
+  schedule(name: string, options: ScheduleOptions<In>): Schedule.Schedule
   /** The job to run when another dies. */
   followUp(payload: In): FollowUp
 }
@@ -266,28 +251,14 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     encode,
     handle: (run) => PromiseHandler.make(kind, run),
     handleInTransaction: (run) => PromiseHandler.makeTransactional(kind, run),
-    schedule: (scheduleName, { payload, ...schedule }) => {
-      checkKnown(schedule, scheduleOptions, `an option of the schedule "${scheduleName}"`)
-      const definition = Either.try({
-        try: () => ({
-          cron: schedule.cron,
-          timezone: schedule.timezone ?? scheduleDefaults.timezone,
-          overlap: schedule.overlap ?? scheduleDefaults.overlap,
-          missed: schedule.missed ?? scheduleDefaults.missed,
-          paused: schedule.paused ?? scheduleDefaults.paused,
-          // No worker may have registered the kind when the schedule first fires.
-          queue: schedule.queue ?? rest.queue,
-          attempts: schedule.attempts ?? attempts,
-          name: scheduleName,
-          kind: name,
-          payload: encodeNow(payload)
-        }),
-        catch: (error) => {
-          const reason = error instanceof ShiftError ? error.message.replace(/\.$/, "") : String(error)
-          return new InvalidSchedule({ name: scheduleName, field: "payload", reason: `is invalid: ${reason}` })
-        }
+    schedule: (scheduleName, { payload, ...settings }) => {
+      checkKnown(settings, scheduleOptions, `an option of the schedule "${scheduleName}"`)
+      const encoded = Either.try({
+        try: () => encodeNow(payload),
+        catch: (error) =>
+          `is invalid: ${error instanceof ShiftError ? error.message.replace(/\.$/, "") : String(error)}`
       })
-      return { name: scheduleName, definition }
+      return Schedule.ofKind(scheduleName, kind, settings, encoded)
     },
     followUp: (payload) => Kind.followUpOf(kind, { payload: encodeNow(payload) }),
     deadLetter: (payload) => (typeof onDead === "function" ? onDead(payload) : onDead),

@@ -52,9 +52,6 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
   readonly job: (payload: A, options?: EnqueueOptions) => Effect.Effect<NewJob, InvalidJob>
 }
 
-export const dedupeOf = (dedupe: string | Dedupe | undefined): Dedupe | undefined =>
-  typeof dedupe === "string" ? { key: dedupe } : dedupe
-
 /** The earliest start of a job in epoch milliseconds, undefined for now; or why the delay is invalid. */
 export const startOf = (
   { delay, runAt }: { readonly delay?: DurationInput | undefined; readonly runAt?: number | undefined },
@@ -123,7 +120,39 @@ export const jobOf = (kind: KindDefaults & { readonly onDead?: OnDead | undefine
   meta: request.meta
 })
 
-/** The same for a job that follows another job or a batch, which keeps no other options. */
+/** Options of a job, and of many: functions derive a value from each payload. */
+export interface CallOptions<in A> extends Pick<JobFields, "queue" | "priority" | "attempts" | "meta"> {
+  readonly id?: string | undefined
+  readonly key?: string | ((payload: A) => string) | undefined
+  readonly dedupe?: string | Dedupe | ((payload: A) => string | Dedupe) | undefined
+}
+
+/** The job of a call in code, of programs with Effect and with promises. `encoded` is the payload as it is stored. */
+export const jobOfCall = <A>(
+  kind: KindDefaults,
+  payload: A,
+  encoded: unknown,
+  options: CallOptions<A>,
+  runAt: number | undefined,
+  onDead: FollowUp | undefined
+): NewJob => {
+  const { attempts, id, key, meta, priority, queue } = options
+  const dedupe = typeof options.dedupe === "function" ? options.dedupe(payload) : options.dedupe
+  return jobOf(kind, {
+    payload: encoded,
+    id: id as JobId | undefined,
+    queue,
+    priority,
+    attempts,
+    meta,
+    runAt,
+    key: typeof key === "function" ? key(payload) : key,
+    dedupe: typeof dedupe === "string" ? { key: dedupe } : dedupe,
+    onDead
+  })
+}
+
+/** The job that follows another job or a batch. It keeps no other options. */
 export const followUpOf = (kind: KindDefaults, request: JobFields): FollowUp => {
   const { kind: name, attempts, payload, priority = 0, queue, routed, version } = jobOf(kind, request)
   return {
@@ -159,37 +188,10 @@ export const make = <A, I>(
   const encode = ParseResult.encodeEither(kind.payload)
   const decode = ParseResult.decodeUnknownSync(kind.payload)
 
-  // Plain functions, no Effect per job: a bulk enqueue calls them a thousand times, and thousands of fibers enqueue single
-  // jobs.
-
-  const prepare = (
-    payload: A,
-    place: number,
-    count: number,
-    given: EnqueueOptions | EnqueueManyOptions<A>,
-    runAt: number | undefined
-  ): NewJob | InvalidJob => {
-    const encoded = encode(payload)
-    if (Either.isLeft(encoded)) {
-      const reason = `does not match the kind's schema: ${ParseResult.TreeFormatter.formatIssueSync(encoded.left)}`
-      return new InvalidJob({ index: place, jobs: count, field: "payload", reason })
-    }
-    const { dedupe, key } = given
-    return jobOf(kind, {
-      payload: encoded.right,
-      id: "id" in given ? given.id : undefined,
-      queue: given.queue,
-      priority: given.priority,
-      attempts: given.attempts,
-      meta: given.meta,
-      runAt,
-      key: typeof key === "function" ? key(payload) : key,
-      dedupe: dedupeOf(typeof dedupe === "function" ? dedupe(payload) : dedupe),
-      onDead: typeof options.onDead === "function" ? options.onDead(payload) : options.onDead
-    })
-  }
-
-  /** The jobs of a call with several payloads, or the first error. */
+  /**
+   * The jobs of a call, or the first error. A plain function, no Effect per job: a bulk enqueue makes a thousand jobs, and
+   * thousands of fibers enqueue single ones.
+   */
   const prepareAll = (
     payloads: ReadonlyArray<A>,
     given: EnqueueOptions | EnqueueManyOptions<A>,
@@ -199,9 +201,13 @@ export const make = <A, I>(
     if (Either.isLeft(start)) return Either.left(new InvalidJob({ index: 0, field: "delay", reason: start.left }))
     const jobs: Array<NewJob> = []
     for (const [place, payload] of payloads.entries()) {
-      const job = prepare(payload, place, payloads.length, given, start.right)
-      if (job instanceof InvalidJob) return Either.left(job)
-      jobs.push(job)
+      const encoded = encode(payload)
+      if (Either.isLeft(encoded)) {
+        const reason = `does not match the kind's schema: ${ParseResult.TreeFormatter.formatIssueSync(encoded.left)}`
+        return Either.left(new InvalidJob({ index: place, jobs: payloads.length, field: "payload", reason }))
+      }
+      const dead = typeof onDead === "function" ? onDead(payload) : onDead
+      jobs.push(jobOfCall(kind, payload, encoded.right, given, start.right, dead))
     }
     return Either.right(jobs)
   }
@@ -217,7 +223,7 @@ export const make = <A, I>(
 
   return {
     ...kind,
-    onDead: options.onDead,
+    onDead,
     ...(typeof onDead === "function" ? { followUpOf: (stored: unknown) => onDead(decode(stored)) } : {}),
     job: (payload, given = noOptions) =>
       Effect.clockWith((clock) =>

@@ -1,5 +1,5 @@
 import { Either, Schema } from "effect"
-import type { Kind } from "../core/Kind.js"
+import { type Kind, defaults as kindDefaults } from "../core/Kind.js"
 import type { Missed, Overlap } from "./Policies.js"
 import { defaults, type ScheduleDefinition } from "./ScheduleDefinition.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
@@ -10,42 +10,66 @@ export interface Schedule {
   readonly definition: Either.Either<ScheduleDefinition, InvalidSchedule>
 }
 
-export interface ScheduleOptions<A> {
-  readonly job: Kind<A>
-  /** Payload of every job of the schedule. */
-  readonly payload: NoInfer<A>
+/** When a schedule fires, and how its jobs run. */
+export interface ScheduleSettings {
   /** Five fields, six with seconds first, or a macro like `@daily`. */
   readonly cron: string
   /** IANA name of the time zone of the expression. [UTC] */
-  readonly timezone?: string
+  readonly timezone?: string | undefined
   /** `skip` stores no job while the previous one has not finished. [allow] */
-  readonly overlap?: Overlap
+  readonly overlap?: Overlap | undefined
   /** Runs missed while no process could fire them: run once for all, `none`, or each up to a limit. [one] */
-  readonly missed?: Missed
+  readonly missed?: Missed | undefined
   /** [the kind's] */
-  readonly queue?: string
+  readonly queue?: string | undefined
   /** [the kind's] */
-  readonly attempts?: number
+  readonly attempts?: number | undefined
   /** Whether the schedule does not fire. An operator can change it. [false] */
-  readonly paused?: boolean
+  readonly paused?: boolean | undefined
 }
 
-/** Declares a recurring job. */
-export const make = <A>(name: string, options: ScheduleOptions<A>): Schedule => {
-  const { job, attempts, payload, queue, ...rest } = options
-  const encoded = Schema.encodeEither(job.payload)(payload)
-  return {
-    name,
-    definition: Either.mapBoth(encoded, {
-      onLeft: ({ message }) =>
-        new InvalidSchedule({
-          name,
-          field: "payload",
-          reason: `does not match the schema of kind "${job.name}": ${message}`
-        }),
-      onRight: (stored) => ({ ...defaults, ...rest, name, kind: job.name, payload: stored, queue, attempts })
+export interface ScheduleOptions<A> extends ScheduleSettings {
+  readonly job: Kind<A>
+  /** Payload of every job of the schedule. */
+  readonly payload: NoInfer<A>
+}
+
+/**
+ * The schedule of a kind with an encoded payload, or the reason why the payload is invalid. It carries the queue and the
+ * attempts that the kind declares: no process may have registered the kind when the schedule first fires.
+ */
+export const ofKind = (
+  name: string,
+  kind: Pick<Kind<never>, "name" | "queue" | "routed" | "attempts">,
+  { attempts, cron, missed, overlap, paused, queue, timezone }: ScheduleSettings,
+  encoded: Either.Either<unknown, string>
+): Schedule => ({
+  name,
+  definition: Either.mapBoth(encoded, {
+    onLeft: (reason) => new InvalidSchedule({ name, field: "payload", reason }),
+    onRight: (payload) => ({
+      name,
+      kind: kind.name,
+      payload,
+      cron,
+      timezone: timezone ?? defaults.timezone,
+      overlap: overlap ?? defaults.overlap,
+      missed: missed ?? defaults.missed,
+      paused: paused ?? defaults.paused,
+      queue: queue ?? (kind.routed ? undefined : kind.queue),
+      // A kind that is not registered has the default as well.
+      attempts: attempts ?? (kind.attempts === kindDefaults.attempts ? undefined : kind.attempts)
     })
-  }
+  })
+})
+
+/** Declares a recurring job. */
+export const make = <A>(name: string, { job, payload, ...settings }: ScheduleOptions<A>): Schedule => {
+  const encoded = Either.mapLeft(
+    Schema.encodeEither(job.payload)(payload),
+    ({ message }) => `does not match the schema of kind "${job.name}": ${message}`
+  )
+  return ofKind(name, job, settings, encoded)
 }
 
 /** Returns the definitions of the declared schedules, or the first error. */
