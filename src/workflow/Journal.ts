@@ -1,8 +1,9 @@
 import { Effect, Schedule } from "effect"
-import type { WaitKind } from "../core/Suspension.js"
+import * as Outcome from "../core/Outcome.js"
+import * as Suspension from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import type { Deferred, NewStep, Step } from "../queue/workflow/Execution.js"
-import { isUndo } from "../queue/workflow/Undo.js"
+import { childrenFirst, isUndo } from "../queue/workflow/Undo.js"
 import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 
@@ -13,6 +14,14 @@ export const holdFor = 100
 
 /** Turns of the event loop without progress after which the code counts as stopped. */
 export const quietTurns = 3
+
+/** Whether this is the first run of the execution, which has no journal to read. */
+export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number): boolean =>
+  woken === 0 && attempt === 1 && !crashed
+
+/** The end of a job of a workflow that is no execution. `call` starts one. */
+export const storedWithEnqueue = (workflow: string, call: string): Outcome.Outcome =>
+  Outcome.dead(`"${workflow}" is a workflow, but this job was stored with enqueue. Use ${call} of the workflow.`)
 
 /** The journal of an execution as one run reads and writes it: for workflows with promises and those of @effect/workflow. */
 export class Journal {
@@ -91,14 +100,22 @@ export class Journal {
     return this.waits.filter(({ kind, name, waiting }) => waiting && kind !== "changed" && !isUndo(name))
   }
 
-  deferred(kind: WaitKind, name: string): Deferred | undefined {
+  deferred(kind: Suspension.WaitKind, name: string): Deferred | undefined {
     return this.named.get(`${kind} ${name}`)
   }
 
   /** When a wait began: now, or before the execution was suspended on it. */
-  begunAt(kind: WaitKind, name: string, now: number): number {
+  begunAt(kind: Suspension.WaitKind, name: string, now: number): number {
     const wait = this.deferred(kind, name)
     return wait?.waiting === true ? wait.createdAt : now
+  }
+
+  /** The suspension of a cancelled execution whose children undo their steps first. Undefined if none has steps left. */
+  untilChildrenAreUndone(now: number) {
+    return Effect.map(this.workflows.children(this.execution.id), (children) => {
+      const waits = childrenFirst(children, now)
+      return waits.length === 0 ? undefined : Suspension.make({ woken: this.woken, waits })
+    })
   }
 
   /** Records a step. `refused`: what to record instead of a result that cannot be stored. */

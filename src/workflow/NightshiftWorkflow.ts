@@ -14,6 +14,7 @@ import * as Undos from "../queue/workflow/Undo.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
+import { isFirstRun, storedWithEnqueue } from "./Journal.js"
 import { CurrentRun, Run, type Undo } from "./Run.js"
 
 /** Job options of the workflows' executions. */
@@ -146,10 +147,9 @@ const runExecution = (
     }
 
     if (cancelled && !run.execution.dying) {
-      const children = yield* run.attempt(run.workflows.children(id))
+      const waiting = yield* run.attempt(run.untilChildrenAreUndone(yield* Clock.currentTimeMillis))
       yield* run.healthy
-      const waits = Undos.childrenFirst(children ?? [], yield* Clock.currentTimeMillis)
-      if (waits.length > 0) return Suspension.make({ woken: run.woken, waits })
+      if (waiting !== undefined) return waiting
     }
 
     const failures: Array<string> = []
@@ -218,11 +218,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
   const handlerOf = (workflow: Workflow.Any) =>
     Handler.make(kindOf(workflow), (payload, { attempt, execution }: JobContext) =>
       Effect.gen(function* () {
-        if (execution === undefined) {
-          return Outcome.dead(
-            `"${workflow.name}" is a workflow, but this job was stored with enqueue. Use execute() of the workflow.`
-          )
-        }
+        if (execution === undefined) return storedWithEnqueue(workflow.name, "execute()")
         const entry = registered.get(workflow.name)
         if (entry === undefined) {
           yield* Effect.logWarning(`workflow "${workflow.name}" has no code in this process: provide its toLayer(...)`)
@@ -231,7 +227,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
         const service = yield* Workflows
         const run = new Run(execution, service)
         execution.state.onCancel(() => run.cancel())
-        if (execution.woken > 0 || attempt > 1 || execution.crashed) yield* run.load
+        if (!isFirstRun(execution, attempt)) yield* run.load
         yield* run.healthy
         return yield* runExecution(workflow, entry, payload as object, run, engineOf(service))
       })

@@ -7,7 +7,6 @@ import * as WaitLog from "../../src/crew/loops/WaitLog.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import { type QueueWait, QueueWaits } from "../../src/measures/QueueWaits.js"
 import * as Job from "../../src/queue/Job.js"
-import { fresh } from "../../src/queue/settings/QueueRow.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
@@ -73,17 +72,4 @@ describe("the leader's record of waits", () => {
       Effect.provide(TestShift.layer({ handlers: [Handler.make(Call, () => Effect.void)] }))
     )
   )
-
-  it("gives the same reasons as for one job, the lasting ones first", () => {
-    const pod = { queues: ["q"], draining: false, slots: [{ queue: "q", wanted: 2, have: 2, busy: 1 }] }
-    const full = { ...pod, slots: [{ queue: "q", wanted: 2, have: 2, busy: 2 }] }
-    const settings = { ...fresh("q"), throttledUntil: 20 }
-    const perKey = { concurrency: 1, order: "none" } as const
-    expect(WaitLog.reasonOf("q", { ...settings, paused: true }, [], 10)).toBe("paused")
-    expect(WaitLog.reasonOf("q", settings, [{ ...pod, draining: true }], 10)).toBe("no_pod")
-    expect(WaitLog.reasonOf("q", settings, [pod], 10)).toBe("cooling_down")
-    expect(WaitLog.reasonOf("q", settings, [full], 30)).toBe("waiting_for_slot")
-    expect(WaitLog.reasonOf("q", { ...settings, perKey }, [pod], 30)).toBe("key_busy")
-    expect(WaitLog.reasonOf("q", undefined, [pod], 30)).toBeUndefined()
-  })
 })

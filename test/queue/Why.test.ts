@@ -2,8 +2,9 @@ import { describe, expect, it } from "@effect/vitest"
 import { Duration } from "effect"
 import type { JobId, PodId } from "../../src/core/Ids.js"
 import type { HistoryEntry, StoredJob } from "../../src/core/StoredJob.js"
+import { fresh } from "../../src/queue/settings/QueueRow.js"
 import type { Standing } from "../../src/queue/why/JobDiagnosis.js"
-import { type Facts, judge, Reason } from "../../src/queue/why/Why.js"
+import { type Facts, judge, Reason, reasonOfQueue } from "../../src/queue/why/Why.js"
 
 const now = 1_000_000
 const later = now + 60_000
@@ -342,5 +343,21 @@ describe("the reason why a job is not running", () => {
     expect(reasonOf({ paused: false, cooling: undefined, keyCoolingUntil: undefined })).toBe("rate_limited")
     expect(reasonOf({ ...standing })).toBe("waiting_for_slot")
     expect(reasonOf({ ...standing, held: busy })).toBe("key_busy")
+  })
+})
+
+describe("the reason why due jobs of a queue wait", () => {
+  it("is the same as for one job, the lasting ones first", () => {
+    const pod = { queues: ["q"], draining: false, slots: [{ queue: "q", wanted: 2, have: 2, busy: 1 }] }
+    const full = { ...pod, slots: [{ queue: "q", wanted: 2, have: 2, busy: 2 }] }
+    const settings = { ...fresh("q"), throttledUntil: 20 }
+    const perKey = { concurrency: 1, order: "none" } as const
+    expect(reasonOfQueue("q", { ...settings, paused: true }, [], 10)).toBe("paused")
+    expect(reasonOfQueue("q", settings, [{ ...pod, draining: true }], 10)).toBe("no_pod")
+    expect(reasonOfQueue("q", settings, [pod], 10)).toBe("cooling_down")
+    expect(reasonOfQueue("q", settings, [full], 30)).toBe("waiting_for_slot")
+    expect(reasonOfQueue("q", { ...settings, rate, perKey }, [pod], 30)).toBe("rate_limited")
+    expect(reasonOfQueue("q", { ...settings, perKey }, [pod], 30)).toBe("key_busy")
+    expect(reasonOfQueue("q", undefined, [pod], 30)).toBeUndefined()
   })
 })

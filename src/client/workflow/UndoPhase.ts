@@ -1,4 +1,3 @@
-import * as Suspension from "../../core/Suspension.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import type { Held } from "./Replay.js"
 import type { StepContext, StepOptions } from "./Step.js"
@@ -61,7 +60,7 @@ export class UndoPhase {
    */
   private async prepare(): Promise<void> {
     const { execution, journal, undoable } = this.host
-    const { cut, dying, id } = execution
+    const { cut, dying } = execution
     const names = undoable.map(({ name }) => name)
     this.isPrepared = true
     if (dying) {
@@ -71,9 +70,8 @@ export class UndoPhase {
     // Recorded by the first run that undoes: one that crashes is cut off too, and its code may get further in the next run.
     const isOpen = names.length > 0 && (cut || this.undos.length > 0)
     const cutOff = isOpen ? await journal.cutOff(cut ? names : [], this.host.now()) : []
-    const open = await journal.withRetries(journal.workflows.children(id))
-    const waits = Undos.childrenFirst(open, this.host.now())
-    if (waits.length > 0) return this.host.finish(Suspension.make({ woken: journal.woken, waits }))
+    const waiting = await journal.withRetries(journal.untilChildrenAreUndone(this.host.now()))
+    if (waiting !== undefined) return this.host.finish(waiting)
     for (const { name, start } of undoable.filter(({ name }) => cutOff.includes(name))) {
       this.again.add(name)
       start()

@@ -10,6 +10,7 @@ import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
+import { isFirstRun, storedWithEnqueue } from "../../workflow/Journal.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
 import { type JobOptions, job, type RetryOptions } from "../JobDefinition.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
@@ -70,9 +71,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
   const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
     const { execution } = context
-    if (execution === undefined) {
-      return Outcome.dead(`"${name}" is a workflow, but this job was stored with enqueue. Use start() of the workflow.`)
-    }
+    if (execution === undefined) return storedWithEnqueue(name, "start()")
     const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
     if (checked.issues !== undefined) {
       const reason = issuesText("payload", checked.issues)
@@ -82,8 +81,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       }
       return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
     }
-    const isFirst = execution.woken === 0 && context.attempt === 1 && !execution.crashed
-    const run = yield* runOf(execution, isFirst)
+    const run = yield* runOf(execution, isFirstRun(execution, context.attempt))
     const step = Steps.make(run, Predicate.hasProperty(context.meta, "forkOf"))
     execution.state.onCancel(() => run.cancel())
     return yield* Effect.async<unknown, unknown>((resume) => {

@@ -1,36 +1,16 @@
 import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
-import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
+import { Pods, podsTopic } from "../../cluster/Pods.js"
 import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { QueueWaits, type WaitReason } from "../../measures/QueueWaits.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
-import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
+import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
+import { reasonOfQueue } from "../../queue/why/Why.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 
 /** Only waits longer than this are recorded, in milliseconds. */
 const patience = Duration.toMillis("5 seconds")
-
-/**
- * Returns why due jobs of a queue do not start, with the precedence of reasons that queue/why uses for one job. Undefined
- * if slots are free.
- */
-export const reasonOf = (
-  queue: string,
-  settings: QueueSettings | undefined,
-  pods: ReadonlyArray<Pick<StoredPod, "queues" | "draining" | "slots">>,
-  now: number
-): WaitReason | undefined => {
-  if (settings?.paused === true) return "paused"
-  const serving = pods.filter(({ draining, queues }) => !draining && queues.includes(queue))
-  if (serving.length === 0) return "no_pod"
-  if ((settings?.throttledUntil ?? 0) > now) return "cooling_down"
-  const slots = serving.flatMap((pod) => pod.slots.filter((of) => of.queue === queue))
-  const isFree = slots.reduce((free, { busy, have }) => free + have - busy, 0) > 0
-  if (!isFree) return "waiting_for_slot"
-  if (settings?.rate !== undefined) return "rate_limited"
-  return settings?.perKey === undefined ? undefined : "key_busy"
-}
 
 /** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
 export const make: Effect.Effect<
@@ -59,7 +39,7 @@ export const make: Effect.Effect<
       const live = yield* pods.live(lease)
       const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
       const now = yield* Clock.currentTimeMillis
-      const reasons = names.map((name) => [name, reasonOf(name, settings.get(name), live, now)] as const)
+      const reasons = names.map((name) => [name, reasonOfQueue(name, settings.get(name), live, now)] as const)
       const after = new Map(reasons.flatMap(([name, reason]) => (reason === undefined ? [] : [[name, reason]])))
       const changes = [...new Set([...before.keys(), ...after.keys()])]
         .filter((name) => before.get(name) !== after.get(name))

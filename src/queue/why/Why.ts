@@ -5,6 +5,7 @@ import * as Outcome from "../../core/Outcome.js"
 import { suggestion } from "../../core/Spelling.js"
 import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import { never } from "../../core/Suspension.js"
+import type { QueueSettings } from "../settings/QueueSettings.js"
 import type { OpenWait, Standing } from "./JobDiagnosis.js"
 
 // Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
@@ -169,6 +170,19 @@ const ofLater = (facts: Facts): Why => {
 
 const serving = ({ pods, standing: { job } }: Facts) => pods.filter(({ queues }) => queues.includes(job.queue))
 
+type PodSlots = Pick<LivePod, "queues" | "slots" | "draining">
+
+/** The pods that serve a queue and are not stopping. */
+const staying = <Pod extends PodSlots>(queue: string, pods: ReadonlyArray<Pod>): ReadonlyArray<Pod> =>
+  pods.filter(({ draining, queues }) => !draining && queues.includes(queue))
+
+/** The slots of a queue in these pods. */
+const slotsOf = (queue: string, pods: ReadonlyArray<PodSlots>) => {
+  const slots = staying(queue, pods).flatMap((pod) => pod.slots.filter((of) => of.queue === queue))
+  const sum = (field: "have" | "busy") => slots.reduce((total, of) => total + of[field], 0)
+  return { have: sum("have"), busy: sum("busy") }
+}
+
 /** A pod that returns a job it cannot run sets the last error, restores the attempt and adds no history entry. */
 const wasReturned = ({ attempt, history }: StoredJob, lastError: string): boolean => {
   if (attempt === 0) return true
@@ -179,7 +193,7 @@ const wasReturned = ({ attempt, history }: StoredJob, lastError: string): boolea
 /** The job waits because a pod could not run it. Names the pods that serve the queue without the handler, if any do. */
 const ofReturned = (facts: Facts, lastError: string): Why => {
   const { kind, queue, runAt } = facts.standing.job
-  const without = serving(facts).filter(({ draining, kinds }) => !draining && !kinds.includes(kind))
+  const without = staying(queue, facts.pods).filter(({ kinds }) => !kinds.includes(kind))
   const [first] = without
   if (first === undefined) {
     const cause = ErrorText.headline(lastError).replace(/\.$/, "")
@@ -211,16 +225,15 @@ const similarKind = (kind: string, pods: Facts["pods"]): string =>
 /** Checks that a live pod serves the queue and has a handler for the kind. */
 const ofNobody = (facts: Facts): Why | undefined => {
   const { kind, queue } = facts.standing.job
-  const there = serving(facts)
-  const staying = there.filter(({ draining }) => !draining)
-  if (staying.length === 0) {
+  const there = staying(queue, facts.pods)
+  if (there.length === 0) {
     const nobody =
-      there.length > 0
+      serving(facts).length > 0
         ? `Every pod that serves queue "${queue}" is stopping`
         : `No live pod serves queue "${queue}"${idleText(facts.pods)}`
     return why("no_pod", `${nobody}. ${startAdvice([queue])}`)
   }
-  if (staying.some(({ kinds }) => kinds.includes(kind))) return undefined
+  if (there.some(({ kinds }) => kinds.includes(kind))) return undefined
   const elsewhere = facts.pods.some((pod) => !pod.draining && pod.queues.length > 0 && pod.kinds.includes(kind))
   const advice = elsewhere
     ? "A pod that serves other queues has one: let it serve this queue too."
@@ -266,11 +279,7 @@ const ofKey = ({ held }: Standing): Why | undefined => {
 
 const ofSlots = (facts: Facts): Why => {
   const { ahead, job, keyed, maxWorkers } = facts.standing
-  const slots = serving(facts)
-    .filter(({ draining }) => !draining)
-    .flatMap((pod) => pod.slots.filter(({ queue }) => queue === job.queue))
-  const sum = (field: "have" | "busy") => slots.reduce((total, of) => total + of[field], 0)
-  const [have, busy] = [sum("have"), sum("busy")]
+  const { busy, have } = slotsOf(job.queue, facts.pods)
   if (maxWorkers === 0) {
     return why("waiting_for_slot", `Queue "${job.queue}" has a worker total of 0. Scale it up to start the job.`)
   }
@@ -295,6 +304,26 @@ const ofPending = (facts: Facts): Why => {
   // A pod without a handler returns the job to the queue with a delay. The missing handler is the better explanation.
   if (job.runAt > now) return nobody?.reason === "unknown_kind" && job.lastError !== undefined ? nobody : ofLater(facts)
   return nobody ?? ofPause(standing) ?? ofKey(standing) ?? ofSlots(facts)
+}
+
+/**
+ * Why due jobs of a queue do not start, from its settings and the pods alone, in the order of `judge` as far as these tell:
+ * whether a rate or a key holds the jobs is not known, so it is the reason only while slots are free. Undefined if nothing
+ * holds them.
+ */
+export const reasonOfQueue = (
+  queue: string,
+  settings: Pick<QueueSettings, "paused" | "throttledUntil" | "rate" | "perKey"> | undefined,
+  pods: ReadonlyArray<PodSlots>,
+  now: number
+) => {
+  if (settings?.paused === true) return "paused"
+  if (staying(queue, pods).length === 0) return "no_pod"
+  if ((settings?.throttledUntil ?? 0) > now) return "cooling_down"
+  const { busy, have } = slotsOf(queue, pods)
+  if (busy >= have) return "waiting_for_slot"
+  if (settings?.rate !== undefined) return "rate_limited"
+  return settings?.perKey === undefined ? undefined : "key_busy"
 }
 
 /** Returns the most important reason. */
