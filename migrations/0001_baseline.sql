@@ -572,8 +572,9 @@ as $$
   ) counted
 $$;
 
--- Stores a job, or decides its conflict with a job of the same id or dedupe key. `created_at` is the time of
--- the call. The outcome is `enqueued`; `repeated`, if an earlier request stored the job; `deduplicated`, with the
+-- Stores a job, or decides its conflict with a job of the same id or dedupe key: the only place that replaces jobs and
+-- takes lapsed keys. `created_at` is the time of the call. The outcome is `enqueued`; `repeated`, if an earlier request
+-- stored the job; `deduplicated`, with the
 -- id of the job that holds the key; `id_taken`, if a job with this id has other content; or `queue_full`, if `capped`.
 create function store_job(fresh job, replaces boolean, capped boolean, out id uuid, out outcome text)
 language plpgsql
@@ -796,6 +797,9 @@ $$;
 -- is the caller's choice; and `notify`, what to send to the pods. Returns a row per job, with its place from 0 and an outcome
 -- of store_job(). A single row `id_taken` or `queue_full`, with the cap as its note, means that nothing was stored: the
 -- caller's transaction is not aborted. SQL users call enqueue() instead.
+-- Its first statement finds the jobs that conflict by the rules of store_job(), which finds them for one job: change both
+-- together. A function for both would be called once per job, because PostgreSQL inlines no function with a `search_path`,
+-- and every function here has one: temporary tables of the caller must not take the place of its tables.
 create function enqueue_jobs(request jsonb)
 returns table (place int, id uuid, outcome text, note text)
 language plpgsql
