@@ -1,7 +1,7 @@
 /** Names of the fields that hold a time. It is stored as epoch milliseconds; each API has its own form of it. */
-export type TimeName = `${string}At` | `${string}Until` | "until"
+export type TimeName = `${string}At` | `${string}Until` | "at" | "since" | "until"
 
-const timeName = /(?:At|Until|^until)$/
+const timeName = /(?:At|Until|^at|^since|^until)$/
 
 /**
  * Returns a function that copies these fields of a stored value, with times in the form that `time` returns and `absent`

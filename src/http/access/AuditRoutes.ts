@@ -5,6 +5,7 @@ import { Effect, type Layer, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
 import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import type { AccessConfig } from "./AccessConfig.js"
 import * as Masked from "./Masked.js"
@@ -38,6 +39,8 @@ export const group = HttpApiGroup.make("audit").add(
     .annotateContext(about("List changes made by operators, newest first."))
 )
 
+const fieldsOf = ResponseFields.of(EntryView)
+
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "audit">,
   never,
@@ -47,17 +50,14 @@ export const layer: Layer.Layer<
     const audit = yield* Audit
     const masked = yield* Masked.make
 
-    const shown = ({ act, after, at, before, id, reason, target, who }: AuditEntry) =>
-      Effect.map(Effect.all([masked.json(before ?? null), masked.json(after ?? null)]), ([before, after]) => ({
-        id,
-        at: Instant.format(at),
-        who,
-        act,
-        target,
-        reason: reason ?? null,
+    const shown = (entry: AuditEntry) => {
+      const fields = fieldsOf(entry)
+      return Effect.map(Effect.all([masked.json(fields.before), masked.json(fields.after)]), ([before, after]) => ({
+        ...fields,
         before,
         after
       }))
+    }
 
     return handlers.handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
       Effect.gen(function* () {

@@ -4,13 +4,14 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { mostLabelCharacters, type Token, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
+import { mostLabelCharacters, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import * as Audited from "./Audited.js"
 
@@ -30,7 +31,7 @@ const TokenView = Schema.Struct({
   id: TokenId,
   prefix: Schema.String.annotations({ description: "First characters of the token." }),
   label: Schema.String,
-  createdAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
+  createdAt: Instant.Moment
 }).annotations({ identifier: "Token" })
 
 const workspacePath = Schema.Struct({ workspace: Schema.String })
@@ -58,12 +59,7 @@ export const group = HttpApiGroup.make("tokens")
 
 const mostBodyBytes = 16 * 1024
 
-const viewOf = ({ createdAt, id, label, prefix }: Token) => ({
-  id,
-  prefix,
-  label,
-  createdAt: Instant.format(createdAt)
-})
+const viewOf = ResponseFields.of(TokenView)
 
 const readWorkspace = Schema.decodeUnknown(Workspace)
 const readId = Schema.decodeUnknown(TokenId)

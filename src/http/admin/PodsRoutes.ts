@@ -10,6 +10,7 @@ import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import type { Queue } from "../../queue/Queue.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
 
 /** A pod in API responses. */
 export const PodView = Schema.Struct({
@@ -23,7 +24,7 @@ export const PodView = Schema.Struct({
   ).annotations({ description: "Per queue: wanted, existing and busy slots." }),
   runningJobs: Schema.Int,
   host: Schema.Struct({ name: Schema.String, pid: Schema.Int, node: Schema.String }),
-  startedAt: Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } }),
+  startedAt: Instant.Moment,
   heartbeatAgeSeconds: Schema.Number,
   clockOffsetSeconds: Schema.NullOr(Schema.Number).annotations({
     description: "How far the database's clock is ahead of the pod's; null until it is measured."
@@ -36,21 +37,14 @@ export const PodView = Schema.Struct({
 }).annotations({ identifier: "Pod" })
 export type PodView = typeof PodView.Type
 
+const fieldsOf = ResponseFields.of(PodView)
+
 export const podView = (pod: StoredPod, leader: Option.Option<Leader>, now: number): PodView => ({
-  id: pod.id,
-  label: pod.label ?? null,
-  version: pod.version,
-  queues: pod.queues,
-  kinds: pod.kinds,
-  slots: pod.slots,
+  ...fieldsOf(pod),
   runningJobs: pod.slots.reduce((sum, { busy }) => sum + busy, 0),
-  host: pod.host,
-  startedAt: Instant.format(pod.startedAt),
   heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
   // Rounded, so that live streams do not report every change.
   clockOffsetSeconds: pod.clockOffset === undefined ? null : Math.round(pod.clockOffset * 10) / 10,
-  server: pod.server ?? null,
-  draining: pod.draining,
   leader: Option.exists(leader, (held) => held.pod === pod.id)
 })
 

@@ -15,6 +15,7 @@ import { KeyOrder } from "../../queue/settings/QueueSettings.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { NotFound } from "../RequestErrors.js"
+import * as ResponseFields from "../ResponseFields.js"
 
 const lookedAt = `deliveries remembered by this process, and jobs among the newest ${among}`
 
@@ -120,14 +121,12 @@ const sourceOf = ({ kind, name, style }: Source, book: DeliveryBook): SourceView
   kind
 })
 
+const deliveryOf = ResponseFields.of(DeliveryView)
+
 const logOf = ({ complete, deliveries }: Logged) => ({
   complete,
-  deliveries: deliveries.map(({ firstSeenAt, id, job, lastSeenAt, outcome, redelivered }) => ({
-    id,
-    firstSeenAt: Instant.format(firstSeenAt),
-    lastSeenAt: Instant.format(lastSeenAt),
-    redelivered,
-    outcome,
+  deliveries: deliveries.map(({ job, ...delivery }) => ({
+    ...deliveryOf(delivery),
     job: job === undefined ? null : { id: job.id, state: job.state ?? null }
   }))
 })

@@ -27,6 +27,7 @@ import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery, Total } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 import * as JobView from "./JobView.js"
@@ -156,24 +157,9 @@ const targetOf = ({ action, filter, ids }: BulkRequest) =>
     return ids === undefined ? { filter: yield* resolve(action, filter ?? {}) } : { ids }
   })
 
-const viewOf = (operation: Operation, filter: unknown): OperationView => ({
-  id: operation.id,
-  action: operation.action,
-  undoes: operation.undoes ?? null,
-  undoable: operation.undoable,
-  status: operation.status,
-  who: operation.who,
-  reason: operation.reason ?? null,
-  filter,
-  createdAt: Instant.format(operation.createdAt),
-  updatedAt: Instant.format(operation.updatedAt),
-  finishedAt: Instant.formatOrNull(operation.finishedAt),
-  total: operation.total ?? null,
-  done: operation.done,
-  skipped: operation.skipped,
-  failed: operation.failed,
-  error: operation.error ?? null
-})
+const fieldsOf = ResponseFields.of(OperationView)
+
+const viewOf = (operation: Operation, filter: unknown): OperationView => ({ ...fieldsOf(operation), filter })
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "operations">,

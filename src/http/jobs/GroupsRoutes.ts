@@ -7,6 +7,7 @@ import { DeadReason } from "../../core/StoredJob.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import { ListCache } from "./ListCache.js"
 
@@ -43,18 +44,16 @@ export const group = HttpApiGroup.make("groups").add(
     .annotateContext(about("Group dead jobs by kind, reason and error shape."))
 )
 
-const viewOf =
-  (queue: string | undefined) =>
-  ({ count, deadReason, firstAt, kind, lastAt, sample, shape }: DeadGroup) => ({
-    kind,
-    deadReason,
-    shape,
-    count,
-    firstAt: Instant.format(firstAt),
-    lastAt: Instant.format(lastAt),
+const fieldsOf = ResponseFields.of(GroupView)
+
+const viewOf = (queue: string | undefined) => (dead: DeadGroup) => {
+  const { deadReason, kind, sample, shape } = dead
+  return {
+    ...fieldsOf(dead),
     sample: { id: sample.id, error: sample.error ?? null },
     filter: { ...(queue === undefined ? {} : { queue }), kind, state: "dead", deadReason, shape }
-  })
+  }
+}
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, never, ListCache> = HttpApiBuilder.group(
   apiOf(group),

@@ -30,6 +30,7 @@ import { about, apiOf, idPath, pageLimits, pageQuery, Total } from "../Contract.
 import * as Instant from "../Instant.js"
 import * as Problem from "../Problem.js"
 import { BadRequest } from "../RequestErrors.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import * as EnqueueEndpoint from "./EnqueueEndpoint.js"
 import { EnqueueOutcome, Outcomes } from "./EnqueueOutcome.js"
@@ -88,10 +89,11 @@ export const JobsPage = Schema.Struct({
   })
 })
 
+const WaitView = Schema.Struct({ reason: WaitReason, since: Instant.Moment, until: Schema.NullOr(Instant.Moment) })
+const waitOf = ResponseFields.of(WaitView)
+
 export const WaitsView = Schema.Struct({
-  waits: Schema.Array(
-    Schema.Struct({ reason: WaitReason, since: Instant.Moment, until: Schema.NullOr(Instant.Moment) })
-  ).annotations({
+  waits: Schema.Array(WaitView).annotations({
     description: "Oldest first; `until` is null for a wait that has not ended."
   })
 }).annotations({ identifier: "JobWaits" })
@@ -311,13 +313,7 @@ export const layer: Layer.Layer<
           const job = yield* Effect.flatMap(JobPath.read(path.id), search.get)
           const now = yield* Clock.currentTimeMillis
           const found = yield* waits.during(job.queue, { from: job.createdAt, to: job.finishedAt ?? now })
-          return {
-            waits: found.map(({ reason, since, until }) => ({
-              reason,
-              since: Instant.format(since),
-              until: Instant.formatOrNull(until)
-            }))
-          }
+          return { waits: found.map((wait) => waitOf(wait)) }
         })
       )
       .handleRaw("edit", ({ path, request }) => Effect.flatMap(readEdit(request), (given) => edit(path.id, given)))
