@@ -53,7 +53,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
       expect(json).toEqual({
         id,
         kind: "greet",
-        version: 1,
+        version: 3,
         queue: "mail",
         state: "pending",
         status: "pending",
