@@ -46,10 +46,11 @@ export const decode = (input: DurationInput): Duration.Duration => {
   throw new RangeError(`${JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`)
 }
 
-/** Formats a duration as the shortest text that `parse` accepts. */
+/** Formats a duration as short text that `parse` accepts: `90m` is `1h30m`, `24h` stays, and `168h` is `7d`. */
 export const format = (duration: Duration.DurationInput): string => {
   let rest = Duration.toMillis(duration)
   if (rest === 0) return "0s"
+  if (rest > units.d && rest % units.d === 0) return `${rest / units.d}d`
   let text = ""
   for (const unit of ["h", "m", "s", "ms"] as const) {
     const amount = unit === "ms" ? rest : Math.floor(rest / units[unit])

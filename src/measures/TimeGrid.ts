@@ -1,4 +1,5 @@
 import { Duration, Either, Schema } from "effect"
+import * as DurationText from "../core/DurationText.js"
 import { Expected } from "../core/ExpectedError.js"
 import { type Grain, grains } from "../telemetry/BucketCount.js"
 
@@ -6,11 +7,11 @@ const mostPoints = 1_500
 
 export class TooManyPoints extends Expected<TooManyPoints>(400, { field: "bucket" })("TooManyPoints", {
   points: Schema.Number,
-  /** Smallest allowed bucket width, in seconds. */
-  narrowest: Schema.Number
+  /** Smallest allowed bucket width, as text. */
+  narrowest: Schema.String
 }) {
   override get message(): string {
-    return `The range has ${this.points} buckets, but the maximum is ${mostPoints}. Use buckets of at least ${this.narrowest} seconds, or a shorter range.`
+    return `The range has ${this.points} buckets, but the maximum is ${mostPoints}. Use buckets of at least ${this.narrowest}, or a shorter range.`
   }
 }
 
@@ -42,7 +43,7 @@ export const of = ({ from, to }: Range, width: Duration.Duration): Either.Either
   const points = (end - first) / step
   return points <= mostPoints
     ? Either.right({ from: first, to: end, width: step, points, grain: grainOf(step) })
-    : Either.left(new TooManyPoints({ points, narrowest: narrowest({ from, to }) / 1000 }))
+    : Either.left(new TooManyPoints({ points, narrowest: DurationText.format(narrowest({ from, to })) }))
 }
 
 /** One bucket less than the maximum, because a range that starts inside a bucket touches one more. */

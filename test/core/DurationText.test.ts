@@ -35,6 +35,14 @@ describe("DurationText", () => {
       const again = Option.getOrThrow(DurationText.parse(DurationText.format(duration)))
       expect(Duration.toMillis(again)).toBe(Duration.toMillis(duration))
     }
-    expect(DurationText.format("2 hours")).toBe("2h")
+    for (const [duration, text] of [
+      ["2 hours", "2h"],
+      ["90 minutes", "1h30m"],
+      ["1 day", "24h"],
+      ["36 hours", "36h"],
+      ["7 days", "7d"]
+    ] as const) {
+      expect(DurationText.format(duration)).toBe(text)
+    }
   })
 })

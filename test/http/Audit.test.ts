@@ -103,7 +103,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
       const { admin } = yield* TestServer
       yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
       yield* admin("PATCH", "/api/v1/limits/github", { json: { capacity: 4 } })
-      yield* admin("POST", "/api/v1/limits/github/drain", { json: { seconds: 30 } })
+      yield* admin("POST", "/api/v1/limits/github/drain", { json: { duration: 30_000 } })
       const made = JSON.parse(
         (yield* admin("POST", "/api/v1/workspaces/acme/tokens", { json: { label: "laptop" } })).text
       )
@@ -112,7 +112,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
       expect(found).toMatchObject([
         { act: "token.revoke", target: made.id, before: { workspace: "acme", label: "laptop" } },
         { act: "token.create", target: made.id, after: { workspace: "acme", prefix: made.token.slice(0, 12) } },
-        { act: "limit.drain", target: "github", before: { tokens: 4 }, after: { tokens: 0, seconds: 30 } },
+        { act: "limit.drain", target: "github", before: { tokens: 4 }, after: { tokens: 0, duration: "30s" } },
         {
           act: "limit.tune",
           target: "github",
@@ -132,7 +132,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
       yield* admin("PATCH", `/api/v1/jobs/${id}`, { json: { priority: 99_999 } })
       yield* admin("PATCH", "/api/v1/queues/nowhere", { json: { maxWorkers: 3 } })
       yield* Effect.flatMap(RateLimits, ({ register }) => register([{ scope: "github", capacity: 5, rate: 1 }]))
-      yield* admin("POST", "/api/v1/limits/github/drain", { json: { seconds: 1e12 } })
+      yield* admin("POST", "/api/v1/limits/github/drain", { json: { duration: "1000d" } })
       yield* admin("PATCH", "/api/v1/limits/github", { json: { capacity: 0 } })
       yield* admin("POST", "/api/v1/schedules", { json: { name: "x", kind: "greet", payload: {}, cron: "never" } })
       yield* admin("DELETE", `/api/v1/workspaces/acme/tokens/${id}`)

@@ -55,7 +55,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
       const drained = yield* admin("POST", "/api/v1/limits/slack/drain")
       expect(drained).toMatchObject({ status: 200, json: { scope: "slack", tokens: 0, dryUntil: null } })
       const before = yield* Clock.currentTimeMillis
-      const paused = yield* admin("POST", "/api/v1/limits/slack/drain", { json: { seconds: 90 } })
+      const paused = yield* admin("POST", "/api/v1/limits/slack/drain", { json: { duration: "90s" } })
       const { dryUntil } = paused.json as { readonly dryUntil: string }
       expect(Date.parse(dryUntil)).toBeGreaterThanOrEqual(before + 90_000)
       expect(yield* limits.acquire("slack")).toMatchObject({ _tag: "Throttled" })
@@ -78,7 +78,7 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
         const refused = yield* admin("PATCH", "/api/v1/limits/slack", { json })
         expect(refused).toMatchObject({ status: 400, json: { error: field === undefined ? {} : { field } } })
       }
-      for (const json of [{ seconds: -1 }, { seconds: 1e12 }, { minutes: 1 }, 7]) {
+      for (const json of [{ duration: -1 }, { duration: "90" }, { duration: "1000d" }, { seconds: 1 }, 7]) {
         expect(yield* admin("POST", "/api/v1/limits/slack/drain", { json })).toMatchObject({ status: 400 })
       }
       expect(yield* limits.get("slack")).toMatchObject({ capacity: 5, rate: 0.5, tuned: false })

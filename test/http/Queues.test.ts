@@ -23,7 +23,7 @@ const fresh = {
   maxWorkers: 10,
   retainDone: null,
   retainDead: null,
-  backoff: { enabled: false, base: 60, max: 1800 },
+  backoff: { enabled: false, base: "1m", max: "30m" },
   limits: { rate: null, perKey: null, depthCap: null },
   throttledUntil: null,
   throttleAttempts: 0,
@@ -46,26 +46,26 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
       const changed = yield* patch("mail", {
         paused: true,
         maxWorkers: 40,
-        retainDone: 3600,
-        retainDead: 86_400,
-        backoff: { enabled: true, base: 5 },
-        limits: { rate: { jobs: 10, per: 1 }, perKey: { concurrency: 1, order: "strict" }, depthCap: 500 }
+        retainDone: "90m",
+        retainDead: "30d",
+        backoff: { enabled: true, base: 5_000 },
+        limits: { rate: { jobs: 10, per: "1s" }, perKey: { concurrency: 1, order: "strict" }, depthCap: 500 }
       })
       expect(changed.status).toBe(200)
       expect(changed.json).toMatchObject({
         paused: true,
         maxWorkers: 40,
-        retainDone: 3600,
-        retainDead: 86_400,
-        backoff: { enabled: true, base: 5, max: 1800 },
-        limits: { rate: { jobs: 10, per: 1 }, perKey: { concurrency: 1, order: "strict" }, depthCap: 500 }
+        retainDone: "1h30m",
+        retainDead: "30d",
+        backoff: { enabled: true, base: "5s", max: "30m" },
+        limits: { rate: { jobs: 10, per: "1s" }, perKey: { concurrency: 1, order: "strict" }, depthCap: 500 }
       })
       const back = yield* patch("mail", {
         paused: false,
         maxWorkers: 10,
         retainDone: null,
         retainDead: null,
-        backoff: { enabled: false, base: 60 },
+        backoff: { enabled: false, base: "60s" },
         limits: { rate: null, perKey: null, depthCap: null }
       })
       expect(back.json).toEqual(fresh)
@@ -79,8 +79,11 @@ describe.each(backends)("on %s, /api/v1/queues", (_, layer) => {
         [{ maxWorkers: -1, paused: true }, "maxWorkers"],
         [{ maxWorkers: "4" }, "maxWorkers"],
         [{ retainDone: -5 }, "retainDone"],
-        [{ backoff: { base: 100, max: 10 } }, "backoff.max"],
-        [{ limits: { rate: { jobs: 0, per: 1 } } }, "limits.rate.jobs"],
+        [{ retainDone: "60" }, "retainDone"],
+        [{ retainDead: "soon" }, "retainDead"],
+        [{ backoff: { base: "100s", max: "10s" } }, "backoff.max"],
+        [{ limits: { rate: { jobs: 0, per: "1s" } } }, "limits.rate.jobs"],
+        [{ limits: { rate: { jobs: 1, per: true } } }, "limits.rate.per"],
         [{ limits: { perKey: { concurrency: 2, order: "strict" } } }, "limits.perKey.concurrency"],
         [{ limits: { perKey: { concurrency: 1, order: "sideways" } } }, "limits.perKey.order"],
         [{ limits: { depthCap: 1.5 } }, "limits.depthCap"],

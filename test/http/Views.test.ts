@@ -3,7 +3,11 @@ import { Effect, Layer } from "effect"
 import { layerPostgres, TestServer } from "./TestServer.js"
 
 const path = "/api/v1/views"
-const deadMail = { name: "dead mail", page: "dead", filter: { queue: "mail", payload: { a: [1, null] } } }
+const deadMail = {
+  name: "dead mail",
+  page: "dead",
+  filter: { queue: "mail", payload: { a: [1, null] }, within: "24h" }
+}
 
 interface Shown {
   readonly id: string
@@ -27,8 +31,10 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("/api/v1/view
         [{ filter: { colour: "red" } }, "filter.colour"],
         [{ filter: { state: "asleep" } }, "filter.state"],
         [{ filter: { since: "yesterday" } }, "filter.since"],
-        [{ filter: { within: 0.5 } }, "filter.within"],
-        [{ filter: { within: 60, until: "2026-01-01T00:00:00Z" } }, "filter.within"],
+        [{ filter: { within: 60 } }, "filter.within"],
+        [{ filter: { within: "60" } }, "filter.within"],
+        [{ filter: { within: "4000d" } }, "filter.within"],
+        [{ filter: { within: "1h", until: "2026-01-01T00:00:00Z" } }, "filter.within"],
         [{ filter: { payload: "\u0000" } }, "filter"],
         [{ filter: { payload: "x".repeat(5_000) } }, "filter"],
         [{ colour: "red" }, "colour"]

@@ -1,5 +1,6 @@
 import { expect, layer as withLayer } from "@effect/vitest"
-import { Clock, Duration, Effect, type Layer } from "effect"
+import { Clock, Duration, Effect, type Layer, Option } from "effect"
+import * as DurationText from "../../src/core/DurationText.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { MinuteBuckets, type SeriesRequest } from "../../src/measures/MinuteBuckets.js"
 import { noCounts } from "../../src/telemetry/BucketCount.js"
@@ -208,7 +209,7 @@ const laws = (law: Law) => {
       const to = book.start + Duration.toMillis("30 days")
       const refused = yield* Effect.flip(book.series({ to }))
       if (refused._tag !== "TooManyPoints") throw refused
-      const points = yield* book.series({ to, width: Duration.seconds(refused.narrowest) })
+      const points = yield* book.series({ to, width: Option.getOrThrow(DurationText.parse(refused.narrowest)) })
       expect(points.length).toBeGreaterThan(1_000)
     })
   )

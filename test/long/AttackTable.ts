@@ -212,7 +212,7 @@ export const authenticated = (admin: string, workspace: string): ReadonlyArray<A
     attack("events, many", "GET /api/v1/events", { headers: api, again: 120 }),
     attack(
       "a year of points",
-      "GET /api/v1/metrics/series?from=2000-01-01T00:00:00Z&to=2030-01-01T00:00:00Z&bucket=1",
+      "GET /api/v1/metrics/series?from=2000-01-01T00:00:00Z&to=2030-01-01T00:00:00Z&bucket=1m",
       { headers: api }
     )
   ]

@@ -167,13 +167,13 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
         await page.getByLabel("Enqueued").selectOption("Last 1 h")
       })
       const query = () => new URLSearchParams(page.url().split("?")[1])
-      yield* step(() => page.waitForURL(/within=3600/))
+      yield* step(() => page.waitForURL(/within=1h/))
       expect(Object.fromEntries([...new Set(query().keys())].map((name) => [name, query().getAll(name)]))).toEqual({
         kind: ["leaf, let"],
         queue: ["attic", "cellar"],
         state: ["cancelled", "scheduled"],
         dedupe: ["leaflet-1"],
-        within: ["3600"]
+        within: ["1h"]
       })
       yield* step(async () => {
         await counted(page, "1")

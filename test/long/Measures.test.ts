@@ -54,7 +54,7 @@ interface Sums {
 }
 
 /** Sums of the last hour's chart. */
-const charted = ({ ask }: Pod, bucket = 60) =>
+const charted = ({ ask }: Pod, bucket = "1m") =>
   Effect.map(ask(`/api/v1/metrics/series?queue=default&bucket=${bucket}`), (text): Sums => {
     const points: ReadonlyArray<Sums> = JSON.parse(text).points
     const sum = (of: (point: Sums) => number) => points.reduce((total, point) => total + of(point), 0)
@@ -91,7 +91,7 @@ describe("pods that count", () => {
         yield* allOver
         const happened = { enqueued: 200, started: 200, completed: 180, dead: 20 }
         expect(yield* untilAll(first, 200)).toEqual(happened)
-        expect(yield* charted(second, 3600)).toEqual(happened)
+        expect(yield* charted(second, "1h")).toEqual(happened)
 
         const pages = [yield* page(first), yield* page(second)]
         const of = (name: string, labels: Record<string, string> = {}) =>

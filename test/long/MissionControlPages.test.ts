@@ -41,7 +41,7 @@ const furnish = Effect.gen(function* () {
   yield* enqueue({ kind: "parcel", queue: "attic" })
   yield* api("POST", "schedules", { name: "nightly", kind: "noop_echo", payload: {}, cron: "0 3 * * *" })
   yield* api("POST", "schedules/nightly/trigger")
-  yield* api("PATCH", "queues/default", { retainDead: 86_400 })
+  yield* api("PATCH", "queues/default", { retainDead: "24h" })
   yield* deliver("helper", { update_id: 1, message: { message_id: 1, date: 1, chat: { id: 5 }, text: "hi" } })
   yield* api("POST", "views", { name: hostile("v").slice(0, 60), page: "dead", filter: { kind: hostile("kind") } })
   yield* push(hostile("delivery").replaceAll('"', "'"))
@@ -50,7 +50,7 @@ const furnish = Effect.gen(function* () {
 })
 
 /** Every filter is set. */
-const jobs = "jobs?state=scheduled,retrying,pending,running,done,dead,cancelled&within=3600"
+const jobs = "jobs?state=scheduled,retrying,pending,running,done,dead,cancelled&within=1h"
 
 const places = [
   "overview",

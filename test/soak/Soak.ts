@@ -135,7 +135,7 @@ export const run = (options: SoakOptions): Effect.Effect<SoakReport, unknown, Sc
         ({ status }) => status < 300 && status > 0
       )
     yield* admin("PATCH", "/api/v1/queues/ordered", { limits: { perKey: { concurrency: 1, order: "strict" } } })
-    yield* admin("PATCH", "/api/v1/queues/flaky", { retainDead: 120 })
+    yield* admin("PATCH", "/api/v1/queues/flaky", { retainDead: "2m" })
     const made = yield* admin("POST", `/api/v1/workspaces/${SoakLoad.workspace}/tokens`)
     const { token: uploadToken } = JSON.parse(made.body) as { token: string }
 

@@ -1,10 +1,8 @@
-const sizes: Readonly<Record<string, number>> = { s: 1, m: 60, min: 60, h: 3_600, d: 86_400, w: 604_800 }
+const sizes: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600, d: 86_400 }
 
-/** Reads a duration such as `90`, `30s`, `5m`, `1h 30m` or `30d` as seconds; undefined if it is none. */
+/** Reads a duration of the API, such as `30s`, `5m`, `1h30m` or `30d`, as seconds; undefined if the text is none. */
 export const secondsOf = (text: string): number | undefined => {
-  const given = text.trim()
-  if (/^\d+(\.\d+)?$/.test(given)) return Number(given)
-  if (!/^(\d+(\.\d+)?\s*(s|min|m|h|d|w)\s*)+$/.test(given)) return undefined
-  const parts = [...given.matchAll(/(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)/g)]
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)) return undefined
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)]
   return parts.reduce((sum, [, count, unit]) => sum + Number(count) * (sizes[unit ?? ""] ?? 0), 0)
 }

@@ -1,6 +1,5 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
-import { secondsOf } from "./Durations"
 import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
@@ -15,18 +14,13 @@ const empty = { kind: "", payload: "{}", queue: "", priority: "", delay: "", att
 
 type Fields = Readonly<Record<keyof typeof empty, string>>
 
-const optionsOf = ({ dedupe, delay, attempts, priority, queue }: Fields) => {
-  const seconds = delay.trim() === "" ? undefined : secondsOf(delay)
-  if (delay.trim() !== "" && seconds === undefined)
-    throw new Error(`Start after must be like 30s, 5m or 2d, got ${delay}.`)
-  return {
-    ...(queue === "" ? {} : { queue }),
-    ...(priority === "" ? {} : { priority: Number(priority) }),
-    ...(attempts === "" ? {} : { attempts: Number(attempts) }),
-    ...(seconds === undefined ? {} : { runAt: new Date(Date.now() + seconds * 1000).toISOString() }),
-    ...(dedupe === "" ? {} : { dedupe: { key: dedupe, scope: "active" } })
-  }
-}
+const optionsOf = ({ dedupe, delay, attempts, priority, queue }: Fields) => ({
+  ...(queue === "" ? {} : { queue }),
+  ...(priority === "" ? {} : { priority: Number(priority) }),
+  ...(attempts === "" ? {} : { attempts: Number(attempts) }),
+  ...(delay.trim() === "" ? {} : { delay }),
+  ...(dedupe === "" ? {} : { dedupe: { key: dedupe, scope: "active" } })
+})
 
 /** Dialog that enqueues a job. The server checks the payload against the schema of the kind. */
 export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; readonly onClose: () => void }) => {
@@ -68,7 +62,7 @@ export const EnqueueForm = ({ kind = "", onClose }: { readonly kind?: string; re
         />
         <div class="fields">
           {text("queue", "Queue", "default of the kind", { list: "served-queues" })}
-          {text("delay", "Start after", "now, or 30s, 5m, 2d")}
+          {text("delay", "Delay", "none, or 30s, 5m, 2d")}
           {text("priority", "Priority (lower runs first)", "0", { type: "number" })}
           {text("attempts", "Attempts", "default of the kind", { type: "number", min: 1 })}
           {text("dedupe", "Dedupe key", "none")}

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks"
 import * as Api from "./Api"
+import { secondsOf } from "./Durations"
 import { Card } from "./parts/Card"
 import { Chart } from "./parts/Chart"
 import { Shown } from "./parts/Notice"
@@ -15,9 +16,10 @@ const columns = (series: Series) => {
   const ageOf = (at: string) => (Date.now() - Date.parse(at)) / 1000
   const points = series.points.filter(({ at }) => ageOf(at) >= tooYoung)
   // The last bucket is incomplete: divide by its elapsed time, or every chart would end in a drop.
-  const lasted = points.map(({ at }) => Math.min(series.bucketSeconds, ageOf(at)))
+  const width = secondsOf(series.bucket) ?? 60
+  const lasted = points.map(({ at }) => Math.min(width, ageOf(at)))
   const rates = (of: "completed" | "enqueued" | "retried" | "dead") =>
-    points.map((point, index) => point[of] / (lasted[index] ?? series.bucketSeconds))
+    points.map((point, index) => point[of] / (lasted[index] ?? width))
   return {
     times: points.map(({ at }) => Date.parse(at) / 1000),
     throughput: [

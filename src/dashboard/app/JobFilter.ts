@@ -1,4 +1,5 @@
 import * as Api from "./Api"
+import { secondsOf } from "./Durations"
 import { instantText, span } from "./parts/Time"
 import { type Route, to } from "./Route"
 
@@ -24,6 +25,9 @@ const valuesOf = (field: Field, texts: ReadonlyArray<string>) => {
 const said = (entries: ReadonlyArray<readonly [Field, ReadonlyArray<string>]>): JobFilter =>
   Object.fromEntries(entries.filter(([, values]) => values.length > 0))
 
+/** The seconds of `within`; 0 if the text is not a duration. */
+export const lengthOf = (within: string): number => secondsOf(within) ?? 0
+
 /** Reads the filter from the URL; the page's preset takes precedence. */
 export const read = (route: Route, preset: JobFilter): JobFilter => ({
   ...said(
@@ -31,7 +35,7 @@ export const read = (route: Route, preset: JobFilter): JobFilter => ({
       field,
       valuesOf(
         field,
-        route.query.getAll(field).filter((text) => text !== "" && (field !== "within" || Number(text) > 0))
+        route.query.getAll(field).filter((text) => text !== "" && (field !== "within" || lengthOf(text) > 0))
       )
     ])
   ),
@@ -74,7 +78,7 @@ export const address = (page: string, filter: JobFilter): string =>
 const anchored = ({ within, ...filter }: JobFilter): JobFilter => {
   if (within === undefined) return filter
   const minute = Math.floor(Date.now() / 60_000) * 60_000
-  return { ...filter, since: [new Date(minute - Number(within[0]) * 1000).toISOString()] }
+  return { ...filter, since: [new Date(minute - lengthOf(within[0] ?? "") * 1000).toISOString()] }
 }
 
 /** Returns the API query for a page of these jobs. */
@@ -94,7 +98,6 @@ const json = (filter: JobFilter): Readonly<Record<string, unknown>> =>
     Object.entries(filter).map(([field, values]) => {
       const [first = ""] = values
       if (field === "payload") return [field, JSON.parse(first)]
-      if (field === "within") return [field, Number(first)]
       return [field, values.length === 1 ? first : values]
     })
   )
@@ -131,7 +134,7 @@ const names: Readonly<Record<Field, string>> = {
 }
 
 const valueText = (field: Field, value: string) => {
-  if (field === "within") return span(Number(value))
+  if (field === "within") return span(lengthOf(value))
   if (field === "pod") return value.slice(-8)
   const at = new Date(value)
   return (field === "since" || field === "until") && !Number.isNaN(at.getTime()) ? instantText(at) : value

@@ -38,11 +38,11 @@ const Choices = <A extends string>(props: {
   </fieldset>
 )
 
-const spans = [900, 3_600, 86_400, 604_800, 2_592_000]
+const spans = ["15m", "1h", "24h", "7d", "30d"]
 
 const Within = ({ change, filter: { within } }: Given) => {
   const chosen = within?.[0] ?? ""
-  const offered = [...new Set([...spans.map(String), ...(chosen === "" ? [] : [chosen])])]
+  const offered = [...new Set([...spans, ...(chosen === "" ? [] : [chosen])])]
   return (
     <label class="field">
       Enqueued
@@ -51,9 +51,9 @@ const Within = ({ change, filter: { within } }: Given) => {
         onChange={(event) => change({ within: event.currentTarget.value, since: undefined, until: undefined })}
       >
         <option value="">Any time</option>
-        {offered.map((seconds) => (
-          <option key={seconds} value={seconds}>
-            Last {span(Number(seconds))}
+        {offered.map((each) => (
+          <option key={each} value={each}>
+            Last {span(JobFilter.lengthOf(each))}
           </option>
         ))}
       </select>

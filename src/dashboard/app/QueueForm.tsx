@@ -1,7 +1,6 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
 import { SaveForm } from "./parts/SaveForm"
-import { span } from "./parts/Time"
 import { showToast } from "./parts/Toasts"
 import type { Queue } from "./Views"
 
@@ -9,14 +8,15 @@ import type { Queue } from "./Views"
 
 type Fields = Readonly<Record<string, string>>
 
-const shown = (value: number | null | undefined) => (value === null || value === undefined ? "" : String(value))
+const shown = (value: number | string | null | undefined) =>
+  value === null || value === undefined ? "" : String(value)
 
 const fieldsOf = ({ backoff, limits, maxWorkers, retainDead, retainDone }: Queue): Fields => ({
   maxWorkers: String(maxWorkers),
   retainDone: shown(retainDone),
   retainDead: shown(retainDead),
-  backoffBase: String(backoff.base),
-  backoffMax: String(backoff.max),
+  backoffBase: backoff.base,
+  backoffMax: backoff.max,
   rateJobs: shown(limits.rate?.jobs),
   ratePer: shown(limits.rate?.per),
   keyConcurrency: shown(limits.perKey?.concurrency),
@@ -24,49 +24,45 @@ const fieldsOf = ({ backoff, limits, maxWorkers, retainDead, retainDone }: Queue
   depthCap: shown(limits.depthCap)
 })
 
-const number = (text: string | undefined) => (text === undefined || text.trim() === "" ? null : Number(text))
+const text = (given: string | undefined) => (given === undefined || given.trim() === "" ? null : given)
+
+const number = (given: string | undefined) => (text(given) === null ? null : Number(given))
 
 const bodyOf = (fields: Fields, backoffEnabled: boolean) => {
   const jobs = number(fields.rateJobs)
   const concurrency = number(fields.keyConcurrency)
   return {
     maxWorkers: number(fields.maxWorkers),
-    retainDone: number(fields.retainDone),
-    retainDead: number(fields.retainDead),
-    backoff: { enabled: backoffEnabled, base: number(fields.backoffBase), max: number(fields.backoffMax) },
+    retainDone: text(fields.retainDone),
+    retainDead: text(fields.retainDead),
+    backoff: { enabled: backoffEnabled, base: text(fields.backoffBase), max: text(fields.backoffMax) },
     limits: {
-      rate: jobs === null ? null : { jobs, per: number(fields.ratePer) ?? 1 },
+      rate: jobs === null ? null : { jobs, per: text(fields.ratePer) ?? "1s" },
       perKey: concurrency === null ? null : { concurrency, order: fields.keyOrder },
       depthCap: number(fields.depthCap)
     }
   }
 }
 
-type Label = readonly [field: string, label: string, hint: string]
+type Label = readonly [field: string, label: string, hint: string, type?: "duration"]
 
 /** One group per line of the form. */
 const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label>>> = {
   room: [
     ["maxWorkers", "Workers (cluster-wide)", ""],
     ["depthCap", "Maximum queue depth", "no limit"],
-    ["retainDone", "Keep done jobs, seconds", "default"],
-    ["retainDead", "Keep dead jobs, seconds", "forever"]
+    ["retainDone", "Keep done jobs", "default, or 12h, 7d", "duration"],
+    ["retainDead", "Keep dead jobs", "forever, or 30d", "duration"]
   ],
   retries: [
-    ["backoffBase", "Backoff base, seconds", ""],
-    ["backoffMax", "Backoff cap, seconds", ""]
+    ["backoffBase", "Backoff base", "30s, 5m", "duration"],
+    ["backoffMax", "Backoff cap", "30m, 1h", "duration"]
   ],
   limits: [
     ["rateJobs", "Rate limit, jobs", "none"],
-    ["ratePer", "Rate period, seconds", "1"],
+    ["ratePer", "Rate period", "1s", "duration"],
     ["keyConcurrency", "Concurrency per key", "no limit"]
   ]
-}
-
-/** Shows long durations in readable units next to the seconds. */
-const inWords = (label: string, text: string | undefined) => {
-  const seconds = number(text)
-  return label.endsWith("seconds") && seconds !== null && seconds >= 60 ? ` (${span(seconds)})` : ""
 }
 
 /** The settings form of a queue. */
@@ -78,12 +74,11 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
     showToast(`Settings saved`)
     onSaved()
   }
-  const numberField = ([field, label, hint]: Label) => (
+  const input = ([field, label, hint, type]: Label) => (
     <label class="field" key={field}>
       {label}
-      {inWords(label, fields[field])}
       <input
-        type="number"
+        type={type === "duration" ? "text" : "number"}
         min={0}
         step="any"
         name={field}
@@ -95,9 +90,9 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
   )
   return (
     <SaveForm label={`Settings of ${queue.name}`} save={save}>
-      <div class="fields">{labels.room.map(numberField)}</div>
+      <div class="fields">{labels.room.map(input)}</div>
       <div class="fields">
-        {labels.retries.map(numberField)}
+        {labels.retries.map(input)}
         <label class="check">
           <input
             type="checkbox"
@@ -108,7 +103,7 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
         </label>
       </div>
       <div class="fields">
-        {labels.limits.map(numberField)}
+        {labels.limits.map(input)}
         <label class="field">
           Order per key
           <select

@@ -4,6 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Duration, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
+import * as DurationText from "../../core/DurationText.js"
 import type { LimitState } from "../../limits/Limit.js"
 import { RateLimits } from "../../limits/RateLimits.js"
 import { Transactions } from "../../queue/Transactions.js"
@@ -11,6 +12,7 @@ import * as Audited from "../access/Audited.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import { Instant } from "../Instant.js"
+import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 
 const Numbers = { capacity: Schema.Number, rate: Schema.Number.annotations({ description: "Tokens per second." }) }
@@ -43,11 +45,8 @@ const TuneRequest = Schema.Struct({
 
 /** Body of `POST /api/v1/limits/{scope}/drain`. May be omitted. */
 const DrainRequest = Schema.Struct({
-  seconds: WireText.optional(
-    Schema.NonNegative.annotations({
-      ...WireText.withMessage("must be a number of seconds"),
-      description: "How long the bucket is not refilled; 0 if omitted."
-    })
+  duration: WireText.optional(
+    WireDuration.field("How long the bucket is not refilled: 30s, 5m, or milliseconds; 0 if omitted.")
   )
 }).annotations({ identifier: "DrainRequest", message: () => "must be an object", ...WireText.strict })
 
@@ -96,15 +95,16 @@ export const layer: Layer.Layer<
     const audited = yield* Audited.make
 
     /** Draining a bucket does not roll back with the transaction, so the audit entry is written first. */
-    const drain = (scope: string, seconds: number) =>
+    const drain = (scope: string, duration: Duration.Duration) =>
       transactions.run(
         Effect.gen(function* () {
-          yield* limits
-            .get(scope)
-            .pipe(
-              audited("limit.drain", scope, ({ tokens }) => ({ before: { tokens }, after: { tokens: 0, seconds } }))
-            )
-          return yield* limits.drain(scope, Duration.seconds(seconds))
+          yield* limits.get(scope).pipe(
+            audited("limit.drain", scope, ({ tokens }) => ({
+              before: { tokens },
+              after: { tokens: 0, duration: DurationText.format(duration) }
+            }))
+          )
+          return yield* limits.drain(scope, duration)
         })
       )
 
@@ -124,8 +124,8 @@ export const layer: Layer.Layer<
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
-          const { seconds = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, mostBodyBytes)
-          return viewOf(yield* drain(path.scope, seconds))
+          const { duration = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, mostBodyBytes)
+          return viewOf(yield* drain(path.scope, Duration.millis(duration)))
         })
       )
   })

@@ -2,6 +2,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Duration, Effect, type Layer, Schema } from "effect"
+import * as DurationText from "../../core/DurationText.js"
 import { type DatabaseFacts, DatabaseHealth, type VacuumBlocker } from "../../measures/DatabaseHealth.js"
 import { MinuteBuckets, type SeriesPoint } from "../../measures/MinuteBuckets.js"
 import { type PodPoint, PodSamples } from "../../measures/PodSamples.js"
@@ -10,27 +11,24 @@ import type { Summary } from "../../telemetry/Histogram.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
+import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 import { ThroughputCache } from "./ThroughputCache.js"
 
 const Amount = Schema.NullOr(Schema.Number)
 
-const mostBucketSeconds = 30 * 86_400
+const minute = Duration.toMillis("1 minute")
+const maxBucket = Duration.toMillis("30 days")
 
-const BucketSeconds = Schema.NumberFromString.pipe(
-  Schema.int(),
-  Schema.between(60, mostBucketSeconds),
-  Schema.multipleOf(60)
-).annotations({
-  ...WireText.withMessage(`must be a multiple of 60 seconds, from 60 to ${mostBucketSeconds}`),
-  jsonSchema: { type: "integer", minimum: 60, maximum: mostBucketSeconds, multipleOf: 60 },
-  description: "Seconds per point; derived from the range if omitted."
+const Bucket = WireDuration.parameter("Duration of a point, such as 5m; derived from the range if omitted.", {
+  if: (millis) => millis >= minute && millis <= maxBucket && millis % minute === 0,
+  message: "must be a duration of whole minutes from 1m to 30d, such as 5m"
 })
 
 const range = {
   since: WireText.optional(Instant.Instant.annotations({ description: "Defaults to one hour before `until`." })),
   until: WireText.optional(Instant.Instant.annotations({ description: "Defaults to now." })),
-  bucket: WireText.optional(BucketSeconds)
+  bucket: WireText.optional(Bucket)
 }
 
 /** Query parameters of `GET /api/v1/metrics/series`. */
@@ -61,7 +59,7 @@ const Latency = Schema.Struct({
   max: Amount
 }).annotations({ identifier: "Latency", description: "In seconds; null if nothing was measured." })
 
-const coveredFields = { since: Instant.Moment, until: Instant.Moment, bucketSeconds: Schema.Number }
+const coveredFields = { since: Instant.Moment, until: Instant.Moment, bucket: WireDuration.text() }
 
 export const SeriesView = Schema.Struct({
   ...coveredFields,
@@ -116,7 +114,9 @@ export const PodsView = Schema.Struct({
             description: "CPU time divided by elapsed time; 1 is one fully used core."
           }),
           rssBytes: Schema.Number,
-          eventLoopDelay: Schema.Struct({ p99: Schema.Number, max: Schema.Number }),
+          eventLoopDelay: Schema.Struct({ p99: Schema.Number, max: Schema.Number }).annotations({
+            description: "In seconds."
+          }),
           pool: Schema.Struct({ busy: Schema.Number, idle: Schema.Number, waiting: Schema.Number }),
           statements: Latency
         })
@@ -196,7 +196,7 @@ const rangeOf = ({ bucket, since, until }: RangeQuery) =>
     const to = until ?? (yield* Clock.currentTimeMillis)
     const from = since ?? to - defaultRange
     if (from >= to) return yield* new BadRequest({ message: "since must be before until.", field: "since" })
-    const width = bucket === undefined ? TimeGrid.defaultWidth({ from, to }) : Duration.seconds(bucket)
+    const width = bucket === undefined ? TimeGrid.defaultWidth({ from, to }) : Duration.millis(bucket)
     const grid = yield* TimeGrid.of({ from, to }, width)
     return { from: grid.from, to: grid.to, width: Duration.millis(grid.width) }
   })
@@ -206,7 +206,7 @@ type RangeAndGrid = Effect.Effect.Success<ReturnType<typeof rangeOf>>
 const covered = ({ from, to, width }: RangeAndGrid) => ({
   since: Instant.format(from),
   until: Instant.format(to),
-  bucketSeconds: Duration.toSeconds(width)
+  bucket: DurationText.format(width)
 })
 
 const seconds = (millis: number | undefined) => (millis === undefined ? null : millis / 1000)

@@ -1,14 +1,15 @@
 import { Duration, Schema } from "effect"
 import { KeyOrder, type QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 
 const Whole = Schema.Number.annotations(WireText.withMessage("must be a number"))
 const Switch = Schema.Boolean.annotations(WireText.withMessage("must be true or false"))
-const Seconds = Schema.NonNegative.annotations(WireText.withMessage("must be a number of seconds, 0 or more"))
+const Span = WireDuration.field("A duration such as 90s, 5m or 1h30m, or milliseconds.")
 
 const orNothing = <S extends Schema.Schema.Any>(schema: S) => WireText.optional(Schema.NullOr(schema))
 
-const Rate = Schema.Struct({ jobs: Whole, per: Seconds }).annotations({
+const Rate = Schema.Struct({ jobs: Whole, per: Span }).annotations({
   message: () => "must be an object with jobs and per, or null"
 })
 
@@ -21,13 +22,13 @@ const PerKey = Schema.Struct({
 export const QueuePatchRequest = Schema.Struct({
   paused: WireText.optional(Switch),
   maxWorkers: WireText.optional(Whole),
-  retainDone: orNothing(Seconds),
-  retainDead: orNothing(Seconds),
+  retainDone: orNothing(Span),
+  retainDead: orNothing(Span),
   backoff: WireText.optional(
     Schema.Struct({
       enabled: WireText.optional(Switch),
-      base: WireText.optional(Seconds),
-      max: WireText.optional(Seconds)
+      base: WireText.optional(Span),
+      max: WireText.optional(Span)
     }).annotations({ message: () => "must be an object with any of enabled, base and max" })
   ),
   limits: WireText.optional(
@@ -41,13 +42,13 @@ export const QueuePatchRequest = Schema.Struct({
 }).annotations({ identifier: "QueuePatch", message: () => "must be an object", ...WireText.strict })
 export type QueuePatchRequest = typeof QueuePatchRequest.Type
 
-const span = (seconds: number | null | undefined) =>
-  seconds === null || seconds === undefined ? seconds : Duration.seconds(seconds)
+const span = (millis: number | null | undefined) =>
+  millis === null || millis === undefined ? millis : Duration.millis(millis)
 
 const ofBackoff = ({ base, enabled, max }: NonNullable<QueuePatchRequest["backoff"]>) => ({
   ...(enabled === undefined ? {} : { enabled }),
-  ...(base === undefined ? {} : { base: Duration.seconds(base) }),
-  ...(max === undefined ? {} : { max: Duration.seconds(max) })
+  ...(base === undefined ? {} : { base: Duration.millis(base) }),
+  ...(max === undefined ? {} : { max: Duration.millis(max) })
 })
 
 /** Converts the request to a settings patch. The default order of a key's jobs is `none`. */
@@ -59,7 +60,7 @@ export const toPatch = (request: QueuePatchRequest): QueueSettingsPatch => {
     retainDone: span(request.retainDone),
     retainDead: span(request.retainDead),
     backoff: request.backoff === undefined ? undefined : ofBackoff(request.backoff),
-    rate: rate === null || rate === undefined ? rate : { jobs: rate.jobs, per: Duration.seconds(rate.per) },
+    rate: rate === null || rate === undefined ? rate : { jobs: rate.jobs, per: Duration.millis(rate.per) },
     perKey:
       perKey === null || perKey === undefined
         ? perKey

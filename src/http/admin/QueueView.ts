@@ -1,8 +1,10 @@
 import { Duration, Schema } from "effect"
+import * as DurationText from "../../core/DurationText.js"
 import { State } from "../../core/StoredJob.js"
 import type { QueueCounts } from "../../queue/search/JobSearch.js"
 import { KeyOrder, type QueueSettings } from "../../queue/settings/QueueSettings.js"
 import * as Instant from "../Instant.js"
+import * as WireDuration from "../WireDuration.js"
 
 const Counts = Schema.Struct({
   scheduled: Schema.Int,
@@ -21,8 +23,6 @@ const Throughput = Schema.Struct({
 }).annotations({ identifier: "Throughput" })
 export type Throughput = typeof Throughput.Type
 
-const Seconds = Schema.Number.annotations({ description: "Seconds." })
-
 /** A queue in API responses: its job counts and its settings. */
 export const QueueView = Schema.Struct({
   name: Schema.String,
@@ -40,11 +40,11 @@ export const QueueView = Schema.Struct({
   }),
   paused: Schema.Boolean,
   maxWorkers: Schema.Int,
-  retainDone: Schema.NullOr(Seconds).annotations({ description: "Seconds; null uses QUEUE_DONE_RETENTION." }),
-  retainDead: Schema.NullOr(Seconds).annotations({ description: "Seconds; null keeps dead jobs forever." }),
-  backoff: Schema.Struct({ enabled: Schema.Boolean, base: Seconds, max: Seconds }),
+  retainDone: Schema.NullOr(WireDuration.text("A duration; null uses QUEUE_DONE_RETENTION.")),
+  retainDead: Schema.NullOr(WireDuration.text("A duration; null keeps dead jobs forever.")),
+  backoff: Schema.Struct({ enabled: Schema.Boolean, base: WireDuration.text(), max: WireDuration.text() }),
   limits: Schema.Struct({
-    rate: Schema.NullOr(Schema.Struct({ jobs: Schema.Int, per: Seconds })),
+    rate: Schema.NullOr(Schema.Struct({ jobs: Schema.Int, per: WireDuration.text() })),
     perKey: Schema.NullOr(Schema.Struct({ concurrency: Schema.Int, order: KeyOrder })),
     depthCap: Schema.NullOr(Schema.Int)
   }),
@@ -66,8 +66,8 @@ const noCounts: Readonly<Record<State, number>> = {
   cancelled: 0
 }
 
-const seconds = (duration: Duration.Duration | undefined) =>
-  duration === undefined ? null : Duration.toSeconds(duration)
+const textOrNull = (duration: Duration.Duration | undefined) =>
+  duration === undefined ? null : DurationText.format(duration)
 
 /** Settings of a queue without a stored row. */
 const undeclared = {
@@ -111,15 +111,15 @@ export const of = (
     throughput: throughput ?? null,
     paused,
     maxWorkers,
-    retainDone: seconds(retainDone),
-    retainDead: seconds(retainDead),
+    retainDone: textOrNull(retainDone),
+    retainDead: textOrNull(retainDead),
     backoff: {
       enabled: backoff.enabled,
-      base: Duration.toSeconds(backoff.base),
-      max: Duration.toSeconds(backoff.max)
+      base: DurationText.format(backoff.base),
+      max: DurationText.format(backoff.max)
     },
     limits: {
-      rate: rate === undefined ? null : { jobs: rate.jobs, per: Duration.toSeconds(rate.per) },
+      rate: rate === undefined ? null : { jobs: rate.jobs, per: DurationText.format(rate.per) },
       perKey: perKey ?? null,
       depthCap: depthCap ?? null
     },

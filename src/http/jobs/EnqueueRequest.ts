@@ -1,29 +1,16 @@
-import { Effect, Option, ParseResult, Predicate, Schema } from "effect"
-import * as DurationText from "../../core/DurationText.js"
+import { Effect, ParseResult, Predicate, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope, limits } from "../../core/StoredJob.js"
 import { Instant } from "../Instant.js"
 import { BadRequest, faultOfIssues } from "../RequestErrors.js"
+import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 
 const Whole = Schema.Number.annotations(WireText.withMessage("must be a number"))
 
-/** Milliseconds, or a duration such as `90s`. */
-const durationOf = (description: string): Schema.Schema<number, number | string> =>
-  Schema.transformOrFail(Schema.Union(Schema.Number, Schema.String), Schema.Number, {
-    strict: true,
-    decode: (given, _, ast) => {
-      const millis = typeof given === "number" ? Option.some(given) : DurationText.parseMillis(given)
-      const wait = Option.filter(millis, (each) => each >= 0)
-      return ParseResult.fromOption(wait, () => new ParseResult.Type(ast, given))
-    },
-    encode: (millis) => ParseResult.succeed(millis)
-  }).annotations({
-    ...WireText.withMessage(`must be ${DurationText.expected}, or milliseconds`),
-    jsonSchema: { oneOf: [{ type: "string" }, { type: "number", minimum: 0 }], description }
-  })
-
-const Delay = durationOf("Delay before the job is due: 90s, 5m, 1h30m, or milliseconds. Cannot be combined with runAt.")
+const Delay = WireDuration.field(
+  "Delay before the job is due: 90s, 5m, 1h30m, or milliseconds. Cannot be combined with runAt."
+)
 
 const Dedupe = Schema.Struct({
   key: WireText.Text,
@@ -35,7 +22,7 @@ const Dedupe = Schema.Struct({
     })
   ),
   window: WireText.optional(
-    durationOf("How long a retained key is held after the job was stored: 1h, 7d, or milliseconds.")
+    WireDuration.field("How long a retained key is held after the job was stored: 1h, 7d, or milliseconds.")
   ),
   replace: WireText.optional(
     Schema.Boolean.annotations({

@@ -2,7 +2,7 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Effect, Either, type Layer, Schema } from "effect"
+import { Duration, Effect, Either, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { limits, pages, type SavedView, SavedViews, ViewNotFound } from "../../access/SavedViews.js"
 import { ViewId } from "../../core/Ids.js"
@@ -15,6 +15,7 @@ import * as Body from "../Body.js"
 import { about, apiOf, idPath } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
+import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 
@@ -41,16 +42,19 @@ const Page = Schema.Literal(...pages).annotations({
   description: "The job list that the view opens."
 })
 
+const maxWithin = Duration.toMillis("3650 days")
+
 /** A job filter with an optional time range relative to now. */
 const Filter = Schema.Struct({
   ...JobsFilter.Body.fields,
   within: WireText.optional(
-    Schema.Int.pipe(Schema.between(1, 315_360_000)).annotations({
-      ...WireText.withMessage("must be a whole number of seconds from 1 to ten years"),
-      jsonSchema: { type: "integer", minimum: 1, maximum: 315_360_000 },
-      description:
-        "Enqueued within this many seconds before the view is opened. Cannot be combined with since or until."
-    })
+    WireDuration.field(
+      "Enqueued within this duration before the view is opened: 15m, 7d, or milliseconds. Cannot be combined with since or until.",
+      {
+        if: (millis) => millis >= 1_000 && millis <= maxWithin,
+        message: "must be a duration from 1s to 3650d, such as 15m, or milliseconds"
+      }
+    )
   )
 }).annotations({
   identifier: "ViewFilter",

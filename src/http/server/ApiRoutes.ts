@@ -58,7 +58,8 @@ const Api = HttpApi.make("nightshift")
     OpenApi.annotations({
       title: "Nightshift",
       version: "v1",
-      description: "Times are RFC 3339; durations are in seconds.",
+      description:
+        "Times are RFC 3339. Durations that you set are text such as 90s, 5m or 1h30m; requests may also give milliseconds as a number. Measured times are in seconds.",
       transform: OpenApiTidy.apply
     })
   )

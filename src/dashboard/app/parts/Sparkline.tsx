@@ -1,5 +1,6 @@
+import { secondsOf } from "../Durations"
 import { brief, type QueueSeries } from "../Views"
-import { clockText } from "./Time"
+import { clockText, span } from "./Time"
 
 // Drawn as two SVG paths, because a page may show a hundred sparklines. The size is fixed to avoid a layout shift.
 
@@ -24,8 +25,9 @@ const words = (series: QueueSeries, completed: ReadonlyArray<number>, dead: Read
   if (done + died === 0) return "No jobs finished in the last hour"
   const all = completed.map((count, index) => count + (dead[index] ?? 0))
   const most = Math.max(...all)
-  const at = Date.parse(series.since) / 1000 + all.indexOf(most) * series.bucketSeconds
-  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; peak at ${clockText(at)}: ${most.toLocaleString()} in ${series.bucketSeconds / 60} minutes`
+  const bucket = secondsOf(series.bucket) ?? 60
+  const at = Date.parse(series.since) / 1000 + all.indexOf(most) * bucket
+  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; peak at ${clockText(at)}: ${most.toLocaleString()} in ${span(bucket)}`
 }
 
 /** Done and dead jobs of a queue in the last hour. */
