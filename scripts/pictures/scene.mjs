@@ -101,9 +101,8 @@ const parts = {
   "deliveries of a bot": async ({ get }) => (await get("bots/helpdesk/deliveries")).deliveries.length >= 3,
   "uploaded files": async ({ get }) => (await get("uploads/files")).files.length >= 3,
   "a finished execution": async ({ get }) =>
-    (await get("workflows")).executions.some(({ execution, status }) => execution === "order/B-1" && status === "done"),
-  "a waiting execution": async ({ get }) =>
-    (await get("workflows")).executions.some(({ status }) => status === "waiting")
+    (await get("workflows")).executions.some(({ execution, state }) => execution === "order/B-1" && state === "done"),
+  "a waiting execution": async ({ get }) => (await get("workflows")).executions.some(({ state }) => state === "waiting")
 }
 
 /** Waits until all content exists. At the time limit, reports what is missing and continues. */

@@ -49,6 +49,10 @@ export const age = (millis: number, now: number): string => {
   return millis < now ? `${length(distance)} ago` : `in ${ahead(distance)}`
 }
 
+/** A state with its reason: `dead (exhausted)`. */
+export const stateText = (of: { readonly state: string; readonly deadReason: string | undefined }): string =>
+  of.deadReason === undefined || of.deadReason === "cancelled" ? of.state : `${of.state} (${of.deadReason})`
+
 /** Renders rows as aligned columns under a heading. */
 export const table = (heading: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = heading.map((title, column) =>

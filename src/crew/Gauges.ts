@@ -194,7 +194,7 @@ export const watchQueues = (
 const suspended = MetricSpec.gauge(
   "workflow_executions_suspended",
   `Workflow executions that wait, in the whole database; counting stops at ${mostExecutions}. Aggregate with max.`,
-  ["status"]
+  ["state"]
 )
 
 /** Counts suspended executions when the metrics are scraped. The rate and duration of the count are limited. */
@@ -206,8 +206,8 @@ export const layerExecutions: Layer.Layer<never, never, Metrics | Workflows | Da
     const counting = yield* OnDemand.make({
       name: "the number of suspended executions",
       work: Effect.map(bounded(workflows.suspended), (counts) => {
-        for (const status of ["sleeping", "waiting", "changed"] as const)
-          metrics.series(suspended, { status }).set(counts[status])
+        for (const state of ["sleeping", "waiting", "changed"] as const)
+          metrics.series(suspended, { state }).set(counts[state])
       }),
       freshFor: "15 seconds",
       restAfterFailure: "1 minute",

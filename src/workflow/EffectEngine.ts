@@ -116,7 +116,7 @@ export const make = (
 
   const exitOf = (execution: string) =>
     workflows.show(execution).pipe(
-      Effect.map((found) => ({ json: ExitJson.ofExecution(found), status: found.status })),
+      Effect.map((found) => ({ json: ExitJson.ofExecution(found), state: found.state })),
       Effect.catchTag("ExecutionNotFound", () => Effect.succeed(undefined)),
       Effect.orDie
     )
@@ -126,7 +126,7 @@ export const make = (
       const found = yield* exitOf(execution)
       if (found === undefined) return undefined
       if (found.json !== undefined) return complete(yield* ExitJson.decodeOf(workflow, found.json))
-      return found.status === "waiting" || found.status === "sleeping" || found.status === "changed"
+      return found.state === "waiting" || found.state === "sleeping" || found.state === "changed"
         ? suspended
         : undefined
     })

@@ -41,11 +41,11 @@ export const decodeOf = (workflow: Workflow.Any, json: unknown): Effect.Effect<E
 }
 
 /** The exit of an execution that has ended, as JSON; undefined before that. */
-export const ofExecution = ({ lastError, result, status, steps }: Execution): unknown => {
-  if (status === "done")
+export const ofExecution = ({ lastError, result, state, steps }: Execution): unknown => {
+  if (state === "done")
     return result === undefined || result === null ? { _tag: "Success" } : { _tag: "Success", value: result }
-  if (status === "cancelled") return { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
-  if (status !== "failed") return undefined
+  if (state === "cancelled") return { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
+  if (state !== "failed") return undefined
   const recorded = steps.find(({ name, reopenedAt }) => name === failureStep && reopenedAt === undefined)
   const defect = { name: "Error", message: lastError === undefined ? "the execution failed" : withoutTrace(lastError) }
   return recorded?.exit ?? { _tag: "Failure", cause: { _tag: "Die", defect } }

@@ -145,7 +145,7 @@ describe("every command", () => {
           const execution = "noop_echo/A-17"
           const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved", "--force")
           expect(started).toMatchObject({ execution, outcome: "started" })
-          expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, status: "pending" }] })
+          expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, state: "pending" }] })
           expect(yield* json("workflows signal", execution, "go")).toMatchObject({ outcome: "completed" })
           yield* Effect.promise(async () => {
             const client = new pg.Client({ connectionString: env.DATABASE_URL })
@@ -157,7 +157,7 @@ describe("every command", () => {
           expect(yield* json("workflows show", execution)).toMatchObject({ id: started.id, steps: [{ name: "pay" }] })
           expect(yield* json("workflows fork", execution, "pay", "--as", "B")).toMatchObject({ execution: "B" })
           expect(yield* json("workflows cancel", execution, "--now")).toEqual({ execution, cancelled: 1 })
-          expect(yield* json("workflows retry", execution)).toMatchObject({ status: "pending" })
+          expect(yield* json("workflows retry", execution)).toMatchObject({ state: "pending" })
           expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
           expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
           expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })

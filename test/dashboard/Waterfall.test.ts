@@ -39,7 +39,7 @@ const child = (position: number, more: object = {}) => ({
   owned: true,
   kind: "shipment",
   execution: `order/7/ship/${position}`,
-  status: "done" as const,
+  state: "done" as const,
   deadReason: null,
   lastError: null,
   createdAt: at(60),
@@ -54,7 +54,7 @@ const execution = (more: object = {}): Execution =>
     workflow: "order",
     version: 1,
     queue: "default",
-    status: "waiting",
+    state: "waiting",
     deadReason: null,
     payload: {},
     result: null,
@@ -81,7 +81,7 @@ const told = (of: Execution, now = 100) =>
 describe("the waterfall of an execution", () => {
   it("draws a wait from its suspension, not from the run that ended it", () => {
     const of = execution({
-      status: "done",
+      state: "done",
       finishedAt: at(50),
       steps: [
         step("charge", 1, 2),
@@ -99,30 +99,41 @@ describe("the waterfall of an execution", () => {
   it("draws a signal that arrived early from the moment it was read", () => {
     const deferreds = [wait("signal", "approval", -20, { completedAt: at(-20), waiting: false })]
     const steps = [step("approval", 5, 6, { kind: "signal" })]
-    expect(told(execution({ status: "running", steps, deferreds }))).toEqual(["approval 5-6", "running 6-"])
-    expect(told(execution({ status: "running", deferreds }))).toEqual(["approval -20--20", "running 0-"])
+    expect(told(execution({ state: "running", steps, deferreds }))).toEqual(["approval 5-6", "running 6-"])
+    expect(told(execution({ state: "running", deferreds }))).toEqual(["approval -20--20", "running 0-"])
   })
 
   it("shows open waits up to now, children below their step, and the run that has recorded nothing yet", () => {
     const of = execution({
-      status: "running",
+      state: "running",
       steps: [step("charge", 1, 2)],
       deferreds: [wait("children", "ship", 60, { remaining: 1, waiting: false })],
-      children: [child(0), child(1, { status: "running", finishedAt: null })]
+      children: [child(0), child(1, { state: "running", finishedAt: null })]
     })
     expect(told(of)).toEqual(["charge 1-2", "ship 60-", "order/7/ship/0 60-70", "order/7/ship/1 60-", "running 2-"])
   })
 
-  it("shows the status of an execution that waits for nothing it has named", () => {
-    const bars = barsOf(execution({ status: "sleeping", dueAt: at(130) }), zero + 100_000)
+  it("shows each child in its state, with the reason if it has one", () => {
+    const children = [
+      child(0),
+      child(1, { state: "failed", deadReason: "not_undone" }),
+      child(2, { state: "cancelled", deadReason: "cancelled" }),
+      child(3, { state: null })
+    ]
+    const bars = barsOf(execution({ children }), zero + 100_000).filter((bar) => bar.child !== undefined)
+    expect(bars.map(({ detail }) => detail)).toEqual(["done", "failed (not undone)", "cancelled", "deleted"])
+  })
+
+  it("shows the state of an execution that waits for nothing it has named", () => {
+    const bars = barsOf(execution({ state: "sleeping", dueAt: at(130) }), zero + 100_000)
     expect(bars).toMatchObject([{ name: "sleeping", from: zero, to: zero + 100_000, open: true, dueAt: at(130) }])
-    const named = execution({ status: "sleeping", deferreds: [wait("sleep", "cool off", 2)] })
+    const named = execution({ state: "sleeping", deferreds: [wait("sleep", "cool off", 2)] })
     expect(told(named)).toEqual(["cool off 2-"])
   })
 
   it("ends with the execution: a wait that was cut off ends before the steps are undone", () => {
     const of = execution({
-      status: "cancelled",
+      state: "cancelled",
       finishedAt: at(40),
       steps: [step("charge", 1, 2), step("undo:charge", 39, 40, { kind: "undo" })],
       deferreds: [wait("signal", "approval", 3)]

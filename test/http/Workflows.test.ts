@@ -81,9 +81,9 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
         execution,
         outcome: "existing"
       })
-      const listed = yield* admin("GET", "/api/v1/workflows?workflow=greet&status=running&prefix=greet/")
+      const listed = yield* admin("GET", "/api/v1/workflows?workflow=greet&state=running&prefix=greet/")
       expect(listed.json).toMatchObject({
-        executions: [{ execution, workflow: "greet", status: "running" }],
+        executions: [{ execution, workflow: "greet", state: "running" }],
         next: null
       })
       const { id } = JSON.parse(started.text)
@@ -151,8 +151,8 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       const { run } = yield* running
       expect((yield* admin("POST", `${path}/retry`)).status).toBe(409)
       yield* queue.finalize([{ ...run, end: End.Dead({ reason: "rejected", counted: true, error: "no stock" }) }])
-      expect((yield* admin("GET", path)).json).toMatchObject({ status: "failed", lastError: "no stock" })
-      expect((yield* admin("POST", `${path}/retry`)).json).toMatchObject({ status: "pending" })
+      expect((yield* admin("GET", path)).json).toMatchObject({ state: "failed", lastError: "no stock" })
+      expect((yield* admin("POST", `${path}/retry`)).json).toMatchObject({ state: "pending" })
       const forked = yield* admin("POST", `${path}/fork`, { json: { step: "charge", as: "greet/Ada again" } })
       expect(forked).toMatchObject({ status: 201, json: { execution: "greet/Ada again" } })
       const again = yield* admin("POST", `${path}/fork`, { json: { step: "charge", as: "greet/Ada again" } })
@@ -161,7 +161,7 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       expect(unknown).toMatchObject({ status: 404, json: { error: { tag: "StepNotFound", field: "step" } } })
       const cancelled = yield* admin("POST", `${path}/cancel`, { json: { now: true, reason: "a mistake" } })
       expect(cancelled.json).toEqual({ execution, cancelled: 1 })
-      expect((yield* admin("GET", path)).json).toMatchObject({ status: "cancelled" })
+      expect((yield* admin("GET", path)).json).toMatchObject({ state: "cancelled" })
       const audit = yield* admin("GET", "/api/v1/audit?act=workflow.cancel")
       expect(audit.json).toMatchObject({ entries: [{ target: execution, reason: "a mistake" }] })
     }).pipe(Effect.provide(layer()))
@@ -172,7 +172,7 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       const { admin } = yield* TestServer
       expect((yield* admin("GET", "/api/v1/workflows/nope")).status).toBe(404)
       expect((yield* admin("POST", "/api/v1/workflows/nope/retry")).status).toBe(404)
-      expect((yield* admin("GET", "/api/v1/workflows?status=odd")).status).toBe(400)
+      expect((yield* admin("GET", "/api/v1/workflows?state=odd")).status).toBe(400)
       const unknown = yield* admin("POST", "/api/v1/workflows", { json: { workflow: "nope", key: "1", payload: {} } })
       expect(unknown).toMatchObject({ status: 422, json: { error: { tag: "UnknownKind", field: "kind" } } })
       const missing = yield* admin("POST", "/api/v1/workflows", { json: { workflow: "greet", payload: {} } })

@@ -169,7 +169,7 @@ describe("the service on an external PostgreSQL", () => {
         const after = yield* busyPage(running.url, 40)
         // Counters only increase, and existing series stay.
         expect(
-          before.get("nightshift_workflow_executions_suspended")?.samples.map(({ labels }) => labels.status)
+          before.get("nightshift_workflow_executions_suspended")?.samples.map(({ labels }) => labels.state)
         ).toEqual(["sleeping", "waiting", "changed"])
         for (const { name, samples, type } of before.values()) {
           if (type !== "counter") continue

@@ -45,13 +45,42 @@ export const childrenLaws = (law: Law): void => {
       assert.deepStrictEqual([woken.id, woken.execution?.woken], [parent.id, 2])
       const children = yield* line.workflows.children(`${line.name}/order`, "ship")
       assert.deepStrictEqual(
-        children.map(({ job, position }) => [position, job?.status, job?.result]),
+        children.map(({ job, position }) => [position, job?.state, job?.result]),
         [
           [0, "done", { parcel: 1 }],
-          [1, "dead", undefined],
+          [1, "failed", undefined],
           [2, "done", undefined]
         ]
       )
+    })
+  )
+
+  law("a child is shown in the state of its own job or execution", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const plain = (name: string) => childOf(line, name, { execution: undefined })
+      const children = [childOf(line, "a"), childOf(line, "b"), childOf(line, "c"), plain("d"), plain("e")]
+      yield* line.workflows.startChildren(job, "ship", children)
+      yield* suspend(line, job, [wait])
+      const claimed = yield* line.claim()
+      const { children: started } = yield* line.workflows.show(`${line.name}/order`)
+      const [a, b, c, d, e] = started.map(({ id }) => claimed.find((each) => each.id === id))
+      if (a === undefined || b === undefined || c === undefined || d === undefined || e === undefined)
+        return assert.fail("five children")
+      yield* suspend(line, a, [{ kind: "signal", name: "approval" }])
+      yield* end(line, b, ends.dead)
+      yield* end(line, c, done())
+      yield* end(line, d, ends.dead)
+      yield* end(line, e, ends.again(yield* line.now))
+      const shown = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual(
+        shown.children.map(({ job }) => job?.state),
+        ["waiting", "failed", "done", "dead", "retrying"]
+      )
+      for (const { id, job } of shown.children) {
+        const own = yield* job?.execution === undefined ? line.search.get(id) : line.workflows.show(job.execution)
+        assert.strictEqual(job?.state, own.state)
+      }
     })
   )
 
@@ -115,10 +144,10 @@ export const childrenLaws = (law: Law): void => {
       yield* line.workflows.startChildren(child, "log", [childOf(line, "detached")], { detached: true })
       const { cancelled } = yield* line.workflows.cancel(`${line.name}/order`)
       assert.strictEqual(cancelled, 3)
-      const statuses = yield* Effect.forEach(["order", "ship/a", "ship/grandchild", "ship/detached"], (name) =>
-        Effect.map(line.workflows.show(`${line.name}/${name}`), ({ status }) => status)
+      const states = yield* Effect.forEach(["order", "ship/a", "ship/grandchild", "ship/detached"], (name) =>
+        Effect.map(line.workflows.show(`${line.name}/${name}`), ({ state }) => state)
       )
-      assert.deepStrictEqual(statuses, ["cancelling", "running", "cancelling", "pending"])
+      assert.deepStrictEqual(states, ["cancelling", "running", "cancelling", "pending"])
       assert.deepStrictEqual((yield* line.queue.heartbeat([child])).cancelRequested, [child])
     })
   )
@@ -135,7 +164,7 @@ export const childrenLaws = (law: Law): void => {
       const [a, b] = yield* line.workflows.children(`${line.name}/order`)
       if (a === undefined || b === undefined) return assert.fail("two children")
       yield* line.jobAdmin.cancel(a.id)
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "waiting")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "waiting")
       yield* line.jobAdmin.remove(b.id)
       assert.strictEqual((yield* line.claimOne).id, job.id)
     })
@@ -195,7 +224,7 @@ export const childrenLaws = (law: Law): void => {
       assert.strictEqual((yield* line.claimOne).id, parent.id)
       const children = yield* line.workflows.children(`${line.name}/order`, "ship")
       assert.deepStrictEqual(
-        children.map(({ job }) => [job?.status, job?.result]),
+        children.map(({ job }) => [job?.state, job?.result]),
         [
           ["done", { parcel: 1 }],
           ["done", { parcel: 2 }]
@@ -250,10 +279,10 @@ export const childrenLaws = (law: Law): void => {
         yield* end(line, job, ends.dead)
       }
       yield* line.workflows.retry(`${line.name}/order`)
-      const statuses = yield* Effect.forEach(["order", "ship/a", "ship/leaf", "ship/detached"], (name) =>
-        Effect.map(line.workflows.show(`${line.name}/${name}`), ({ status }) => status)
+      const states = yield* Effect.forEach(["order", "ship/a", "ship/leaf", "ship/detached"], (name) =>
+        Effect.map(line.workflows.show(`${line.name}/${name}`), ({ state }) => state)
       )
-      assert.deepStrictEqual(statuses, ["pending", "pending", "pending", "failed"])
+      assert.deepStrictEqual(states, ["pending", "pending", "pending", "failed"])
     })
   )
 

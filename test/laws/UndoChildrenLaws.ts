@@ -10,10 +10,10 @@ const finish = (line: Line, id: string): Effect.Effect<Operation, unknown> =>
     Option.isSome(went) && went.value.status === "running" ? finish(line, id) : line.operations.get(id)
   )
 
-const statuses = (line: Line) =>
+const states = (line: Line) =>
   Effect.map(
     Effect.forEach(["order", "ship/a", "ship/leaf"], (name) => line.workflows.show(`${line.name}/${name}`)),
-    (all) => all.map(({ status }) => status)
+    (all) => all.map(({ state }) => state)
   )
 
 /** The execution `order` with the child a, whose child leaf failed, and with it both. */
@@ -60,7 +60,7 @@ const undoAll = (line: Line, id: string) =>
 const goesOn = (line: Line) =>
   Effect.gen(function* () {
     yield* line.workflows.retry(`${line.name}/order`)
-    assert.deepStrictEqual(yield* statuses(line), ["pending", "pending", "pending"])
+    assert.deepStrictEqual(yield* states(line), ["pending", "pending", "pending"])
     const due = yield* line.claim()
     assert.strictEqual(due.length, 3)
     const named = (name: string) => due.find(({ execution }) => execution?.id === `${line.name}/${name}`)
@@ -84,9 +84,9 @@ export const undoChildrenLaws = (law: Law): void => {
       const { order } = yield* failedTree(line)
       const before = yield* line.all()
       const act = yield* requeue(line, order)
-      assert.deepStrictEqual(yield* statuses(line), ["pending", "pending", "pending"])
+      assert.deepStrictEqual(yield* states(line), ["pending", "pending", "pending"])
       yield* line.jobAdmin.undo(order, act)
-      assert.deepStrictEqual(yield* statuses(line), ["failed", "failed", "failed"])
+      assert.deepStrictEqual(yield* states(line), ["failed", "failed", "failed"])
       const untimed = (jobs: typeof before) => jobs.map(({ updatedAt: _, ...job }) => job)
       assert.deepStrictEqual(untimed(yield* line.all()), untimed(before))
       assert.deepStrictEqual(yield* line.claim(), [])
@@ -100,7 +100,7 @@ export const undoChildrenLaws = (law: Law): void => {
       const operation = yield* requeueAll(line, [order])
       const undo = yield* undoAll(line, operation)
       assert.deepStrictEqual([undo.total?.count, undo.done, undo.skipped], [1, 1, {}])
-      assert.deepStrictEqual(yield* statuses(line), ["failed", "failed", "failed"])
+      assert.deepStrictEqual(yield* states(line), ["failed", "failed", "failed"])
       yield* goesOn(line)
     })
   )
@@ -110,7 +110,7 @@ export const undoChildrenLaws = (law: Law): void => {
       const { a, leaf, order } = yield* failedTree(line)
       const operation = yield* requeueAll(line, [leaf, a, order])
       yield* undoAll(line, operation)
-      assert.deepStrictEqual(yield* statuses(line), ["failed", "failed", "failed"])
+      assert.deepStrictEqual(yield* states(line), ["failed", "failed", "failed"])
       yield* goesOn(line)
     })
   )
@@ -121,7 +121,7 @@ export const undoChildrenLaws = (law: Law): void => {
       const act = yield* requeue(line, order)
       yield* line.jobAdmin.edit(a, { priority: 5 })
       yield* line.jobAdmin.undo(order, act)
-      assert.deepStrictEqual(yield* statuses(line), ["failed", "pending", "pending"])
+      assert.deepStrictEqual(yield* states(line), ["failed", "pending", "pending"])
     })
   )
 
@@ -131,7 +131,7 @@ export const undoChildrenLaws = (law: Law): void => {
       const act = yield* requeue(line, order)
       yield* line.jobAdmin.edit(order, { priority: 5 })
       assert.strictEqual((yield* Effect.flip(line.jobAdmin.undo(order, act)))._tag, "UndoRefused")
-      assert.deepStrictEqual(yield* statuses(line), ["pending", "pending", "pending"])
+      assert.deepStrictEqual(yield* states(line), ["pending", "pending", "pending"])
     })
   )
 
@@ -143,7 +143,7 @@ export const undoChildrenLaws = (law: Law): void => {
       yield* line.workflows.startChildren(other, "pack", [childOf(line, "leaf")])
       yield* suspend(line, other, [{ kind: "children", name: "pack" }])
       yield* line.jobAdmin.undo(order, act)
-      assert.deepStrictEqual(yield* statuses(line), ["failed", "failed", "pending"])
+      assert.deepStrictEqual(yield* states(line), ["failed", "failed", "pending"])
       yield* end(line, yield* line.claimOne, done())
       assert.strictEqual((yield* line.claimOne).id, other.id)
     })

@@ -144,7 +144,7 @@ export const undoExecutionLaws = (law: Law): void => {
       const { order } = yield* waiting(line)
       const before = yield* whole(line)
       const cancelled = yield* perform(line, "cancel", [order])
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "cancelling")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "cancelling")
       const undo = yield* undoAll(line, cancelled)
       assert.deepStrictEqual([undo.total?.count, undo.done, undo.skipped], [1, 1, {}])
       const after = yield* whole(line)

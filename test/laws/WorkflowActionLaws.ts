@@ -13,7 +13,7 @@ export const workflowActionLaws = (law: Law): void => {
       yield* suspend(line, job, [signal])
       const { cancelled } = yield* line.workflows.cancel(`${line.name}/order`)
       assert.strictEqual(cancelled, 1)
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "cancelling")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "cancelling")
       const undoing = yield* line.claimOne
       assert.strictEqual(undoing.execution?.cancelled, true)
       // A wait inside an undo does not end it.
@@ -21,7 +21,7 @@ export const workflowActionLaws = (law: Law): void => {
       yield* line.advance("1 minute")
       const last = yield* line.claimOne
       yield* end(line, last, ends.cancelled)
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "cancelled")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "cancelled")
     })
   )
 
@@ -56,7 +56,7 @@ export const workflowActionLaws = (law: Law): void => {
       yield* line.workflows.record(job, step("undo:charge", { sequence: 7, kind: "undo" }))
       yield* line.workflows.record(job, step("undo:reserve", { sequence: 8, kind: "undo", outcome: "failed" }))
       yield* end(line, job, ends.dead)
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "failed")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "failed")
       const at = yield* line.now
       yield* line.workflows.retry(`${line.name}/order`)
       const again = yield* line.claimOne

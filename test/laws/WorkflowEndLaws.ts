@@ -84,19 +84,19 @@ export const workflowEndLaws = (law: Law): void => {
       const stored = yield* crashes(line, job, 5)
       assert.deepStrictEqual([stored.status, stored.crashCount], ["pending", 0])
       const dying = yield* line.workflows.show(`${line.name}/order`)
-      assert.deepStrictEqual([dying.status, dying.deadReason], ["undoing", "poison"])
+      assert.deepStrictEqual([dying.state, dying.deadReason], ["undoing", "poison"])
       const undoing = yield* line.claimOne
       assert.strictEqual(undoing.execution?.cancelled, true)
       // An undo that waits does not forget why the execution died.
       yield* suspend(line, undoing, [{ kind: "sleep", name: "undo wait", dueAt: (yield* line.now) + 60_000 }])
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "undoing")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "undoing")
       yield* line.advance("1 minute")
       const last = yield* line.claimOne
       assert.strictEqual((yield* line.workflows.load(last)).cancelled, true)
       yield* line.workflows.record(last, step("undo:charge", { sequence: 2, kind: "undo" }))
       yield* end(line, last, ends.cancelled)
-      const { deadReason, lastError, status } = yield* line.workflows.show(`${line.name}/order`)
-      assert.deepStrictEqual([status, deadReason], ["failed", "poison"])
+      const { deadReason, lastError, state } = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([state, deadReason], ["failed", "poison"])
       assert.match(lastError ?? "", /crash 5 of 5/)
     })
   )
@@ -113,7 +113,7 @@ export const workflowEndLaws = (law: Law): void => {
       const stored = yield* crashes(line, undoing, 5)
       assert.deepStrictEqual([stored.status, stored.deadReason], ["dead", "not_undone"])
       assert.match(stored.lastError ?? "", /crash 5 of 5\); not undone: charge, reserve$/)
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "failed")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "failed")
     })
   )
 
@@ -134,16 +134,16 @@ export const workflowEndLaws = (law: Law): void => {
       yield* line.workflows.record(job, step("charge"))
       const dying = { runAt: 0, counted: true, error: "timed out", remember: "exhausted", dying: "exhausted" } as const
       yield* end(line, job, End.Again(dying))
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "undoing")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "undoing")
       assert.lengthOf(
-        (yield* line.workflows.list({ prefix: `${line.name}/`, status: "undoing" }, { limit: 9 })).executions,
+        (yield* line.workflows.list({ prefix: `${line.name}/`, state: "undoing" }, { limit: 9 })).executions,
         1
       )
       const undoing = yield* line.claimOne
       assert.deepStrictEqual([undoing.attempt, undoing.execution?.cancelled], [1, true])
       yield* end(line, undoing, ends.cancelled)
-      const { deadReason, lastError, status } = yield* line.workflows.show(`${line.name}/order`)
-      assert.deepStrictEqual([status, deadReason, lastError], ["failed", "exhausted", "timed out"])
+      const { deadReason, lastError, state } = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([state, deadReason, lastError], ["failed", "exhausted", "timed out"])
       // A retry starts from a clean state.
       const again = yield* line.workflows.retry(`${line.name}/order`)
       assert.deepStrictEqual([again.status, again.deadReason], ["pending", undefined])
@@ -158,8 +158,8 @@ export const workflowEndLaws = (law: Law): void => {
       yield* line.workflows.cancel(`${line.name}/order`)
       yield* line.workflows.record(job, step("undo:charge", { sequence: 2, kind: "undo", outcome: "failed" }))
       yield* end(line, job, End.Dead({ reason: "not_undone", counted: true, error: "undo of charge failed: no bank" }))
-      const { deadReason, lastError, status } = yield* line.workflows.show(`${line.name}/order`)
-      assert.deepStrictEqual([status, deadReason], ["failed", "not_undone"])
+      const { deadReason, lastError, state } = yield* line.workflows.show(`${line.name}/order`)
+      assert.deepStrictEqual([state, deadReason], ["failed", "not_undone"])
       assert.strictEqual(lastError, "undo of charge failed: no bank; not undone: charge")
     })
   )

@@ -212,7 +212,7 @@ export const workflowLaws = (law: Law): void => {
       yield* line.workflows.start(executionOf(line, "order", { runAt: now + 3_600_000 }))
       for (const value of [1, 2]) yield* line.workflows.signal({ execution: `${line.name}/order`, name: "a", value })
       assert.deepStrictEqual(yield* line.claim(), [])
-      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).status, "scheduled")
+      assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "scheduled")
     })
   )
 
@@ -244,7 +244,7 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
-  law("executions are listed newest first, by workflow, status and prefix of their id", (line) =>
+  law("executions are listed newest first, by workflow, state and prefix of their id", (line) =>
     Effect.gen(function* () {
       const prefix = `${line.name}/`
       const a = yield* begin(line, "a")
@@ -254,12 +254,12 @@ export const workflowLaws = (law: Law): void => {
       const c = yield* begin(line, "c", { kind: "invoice" })
       const names = (filter: object, limit = 10, before?: string) =>
         Effect.map(line.workflows.list({ prefix, ...filter }, { limit, before }), ({ executions }) =>
-          executions.map(({ execution, status }) => `${execution.slice(prefix.length)} ${status}`)
+          executions.map(({ execution, state }) => `${execution.slice(prefix.length)} ${state}`)
         )
       assert.deepStrictEqual(yield* names({}), ["c running", "b waiting", "a sleeping"])
       assert.deepStrictEqual(yield* names({ workflow: "invoice" }), ["c running"])
-      assert.deepStrictEqual(yield* names({ status: "waiting" }), ["b waiting"])
-      assert.deepStrictEqual(yield* names({ status: "sleeping" }), ["a sleeping"])
+      assert.deepStrictEqual(yield* names({ state: "waiting" }), ["b waiting"])
+      assert.deepStrictEqual(yield* names({ state: "sleeping" }), ["a sleeping"])
       const page = yield* line.workflows.list({ prefix }, { limit: 1 })
       assert.deepStrictEqual([page.executions[0]?.id, page.next], [c.id, c.id])
       assert.deepStrictEqual(yield* names({}, 10, page.next), ["b waiting", "a sleeping"])
@@ -298,7 +298,7 @@ export const workflowLaws = (law: Law): void => {
       for (const id of [`${line.name}/order`, job.id]) {
         const shown = yield* line.workflows.show(id)
         assert.deepStrictEqual(
-          [shown.execution, shown.workflow, shown.status, shown.dueAt, shown.steps.length, shown.waits[0]?.name],
+          [shown.execution, shown.workflow, shown.state, shown.dueAt, shown.steps.length, shown.waits[0]?.name],
           [`${line.name}/order`, "order", "waiting", undefined, 1, "approval"]
         )
       }

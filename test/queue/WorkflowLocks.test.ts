@@ -108,7 +108,7 @@ layer(house, { excludeTestServices: true })("the locks of workflows on PostgreSQ
       yield* Fiber.join(holder)
       expect(yield* Fiber.join(end)).toEqual([])
       expect((yield* Fiber.join(cancel)).cancelled).toBe(1)
-      expect((yield* workflows.show("cancel/B")).status).toBe("done")
+      expect((yield* workflows.show("cancel/B")).state).toBe("done")
     })
   )
 })

@@ -41,11 +41,11 @@ const inProcess = <A, E>(url: Redacted.Redacted, collector: string, effect: Effe
     )
   )
 
-const until = (execution: string, status: string) =>
+const until = (execution: string, state: string) =>
   Effect.gen(function* () {
     const { show } = yield* Workflows
     const found = Effect.delay(show(execution), "20 millis")
-    return yield* Effect.repeat(found, { until: (each) => each.status === status })
+    return yield* Effect.repeat(found, { until: (each) => each.state === state })
   })
 
 describe("the trace of an execution", () => {

@@ -159,9 +159,9 @@ describe("testShift accepts", () => {
     await shift.settle()
     name = "pay"
     await shift.advance("1h")
-    expect((await order.show("A")).status).toBe("changed")
+    expect((await order.show("A")).state).toBe("changed")
     name = "charge"
     await shift.drain()
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
   })
 })

@@ -66,7 +66,7 @@ describe("a cancel during a step", () => {
     await order.cancel("A")
     await shift.settle()
     expect(log).toEqual(["reserve", "release"])
-    expect((await order.show("A")).status).toBe("cancelled")
+    expect((await order.show("A")).state).toBe("cancelled")
   })
 
   it("records a step that fails, and does not retry it", async () => {
@@ -91,7 +91,7 @@ describe("a cancel during a step", () => {
     await shift.drain()
     expect(calls).toBe(1)
     expect(await order.show("A")).toMatchObject({
-      status: "cancelled",
+      state: "cancelled",
       steps: [{ name: "charge", outcome: "retrying", exit: { error: { message: "declined" } } }]
     })
   })
@@ -123,7 +123,7 @@ describe("a cancel during an undo", () => {
     open()
     await shift.drain()
     expect(log).toEqual(["reserve", "charge", "refund", "release"])
-    expect((await order.show("A")).status).toBe("cancelled")
+    expect((await order.show("A")).state).toBe("cancelled")
   })
 
   it("does not repeat an undo that takes longer than a heartbeat", async () => {
@@ -148,7 +148,7 @@ describe("a cancel during an undo", () => {
     open()
     await shift.drain()
     expect(log).toEqual(["charge", "refund"])
-    expect((await order.show("A")).status).toBe("cancelled")
+    expect((await order.show("A")).state).toBe("cancelled")
   })
 })
 
@@ -170,7 +170,7 @@ describe("the end of a process during a step", () => {
     open()
     await shift.drain()
     expect(calls).toBe(1)
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
   })
 })
 
@@ -197,7 +197,7 @@ describe("a cancel after a crash", () => {
     await order.cancel("A")
     await shift.advance("2h")
     expect([charged.length, new Set(charged).size, log]).toEqual([2, 1, ["refund"]])
-    expect((await order.show("A")).status).toBe("cancelled")
+    expect((await order.show("A")).state).toBe("cancelled")
   })
 
   /** An execution whose step `charge` takes effect and is cut off in its first call. */
@@ -241,8 +241,8 @@ describe("a cancel after a crash", () => {
     await using shift = await crashed(order)
     await order.cancel("A")
     await shift.advance("2h")
-    expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "refund"], "cancelled"])
-    expect((await parcel.show("P")).status).toBe("cancelled")
+    expect([log, (await order.show("A")).state]).toEqual([["charge", "charge", "refund"], "cancelled"])
+    expect((await parcel.show("P")).state).toBe("cancelled")
   })
 
   it("finishes that step although it fails and is retried later", async () => {
@@ -251,7 +251,7 @@ describe("a cancel after a crash", () => {
     await using shift = await crashed(order)
     await order.cancel("A")
     await shift.advance("2 days")
-    expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
+    expect([log, (await order.show("A")).state]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
   })
 
   it("finishes that step if it failed again before the cancel", async () => {
@@ -262,7 +262,7 @@ describe("a cancel after a crash", () => {
     expect(log).toEqual(["charge", "charge"])
     await order.cancel("A")
     await shift.advance("2 days")
-    expect([log, (await order.show("A")).status]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
+    expect([log, (await order.show("A")).state]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
   })
 
   it("starts no later step if the runs that undo crash too", async () => {
@@ -295,7 +295,7 @@ describe("a cancel after a crash", () => {
     await shift.advance("1h")
     await shift.crash()
     await shift.advance("1h")
-    expect([log, (await order.show("A")).status]).toEqual([["charge", "refund", "refund", "refund"], "cancelled"])
+    expect([log, (await order.show("A")).state]).toEqual([["charge", "refund", "refund", "refund"], "cancelled"])
   })
 
   it("finishes a step that a retry of the execution runs again, and undoes it again", async () => {
@@ -324,7 +324,7 @@ describe("a cancel after a crash", () => {
     await shift.crash()
     await order.cancel("A")
     await shift.advance("2h")
-    expect([log, (await order.show("A")).status]).toEqual([
+    expect([log, (await order.show("A")).state]).toEqual([
       ["charge", "refund", "charge", "charge", "refund"],
       "cancelled"
     ])
@@ -342,7 +342,7 @@ describe("a cancel after a crash", () => {
     await order.signal("A", "approval")
     await order.cancel("A")
     await shift.drain()
-    expect([log, (await order.show("A")).status]).toEqual([[], "cancelled"])
+    expect([log, (await order.show("A")).state]).toEqual([[], "cancelled"])
   })
 })
 
@@ -369,6 +369,6 @@ describe("a cancel of a parent", () => {
     await shift.drain()
     expect(log.slice(0, 2).sort()).toEqual(["undo wrap S/1", "undo wrap S/2"])
     expect(log.slice(2)).toEqual(["undo pick S", "undo charge"])
-    expect((await order.show("A")).status).toBe("cancelled")
+    expect((await order.show("A")).state).toBe("cancelled")
   })
 })

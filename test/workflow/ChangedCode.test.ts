@@ -92,7 +92,7 @@ describe("patched before a wait", () => {
     test.deploy(code(true, true))
     await order.retry("A")
     await shift.settle()
-    expect([log, (await order.show("A")).status]).toEqual([["ship"], "done"])
+    expect([log, (await order.show("A")).state]).toEqual([["ship"], "done"])
   })
 })
 
@@ -130,8 +130,8 @@ describe("code that differs from what the execution waits for", () => {
     test.deploy(code)
     await shift.advance("3 days")
     for (let turn = 0; turn < 3; turn += 1) {
-      const { lastError, status, steps } = await order.show("A")
-      expect([status, steps.map(({ name }) => name)]).toEqual(["changed", ["charge"]])
+      const { lastError, state, steps } = await order.show("A")
+      expect([state, steps.map(({ name }) => name)]).toEqual(["changed", ["charge"]])
       expect(lastError).toContain(text)
       await shift.advance("10 minutes")
     }
@@ -161,7 +161,7 @@ describe("code that differs from what the execution waits for", () => {
     test.deploy(before)
     await order.retry("A")
     await shift.settle()
-    expect([(await order.show("A")).status, await order.result("A")]).toEqual(["done", "old"])
+    expect([(await order.show("A")).state, await order.result("A")]).toEqual(["done", "old"])
   })
 
   it("is changed if recorded steps are in another order", async () => {
@@ -179,8 +179,8 @@ describe("code that differs from what the execution waits for", () => {
       await step.sleep("cool off", "1h")
     })
     await shift.advance("1h")
-    const { lastError, status } = await order.show("A")
-    expect([status, lastError]).toEqual([
+    const { lastError, state } = await order.show("A")
+    expect([state, lastError]).toEqual([
       "changed",
       expect.stringContaining('step "charge" is recorded, but its code does "ship" instead')
     ])
@@ -216,12 +216,12 @@ describe("code that has not changed", () => {
     for (const name of [...signals, "bbbb may go on#3"]) {
       await order.signal("A", name)
       await shift.settle()
-      expect(["waiting", "sleeping"]).toContain((await order.show("A")).status)
+      expect(["waiting", "sleeping"]).toContain((await order.show("A")).state)
       await shift.crash()
       await shift.advance("2h")
     }
     await shift.drain()
     expect(log.sort()).toEqual(["a 1", "a 2", "a 3", "answered", "bbbb 1", "bbbb 2", "bbbb 3"])
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
   })
 })

@@ -60,7 +60,7 @@ describe("compensation", () => {
         yield* drain
         const exit = yield* exitOf(id)
         assert.isTrue(exit !== undefined && Exit.isInterrupted(exit))
-        assert.deepStrictEqual([log, (yield* show(id)).status], [["charge", "undo charge"], "cancelled"])
+        assert.deepStrictEqual([log, (yield* show(id)).state], [["charge", "undo charge"], "cancelled"])
       })
     )
   })
@@ -76,8 +76,8 @@ describe("compensation", () => {
           yield* crash
           yield* advance("1 hour")
         }
-        const { deadReason, status } = yield* show(id)
-        assert.deepStrictEqual([log, status, deadReason], [["charge", "undo charge"], "failed", "poison"])
+        const { deadReason, state } = yield* show(id)
+        assert.deepStrictEqual([log, state, deadReason], [["charge", "undo charge"], "failed", "poison"])
       })
     )
   })
@@ -107,8 +107,8 @@ describe("compensation", () => {
         yield* gate.open
         yield* drain
         assert.deepStrictEqual(log, ["charge", "charged", "refund"])
-        const { status, steps } = yield* show(id)
-        assert.deepStrictEqual([status, steps.map(({ name }) => name)], ["cancelled", ["charge", "undo:charge"]])
+        const { state, steps } = yield* show(id)
+        assert.deepStrictEqual([state, steps.map(({ name }) => name)], ["cancelled", ["charge", "undo:charge"]])
       })
     )
   })
@@ -127,7 +127,7 @@ describe("compensation", () => {
         yield* settle
         yield* Order.interrupt(id)
         yield* advance("1 minute")
-        assert.deepStrictEqual([log, (yield* show(id)).status], [["charge"], "cancelled"])
+        assert.deepStrictEqual([log, (yield* show(id)).state], [["charge"], "cancelled"])
         assert.match(lines.join(), /execution \S+ was cancelled and interrupts charge, which did not end in time/)
       })
     ).pipe(Effect.provide(Logger.replace(Logger.defaultLogger, logger)))
@@ -147,7 +147,7 @@ describe("compensation", () => {
         yield* advance("1 minute")
         yield* gate.open
         yield* drain
-        assert.deepStrictEqual([log, (yield* show(id)).status], [["charge", "ship", "refund"], "cancelled"])
+        assert.deepStrictEqual([log, (yield* show(id)).state], [["charge", "ship", "refund"], "cancelled"])
       })
     )
   })

@@ -39,9 +39,9 @@ describe("an execution", () => {
         const id = yield* start()
         assert.strictEqual(yield* start(), id)
         yield* settle
-        assert.deepStrictEqual([(yield* Order.poll(id))?._tag, (yield* show(id)).status], ["Suspended", "sleeping"])
+        assert.deepStrictEqual([(yield* Order.poll(id))?._tag, (yield* show(id)).state], ["Suspended", "sleeping"])
         yield* advance("1 hour")
-        assert.strictEqual((yield* show(id)).status, "waiting")
+        assert.strictEqual((yield* show(id)).state, "waiting")
         yield* approve(id, "yes")
         yield* approve(id, "no")
         yield* settle
@@ -161,9 +161,9 @@ describe("concurrent steps", () => {
           yield* settle
           yield* Deferred.succeed(gate, undefined)
           yield* drain
-          const { status, steps } = yield* show(id)
+          const { state, steps } = yield* show(id)
           assert.deepStrictEqual(
-            [status, steps.map(({ name, outcome }) => `${name} ${outcome}`)],
+            [state, steps.map(({ name, outcome }) => `${name} ${outcome}`)],
             ["done", ["slow done", "DurableClock/nap done"]]
           )
         })
@@ -230,7 +230,7 @@ describe("retries and sleeps", () => {
       Effect.gen(function* () {
         const id = yield* start()
         yield* settle
-        assert.strictEqual((yield* show(id)).status, "sleeping")
+        assert.strictEqual((yield* show(id)).state, "sleeping")
         yield* crash
         yield* drain
         assert.deepStrictEqual([yield* exitOf(id), log.length], [Exit.succeed(3), 3])
@@ -244,9 +244,9 @@ describe("retries and sleeps", () => {
       Effect.gen(function* () {
         const id = yield* start()
         yield* settle
-        assert.strictEqual((yield* show(id)).status, "sleeping")
+        assert.strictEqual((yield* show(id)).state, "sleeping")
         yield* drain
-        assert.strictEqual((yield* show(id)).status, "done")
+        assert.strictEqual((yield* show(id)).state, "done")
       })
     )
   )
@@ -287,8 +287,8 @@ describe("children", () => {
         yield* Order.interrupt(id)
         yield* drain
         const executions = [yield* Ship.executionId({ item: "gift" }), yield* Ship.executionId({ item: "book" }), id]
-        const statuses = yield* Effect.forEach(executions, (each) => Effect.map(show(each), ({ status }) => status))
-        assert.deepStrictEqual(statuses, ["done", "cancelled", "cancelled"])
+        const states = yield* Effect.forEach(executions, (each) => Effect.map(show(each), ({ state }) => state))
+        assert.deepStrictEqual(states, ["done", "cancelled", "cancelled"])
       }),
       slowShip
     )

@@ -74,7 +74,7 @@ it.scopedLive("orders wait for an approval and for their children; a failed one 
       assert.deepStrictEqual(log.sort(), ["charge A", "charge B", "refund B"])
       const workflows = yield* Workflows
       const failed = yield* workflows.show(yield* Order.executionId(orders[1] as (typeof orders)[number]))
-      assert.strictEqual(failed.status, "failed")
+      assert.strictEqual(failed.state, "failed")
       assert.include(failed.lastError, "broken in transit")
     }).pipe(
       Effect.provide(layer),

@@ -29,8 +29,8 @@ const ended = (code: Code, options: { readonly allowChanged?: boolean } = {}) =>
     const { advance, settle } = yield* TestShift
     yield* settle
     for (const by of ["1 second", "1 minute", "1 hour", "1 minute", "1 hour", "1 minute"] as const) yield* advance(by)
-    const { lastError, result, status } = yield* Effect.flatMap(Workflows, (workflows) => workflows.show(id))
-    return { lastError, result, status }
+    const { lastError, result, state } = yield* Effect.flatMap(Workflows, (workflows) => workflows.show(id))
+    return { lastError, result, state }
   })
   return Effect.provide(
     whole as Effect.Effect<Effect.Effect.Success<typeof whole>, unknown>,
@@ -64,8 +64,8 @@ describe("an activity with a timeout around it", () => {
       Effect.zipLeft(nap("two"))
     )
     return Effect.gen(function* () {
-      const { lastError, result, status } = yield* ended(code)
-      assert.deepStrictEqual([status, lastError], ["done", undefined])
+      const { lastError, result, state } = yield* ended(code)
+      assert.deepStrictEqual([state, lastError], ["done", undefined])
       assert.deepStrictEqual(
         [result, log],
         [
@@ -92,8 +92,8 @@ describe("an activity with a timeout around it", () => {
       Effect.zipLeft(nap("two"))
     )
     return Effect.gen(function* () {
-      const { lastError, result, status } = yield* ended(code)
-      assert.deepStrictEqual([status, lastError], ["done", undefined])
+      const { lastError, result, state } = yield* ended(code)
+      assert.deepStrictEqual([state, lastError], ["done", undefined])
       assert.deepStrictEqual(
         [result, log],
         [
@@ -112,8 +112,8 @@ describe("an activity with a timeout around it", () => {
       return runs === 1 ? Effect.asVoid(Effect.timeoutOption(slow(log), "1 second")) : Effect.asVoid(slow(log))
     }).pipe(Effect.zipRight(nap("one")))
     return Effect.gen(function* () {
-      const { lastError, status } = yield* ended(code, { allowChanged: true })
-      assert.strictEqual(status, "changed")
+      const { lastError, state } = yield* ended(code, { allowChanged: true })
+      assert.strictEqual(state, "changed")
       assert.include(
         lastError,
         'step "slow (interrupted)" is recorded, but its code does "slow (not interrupted)" instead'
@@ -130,8 +130,8 @@ describe("an activity with a timeout around it", () => {
       Effect.zip(other(log, "close"))
     )
     return Effect.gen(function* () {
-      const { result, status } = yield* ended(code)
-      assert.deepStrictEqual([status, result], ["done", ["ship 2", "close 3"]])
+      const { result, state } = yield* ended(code)
+      assert.deepStrictEqual([state, result], ["done", ["ship 2", "close 3"]])
     })
   })
 })

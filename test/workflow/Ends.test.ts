@@ -36,7 +36,7 @@ describe("an execution that crashes its pod again and again", () => {
     await crashes(shift, 5)
     expect(log).toEqual(["charge", "refund"])
     expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "poison" })
-    expect((await order.show("A")).status).toBe("failed")
+    expect((await order.show("A")).state).toBe("failed")
   })
 
   it("is dead as not undone if its undo crashes too, and names the step", async () => {
@@ -113,7 +113,7 @@ describe("a new version of a workflow", () => {
     await using shift = await testShift({ allowChanged: true, handlers: [order], log: false })
     const { id } = await old.start({ id: "A" })
     await shift.advance("3 days")
-    expect((await order.show("A")).status).toBe("changed")
+    expect((await order.show("A")).state).toBe("changed")
     expect((await shift.job(id)).lastError).toMatch(/cannot decode the payload of this execution: .*cents/)
     expect(await shift.why(id)).toMatchObject({ reason: "changed", detail: expect.stringContaining("cannot decode") })
   })

@@ -21,14 +21,14 @@ const mistake = async (code: (step: Step) => Promise<unknown>) => {
   await using shift = await testShift({ handlers: [order, part] })
   for (const id of ["caught", "thrown"]) await order.start({ id })
   await shift.advance("1h")
-  const { lastError, status } = await order.show("thrown")
-  return { caught: await order.result("caught"), thrown: { lastError, status }, undone }
+  const { lastError, state } = await order.show("thrown")
+  return { caught: await order.result("caught"), thrown: { lastError, state }, undone }
 }
 
 const expectRejection = async (code: (step: Step) => Promise<unknown>, message: string) =>
   expect(await mistake(code)).toEqual({
     caught: message,
-    thrown: { lastError: message, status: "failed" },
+    thrown: { lastError: message, state: "failed" },
     undone: ["refund"]
   })
 

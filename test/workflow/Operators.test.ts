@@ -21,7 +21,7 @@ describe("operators", () => {
     await order.retry("A")
     await shift.settle()
     expect(log).toEqual(["price", "charge", "refund", "charge", "ship"])
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
   })
 
   it("fork an execution from a step", async () => {
@@ -35,7 +35,7 @@ describe("operators", () => {
     await shift.settle()
     expect(await order.fork("A", "ship", { as: "A2" })).toBe("order/A2")
     await shift.settle()
-    expect([log, (await order.show("A2")).status]).toEqual([["charge", "ship", "ship"], "done"])
+    expect([log, (await order.show("A2")).state]).toEqual([["charge", "ship", "ship"], "done"])
   })
 
   it("do not retry a done execution, and do not fork to an id that is taken", async () => {

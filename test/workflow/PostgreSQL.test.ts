@@ -179,7 +179,7 @@ it("a result that cannot be stored fails its step, and a run that lost its lease
   // One slot: this execution runs when the run that lost its lease is over.
   await order.start({ id: "large" }, { shift })
   expect(await order.result("large", { ...patience, shift })).toContain("65536 bytes")
-  expect(await order.show("lost", { shift })).toMatchObject({ status: "cancelled", steps: [] })
+  expect(await order.show("lost", { shift })).toMatchObject({ state: "cancelled", steps: [] })
 })
 
 it("a step is recorded once although the server ended the connection that recorded it", async () => {

@@ -47,7 +47,7 @@ describe("a recorded step", () => {
     await shift.crash()
     await shift.advance("2h")
     expect(calls).toBe(1)
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
   })
 })
 
@@ -239,7 +239,7 @@ describe("changed code", () => {
     }).run
     await shift.advance("1h")
     const shown = await before.show("A")
-    expect(shown.status).toBe("changed")
+    expect(shown.state).toBe("changed")
     expect(shown.lastError).toContain('step "charge" is recorded, but its code does "pay" instead')
     versions.current = before.run
     await shift.advance("10 minutes")

@@ -38,7 +38,7 @@ it("an execution goes to the release that wrote its journal, although the other 
   const pods = () => database.pool().query("select * from nightshift.pod")
   await using first = await worker(shift, { handlers: [next], queues: { orders: 4 } })
   await next.start({ id: "A" }, { shift })
-  await vi.waitFor(async () => expect((await next.show("A", { shift })).status).toBe("waiting"), often)
+  await vi.waitFor(async () => expect((await next.show("A", { shift })).state).toBe("waiting"), often)
   // A pod of the new release that is alive and has no free slot: the old release claims the execution.
   const { rows } = await pods()
   await first.stop()
@@ -50,7 +50,7 @@ it("an execution goes to the release that wrote its journal, although the other 
   await using __ = await worker(shift, { handlers: [old], queues: { orders: 4 } })
   expect((await pods()).rows.length).toBe(2)
   await next.signal("A", "go", undefined, { shift })
-  await vi.waitFor(async () => expect((await next.show("A", { shift })).status).toBe("changed"), often)
+  await vi.waitFor(async () => expect((await next.show("A", { shift })).state).toBe("changed"), often)
   const before = await claims("order/A")
   await vi.waitFor(async () => expect(await claims("order/A")).toBeGreaterThan(before), often)
   expect(oldRuns).toBe(1)

@@ -29,8 +29,8 @@ describe("a retry continues from the failed step", () => {
     await shift.settle()
     await shift.crash()
     await shift.drain()
-    const { lastError, status, steps } = await order.show("A")
-    expect([status, lastError]).toEqual(["done", undefined])
+    const { lastError, state, steps } = await order.show("A")
+    expect([state, lastError]).toEqual(["done", undefined])
     expect(log).toEqual(["charge", "price", "refund", "charge", "ship", "thank"])
     expect(
       steps.map(({ attempt, name, outcome, reopenedAt }) => [name, attempt, outcome, reopenedAt !== undefined])
@@ -84,7 +84,7 @@ describe("a retry continues from the failed step", () => {
     works = true
     await order.retry("A")
     await shift.drain()
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
     expect(log).toEqual(["invoice", "card", "ship", "thank"])
   })
 
@@ -105,7 +105,7 @@ describe("a retry continues from the failed step", () => {
     works = true
     await order.retry("A")
     await shift.settle()
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
     expect(log.filter((name) => name === "b").length).toBe(1)
   })
 
@@ -129,11 +129,11 @@ describe("a retry continues from the failed step", () => {
     await order.start({ id: "A" })
     for (const _ of [1, 2]) {
       await shift.drain()
-      expect((await order.show("A")).status).toBe("failed")
+      expect((await order.show("A")).state).toBe("failed")
       await order.retry("A")
     }
     await shift.drain()
-    expect((await order.show("A")).status).toBe("done")
+    expect((await order.show("A")).state).toBe("done")
     expect(at).toEqual([0, 1, 1, 2, 2, 3])
   })
 
@@ -152,7 +152,7 @@ describe("a retry continues from the failed step", () => {
     await shift.settle()
     await order.retry("A")
     await shift.drain()
-    expect([(await order.show("A")).status, log]).toEqual(["done", ["charge", "price", "refund", "charge", "ship"]])
+    expect([(await order.show("A")).state, log]).toEqual(["done", ["charge", "price", "refund", "charge", "ship"]])
   })
 
   it("and changed code is still noticed", async () => {
@@ -168,8 +168,8 @@ describe("a retry continues from the failed step", () => {
     isOld = false
     await order.retry("A")
     await shift.settle()
-    const { lastError, status } = await order.show("A")
-    expect(status).toBe("changed")
+    const { lastError, state } = await order.show("A")
+    expect(state).toBe("changed")
     expect(lastError).toContain('step "price" is recorded, but its code does "pay" instead')
   })
 })
@@ -240,7 +240,7 @@ describe("a fork of a failed execution", () => {
     await shift.settle()
     await order.fork("A", "ship", { as: "B" })
     await shift.settle()
-    expect((await order.show("B")).status).toBe("done")
+    expect((await order.show("B")).state).toBe("done")
     expect(log).toEqual(["charge order/A", "price A", "refund", "charge order/B"])
   })
 })
@@ -287,7 +287,7 @@ describe("a retry of a parent whose child failed", () => {
     begin()
     const order = workflow("order", settings, async (_, step) => {
       const ends = await step.allSettled("mails", ["a", "b"], (id) => child(mail, { id }))
-      if (ends.some(({ status }) => status === "dead")) throw new Error("a mail was not sent")
+      if (ends.some(({ state }) => state === "dead")) throw new Error("a mail was not sent")
       return ends
     })
     await using shift = await testShift({ handlers: [order, sent] })
@@ -297,8 +297,8 @@ describe("a retry of a parent whose child failed", () => {
     await order.retry("A")
     await shift.drain()
     expect(await order.result("A")).toEqual([
-      { status: "done", value: "mail a" },
-      { status: "done", value: "mail b" }
+      { state: "done", value: "mail a" },
+      { state: "done", value: "mail b" }
     ])
     expect(log).toEqual(["mail a", "mail b", "mail b"])
   })
@@ -311,7 +311,7 @@ describe("a retry of a parent whose child failed", () => {
     await shift.drain()
     await order.retry("A")
     await shift.drain()
-    expect((await order.show("A")).status).toBe("failed")
+    expect((await order.show("A")).state).toBe("failed")
     broken.clear()
     await order.retry("A")
     await shift.drain()

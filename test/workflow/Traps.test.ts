@@ -75,10 +75,10 @@ describe("concurrent waits and steps", () => {
     await using shift = await testShift({ handlers: [order] })
     await order.start({ id: "A" })
     await shift.settle()
-    expect((await order.show("A")).status).toBe("running")
+    expect((await order.show("A")).state).toBe("running")
     open()
     await shift.settle()
-    expect((await order.show("A")).status).toBe("sleeping")
+    expect((await order.show("A")).state).toBe("sleeping")
     expect(await order.result("A")).toBe(1)
   })
 
@@ -143,8 +143,8 @@ describe("results that JSON cannot express", () => {
     await using shift = await testShift({ handlers: [order] })
     await order.start({ id: "A" })
     await shift.settle()
-    const { lastError, status } = await order.show("A")
-    expect([status, calls]).toEqual(["failed", 1])
+    const { lastError, state } = await order.show("A")
+    expect([state, calls]).toEqual(["failed", 1])
     expect(lastError).toContain(text)
   })
 })
@@ -163,7 +163,7 @@ describe("signals that the execution does not wait for", () => {
     expect((await order.show("A")).unclaimed).toEqual(["aproval", "shipped"])
     await order.signal("A", "approval")
     await shift.settle()
-    expect([(await order.show("A")).unclaimed, (await order.show("A")).status]).toEqual([["aproval"], "done"])
+    expect([(await order.show("A")).unclaimed, (await order.show("A")).state]).toEqual([["aproval"], "done"])
   })
 })
 
@@ -318,8 +318,8 @@ describe("children", () => {
     await order.start({ id: "A" })
     await shift.drain()
     expect(await order.result("A")).toEqual([
-      { status: "done", value: "sent to ada" },
-      { status: "dead", error: "bounced" }
+      { state: "done", value: "sent to ada" },
+      { state: "dead", error: "bounced" }
     ])
   })
 
@@ -340,6 +340,6 @@ describe("children", () => {
     expect(await order.cancel("A")).toEqual({ cancelled: 3 })
     await shift.drain()
     expect(log.sort()).toEqual(["detached done", "unbook x", "unbook y"])
-    expect((await order.show("A")).status).toBe("cancelled")
+    expect((await order.show("A")).state).toBe("cancelled")
   })
 })

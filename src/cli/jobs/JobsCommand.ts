@@ -18,7 +18,7 @@ import * as TraceParent from "../../telemetry/tracing/TraceParent.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, factList, print, printable, printableLines, printJson } from "../Terminal.js"
+import { age, factList, print, printable, printableLines, printJson, stateText } from "../Terminal.js"
 import * as JobActs from "./JobActs.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import { jobTable } from "./JobsBulk.js"
@@ -60,10 +60,7 @@ const details = (job: StoredJob, now: number): string => {
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
   const facts = factList([
     ["id", job.id],
-    [
-      "state",
-      job.deadReason === undefined || job.state === "cancelled" ? job.state : `${job.state} (${job.deadReason})`
-    ],
+    ["state", stateText(job)],
     ["kind", `${job.kind}, version ${job.version}`],
     ["queue", job.queue],
     ["key", job.key],

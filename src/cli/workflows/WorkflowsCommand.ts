@@ -8,7 +8,7 @@ import { awaitedSignals, start as startExecution } from "../../http/workflows/Wo
 import {
   type Deferred,
   type Execution,
-  ExecutionStatus,
+  ExecutionState,
   type ExecutionSummary,
   type Step
 } from "../../queue/workflow/Execution.js"
@@ -17,7 +17,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, factList, print, printable, printJson, table } from "../Terminal.js"
+import { age, factList, print, printable, printJson, stateText, table } from "../Terminal.js"
 
 const id = Input.required(Input.text, "The execution's id, as in order/A-17, or the id of its job.")
 
@@ -35,12 +35,9 @@ const waitText =
     return `${kind} "${printable(name)}"${left}${until}`
   }
 
-const statusText = ({ deadReason, status }: ExecutionSummary) =>
-  deadReason === "not_undone" ? `${status}: not undone` : status
-
 const rowOf = (now: number) => (execution: ExecutionSummary) => [
   printable(execution.execution),
-  statusText(execution),
+  stateText(execution),
   String(execution.version),
   age(execution.createdAt, now),
   execution.waits.length === 0
@@ -52,24 +49,24 @@ const list = QueueCommand.make({
   about: "List workflow executions, newest first.",
   options: {
     workflow: Input.optional(Input.text, "Only executions of this workflow."),
-    status: Input.optional(Input.choice(ExecutionStatus.literals), "Only executions with this status."),
+    state: Input.optional(Input.choice(ExecutionState.literals), "Only executions in this state."),
     prefix: Input.optional(Input.text, "Only executions whose id starts with this text."),
     ...QueueCommand.page("executions", { most: 200, default: 20 })
   },
   examples: {
-    "nightshift workflows list --status waiting": "list executions that wait for a signal or children"
+    "nightshift workflows list --state waiting": "list executions that wait for a signal or children"
   },
-  run: ({ cursor, json, limit, prefix, status, workflow }) =>
+  run: ({ cursor, json, limit, prefix, state, workflow }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
-      const { executions, next } = yield* workflows.list({ workflow, status, prefix }, { limit, before: cursor })
+      const { executions, next } = yield* workflows.list({ workflow, state, prefix }, { limit, before: cursor })
       if (json) {
         const shown = executions.map(ExecutionView.ofSummary)
         return yield* printJson({ executions: shown, next: next ?? null })
       }
       if (executions.length === 0) return yield* Console.log("No executions match this filter.")
       const now = yield* Clock.currentTimeMillis
-      const heading = ["EXECUTION", "STATUS", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
+      const heading = ["EXECUTION", "STATE", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
       yield* Console.log(table(heading, executions.map(rowOf(now))))
       if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
     })
@@ -108,7 +105,7 @@ const details = (execution: Execution, now: number): string => {
     ["execution", execution.execution],
     ["job", execution.id],
     ["workflow", `${execution.workflow}, version ${execution.version}`],
-    ["status", statusText(execution)],
+    ["state", stateText(execution)],
     ["started", age(execution.createdAt, now)],
     ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
     ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
@@ -124,12 +121,12 @@ const details = (execution: Execution, now: number): string => {
     printable(name),
     id,
     printable(job?.execution ?? job?.kind ?? "-"),
-    job?.status ?? "deleted"
+    job === undefined ? "deleted" : stateText(job)
   ])
   return [
     facts,
     ...(execution.steps.length === 0 ? ["", "No steps yet."] : ["", steps]),
-    ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATUS"], children)])
+    ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATE"], children)])
   ].join("\n")
 }
 

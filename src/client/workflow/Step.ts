@@ -48,10 +48,10 @@ export interface ChildCall<out Result> {
   readonly isWorkflow: boolean
 }
 
-/** How one child ended. */
+/** How one child ended. A job is `dead` where an execution is `failed`; `deleted` if its row was deleted before this step. */
 export type ChildEnd<A> =
-  | { readonly status: "done"; readonly value: A }
-  | { readonly status: "dead"; readonly error: string }
+  | { readonly state: "done"; readonly value: A }
+  | { readonly state: "dead" | "failed" | "cancelled" | "deleted"; readonly error: string }
 
 export interface WaitOptions<A> {
   /** Maximum time to wait for the signal; then the result is undefined. [no limit] */

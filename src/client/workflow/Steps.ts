@@ -105,16 +105,17 @@ const isRefused = (error: unknown): boolean =>
 const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<unknown>>> =>
   run.journal.perform(run.journal.workflows.children(run.execution.id, name)).then((children) =>
     children.map(({ job }): ChildEnd<unknown> => {
-      if (job?.status === "done") return { status: "done", value: job.result ?? null }
-      const error = job?.lastError === undefined ? undefined : withoutTrace(job.lastError)
-      return { status: "dead", error: error ?? job?.deadReason ?? "its job was deleted" }
+      if (job === undefined) return { state: "deleted", error: "its job was deleted" }
+      if (job.state === "done") return { state: "done", value: job.result ?? null }
+      const state = job.state === "cancelled" ? "cancelled" : job.execution === undefined ? "dead" : "failed"
+      return { state, error: job.lastError === undefined ? (job.deadReason ?? state) : withoutTrace(job.lastError) }
     })
   )
 
 /** The result of `all`: every value, or the failures. */
 const judged = (name: string, ends: ReadonlyArray<ChildEnd<unknown>>): Stored => {
-  const failures = ends.flatMap((end, position) => (end.status === "dead" ? [{ position, error: end.error }] : []))
-  if (failures.length === 0) return StepExit.ofValue(ends.map((end) => (end.status === "done" ? end.value : null)))
+  const failures = ends.flatMap((end, position) => (end.state === "done" ? [] : [{ position, error: end.error }]))
+  if (failures.length === 0) return StepExit.ofValue(ends.map((end) => (end.state === "done" ? end.value : null)))
   const [first] = failures
   const message = `${failures.length} of ${ends.length} children of "${name}" failed; items[${first?.position}]: ${first?.error}`
   return StepExit.ofError(new Error(message), failures.slice(0, 100))

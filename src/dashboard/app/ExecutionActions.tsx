@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
-import { executionAddress } from "./ExecutionStatus"
+import { executionAddress } from "./ExecutionState"
 import { Dialog } from "./parts/Dialog"
 import { given, ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
@@ -126,7 +126,7 @@ const Retry = (of: Given) => {
   return (
     <Ask title={`Retry ${execution.execution}?`} name="Retry execution" of={of} act={act}>
       <p>
-        {execution.status === "changed"
+        {execution.state === "changed"
           ? "The code that is deployed now is tried again. Nothing runs if it still does not follow the journal."
           : "It runs again from its failed step. Steps that are done and were not undone keep their results."}
       </p>
@@ -165,18 +165,18 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
 
 const dialogs = { signal: SendSignal, retry: Retry, cancel: Cancel } as const
 
-/** The actions on one execution. Every button keeps its place in every status, and asks for confirmation. */
+/** The actions on one execution. Every button keeps its place in every state, and asks for confirmation. */
 export const ExecutionActions = (props: { readonly execution: Execution; readonly onChange: () => void }) => {
   const { execution, onChange } = props
   const [open, setOpen] = useState<keyof typeof dialogs>()
   const isOver = isFinished(execution)
-  const isRetriable = (isOver && execution.status !== "done") || execution.status === "changed"
+  const isRetriable = (isOver && execution.state !== "done") || execution.state === "changed"
   const Opened = open === undefined ? undefined : dialogs[open]
   return (
     <div class="side">
       <button
         type="button"
-        class={execution.status === "waiting" ? "primary" : ""}
+        class={execution.state === "waiting" ? "primary" : ""}
         disabled={isOver}
         title={isOver ? "The execution has ended." : undefined}
         onClick={() => setOpen("signal")}

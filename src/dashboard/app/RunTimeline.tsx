@@ -3,7 +3,7 @@ import { PodLink } from "./Links"
 import { Age, measured, span, useTick } from "./parts/Time"
 import { type Phase, Timeline } from "./parts/Timeline"
 import { useResource } from "./Resource"
-import type { Job, JobWaits, Latency, Series } from "./Views"
+import { type Job, type JobWaits, type Latency, type Series, stateText } from "./Views"
 
 // The life of a job on one time axis: waits with their reasons, every attempt, and the backoff between attempts.
 
@@ -147,9 +147,7 @@ export const RunTimeline = ({ job }: { readonly job: Job }) => {
       <Timeline phases={phases} start={start} ends={ends} />
       {job.finishedAt === null ? null : (
         <p>
-          <strong>{job.state}</strong>{" "}
-          {job.deadReason === null || job.state === "cancelled" ? "" : `(${job.deadReason.replace("_", " ")}) `}
-          <Age at={job.finishedAt} />
+          <strong>{stateText(job.state, job.deadReason)}</strong> <Age at={job.finishedAt} />
         </p>
       )}
       <Usual job={job} latest={latest} />

@@ -83,6 +83,10 @@ export const deadReasons = [
   "not_undone"
 ] as const
 
+/** A state with its reason: `dead (exhausted)`. */
+export const stateText = (state: string, reason: string | null): string =>
+  reason === null || reason === "cancelled" ? state : `${state} (${reason.replaceAll("_", " ")})`
+
 /** Formats a count; `+` marks a lower bound. */
 export const countText = ({ count, exact }: Total): string => `${count.toLocaleString()}${exact ? "" : "+"}`
 

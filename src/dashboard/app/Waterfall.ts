@@ -1,5 +1,5 @@
 import type { Axis } from "./parts/Scale.js"
-import type { Execution } from "./Views.js"
+import { type Execution, stateText } from "./Views.js"
 
 // The life of an execution as bars on one time axis: steps, sleeps, waits and children.
 
@@ -30,7 +30,7 @@ export interface Bar {
 
 const finished: ReadonlyArray<string> = ["done", "failed", "cancelled"]
 
-export const isFinished = ({ status }: Pick<Execution, "status">): boolean => finished.includes(status)
+export const isFinished = ({ state }: Pick<Execution, "state">): boolean => finished.includes(state)
 
 /** Names of the kinds of waits. The run after a wait records its journal entry, if any. */
 const waitNames: Readonly<Record<string, string>> = {
@@ -103,25 +103,31 @@ const waitBar = (wait: Wait, now: number, cutOff: number | undefined): Bar => {
   }
 }
 
-const childColours: Readonly<Record<string, string>> = { done: "done", dead: "dead", running: "running" }
+const childColours: Readonly<Record<string, string>> = {
+  done: "done",
+  dead: "dead",
+  failed: "dead",
+  cancelled: "cancelled",
+  running: "running"
+}
 
 const childBar = (child: Child, from: number, now: number): Bar => {
   const begun = child.createdAt === null ? from : Date.parse(child.createdAt)
-  const isOpen = child.status !== null && child.finishedAt === null
+  const isOpen = child.state !== null && child.finishedAt === null
   return {
     key: `child ${child.step} ${child.position}`,
     name: child.execution ?? child.kind ?? child.id,
     kind: child.owned ? "child" : "detached child",
-    colour: childColours[child.status ?? ""] ?? "waited",
+    colour: childColours[child.state ?? ""] ?? "waited",
     from: begun,
     to: Math.max(begun, isOpen ? now : child.finishedAt === null ? begun : Date.parse(child.finishedAt)),
     open: isOpen,
-    detail: child.status === null ? "deleted" : child.status === "dead" ? (child.deadReason ?? "dead") : child.status,
+    detail: child.state === null ? "deleted" : stateText(child.state, child.deadReason),
     child
   }
 }
 
-/** Details of a status. */
+/** Details of a state. */
 const presentDetails: Readonly<Record<string, string>> = {
   running: "since the last recorded step",
   pending: "for a slot",
@@ -129,17 +135,17 @@ const presentDetails: Readonly<Record<string, string>> = {
   undoing: "its steps are about to be undone"
 }
 
-/** The current status, unless an open wait shows it. A running step is recorded when it ends. */
-const presentBar = ({ dueAt, status }: Execution, last: number, now: number): Bar => ({
+/** The current state, unless an open wait shows it. A running step is recorded when it ends. */
+const presentBar = ({ dueAt, state }: Execution, last: number, now: number): Bar => ({
   key: "present",
-  name: status,
+  name: state,
   kind: "",
-  colour: status === "running" ? "running" : "waited",
+  colour: state === "running" ? "running" : "waited",
   from: last,
   to: Math.max(now, last),
   open: true,
-  detail: presentDetails[status],
-  dueAt: status in presentDetails ? null : dueAt
+  detail: presentDetails[state],
+  dueAt: state in presentDetails ? null : dueAt
 })
 
 /** The bars by their start, each followed by its children. */
@@ -167,7 +173,7 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
     return [bar, ...own.map((child) => childBar(child, bar.from, now))]
   })
   const orphans = execution.children.filter((child) => !shown.has(child))
-  const isWaiting = waits.some(({ open }) => open) && !(execution.status in presentDetails)
+  const isWaiting = waits.some(({ open }) => open) && !(execution.state in presentDetails)
   const last = Math.max(createdAt, ...steps.map(({ to }) => to))
   return [
     ...withChildren,

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks"
-import { ExecutionLink } from "./ExecutionStatus"
+import { ExecutionLink } from "./ExecutionState"
 import { Json } from "./parts/Json"
 import { type Axis, ticksOf } from "./parts/Scale"
 import { Age, instantText, measured, shortSpan, span, useTick } from "./parts/Time"

@@ -2,12 +2,12 @@ import { Schema } from "effect"
 import { withoutTrace } from "../../core/ErrorText.js"
 import { JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
-import { DeadReason, Status } from "../../core/StoredJob.js"
+import { DeadReason, State } from "../../core/StoredJob.js"
 import {
   type Child,
   type Deferred,
   type Execution,
-  ExecutionStatus,
+  ExecutionState,
   type ExecutionSummary
 } from "../../queue/workflow/Execution.js"
 import * as Instant from "../Instant.js"
@@ -46,7 +46,9 @@ export const ChildView = Schema.Struct({
   owned: Schema.Boolean.annotations({ description: "Whether it is cancelled with this execution." }),
   kind: Schema.NullOr(Schema.String),
   execution: Schema.NullOr(Schema.String).annotations({ description: "Its execution id; null for a plain job." }),
-  status: Schema.NullOr(Status).annotations({ description: "Null once its job was deleted." }),
+  state: Schema.NullOr(Schema.Union(State, ExecutionState)).annotations({
+    description: "The state of its job, or of its execution. Null once its job was deleted."
+  }),
   deadReason: Schema.NullOr(DeadReason),
   lastError: Schema.NullOr(Schema.String),
   createdAt: Schema.NullOr(Instant.Moment),
@@ -59,7 +61,7 @@ const summary = {
   workflow: Schema.String,
   version: Schema.Int,
   queue: Schema.String,
-  status: ExecutionStatus,
+  state: ExecutionState,
   deadReason: Schema.NullOr(DeadReason),
   payload: Schema.Unknown,
   result: Schema.Unknown,

@@ -8,7 +8,7 @@ import { isId, JobId } from "../../core/Ids.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import { ExecutionStatus } from "../../queue/workflow/Execution.js"
+import { ExecutionState } from "../../queue/workflow/Execution.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -94,8 +94,8 @@ export const group = HttpApiGroup.make("workflows")
       .setUrlParams(
         Schema.Struct({
           workflow: WireText.optional(WireText.Text),
-          status: WireText.optional(
-            ExecutionStatus.annotations(WireText.withMessage(`must be one of ${ExecutionStatus.literals.join(", ")}`))
+          state: WireText.optional(
+            ExecutionState.annotations(WireText.withMessage(`must be one of ${ExecutionState.literals.join(", ")}`))
           ),
           prefix: WireText.optional(WireText.Text.annotations({ description: "Prefix of the execution's id." })),
           ...pageQuery

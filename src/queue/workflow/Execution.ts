@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import type { DeadReason, Status } from "../../core/StoredJob.js"
+import type { DeadReason, State, Status } from "../../core/StoredJob.js"
 import { never, type WaitKind } from "../../core/Suspension.js"
 
 /** The call that recorded a step. */
@@ -75,7 +75,7 @@ export interface Child {
     | {
         readonly kind: string
         readonly execution: string | undefined
-        readonly status: Status
+        readonly state: State | ExecutionState
         readonly deadReason: DeadReason | undefined
         readonly result: unknown
         readonly lastError: string | undefined
@@ -86,11 +86,11 @@ export interface Child {
 }
 
 /**
- * The displayed status of an execution. `pending`: due, waits for a slot. `scheduled`: starts later. `sleeping`: until an
+ * The displayed state of an execution. `pending`: due, waits for a slot. `scheduled`: starts later. `sleeping`: until an
  * instant. `waiting`: for a signal or children. `changed`: its code no longer follows its journal. `cancelling`: cancelled,
  * due to undo its steps. `undoing`: failed, due to undo its steps.
  */
-export const ExecutionStatus = Schema.Literal(
+export const ExecutionState = Schema.Literal(
   "scheduled",
   "pending",
   "running",
@@ -103,7 +103,7 @@ export const ExecutionStatus = Schema.Literal(
   "failed",
   "cancelled"
 )
-export type ExecutionStatus = typeof ExecutionStatus.Type
+export type ExecutionState = typeof ExecutionState.Type
 
 /** An execution without its journal. */
 export interface ExecutionSummary {
@@ -114,7 +114,7 @@ export interface ExecutionSummary {
   readonly workflow: string
   readonly version: number
   readonly queue: string
-  readonly status: ExecutionStatus
+  readonly state: ExecutionState
   readonly deadReason: DeadReason | undefined
   readonly payload: unknown
   readonly result: unknown
@@ -153,19 +153,20 @@ export const unclaimedSignals = (
     .map(({ name }) => name)
 }
 
-interface StatusFacts {
+interface StateFacts {
   readonly status: Status
   readonly deadReason: DeadReason | undefined
   readonly cancelled: boolean
   readonly woken: number
   readonly runAt: number
-  readonly waits: ReadonlyArray<Deferred>
+  /** The open waits of a suspended execution. */
+  readonly waits: ReadonlyArray<Pick<Deferred, "kind">>
 }
 
-export const statusOf = (
-  { cancelled, deadReason, runAt, status, waits, woken }: StatusFacts,
+export const executionStateOf = (
+  { cancelled, deadReason, runAt, status, waits, woken }: StateFacts,
   now: number
-): ExecutionStatus => {
+): ExecutionState => {
   if (status === "dead") return deadReason === "cancelled" ? "cancelled" : "failed"
   if (status !== "pending") return status
   const isOpen = (kind: WaitKind) => waits.some((wait) => wait.kind === kind)
@@ -183,7 +184,7 @@ export const dueAtOf = (status: Status, runAt: number): number | undefined =>
 
 export interface ExecutionFilter {
   readonly workflow?: string | undefined
-  readonly status?: ExecutionStatus | undefined
+  readonly state?: ExecutionState | undefined
   /** Prefix of the execution's id. */
   readonly prefix?: string | undefined
 }

@@ -1,16 +1,16 @@
 import type { JobId } from "../../core/Ids.js"
 import { showableInstant } from "../../core/Storable.js"
-import type { DeadReason, Status } from "../../core/StoredJob.js"
+import { type DeadReason, type Status, stateOf } from "../../core/StoredJob.js"
 import type { WaitKind } from "../../core/Suspension.js"
 import {
   type Child,
   type Deferred,
   dueAtOf,
   type ExecutionSummary,
+  executionStateOf,
   type Step,
   type StepKind,
-  type StepOutcome,
-  statusOf
+  type StepOutcome
 } from "./Execution.js"
 
 // Rows of the workflow tables as the statements return them.
@@ -87,7 +87,10 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     workflow: row.workflow,
     version: row.version,
     queue: row.queue,
-    status: statusOf({ status: row.status, deadReason, cancelled: row.cancelled, woken: row.woken, runAt, waits }, now),
+    state: executionStateOf(
+      { status: row.status, deadReason, cancelled: row.cancelled, woken: row.woken, runAt, waits },
+      now
+    ),
     deadReason,
     payload: row.payload,
     result: row.result ?? undefined,
@@ -110,13 +113,24 @@ export interface ChildRow {
   readonly woken: number | null
   readonly status: Status | null
   readonly dead_reason: DeadReason | null
+  readonly cancelled: boolean
+  readonly run_at: number | null
+  /** Kinds of the open waits, if it is an execution. */
+  readonly waits: ReadonlyArray<WaitKind>
   readonly result: unknown
   readonly last_error: string | null
   readonly created_at: number | null
   readonly finished_at: number | null
 }
 
-export const toChild = (row: ChildRow): Child => ({
+/** `woken` is null for a plain job. */
+const stateOfChild = ({ cancelled, woken, ...row }: ChildRow, status: Status, now: number) => {
+  const facts = { status, deadReason: row.dead_reason ?? undefined, runAt: showableInstant(row.run_at ?? 0) }
+  if (woken === null) return stateOf({ ...facts, lastError: row.last_error ?? undefined }, now)
+  return executionStateOf({ ...facts, cancelled, woken, waits: row.waits.map((kind) => ({ kind })) }, now)
+}
+
+export const toChild = (row: ChildRow, now: number): Child => ({
   name: row.name,
   position: row.position,
   id: row.child,
@@ -127,7 +141,7 @@ export const toChild = (row: ChildRow): Child => ({
       : {
           kind: row.kind,
           execution: row.woken === null ? undefined : (row.dedupe_key ?? undefined),
-          status: row.status,
+          state: stateOfChild(row, row.status, now),
           deadReason: row.dead_reason ?? undefined,
           result: row.result ?? undefined,
           lastError: row.last_error ?? undefined,

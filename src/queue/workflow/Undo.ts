@@ -41,9 +41,7 @@ const pollInterval = 5_000
  */
 export const childrenFirst = (children: ReadonlyArray<Child>, now: number): ReadonlyArray<Wait> => {
   // Children that an undo started belong to the undo.
-  const open = children.filter(
-    ({ job, name }) => (job?.status === "pending" || job?.status === "running") && !isUndo(name)
-  )
+  const open = children.filter(({ job, name }) => job !== undefined && job.finishedAt === undefined && !isUndo(name))
   const names = new Set(open.filter(({ owned }) => owned).map(({ name }) => name))
   return [...names].map((name): Wait => {
     const isShared = open.some((child) => child.name === name && !child.owned)

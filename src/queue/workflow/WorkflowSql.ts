@@ -71,8 +71,8 @@ export const executionColumns = (
   ${millis("j.finished_at")} as finished_at, j.cancel_requested_at is not null as cancelled,
   ${waits(schema, "j.dedupe_key", open)} as waits`
 
-/** The status of an execution, as `statusOf` computes it. `$6` is the current time. */
-const statusCase = (schema: string) => {
+/** The state of an execution, as `executionStateOf` computes it. `$6` is the current time. */
+const stateCase = (schema: string) => {
   const waitsFor = (kinds: string) =>
     `exists (select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key${open} and d.kind in (${kinds}))`
   return `case when j.status = 'dead' then case when j.dead_reason = 'cancelled' then 'cancelled' else 'failed' end
@@ -264,8 +264,11 @@ export const make = (schema: string) => ({
   select count(*)::int as unlinked from standing where not linked and not over`,
 
   children: `
-  select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status, j.dead_reason, j.result, j.last_error,
-    ${millis("j.created_at")} as created_at, ${millis("j.finished_at")} as finished_at
+  select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status, coalesce(j.dead_reason, j.dying) as dead_reason,
+    j.cancel_requested_at is not null as cancelled, j.result, j.last_error, ${millis("j.run_at")} as run_at,
+    ${millis("j.created_at")} as created_at, ${millis("j.finished_at")} as finished_at,
+    array(select d.kind from ${schema}.workflow_deferred d
+      where j.woken is not null and d.execution = j.dedupe_key${open}) as waits
   from ${schema}.workflow_child l left join ${schema}.job j on j.id = l.child
   where l.parent = $1 and ($2::text is null or l.name = $2)
   order by l.name, l.position`,
@@ -308,7 +311,7 @@ export const make = (schema: string) => ({
   from chosen where j.id = chosen.id
   returning j.id, j.queue, j.kind, j.status, j.woken is not null as execution`,
 
-  /** Counts suspended executions by status, at most `$2`. `run_at > created_at` selects the index `job_waiting`. */
+  /** Counts suspended executions by state, at most `$2`. `run_at > created_at` selects the index `job_waiting`. */
   countSuspended: `
   select count(*) filter (where s.changed)::int as changed,
     count(*) filter (where s.waiting and not s.changed)::int as waiting,
@@ -334,11 +337,11 @@ export const make = (schema: string) => ({
     select s.name from ${schema}.workflow_step s where s.job_id = j.id group by s.name order by min(s.sequence)) as steps
   from ${schema}.job j where j.id = $1`,
 
-  /** Executions, newest first. Parameters: workflow, prefix of the id, status, id of the last one seen, limit, now. */
+  /** Executions, newest first. Parameters: workflow, prefix of the id, state, id of the last one seen, limit, now. */
   listExecutions: `
   select ${executionColumns(schema)} from ${schema}.job j
   where j.woken is not null and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
-    and ($4::uuid is null or j.id < $4) and ($3::text is null or ${statusCase(schema)} = $3)
+    and ($4::uuid is null or j.id < $4) and ($3::text is null or ${stateCase(schema)} = $3)
   order by j.id desc limit $5::int`,
 
   /**

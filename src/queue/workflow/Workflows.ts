@@ -39,7 +39,7 @@ export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boo
 
 export type RecordError = LeaseLost | InvalidStep | DatabaseError
 
-/** Suspended executions by their status. */
+/** Suspended executions by their state. */
 export type SuspendedCounts = Readonly<Record<"sleeping" | "waiting" | "changed", number>>
 
 export const mostCounted = 10_000
@@ -133,7 +133,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       page: { readonly limit: number; readonly before?: string | undefined }
     ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
 
-    /** Number of suspended executions by status. Counting stops at `mostCounted` in total. */
+    /** Number of suspended executions by state. Counting stops at `mostCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>
 
     /** By the execution's id, or by the id of its job. */
@@ -163,10 +163,9 @@ export const retryOf =
   ) =>
   (given: string): Effect.Effect<StoredJob, RetryError> =>
     Effect.gen(function* () {
-      const { execution, id, status } = yield* show(given)
-      if (status === "done")
-        return yield* new JobNotInState({ id, act: "retry", state: status, allowed: ["dead", "cancelled"] })
-      if (status !== "changed") return yield* requeue(id, execution)
+      const { execution, id, state } = yield* show(given)
+      if (state === "done") return yield* new JobNotInState({ id, act: "retry", state, allowed: ["dead", "cancelled"] })
+      if (state !== "changed") return yield* requeue(id, execution)
       yield* wake(execution)
       return yield* read(id, execution)
     })

@@ -1,6 +1,6 @@
 import { Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import { limits } from "../../core/StoredJob.js"
+import { limits, stateOf } from "../../core/StoredJob.js"
 import { JobAdmin } from "../JobAdmin.js"
 import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
@@ -8,9 +8,9 @@ import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
 import {
   type Child,
   dueAtOf,
-  type ExecutionStatus,
+  type ExecutionState,
   type ExecutionSummary,
-  statusOf,
+  executionStateOf,
   unclaimedSignals,
   withoutWaiting
 } from "./Execution.js"
@@ -147,7 +147,34 @@ const make = Effect.gen(function* () {
       yield* Effect.flatten(link(execution, name, started, detached))
     })
 
-  const childrenOf = (execution: string, name?: string): ReadonlyArray<Child> =>
+  const summary = (row: JobRow, now: number): ExecutionSummary => {
+    const execution = row.dedupe?.key ?? row.id
+    const waits = table
+      .deferredsOf(execution)
+      .filter(({ completedAt, waiting }) => waiting && completedAt === undefined && row.status === "pending")
+    const { runAt, status } = row
+    const deadReason = row.deadReason ?? row.dying
+    const cancelled = row.cancelRequestedAt !== undefined
+    return {
+      id: row.id,
+      execution,
+      workflow: row.kind,
+      version: row.version,
+      queue: row.queue,
+      state: executionStateOf({ status, deadReason, cancelled, woken: row.woken ?? 0, runAt, waits }, now),
+      deadReason,
+      payload: parsed(row.payload),
+      result: parsed(row.result),
+      lastError: row.lastError,
+      createdAt: row.createdAt,
+      updatedAt: row.updatedAt,
+      finishedAt: row.finishedAt,
+      dueAt: dueAtOf(status, runAt),
+      waits
+    }
+  }
+
+  const childrenOf = (now: number, execution: string, name?: string): ReadonlyArray<Child> =>
     table
       .linksOf(execution)
       .filter((each) => name === undefined || each.name === name)
@@ -164,8 +191,8 @@ const make = Effect.gen(function* () {
               : {
                   kind: row.kind,
                   execution: isExecution(row) ? row.dedupe?.key : undefined,
-                  status: row.status,
-                  deadReason: row.deadReason,
+                  state: isExecution(row) ? summary(row, now).state : stateOf(row, now),
+                  deadReason: row.deadReason ?? row.dying,
                   result: parsed(row.result),
                   lastError: row.lastError,
                   createdAt: row.createdAt,
@@ -173,33 +200,6 @@ const make = Effect.gen(function* () {
                 }
         }
       })
-
-  const summary = (row: JobRow, now: number): ExecutionSummary => {
-    const execution = row.dedupe?.key ?? row.id
-    const waits = table
-      .deferredsOf(execution)
-      .filter(({ completedAt, waiting }) => waiting && completedAt === undefined && row.status === "pending")
-    const { runAt, status } = row
-    const deadReason = row.deadReason ?? row.dying
-    const cancelled = row.cancelRequestedAt !== undefined
-    return {
-      id: row.id,
-      execution,
-      workflow: row.kind,
-      version: row.version,
-      queue: row.queue,
-      status: statusOf({ status, deadReason, cancelled, woken: row.woken ?? 0, runAt, waits }, now),
-      deadReason,
-      payload: parsed(row.payload),
-      result: parsed(row.result),
-      lastError: row.lastError,
-      createdAt: row.createdAt,
-      updatedAt: row.updatedAt,
-      finishedAt: row.finishedAt,
-      dueAt: dueAtOf(status, runAt),
-      waits
-    }
-  }
 
   const cancel: typeof Workflows.Service.cancel = (execution, { now: atOnce = false } = {}) =>
     Effect.gen(function* () {
@@ -285,7 +285,7 @@ const make = Effect.gen(function* () {
             steps,
             deferreds,
             unclaimed: unclaimedSignals(deferreds, steps),
-            children: childrenOf(found.execution),
+            children: childrenOf(now, found.execution),
             parents: table.parentsOf(row.id)
           }
         })
@@ -312,7 +312,7 @@ const make = Effect.gen(function* () {
     signal,
     wake,
     startChildren,
-    children: (execution, name) => jobs.step(() => childrenOf(execution, name)),
+    children: (execution, name) => jobs.step((now) => childrenOf(now, execution, name)),
     cancel,
     retry: retryOf(
       { show, wake },
@@ -328,17 +328,17 @@ const make = Effect.gen(function* () {
           .sort((a, b) => (a.id < b.id ? 1 : -1))
           .map((row) => summary(row, now))
           .filter(
-            ({ execution, status, workflow }) =>
+            ({ execution, state, workflow }) =>
               (filter.workflow === undefined || workflow === filter.workflow) &&
-              (filter.status === undefined || status === filter.status) &&
+              (filter.state === undefined || state === filter.state) &&
               (filter.prefix === undefined || execution.startsWith(filter.prefix))
           )
         const executions = all.slice(0, limit)
         return { executions, next: all.length > limit ? executions.at(-1)?.id : undefined }
       }),
     suspended: jobs.step((now) => {
-      const statuses = [...jobs.rows()].filter(isExecution).map((row) => summary(row, now).status)
-      const count = (status: ExecutionStatus) => statuses.filter((each) => each === status).length
+      const states = [...jobs.rows()].filter(isExecution).map((row) => summary(row, now).state)
+      const count = (state: ExecutionState) => states.filter((each) => each === state).length
       return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }
     }),
     show

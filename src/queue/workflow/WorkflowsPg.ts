@@ -224,9 +224,11 @@ const make = Effect.gen(function* () {
     )
 
   const childrenOf = (execution: string, name?: string) =>
-    Effect.map(mapErrors(sql.unsafe<ExecutionRows.ChildRow>(statements.children, [execution, name ?? null])), (rows) =>
-      rows.map(ExecutionRows.toChild)
-    )
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* mapErrors(sql.unsafe<ExecutionRows.ChildRow>(statements.children, [execution, name ?? null]))
+      return rows.map((row) => ExecutionRows.toChild(row, now))
+    })
 
   const cancelNow = (id: JobId) =>
     transaction(
@@ -360,7 +362,7 @@ const make = Effect.gen(function* () {
             sql.unsafe<ExecutionRows.ExecutionRow>(statements.listExecutions, [
               filter.workflow ?? null,
               filter.prefix ?? null,
-              filter.status ?? null,
+              filter.state ?? null,
               before ?? null,
               limit + 1,
               now

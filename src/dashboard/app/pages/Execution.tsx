@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import { ExecutionActions, Fork } from "../ExecutionActions"
-import { ExecutionLink, StatusBadge, Waits } from "../ExecutionStatus"
+import { ExecutionBadge, ExecutionLink, Waits } from "../ExecutionState"
 import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
 import { Card } from "../parts/Card"
@@ -64,15 +64,15 @@ export const Execution = ({ id }: { readonly id: string }) => {
     pulse,
     every: isOver ? slowPoll : 2_000
   })
-  const status = execution.data?.status
-  useEffect(() => setOver(status !== undefined && isFinished({ status })), [status])
+  const state = execution.data?.state
+  useEffect(() => setOver(state !== undefined && isFinished({ state })), [state])
   if (execution.error?.status === 404) return <Gone what="execution" id={id} list="workflows" />
   return (
     <Shown of={execution}>
       {(data) => (
         <>
           <Head title={data.execution}>
-            <StatusBadge status={data.status} deadReason={data.deadReason} />
+            <ExecutionBadge state={data.state} deadReason={data.deadReason} />
             {mayAct ? <ExecutionActions execution={data} onChange={execution.reload} /> : null}
           </Head>
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks"
 import { EditJob } from "../EditJob"
-import { ExecutionLink, useExecutionOf } from "../ExecutionStatus"
+import { ExecutionLink, useExecutionOf } from "../ExecutionState"
 import { isWaiting } from "../JobActs"
 import { KindLink, PodLink, QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"

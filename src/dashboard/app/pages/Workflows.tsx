@@ -1,5 +1,5 @@
 import * as Api from "../Api"
-import { ExecutionLink, StatusBadge, statuses, Waits } from "../ExecutionStatus"
+import { ExecutionBadge, ExecutionLink, executionStates, Waits } from "../ExecutionState"
 import { useLiveUpdates } from "../Live"
 import { FilterInput, FilterSelect } from "../parts/Filters"
 import { Head } from "../parts/Head"
@@ -14,7 +14,7 @@ import type { ExecutionSummary } from "../Views"
 const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
   <tr>
     <td class="what">
-      <StatusBadge status={execution.status} deadReason={execution.deadReason} />
+      <ExecutionBadge state={execution.state} deadReason={execution.deadReason} />
     </td>
     <td class="name">
       <ExecutionLink execution={execution.execution} />
@@ -31,7 +31,7 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
 
 export const Workflows = ({ route }: { readonly route: Route }) => {
   const { pulse } = useLiveUpdates()
-  const filter = Object.fromEntries(["workflow", "status", "prefix"].map((name) => [name, route.query.get(name)]))
+  const filter = Object.fromEntries(["workflow", "state", "prefix"].map((name) => [name, route.query.get(name)]))
   const page = useResource<{ executions: ReadonlyArray<ExecutionSummary>; next: string | null }>(
     `workflows${Api.query({ ...filter, cursor: route.query.get("cursor") })}`,
     { pulse, every: 5_000 }
@@ -50,13 +50,13 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
           main
         />
         <FilterInput route={route} name="workflow" label="Workflow" />
-        <FilterSelect route={route} name="status" label="Status" options={statuses} />
+        <FilterSelect route={route} name="state" label="State" options={executionStates} />
       </search>
       <Shown of={page}>
         {({ executions, next }) => (
           <div class="card">
             {executions.length > 0 ? (
-              <Table class="stacked executions" headings={["Status", "Execution", "Workflow", "Waits for", "Started"]}>
+              <Table class="stacked executions" headings={["State", "Execution", "Workflow", "Waits for", "Started"]}>
                 {executions.map((execution) => (
                   <Row key={execution.id} execution={execution} />
                 ))}

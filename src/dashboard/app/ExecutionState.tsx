@@ -1,10 +1,10 @@
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
-import type { Execution, ExecutionSummary, Job } from "./Views"
+import { type Execution, type ExecutionSummary, type Job, stateText } from "./Views"
 
-/** The job state whose colour each status has. */
-const colours: Readonly<Record<ExecutionSummary["status"], string>> = {
+/** The job state whose colour each state has. */
+const colours: Readonly<Record<ExecutionSummary["state"], string>> = {
   scheduled: "scheduled",
   pending: "pending",
   running: "running",
@@ -18,15 +18,15 @@ const colours: Readonly<Record<ExecutionSummary["status"], string>> = {
   cancelled: "cancelled"
 }
 
-export const statuses = Object.keys(colours)
+export const executionStates = Object.keys(colours)
 
-export const StatusBadge = ({
+export const ExecutionBadge = ({
   deadReason,
-  status
+  state
 }: {
-  readonly status: ExecutionSummary["status"]
-  readonly deadReason?: ExecutionSummary["deadReason"]
-}) => <span class={`state ${colours[status]}`}>{deadReason === "not_undone" ? `${status}: not undone` : status}</span>
+  readonly state: ExecutionSummary["state"]
+  readonly deadReason: ExecutionSummary["deadReason"]
+}) => <span class={`state ${colours[state]}`}>{stateText(state, deadReason)}</span>
 
 /** The address of an execution's page. Its id contains slashes. */
 export const executionAddress = (execution: string): string => to(`workflows/${encodeURIComponent(execution)}`)
