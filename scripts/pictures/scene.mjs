@@ -95,7 +95,7 @@ const parts = {
   "a scheduled reminder": async ({ get }) =>
     (await get("jobs?state=scheduled&kind=send_reminder&limit=1")).jobs.length > 0,
   "an exhausted payment": async ({ get }) =>
-    (await get("jobs?kind=charge_card&state=dead&deadReason=exhausted&limit=1")).jobs.length > 0,
+    (await get("jobs?kind=charge_card&state=dead&reason=exhausted&limit=1")).jobs.length > 0,
   "rates of queues": async ({ get }) =>
     (await get("queues")).queues.some(({ throughput }) => (throughput?.completed ?? 0) > 0),
   "deliveries of a bot": async ({ get }) => (await get("bots/helpdesk/deliveries")).deliveries.length >= 3,
@@ -130,7 +130,7 @@ export const setScene = async (root, report) => {
     await client.send("PATCH", "queues/mail", { paused: true })
     await client.send("PATCH", "queues/mail", { paused: false })
     await fill(client, report)
-    const dead = await client.get("jobs?kind=charge_card&state=dead&deadReason=exhausted&limit=1")
+    const dead = await client.get("jobs?kind=charge_card&state=dead&reason=exhausted&limit=1")
     const waiting = await client.get("jobs?state=scheduled&kind=send_reminder&limit=1")
     const { pods } = await client.get("pods")
     return { link: demo.link, deadJob: dead.jobs[0]?.id, waitingJob: waiting.jobs[0]?.id, pod: pods[0]?.id, stop }

@@ -50,8 +50,8 @@ export const age = (millis: number, now: number): string => {
 }
 
 /** A state with its reason: `dead (exhausted)`. */
-export const stateText = (of: { readonly state: string; readonly deadReason: string | undefined }): string =>
-  of.deadReason === undefined || of.deadReason === "cancelled" ? of.state : `${of.state} (${of.deadReason})`
+export const stateText = (of: { readonly state: string; readonly reason: string | undefined }): string =>
+  of.reason === undefined || of.reason === "cancelled" ? of.state : `${of.state} (${of.reason})`
 
 /** Renders rows as aligned columns under a heading. */
 export const table = (heading: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string => {

@@ -191,7 +191,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     if (kind !== undefined && kind !== job.kind)
       throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
     if (job.status === "dead") {
-      const reason = job.deadReason ?? "exhausted"
+      const reason = job.reason ?? "exhausted"
       const { message, trace } = JobView.errorOf(job.lastError)
       const remedy = job.execution === undefined ? undefined : retryExecution
       throw new JobDeadError(id, reason, job.attempt, message, trace, remedy)

@@ -109,7 +109,7 @@ export interface StoredJob {
   readonly progress: unknown
   readonly lastError: string | undefined
   readonly history: ReadonlyArray<HistoryEntry>
-  readonly deadReason: DeadReason | undefined
+  readonly reason: DeadReason | undefined
   readonly meta: unknown
   readonly batch: BatchId | undefined
   /** The id of the workflow execution, if the job is one. */
@@ -122,11 +122,11 @@ export const stateOf = (
     readonly status: Status
     readonly runAt: number
     readonly lastError: string | undefined
-    readonly deadReason: DeadReason | undefined
+    readonly reason: DeadReason | undefined
   },
   now: number
 ): State => {
-  if (job.deadReason === "cancelled") return "cancelled"
+  if (job.reason === "cancelled") return "cancelled"
   if (job.status !== "pending") return job.status
   if (job.lastError !== undefined) return "retrying"
   return job.runAt > now ? "scheduled" : "pending"

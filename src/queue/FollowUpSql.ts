@@ -31,7 +31,7 @@ export const followUps = (schema: string, ended: string, diedAt: string, now = d
     coalesce(case when d.on_dead ? 'routed' then ${schema}.route_of(d.on_dead->>'kind') end, d.on_dead->>'queue'),
     d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
     (d.on_dead->>'attempts')::smallint, coalesce((d.on_dead->>'priority')::smallint, 0),
-    jsonb_build_object('follows', d.id, 'deadReason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}),
+    jsonb_build_object('follows', d.id, 'reason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}),
     ${instant(now)}, ${instant(now)}, ${instant(now)}
   from ${ended} d
   where ${died} and d.on_dead is not null and not ${isComputed("d.on_dead")}

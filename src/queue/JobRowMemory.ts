@@ -54,7 +54,7 @@ export interface JobRow {
   readonly progress: string | undefined
   readonly lastError: string | undefined
   readonly history: ReadonlyArray<HistoryEntry>
-  readonly deadReason: DeadReason | undefined
+  readonly reason: DeadReason | undefined
   /** Why an execution has died that must still undo its steps. */
   readonly dying: DeadReason | undefined
   /** Whether a run of an execution was cut off, and no later one has caught up with it. */
@@ -84,7 +84,7 @@ export const blank = {
   progress: undefined,
   lastError: undefined,
   history: [],
-  deadReason: undefined,
+  reason: undefined,
   dying: undefined,
   cut: false,
   release: undefined,
@@ -186,7 +186,7 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
     status: "dead",
     run: undefined,
     woken: nextWoken(row),
-    deadReason: death.reason,
+    reason: death.reason,
     dying: undefined,
     deathCount: row.deathCount + 1,
     attempt: spent(row, death.counted),
@@ -297,7 +297,7 @@ export const isComputed = ({ onDead }: JobRow): boolean => onDead === JSON.strin
 
 /** The follow-up of a job that has just died at `diedAt`. */
 export const followUp = (dead: JobRow, diedAt: number, now = diedAt): JobRow | undefined => {
-  if (dead.onDead === undefined || dead.deadReason === "cancelled" || isComputed(dead)) return undefined
+  if (dead.onDead === undefined || dead.reason === "cancelled" || isComputed(dead)) return undefined
   const { payload, priority = 0, routed: _, ...named } = JSON.parse(dead.onDead) as FollowUp
   return {
     ...blank,
@@ -315,7 +315,7 @@ export const followUp = (dead: JobRow, diedAt: number, now = diedAt): JobRow | u
     isChild: false,
     meta: JSON.stringify({
       follows: dead.id,
-      deadReason: dead.deadReason,
+      reason: dead.reason,
       error: dead.lastError === undefined ? null : withoutTrace(dead.lastError)
     })
   }

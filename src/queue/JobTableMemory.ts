@@ -193,7 +193,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       step,
       putDead: (row, now) => {
         put(row)
-        if (isComputed(row) && row.deadReason !== "cancelled") {
+        if (isComputed(row) && row.reason !== "cancelled") {
           const key = `${row.id}:${row.deathCount}`
           dueFollowUps.set(key, { dead: row, dueAt: now })
           written.push(() => void dueFollowUps.delete(key))

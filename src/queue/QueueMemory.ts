@@ -134,7 +134,7 @@ const finalizeAll = (
     if (row === undefined) {
       const before = table.get(end.id)
       if (before === undefined || !wasWritten(end, before.updatedAt) || before.status === "running") return [end.id]
-      end.written?.(before.status, now, before.deadReason)
+      end.written?.(before.status, now, before.reason)
       return []
     }
     ended(queues, row, end, now)
@@ -142,7 +142,7 @@ const finalizeAll = (
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.wakeAfter(row.queue)
     const after = afterwards(workflows, row, end, now)
     releaseAfter(table, after, now)
-    if (after.status !== "running") end.written?.(after.status, now, after.deadReason)
+    if (after.status !== "running") end.written?.(after.status, now, after.reason)
     return []
   })
 
@@ -170,10 +170,10 @@ const recoverAll = (
     const next = rescue(row, workflows.notUndone(row.id), now)
     releaseAfter(table, next, now)
     const counters = table.tally.of(row.queue, row.kind)
-    if (next.status === "pending" || next.deadReason === undefined) counters.rescued(1, now)
-    else counters.died(1, next.deadReason, now)
+    if (next.status === "pending" || next.reason === undefined) counters.rescued(1, now)
+    else counters.died(1, next.reason, now)
     if (next.status === "pending") recovered.rescued += 1
-    else if (next.deadReason === "cancelled") recovered.cancelled += 1
+    else if (next.reason === "cancelled") recovered.cancelled += 1
     else recovered.poisoned += 1
   }
   return recovered

@@ -54,7 +54,7 @@ const instant = (millis: number | null) => (millis === null ? undefined : showab
 
 export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
   const lastError = row.last_error ?? undefined
-  const deadReason = row.dead_reason ?? undefined
+  const reason = row.dead_reason ?? undefined
   return {
     id: row.id,
     queue: row.queue,
@@ -63,7 +63,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     payload: row.payload,
     key: row.key ?? undefined,
     status: row.status,
-    state: stateOf({ status: row.status, runAt: row.run_at, lastError, deadReason }, now),
+    state: stateOf({ status: row.status, runAt: row.run_at, lastError, reason }, now),
     priority: row.priority,
     runAt: showableInstant(row.run_at),
     attempt: row.attempt,
@@ -85,7 +85,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     progress: row.progress ?? undefined,
     lastError,
     history: row.history === null ? [] : decodeHistory(row.history),
-    deadReason,
+    reason,
     meta: row.meta ?? undefined,
     batch: row.batch_id ?? undefined,
     execution: row.woken === null ? undefined : (row.dedupe_key ?? undefined)

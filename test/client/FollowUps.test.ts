@@ -31,7 +31,7 @@ it("a job that SQL enqueued has the follow-up that onDead computes from its payl
   const { rows } = await database.pool().query(`select nightshift.enqueue('charge', '{"email": "a@b.c"}') as id`)
   expect(await apologised).toEqual({
     payload: { email: "a@b.c" },
-    meta: { follows: rows[0].id, deadReason: "rejected", error: "no funds" }
+    meta: { follows: rows[0].id, reason: "rejected", error: "no funds" }
   })
 })
 

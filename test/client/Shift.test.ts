@@ -256,7 +256,7 @@ describe("a shift", () => {
     expect(dead).toMatchObject({ code: "JOB_DEAD", id, reason: "rejected", lastError: "not today", attempt: 1 })
     expect(await shift.requeue(id)).toMatchObject({ state: "pending", attempt: 0 })
     const later = await shift.enqueue(picky, { ok: true }, { delay: "1d" })
-    expect(await shift.cancel(later.id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+    expect(await shift.cancel(later.id)).toMatchObject({ state: "cancelled", reason: "cancelled" })
     expect(running.queues).toEqual(["picky"])
   })
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { type DeadReason, type Status, stateOf } from "../../src/core/StoredJob.js"
 
 const now = 1_000
-const shown = (status: Status, runAt: number, lastError?: string, deadReason?: DeadReason) =>
-  stateOf({ status, runAt, lastError, deadReason }, now)
+const shown = (status: Status, runAt: number, lastError?: string, reason?: DeadReason) =>
+  stateOf({ status, runAt, lastError, reason }, now)
 
 describe("the shown state of a job", () => {
   it("is pending from the exact instant it is due", () => {

@@ -40,7 +40,7 @@ describe("cancelling a running job", () => {
       expect(cleaned).toBe(1)
       expect(yield* job(id)).toMatchObject({
         state: "cancelled",
-        deadReason: "cancelled",
+        reason: "cancelled",
         finishedAt: 2_500,
         history: [{ outcome: "cancelled" }]
       })
@@ -58,7 +58,7 @@ describe("cancelling a running job", () => {
       expect(yield* job(id)).toMatchObject({
         state: "done",
         result: { paid: 1 },
-        deadReason: undefined,
+        reason: undefined,
         finishedAt: 3_000,
         history: [{ outcome: "done", message: "a cancel was requested too late: the handler succeeded" }]
       })
@@ -87,7 +87,7 @@ describe("cancelling a running job", () => {
       yield* StepClock.advance("1 second")
       expect(yield* job(id)).toMatchObject({
         state: "cancelled",
-        deadReason: "cancelled",
+        reason: "cancelled",
         history: [{ outcome: "abandoned" }]
       })
       expect(yield* pod.metrics).toContain('nightshift_slots_abandoned_total{queue="default"} 1')
@@ -107,7 +107,7 @@ describe("cancelling a running job", () => {
       expect([(yield* job(blocking)).state, (yield* job(waiting)).state]).toEqual(["running", "running"])
       yield* jobAdmin.cancel(waiting)
       yield* StepClock.advance("1 millis")
-      expect(yield* job(waiting)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+      expect(yield* job(waiting)).toMatchObject({ state: "cancelled", reason: "cancelled" })
       expect(yield* job(blocking)).toMatchObject({ state: "running" })
     }).pipe(Effect.provide(TestCluster.layer))
   )
@@ -123,7 +123,7 @@ describe("cancelling a running job", () => {
       yield* StepClock.advance("1 second")
       pod.connected(true)
       yield* StepClock.advance("12 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+      expect(yield* job(id)).toMatchObject({ state: "cancelled", reason: "cancelled" })
     }).pipe(Effect.provide(TestCluster.layer))
   )
 

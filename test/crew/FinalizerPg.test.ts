@@ -67,7 +67,7 @@ describe("a result that PostgreSQL refuses", () => {
       for (const end of ends) finalizer.offer(end)
       yield* finalizer.drained
       const dead = yield* search.get(bad.id)
-      expect(dead).toMatchObject({ state: "dead", deadReason: "rejected", pod: undefined })
+      expect(dead).toMatchObject({ state: "dead", reason: "rejected", pod: undefined })
       expect(dead.lastError).toMatch(/^the database rejected the result of this attempt \(SQLSTATE 22008\)/)
       expect(yield* search.get(good.id)).toMatchObject({ state: "retrying", lastError: "no luck" })
       expect(yield* search.get(plain.id)).toMatchObject({ state: "done" })

@@ -121,7 +121,7 @@ describe("a thrown value that cannot be read", () => {
         yield* shift.settle
         for (const [at, value] of values.entries()) {
           const ended = yield* shift.job(stored[at]?.id as JobId)
-          expect(ended, value).toMatchObject({ state: "dead", deadReason: "exhausted", crashCount: 0, attempt: 1 })
+          expect(ended, value).toMatchObject({ state: "dead", reason: "exhausted", crashCount: 0, attempt: 1 })
           expect(ended.lastError, value).toEqual(expect.any(String))
           expect(ended.lastError?.length, value).toBeLessThan(10_000)
         }
@@ -164,7 +164,7 @@ describe("a thrown value that cannot be read", () => {
     const jobs = await Promise.all(values.map((value) => shift.enqueue(checked, value)))
     await shift.settle()
     for (const { id } of jobs) {
-      expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "undecodable" })
+      expect(await shift.job(id)).toMatchObject({ state: "dead", reason: "undecodable" })
     }
   })
 
@@ -219,8 +219,8 @@ describe("a thrown value that cannot be read", () => {
     const jobs = await Promise.all(keys.map((key) => order.start(key, { shift, key })))
     await shift.settle()
     for (const [at, { id }] of jobs.entries()) {
-      const deadReason = keys[at]?.startsWith("undo") ? "not_undone" : "rejected"
-      expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason })
+      const reason = keys[at]?.startsWith("undo") ? "not_undone" : "rejected"
+      expect(await shift.job(id)).toMatchObject({ state: "dead", reason })
     }
   })
 })

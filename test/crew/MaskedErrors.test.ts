@@ -49,7 +49,7 @@ describe("the values of fields named in NIGHTSHIFT_MASK, after an attempt", () =
       Effect.gen(function* () {
         const kind = Job.make("strict", { payload: schema })
         const { job, lines } = yield* leftBy(Handler.make(kind, () => Effect.void) as Handler.Handler<never>)
-        expect(job).toMatchObject({ deadReason: "undecodable", payload })
+        expect(job).toMatchObject({ reason: "undecodable", payload })
         expect(job.lastError).toMatch(/xpected/)
         expect(JSON.stringify([job.lastError, job.history])).not.toMatch(secrets)
         expect(lines).not.toMatch(secrets)
@@ -80,7 +80,7 @@ describe("the values of fields named in NIGHTSHIFT_MASK, after an attempt", () =
   ] as const)("are stored and logged nowhere when the handler %s", ([act, run]) =>
     Effect.gen(function* () {
       const { job, lines } = yield* leftBy(Handler.make(anything, run) as Handler.Handler<never>)
-      expect(job).toMatchObject({ state: "dead", deadReason: "exhausted" })
+      expect(job).toMatchObject({ state: "dead", reason: "exhausted" })
       expect(JSON.stringify([job.lastError, job.history])).not.toMatch(secrets)
       expect(lines).not.toMatch(secrets)
       if (act.startsWith("logs")) expect(lines).toContain(Masking.masked)

@@ -96,7 +96,7 @@ describe("a promise handler that ignores a request to stop", () => {
       yield* shift.advance("4999 millis")
       expect(running).toHaveLength(1)
       yield* shift.advance("1 millis")
-      expect(yield* shift.job(first)).toMatchObject({ deadReason: "cancelled", history: [{ outcome: "abandoned" }] })
+      expect(yield* shift.job(first)).toMatchObject({ reason: "cancelled", history: [{ outcome: "abandoned" }] })
       expect(yield* shift.job(second)).toMatchObject({ state: "running" })
       expect(yield* abandoned).toBe("1")
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))

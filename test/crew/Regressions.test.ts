@@ -99,7 +99,7 @@ describe("regressions:", () => {
       expect(yield* jobAdmin.cancel(id)).toMatchObject({ state: "running", cancelRequestedAt: 1_500 })
       pod.connected(true)
       yield* StepClock.advance("15 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "done", result: "done", deadReason: undefined })
+      expect(yield* job(id)).toMatchObject({ state: "done", result: "done", reason: undefined })
     }).pipe(Effect.provide(TestCluster.layer))
   )
 
@@ -152,7 +152,7 @@ describe("regressions:", () => {
       yield* jobAdmin.cancel(id)
       yield* TestCluster.hire(forever)
       yield* StepClock.advance("90 seconds")
-      expect(yield* job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+      expect(yield* job(id)).toMatchObject({ state: "cancelled", reason: "cancelled" })
     }).pipe(Effect.provide(TestCluster.layer))
   )
 

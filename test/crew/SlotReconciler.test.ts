@@ -141,7 +141,7 @@ describe("a slot whose job throws a value that cannot be formatted", () => {
       yield* StepClock.advance("1 second")
       if (bad === undefined || good === undefined) return yield* Effect.dieMessage("not stored")
       expect(yield* search.get(good.id)).toMatchObject({ state: "done" })
-      expect(yield* search.get(bad.id)).toMatchObject({ state: "dead", deadReason: "undecodable", crashCount: 0 })
+      expect(yield* search.get(bad.id)).toMatchObject({ state: "dead", reason: "undecodable", crashCount: 0 })
       expect(yield* pod.metrics).not.toContain('nightshift_slots_crashed_total{queue="default"} 1')
       expect(yield* TestCluster.slots()).toEqual([1])
     }).pipe(Effect.provide(TestCluster.layer))

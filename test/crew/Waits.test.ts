@@ -38,7 +38,7 @@ describe("a handler that requests an impossible wait", () => {
           const { id } = yield* Patient.enqueue({ wait, how })
           yield* shift.settle
           const job = yield* shift.job(id)
-          expect(job).toMatchObject({ state: "dead", deadReason: "rejected" })
+          expect(job).toMatchObject({ state: "dead", reason: "rejected" })
           expect(job.lastError).toContain(`after of Outcome.${how.trim()} must be at most 36500 days, got ${wait}`)
         }
       }
@@ -51,7 +51,7 @@ describe("a handler that requests an impossible wait", () => {
       const { id } = yield* Eternal.enqueue({})
       yield* shift.settle
       const job = yield* shift.job(id)
-      expect(job).toMatchObject({ state: "dead", deadReason: "rejected" })
+      expect(job).toMatchObject({ state: "dead", reason: "rejected" })
       expect(job.lastError).toMatch(/^no luck\nthe delay of the kind's backoff must be at most 36500 days/)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Eternal, () => Effect.fail("no luck"))] })))
   )

@@ -39,7 +39,7 @@ describe("a job that fails", () => {
           expect(yield* attemptsOf(id)).toBe(attempt)
         }
         const job = yield* shift.job(id)
-        expect(job).toMatchObject({ state: "dead", deadReason: "exhausted", attempt: 5, lastError: "Broken: no luck" })
+        expect(job).toMatchObject({ state: "dead", reason: "exhausted", attempt: 5, lastError: "Broken: no luck" })
         expect(job.history.map(({ outcome }) => outcome)).toEqual(["failed", "failed", "failed", "failed", "exhausted"])
       }).pipe(Effect.provide(TestShift.layer({ handlers: [failing] })))
   )
@@ -120,16 +120,16 @@ describe("an outcome", () => {
       expect(yield* run("result")).toMatchObject({ state: "done", result: { answer: 42 } })
       expect(yield* run("huge")).toMatchObject({
         state: "dead",
-        deadReason: "rejected",
+        reason: "rejected",
         attempt: 1,
         lastError: expect.stringMatching(/^its result must be at most 65536 bytes as JSON, got \d+$/)
       })
-      expect(yield* run("dead")).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
+      expect(yield* run("dead")).toMatchObject({ state: "dead", reason: "rejected", lastError: "never" })
       expect(yield* run("snooze")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 60_000 })
       expect(yield* run("snooze none")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 1_000 })
       expect(yield* run("throttled none")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 1_000 })
       expect(yield* run("throttled")).toMatchObject({ state: "scheduled", attempt: 0, runAt: 10_000 })
-      expect(yield* run("cancelled")).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+      expect(yield* run("cancelled")).toMatchObject({ state: "cancelled", reason: "cancelled" })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [handler] })))
   )
 })
@@ -207,7 +207,7 @@ describe("a running job that no longer belongs to this pod", () => {
       yield* shift.settle
       expect(yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.cancel(id))).toMatchObject({ state: "running" })
       yield* shift.settle
-      expect(yield* shift.job(id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+      expect(yield* shift.job(id)).toMatchObject({ state: "cancelled", reason: "cancelled" })
       expect(yield* Effect.flatMap(Cleaned, Ref.get)).toBe(1)
     }).pipe(Effect.provide(layer), Effect.provideServiceEffect(Cleaned, Ref.make(0)))
   )
@@ -259,7 +259,7 @@ describe("a payload", () => {
       const id = yield* store("letter", 2, { to: "" })
       expect(yield* shift.job(id)).toMatchObject({
         state: "dead",
-        deadReason: "undecodable",
+        reason: "undecodable",
         attempt: 0,
         payload: { to: "" }
       })
@@ -290,7 +290,7 @@ describe("a job of a kind unknown to this pod", () => {
       if (answer === undefined) return yield* Effect.dieMessage("one was stored")
       yield* TestClock.setTime(Duration.toMillis("25 hours"))
       yield* shift.settle
-      expect(yield* shift.job(answer.id)).toMatchObject({ status: "pending", attempt: 0, deadReason: undefined })
+      expect(yield* shift.job(answer.id)).toMatchObject({ status: "pending", attempt: 0, reason: undefined })
       expect((yield* shift.job(answer.id)).lastError).toContain('no handler for the kind "stray"')
       yield* shift.advance("1 minute")
       const { runAt, status } = yield* shift.job(answer.id)

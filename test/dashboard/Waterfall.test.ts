@@ -40,7 +40,7 @@ const child = (position: number, more: object = {}) => ({
   kind: "shipment",
   execution: `order/7/ship/${position}`,
   state: "done" as const,
-  deadReason: null,
+  reason: null,
   lastError: null,
   createdAt: at(60),
   finishedAt: at(70),
@@ -55,7 +55,7 @@ const execution = (more: object = {}): Execution =>
     version: 1,
     queue: "default",
     state: "waiting",
-    deadReason: null,
+    reason: null,
     payload: {},
     result: null,
     lastError: null,
@@ -116,8 +116,8 @@ describe("the waterfall of an execution", () => {
   it("shows each child in its state, with the reason if it has one", () => {
     const children = [
       child(0),
-      child(1, { state: "failed", deadReason: "not_undone" }),
-      child(2, { state: "cancelled", deadReason: "cancelled" }),
+      child(1, { state: "failed", reason: "not_undone" }),
+      child(2, { state: "cancelled", reason: "cancelled" }),
       child(3, { state: null })
     ]
     const bars = barsOf(execution({ children }), zero + 100_000).filter((bar) => bar.child !== undefined)

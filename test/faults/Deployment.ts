@@ -301,7 +301,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       attempted,
       acknowledged,
       rows: ask<JobRow>(
-        `select id, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "deadReason"
+        `select id, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "reason"
          from "${schema}".job where kind <> 'tick' order by id`
       ),
       events: () => linesOf(ledger).filter((line) => line.event !== "absent"),

@@ -12,7 +12,7 @@ const done = (id: string, more: Partial<JobRow> = {}): JobRow => ({
   attempt: 1,
   attempts: 5,
   run: `run of ${id}`,
-  deadReason: null,
+  reason: null,
   ...more
 })
 const ran = (id: string, from: number, to: number): ReadonlyArray<RunEvent> =>

@@ -50,7 +50,7 @@ export interface JobRow {
   readonly attempt: number
   readonly attempts: number
   readonly run: string | null
-  readonly deadReason: string | null
+  readonly reason: string | null
 }
 
 export interface Facts {
@@ -118,7 +118,7 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
     }
     if (row.status !== "done" && row.status !== "dead") found.push(`job ${row.id} never ended: ${row.status}`)
     else if (job.expected !== "either" && row.status !== job.expected) {
-      found.push(`job ${row.id} is ${row.status} (${row.deadReason}) and not ${job.expected}`)
+      found.push(`job ${row.id} is ${row.status} (${row.reason}) and not ${job.expected}`)
     }
     if (row.attempt > row.attempts) found.push(`job ${row.id} had ${row.attempt} of ${row.attempts} attempts`)
     if (row.status !== "done") continue

@@ -114,7 +114,7 @@ describe("an async bot's job", () => {
         attempts.push((yield* shift.job(id)).attempt)
       }
       expect(attempts).toEqual([1, 2, 3, 4, 5])
-      expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "exhausted" })
+      expect(yield* shift.job(id)).toMatchObject({ state: "dead", reason: "exhausted" })
       yield* shift.drain
       yield* shift.advance("1 hour")
       expect(said).toEqual([{ chat: 7, text: sorry }])
@@ -179,7 +179,7 @@ describe("an async bot's job", () => {
       const blocked = yield* enqueue(message(2, "x", 2))
       const gone = yield* enqueue(message(3, "x", 3))
       yield* shift.drain
-      expect(yield* shift.job(blocked)).toMatchObject({ state: "dead", deadReason: "rejected", attempt: 1 })
+      expect(yield* shift.job(blocked)).toMatchObject({ state: "dead", reason: "rejected", attempt: 1 })
       expect(yield* shift.job(gone)).toMatchObject({ lastError: expect.stringContaining("chat not found") })
     }).pipe(Effect.provide(layer))
   })
@@ -197,7 +197,7 @@ describe("an async bot's job", () => {
       yield* shift.advance("8 minutes")
       expect(yield* shift.job(id)).toMatchObject({ attempt: 1, lastError: "later" })
       yield* shift.drain
-      expect(yield* shift.job(id)).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "never" })
+      expect(yield* shift.job(id)).toMatchObject({ state: "dead", reason: "rejected", lastError: "never" })
       expect(said).toEqual([{ chat: 7, text: sorry }])
     }).pipe(Effect.provide(layer))
   })

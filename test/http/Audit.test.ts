@@ -52,7 +52,7 @@ describe.each(backends)("on %s, an operator's change", (_, layer) => {
         who: "api:admin",
         at: expect.stringMatching(/Z$/),
         before: { state: "pending", kind: "greet" },
-        after: { state: "cancelled", deadReason: "cancelled" }
+        after: { state: "cancelled", reason: "cancelled" }
       })
       expect(found[1]).toMatchObject({
         before: { payload: { name: "Ada" }, priority: 0 },

@@ -149,7 +149,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
       expect(status).toBe(200)
       expect(json).toMatchObject({
         groups: [
-          { kind: "greet", deadReason: "exhausted", shape: "user # not found", count: 3 },
+          { kind: "greet", reason: "exhausted", shape: "user # not found", count: 3 },
           { shape: '[ { "path": [ "email" ] } ]', count: 2 },
           { shape: '[ { "path": [ "name" ] } ]', count: 1 },
           { shape: "<script>alert(#)</script>", count: 1 }

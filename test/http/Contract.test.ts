@@ -121,7 +121,7 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
       })
       // The generator omits fields of any type.
       expect((yield* admin("GET", `/api/v1/jobs/${job.id}`)).json).toMatchObject({ payload: payload.jobs[0]?.payload })
-      expect(yield* call("jobsCancel")(job.id)).toMatchObject({ state: "cancelled", deadReason: "cancelled" })
+      expect(yield* call("jobsCancel")(job.id)).toMatchObject({ state: "cancelled", reason: "cancelled" })
       const refused = yield* Effect.flip(call("jobsRunNow")(job.id))
       expect(refused).toMatchObject({ _tag: "Problem", cause: { error: { tag: "JobNotInState" } } })
       expect(yield* call("queuesChange")("mail", { paused: true, maxWorkers: 3 })).toMatchObject({

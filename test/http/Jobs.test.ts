@@ -68,7 +68,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         cancelRequestedAt: null,
         lastError: null,
         history: [],
-        deadReason: null,
+        reason: null,
         result: null,
         progress: null,
         key: null,
@@ -88,7 +88,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject({
         state: "dead",
         status: "dead",
-        deadReason: "rejected",
+        reason: "rejected",
         lastError: "no <b>such</b> address",
         finishedAt: expect.stringMatching(/Z$/),
         history: [
@@ -148,7 +148,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
       expect(yield* found("?queue=doomed")).toEqual([dead])
       expect(yield* found("?kind=plain")).toEqual([later])
       expect(yield* found("?state=scheduled")).toEqual([later])
-      expect(yield* found("?state=dead&deadReason=rejected")).toEqual([dead])
+      expect(yield* found("?state=dead&reason=rejected")).toEqual([dead])
       expect(yield* found(`?text=${encodeURIComponent("<b>such")}`)).toEqual([dead])
       expect(yield* found(`?payload=${encodeURIComponent('{"tag":["b"]}')}`)).toEqual([later])
       expect(yield* found("?since=2020-01-01T00:00:00Z")).toHaveLength(2)
@@ -157,7 +157,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
       expect(yield* found("?queue=doomed,default&kind=plain&kind=other")).toEqual([later])
       expect(yield* found("?state=dead,scheduled")).toEqual([later, dead])
       expect(yield* found("?state=done&state=dead")).toEqual([dead])
-      expect(yield* found("?deadReason=poison,rejected")).toEqual([dead])
+      expect(yield* found("?reason=poison,rejected")).toEqual([dead])
       expect(yield* found("?dedupe=no-such-key")).toEqual([])
       expect(yield* found(`?shape=${encodeURIComponent("no <b>such</b> address")}`)).toEqual([dead])
       expect(yield* list("?queue=nobody")).toEqual({
@@ -181,7 +181,7 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
         ["limit", "limit=many", /1 to 1000/],
         ["cursor", "cursor=over-there", /cursor/],
         ["state", "state=asleep", /one of scheduled, retrying/],
-        ["deadReason", "deadReason=boredom", /one of exhausted/],
+        ["reason", "reason=boredom", /one of exhausted/],
         ["since", "since=yesterday", /RFC 3339/],
         ["until", "until=2026-01-31", /RFC 3339/],
         ["payload", "payload=%7B", /must be JSON/],
@@ -213,7 +213,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
       expect(yield* act("run-now")).toMatchObject({ status: 200, json: { id, state: "pending" } })
       expect(yield* act("cancel")).toMatchObject({
         status: 200,
-        json: { id, state: "cancelled", deadReason: "cancelled" }
+        json: { id, state: "cancelled", reason: "cancelled" }
       })
       expect(yield* act("requeue")).toMatchObject({ status: 200, json: { id, state: "pending", attempt: 0 } })
       expect(yield* admin("DELETE", `/api/v1/jobs/${id}`)).toMatchObject({ status: 200, json: { id } })

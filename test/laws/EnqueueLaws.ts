@@ -106,7 +106,7 @@ export const enqueueLaws = (law: Law): void => {
         progress: undefined,
         lastError: undefined,
         history: [],
-        deadReason: undefined
+        reason: undefined
       })
     })
   )

@@ -22,7 +22,7 @@ export const finalizeLaws = (law: Law): void => {
         attempt: 2,
         result: { sent: [1, null] }
       })
-      expect(job).toMatchObject({ lastError: undefined, finishedAt: now, updatedAt: now, deadReason: undefined })
+      expect(job).toMatchObject({ lastError: undefined, finishedAt: now, updatedAt: now, reason: undefined })
       expect(job.history).toHaveLength(1)
     })
   )
@@ -30,12 +30,12 @@ export const finalizeLaws = (law: Law): void => {
   law("dead: its history entry may use another word than its reason", (line) =>
     Effect.gen(function* () {
       const usual = yield* line.end(yield* line.run(), ends.cancelled)
-      expect(usual).toMatchObject({ deadReason: "cancelled", history: [{ outcome: "cancelled" }] })
+      expect(usual).toMatchObject({ reason: "cancelled", history: [{ outcome: "cancelled" }] })
       const job = yield* line.end(
         yield* line.run(),
         End.Dead({ reason: "cancelled", counted: true, error: undefined, remember: "abandoned" })
       )
-      expect(job).toMatchObject({ status: "dead", deadReason: "cancelled", history: [{ outcome: "abandoned" }] })
+      expect(job).toMatchObject({ status: "dead", reason: "cancelled", history: [{ outcome: "abandoned" }] })
     })
   )
 
@@ -49,7 +49,7 @@ export const finalizeLaws = (law: Law): void => {
         yield* line.jobAdmin.cancel(run.id)
         yield* line.advance("5 seconds")
         const job = yield* line.end(run, End.Done({ result }))
-        expect(job).toMatchObject({ status: "done", deadReason: undefined, lastError: undefined })
+        expect(job).toMatchObject({ status: "done", reason: undefined, lastError: undefined })
         expect(job.history).toEqual([
           {
             attempt: 1,
@@ -128,7 +128,7 @@ export const finalizeLaws = (law: Law): void => {
       const run = yield* line.run()
       const job = yield* line.end(run, End.Dead({ reason: "exhausted", counted: true, error: "fifth time" }))
       const now = yield* line.now
-      expect(job).toMatchObject({ ...free, status: "dead", state: "dead", deadReason: "exhausted", attempt: 1 })
+      expect(job).toMatchObject({ ...free, status: "dead", state: "dead", reason: "exhausted", attempt: 1 })
       expect(job).toMatchObject({ lastError: "fifth time", finishedAt: now, updatedAt: now })
       expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, outcome: "exhausted", message: "fifth time" }])
       expect(yield* line.claim()).toEqual([])
@@ -139,7 +139,7 @@ export const finalizeLaws = (law: Law): void => {
     Effect.gen(function* () {
       const run = yield* line.run()
       const job = yield* line.end(run, End.Dead({ reason: "undecodable", counted: false, error: "not a receipt" }))
-      expect(job).toMatchObject({ status: "dead", deadReason: "undecodable", attempt: 0 })
+      expect(job).toMatchObject({ status: "dead", reason: "undecodable", attempt: 0 })
     })
   )
 
@@ -292,7 +292,7 @@ export const finalizeLaws = (law: Law): void => {
         const written = (became: string, _: number, why?: string) => heard.push([became, why])
         expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
         const job = yield* line.search.get(run.id)
-        expect(job).toMatchObject({ ...free, status: "dead", deadReason: "cancelled", lastError: "no", attempt: 1 })
+        expect(job).toMatchObject({ ...free, status: "dead", reason: "cancelled", lastError: "no", attempt: 1 })
         expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
         expect(heard).toEqual([["dead", "cancelled"]])
       }
@@ -337,7 +337,7 @@ export const finalizeLaws = (law: Law): void => {
       const dead = yield* line.search.get(run.id)
       expect(dead).toMatchObject({
         status: "dead",
-        deadReason: "unknown_kind",
+        reason: "unknown_kind",
         attempt: 0,
         finishedAt: yield* line.now
       })
@@ -353,7 +353,7 @@ export const finalizeLaws = (law: Law): void => {
         yield* line.advance("30 hours")
         if (how === "requeued") {
           const dead = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
-          expect(dead).toMatchObject({ status: "dead", deadReason: "unknown_kind" })
+          expect(dead).toMatchObject({ status: "dead", reason: "unknown_kind" })
           yield* line.jobAdmin.requeue(dead.id)
         } else yield* line.end(yield* line.claimOne, ends.again(yield* line.now))
         yield* line.end(yield* line.claimOne, unknown(yield* line.now))
@@ -385,7 +385,7 @@ export const finalizeLaws = (law: Law): void => {
       for (const end of [ends.again(yield* line.now), ends.release(yield* line.now)]) {
         const run = yield* line.run()
         yield* line.jobAdmin.cancel(run.id)
-        expect(yield* line.end(run, end)).toMatchObject({ ...free, status: "dead", deadReason: "cancelled" })
+        expect(yield* line.end(run, end)).toMatchObject({ ...free, status: "dead", reason: "cancelled" })
         expect(yield* line.claim()).toEqual([])
       }
       const run = yield* line.run()

@@ -103,7 +103,7 @@ export const followUpLaws = (law: Law): void => {
       yield* line.jobAdmin.cancel(failing.id)
       yield* line.end(failing, End.Dead({ reason: "exhausted", counted: true, error: "no" }))
       yield* line.crash(orphan)
-      expect((yield* line.all()).map(({ deadReason }) => deadReason)).toEqual(Array(5).fill("cancelled"))
+      expect((yield* line.all()).map(({ reason }) => reason)).toEqual(Array(5).fill("cancelled"))
       expect(yield* followUps(line)).toEqual([])
     })
   )
@@ -152,7 +152,7 @@ export const followUpLaws = (law: Law): void => {
       expect(yield* make(line)).toEqual({ made: 0, failed: [] })
       const now = yield* line.now
       expect(yield* followUps(line)).toMatchObject([
-        { payload: { of: { n: 1 }, version: 1 }, runAt: now, meta: { follows: id, deadReason: "rejected" } }
+        { payload: { of: { n: 1 }, version: 1 }, runAt: now, meta: { follows: id, reason: "rejected" } }
       ])
     })
   )
@@ -166,7 +166,7 @@ export const followUpLaws = (law: Law): void => {
       yield* line.end(cancelled, ends.dead)
       yield* line.end(yield* line.run({ kind: line.name, onDead: computed }), ends.done)
       expect(yield* make(line)).toEqual({ made: 1, failed: [] })
-      expect(yield* followUps(line)).toMatchObject([{ meta: { deadReason: "poison" } }])
+      expect(yield* followUps(line)).toMatchObject([{ meta: { reason: "poison" } }])
     })
   )
 

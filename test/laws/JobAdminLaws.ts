@@ -68,7 +68,7 @@ export const jobAdminLaws = (law: Law): void => {
         yield* line.advance("1 second")
         const now = yield* line.now
         const cancelled = yield* line.jobAdmin.cancel(job.id)
-        expect(cancelled).toMatchObject({ status: "dead", deadReason: "cancelled", finishedAt: now, updatedAt: now })
+        expect(cancelled).toMatchObject({ status: "dead", reason: "cancelled", finishedAt: now, updatedAt: now })
         expect(cancelled.history).toEqual(job.history)
         expect(yield* line.search.get(job.id)).toEqual(cancelled)
         yield* line.advance("2 hours")
@@ -162,7 +162,7 @@ export const jobAdminLaws = (law: Law): void => {
       const now = yield* line.now
       const job = yield* line.jobAdmin.requeue(dead.id)
       expect(job).toMatchObject({ status: "pending", state: "pending", runAt: now, attempt: 0, crashCount: 0 })
-      expect(job).toMatchObject({ finishedAt: undefined, deadReason: undefined, lastError: undefined, updatedAt: now })
+      expect(job).toMatchObject({ finishedAt: undefined, reason: undefined, lastError: undefined, updatedAt: now })
       expect(job.history).toEqual(dead.history)
       expect(yield* line.search.get(dead.id)).toEqual(job)
       expect(yield* line.claimOne).toMatchObject({ id: dead.id, attempt: 1, crashCount: 0 })

@@ -23,14 +23,14 @@ export const overviewLaws = (law: Law): void => {
       expect(groups).toMatchObject([
         {
           kind: "greet",
-          deadReason: "exhausted",
+          reason: "exhausted",
           shape: "timeout after # ms",
           count: 3,
           firstAt: first.finishedAt,
           lastAt: last.finishedAt,
           sample: { id: last.id, error: "timeout after 7 ms" }
         },
-        { count: 1, kind: "other", deadReason: "exhausted", shape: "timeout after # ms" }
+        { count: 1, kind: "other", reason: "exhausted", shape: "timeout after # ms" }
       ])
       const all = yield* line.overview.deadGroups()
       expect(all.looked).toBeGreaterThanOrEqual(4)
@@ -64,7 +64,7 @@ export const overviewLaws = (law: Law): void => {
         priority: 0,
         runAt: dead.runAt,
         updatedAt: dead.updatedAt,
-        deadReason: "rejected",
+        reason: "rejected",
         error: "no"
       })
       yield* line.advance("1 hour")

@@ -162,7 +162,7 @@ export const recoverLaws = (law: Law): void => {
       yield* line.claimOne
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
       const job = yield* line.search.get(id)
-      expect(job).toMatchObject({ status: "dead", deadReason: "poison", crashCount: 5, attempt: 0, pod: undefined })
+      expect(job).toMatchObject({ status: "dead", reason: "poison", crashCount: 5, attempt: 0, pod: undefined })
       expect(job.lastError).toBe(`pod ${line.pod} ended while this job ran (crash 5 of 5)`)
       expect(job.finishedAt).toBe(yield* line.now)
       expect(job.history).toHaveLength(5)
@@ -177,7 +177,7 @@ export const recoverLaws = (law: Law): void => {
       yield* line.jobAdmin.cancel(run.id)
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 0, cancelled: 1 })
       const job = yield* line.search.get(run.id)
-      expect(job).toMatchObject({ status: "dead", deadReason: "cancelled", attempt: 0, finishedAt: yield* line.now })
+      expect(job).toMatchObject({ status: "dead", reason: "cancelled", attempt: 0, finishedAt: yield* line.now })
       expect(yield* line.claim()).toEqual([])
     })
   )

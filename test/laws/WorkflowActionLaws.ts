@@ -38,7 +38,7 @@ export const workflowActionLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* begin(line)
       const { job: dead } = yield* line.workflows.cancel(`${line.name}/order`, { now: true })
-      assert.deepStrictEqual([dead.status, dead.deadReason], ["dead", "cancelled"])
+      assert.deepStrictEqual([dead.status, dead.reason], ["dead", "cancelled"])
       assert.match(dead.lastError ?? "", /without undoing/)
       assert.strictEqual((yield* Effect.flip(line.workflows.record(job, step("late"))))._tag, "LeaseLost")
     })

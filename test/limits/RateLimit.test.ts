@@ -137,10 +137,10 @@ describe("an outcome that a handler fails with", () => {
 
   it.effect("ends the job, except that failing with Done is a failure", () =>
     Effect.gen(function* () {
-      expect(yield* ends(Outcome.dead("no"))).toMatchObject({ status: "dead", deadReason: "rejected", lastError: "no" })
+      expect(yield* ends(Outcome.dead("no"))).toMatchObject({ status: "dead", reason: "rejected", lastError: "no" })
       expect(yield* ends(Outcome.dead("thrown"), Effect.die)).toMatchObject({ status: "dead", lastError: "thrown" })
       expect(yield* ends(Outcome.snooze(Duration.minutes(1)))).toMatchObject({ status: "pending", attempt: 0 })
-      expect(yield* ends(Outcome.done(7))).toMatchObject({ status: "dead", deadReason: "exhausted" })
+      expect(yield* ends(Outcome.done(7))).toMatchObject({ status: "dead", reason: "exhausted" })
     })
   )
 })

@@ -176,7 +176,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
         })
         looked.push(...(yield* findings(page)))
         yield* step(() => page.keyboard.press("Escape"))
-        yield* visit(page, `${jobs}&deadReason=exhausted`)
+        yield* visit(page, `${jobs}&reason=exhausted`)
         yield* step(() => page.getByRole("button", { name: "More filters" }).click())
         looked.push(...(yield* findings(page)))
         yield* step(() => page.getByRole("button", { name: "Save view" }).click())

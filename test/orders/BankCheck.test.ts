@@ -17,11 +17,11 @@ const refunded = [entry("refund begins", 20), entry("refunded", 30)]
 const ended = (more: Partial<Ended> = {}): Ended => ({
   execution: order,
   status: "done",
-  deadReason: null,
+  reason: null,
   recorded: ["charge"],
   ...more
 })
-const cancelled = { status: "dead", deadReason: "cancelled" }
+const cancelled = { status: "dead", reason: "cancelled" }
 const facts = (more: Partial<BankFacts> = {}): BankFacts => ({
   book: charged,
   ended: [ended()],

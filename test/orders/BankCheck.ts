@@ -21,7 +21,7 @@ export interface BookEntry {
 export interface Ended {
   readonly execution: string
   readonly status: string
-  readonly deadReason: string | null
+  readonly reason: string | null
   /** Names of the steps whose success is in its journal. */
   readonly recorded: ReadonlyArray<string>
 }
@@ -79,7 +79,7 @@ export const check = ({ absences, book, ended }: BankFacts): BankReport => {
       continue
     }
     const refundKeys = new Set(refunds.get(payment)?.map(({ key }) => key))
-    const how = `${execution.status}${execution.deadReason === null ? "" : ` (${execution.deadReason})`}`
+    const how = `${execution.status}${execution.reason === null ? "" : ` (${execution.reason})`}`
     const wanted = execution.status === "done" ? 0 : 1
     const isRecorded = execution.recorded.includes(stepOf(first))
     if (execution.status === "done" && !isRecorded) {

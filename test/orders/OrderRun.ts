@@ -60,7 +60,7 @@ interface ExecutionRow extends HistoryChecker.JobRow {
 
 const executionsOf = (schema: string) => `
   select dedupe_key as id, kind, status, attempt, max_attempts as "attempts", result->>'run' as run,
-    dead_reason as "deadReason", array(
+    dead_reason as "reason", array(
       select s.name from "${schema}".workflow_step s where s.job_id = j.id and s.outcome = 'done') as recorded
   from "${schema}".job j order by id`
 
@@ -268,9 +268,9 @@ export const run = (options: OrderRunOptions): Effect.Effect<OrderReport, unknow
       absences: deployment.absences()
     })
     const ends: Record<string, number> = {}
-    for (const { deadReason, id, kind, status } of rows) {
+    for (const { reason, id, kind, status } of rows) {
       if (kind !== "order") continue
-      const end = `${planOf.get(id)?.name}: ${deadReason ?? status}`
+      const end = `${planOf.get(id)?.name}: ${reason ?? status}`
       ends[end] = (ends[end] ?? 0) + 1
     }
     return { ...bank, violations: [...history, ...bank.violations], ends, faults, refusals: caller.refusals }

@@ -213,7 +213,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
           return cancelled
         })
       )
-      expect(ended.value.map(({ deadReason }) => deadReason)).toEqual(Array(5).fill("cancelled"))
+      expect(ended.value.map(({ reason }) => reason)).toEqual(Array(5).fill("cancelled"))
       expect(ended.all).toBeLessThan(60 + (performance.now() - begun) / 10)
       const [missing] = [(yield* makeGenerator).job(0)]
       expect(yield* Effect.flip(caller.search.await(missing))).toMatchObject({ _tag: "JobNotFound", id: missing })

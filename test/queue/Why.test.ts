@@ -39,7 +39,7 @@ const job: StoredJob = {
   progress: undefined,
   lastError: undefined,
   history: [],
-  deadReason: undefined,
+  reason: undefined,
   meta: undefined,
   batch: undefined,
   execution: undefined
@@ -89,9 +89,9 @@ const ended = (outcome: string): Partial<StoredJob> => {
 }
 
 const running: Partial<StoredJob> = { status: "running", pod: podId, heartbeatAt: now - 5_000, attempt: 1 }
-const dead = (deadReason: StoredJob["deadReason"]): Partial<StoredJob> => ({
+const dead = (reason: StoredJob["reason"]): Partial<StoredJob> => ({
   status: "dead",
-  deadReason,
+  reason,
   crashCount: 5
 })
 const rate = { jobs: 5, per: Duration.minutes(1) }

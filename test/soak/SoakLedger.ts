@@ -18,7 +18,7 @@ interface SeenRow extends HistoryChecker.JobRow {
 }
 
 const rowsOf = (schema: string, condition: string) => `
-  select id as row, kind, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "deadReason",
+  select id as row, kind, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "reason",
     case when meta ? 'delivery' then 'hook ' || (meta->>'delivery')
       when meta ? 'tick' then 'beat ' || (meta->>'tick')
       when kind = 'file_arrived' then 'file ' || (payload->>'name')

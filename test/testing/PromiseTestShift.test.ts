@@ -78,7 +78,7 @@ describe("testShift", () => {
     const { id } = await shift.enqueue(remind, { who: "Ada" })
     await shift.drain()
     expect(at).toEqual([0, 1, 7])
-    expect(await shift.job(id)).toMatchObject({ state: "dead", attempt: 3, deadReason: "exhausted" })
+    expect(await shift.job(id)).toMatchObject({ state: "dead", attempt: 3, reason: "exhausted" })
     await expect(shift.result(id)).rejects.toBeInstanceOf(JobDeadError)
     await expect(shift.result(id)).rejects.toThrow("after 3 attempts: no luck 3. Fix the cause, then requeue it.")
   })

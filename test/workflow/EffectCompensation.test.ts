@@ -76,8 +76,8 @@ describe("compensation", () => {
           yield* crash
           yield* advance("1 hour")
         }
-        const { deadReason, state } = yield* show(id)
-        assert.deepStrictEqual([log, state, deadReason], [["charge", "undo charge"], "failed", "poison"])
+        const { reason, state } = yield* show(id)
+        assert.deepStrictEqual([log, state, reason], [["charge", "undo charge"], "failed", "poison"])
       })
     )
   })

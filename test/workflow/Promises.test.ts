@@ -159,7 +159,7 @@ describe("compensation", () => {
     const { id } = await order.start({ id: "A" })
     await shift.drain()
     expect(log).toEqual(["refund 2", "release 1"])
-    expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "rejected", lastError: "no stock" })
+    expect(await shift.job(id)).toMatchObject({ state: "dead", reason: "rejected", lastError: "no stock" })
     await expect(order.result("A")).rejects.toBeInstanceOf(JobDeadError)
   })
 

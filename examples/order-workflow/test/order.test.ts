@@ -24,6 +24,6 @@ it("charges once, and refunds when the booking fails", async () => {
   await using shift = await testShift({ handlers: [orders, shipment] })
   const { id } = await orders.start(order)
   await shift.drain()
-  expect(await shift.job(id)).toMatchObject({ state: "dead", deadReason: "rejected" })
+  expect(await shift.job(id)).toMatchObject({ state: "dead", reason: "rejected" })
   expect(calls).toEqual(["charge order/A-17/charge", "refund p-1 order/A-17/undo:charge"])
 })

@@ -38,7 +38,7 @@ export const filterOf = (given: Input.Given<ReturnType<typeof options>>): JobFil
   queue: someOf(given.queue),
   kind: someOf(given.kind),
   state: someOf(given.state),
-  deadReason: someOf(given.deadReason),
+  reason: someOf(given.deadReason),
   since: given.since,
   until: given.until,
   payload: given.containing,

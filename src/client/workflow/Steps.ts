@@ -108,7 +108,7 @@ const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<
       if (job === undefined) return { state: "deleted", error: "its job was deleted" }
       if (job.state === "done") return { state: "done", value: job.result ?? null }
       const state = job.state === "cancelled" ? "cancelled" : job.execution === undefined ? "dead" : "failed"
-      return { state, error: job.lastError === undefined ? (job.deadReason ?? state) : withoutTrace(job.lastError) }
+      return { state, error: job.lastError === undefined ? (job.reason ?? state) : withoutTrace(job.lastError) }
     })
   )
 

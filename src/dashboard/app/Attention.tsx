@@ -80,9 +80,9 @@ const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
 
 const ofGroups = (groups: ReadonlyArray<DeadGroup>, now: number): ReadonlyArray<Item> => {
   const recent = groups.filter(({ lastAt }) => now - Date.parse(lastAt) < recently)
-  return recent.slice(0, 5).map(({ count, deadReason, filter, kind, shape }) => {
+  return recent.slice(0, 5).map(({ count, reason, filter, kind, shape }) => {
     const { state: _, ...rest } = JobFilter.ofJson(filter)
-    const how = deadReason === "poison" ? "crashed their pods" : `died (${deadReason.replace("_", " ")})`
+    const how = reason === "poison" ? "crashed their pods" : `died (${reason.replace("_", " ")})`
     return {
       text: `${brief(count)} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
       href: JobFilter.address("dead", rest)

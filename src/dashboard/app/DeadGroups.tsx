@@ -41,14 +41,14 @@ const GroupTable = (props: {
       ]}
     >
       {groups.map((group) => (
-        <tr key={`${group.kind} ${group.deadReason} ${group.shape}`}>
+        <tr key={`${group.kind} ${group.reason} ${group.shape}`}>
           <td class="number pick">
             <Count of={group} sampled={sampled} />
           </td>
           <td class="name">
             <KindLink name={group.kind} />
           </td>
-          <td class="hide-narrow">{group.deadReason}</td>
+          <td class="hide-narrow">{group.reason}</td>
           <td class="rest">
             <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
               {group.shape === "" ? "no error" : group.shape}

@@ -21,12 +21,12 @@ const colours: Readonly<Record<ExecutionSummary["state"], string>> = {
 export const executionStates = Object.keys(colours)
 
 export const ExecutionBadge = ({
-  deadReason,
+  reason,
   state
 }: {
   readonly state: ExecutionSummary["state"]
-  readonly deadReason: ExecutionSummary["deadReason"]
-}) => <span class={`state ${colours[state]}`}>{stateText(state, deadReason)}</span>
+  readonly reason: ExecutionSummary["reason"]
+}) => <span class={`state ${colours[state]}`}>{stateText(state, reason)}</span>
 
 /** The address of an execution's page. Its id contains slashes. */
 export const executionAddress = (execution: string): string => to(`workflows/${encodeURIComponent(execution)}`)

@@ -6,7 +6,7 @@ import { type Route, to } from "./Route"
 // The filter of a job list. It has three forms: text in the URL, a query for the API, and JSON for bulk actions and
 // saved views.
 
-const many = ["queue", "kind", "state", "deadReason"] as const
+const many = ["queue", "kind", "state", "reason"] as const
 const single = ["search", "text", "payload", "dedupe", "pod", "shape", "within", "since", "until"] as const
 export type Field = (typeof many)[number] | (typeof single)[number]
 
@@ -121,7 +121,7 @@ const names: Readonly<Record<Field, string>> = {
   queue: "queue",
   kind: "kind",
   state: "state",
-  deadReason: "dead reason",
+  reason: "dead reason",
   search: "id, key, kind or error contains",
   text: "error contains",
   payload: "payload contains",

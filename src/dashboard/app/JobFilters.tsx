@@ -95,8 +95,8 @@ const More = (given: Given) => {
           <Choices
             label="Dead reason"
             all={deadReasons.filter((reason) => reason !== "cancelled")}
-            chosen={filter.deadReason ?? []}
-            onChange={(deadReason) => change({ deadReason })}
+            chosen={filter.reason ?? []}
+            onChange={(reason) => change({ reason })}
             show={(reason) => reason.replace("_", " ")}
           />
         </div>

@@ -147,7 +147,7 @@ export const RunTimeline = ({ job }: { readonly job: Job }) => {
       <Timeline phases={phases} start={start} ends={ends} />
       {job.finishedAt === null ? null : (
         <p>
-          <strong>{stateText(job.state, job.deadReason)}</strong> <Age at={job.finishedAt} />
+          <strong>{stateText(job.state, job.reason)}</strong> <Age at={job.finishedAt} />
         </p>
       )}
       <Usual job={job} latest={latest} />

@@ -51,7 +51,7 @@ export type Operation = typeof OperationView.Encoded
 /** Dead jobs of one kind with the same reason and shape of error. */
 export interface DeadGroup {
   readonly kind: string
-  readonly deadReason: string
+  readonly reason: string
   readonly shape: string
   readonly count: number
   readonly lastAt: string

@@ -122,7 +122,7 @@ const childBar = (child: Child, from: number, now: number): Bar => {
     from: begun,
     to: Math.max(begun, isOpen ? now : child.finishedAt === null ? begun : Date.parse(child.finishedAt)),
     open: isOpen,
-    detail: child.state === null ? "deleted" : stateText(child.state, child.deadReason),
+    detail: child.state === null ? "deleted" : stateText(child.state, child.reason),
     child
   }
 }

@@ -13,7 +13,7 @@ import { ListCache } from "./ListCache.js"
 
 const GroupView = Schema.Struct({
   kind: Schema.String,
-  deadReason: DeadReason,
+  reason: DeadReason,
   shape: Schema.String.annotations({ description: "First line of the errors, with numbers and ids replaced by #." }),
   count: Schema.Int,
   firstAt: Instant.Moment,
@@ -47,11 +47,11 @@ export const group = HttpApiGroup.make("groups").add(
 const fieldsOf = ResponseFields.of(GroupView)
 
 const viewOf = (queue: string | undefined) => (dead: DeadGroup) => {
-  const { deadReason, kind, sample, shape } = dead
+  const { reason, kind, sample, shape } = dead
   return {
     ...fieldsOf(dead),
     sample: { id: sample.id, error: sample.error ?? null },
-    filter: { ...(queue === undefined ? {} : { queue }), kind, state: "dead", deadReason, shape }
+    filter: { ...(queue === undefined ? {} : { queue }), kind, state: "dead", reason, shape }
   }
 }
 

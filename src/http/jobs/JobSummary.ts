@@ -4,14 +4,14 @@ import type { StoredJob } from "../../core/StoredJob.js"
 import * as Instant from "../Instant.js"
 
 /** A job as stored in the audit log: the fields that identify it and those that actions change. */
-export const of = ({ attempt, deadReason, kind, lastError, priority, queue, runAt, state }: StoredJob) => ({
+export const of = ({ attempt, reason, kind, lastError, priority, queue, runAt, state }: StoredJob) => ({
   kind,
   queue,
   state,
   attempt,
   priority,
   runAt: Instant.format(runAt),
-  ...(deadReason === undefined ? {} : { deadReason }),
+  ...(reason === undefined ? {} : { reason }),
   ...(lastError === undefined ? {} : { lastError: withoutTrace(lastError).slice(0, 200) })
 })
 

@@ -41,7 +41,7 @@ export const JobView = Schema.Struct({
   history: Schema.Array(AttemptView).annotations({
     description: "The last attempts that did not succeed, oldest first."
   }),
-  deadReason: Schema.NullOr(DeadReason),
+  reason: Schema.NullOr(DeadReason),
   result: Schema.Unknown,
   progress: Schema.Unknown,
   key: Schema.NullOr(Schema.String),

@@ -17,7 +17,7 @@ export const query = {
   queue: WireText.optional(WireText.names("Any of these queues. Separate them with commas or repeat the parameter.")),
   kind: WireText.optional(WireText.texts("Any of these kinds. Repeat the parameter for several.")),
   state: WireText.optional(WireText.someOf(State.literals, "Any of these states.")),
-  deadReason: WireText.optional(WireText.someOf(DeadReason.literals, "Dead for any of these reasons.")),
+  reason: WireText.optional(WireText.someOf(DeadReason.literals, "Dead for any of these reasons.")),
   since: instant("Enqueued at or after this time."),
   until: instant("Enqueued before this time."),
   payload: WireText.optional(
@@ -51,7 +51,7 @@ export const Body = Schema.Struct({
   queue: oneOrMany(WireText.Text, "must be a string or a list of strings"),
   kind: oneOrMany(WireText.Text, "must be a string or a list of strings"),
   state: oneOrMany(State, oneOf(State.literals)),
-  deadReason: oneOrMany(DeadReason, oneOf(DeadReason.literals)),
+  reason: oneOrMany(DeadReason, oneOf(DeadReason.literals)),
   since: WireText.optional(Instant.Instant),
   until: WireText.optional(Instant.Instant),
   payload: WireText.optional(Schema.Unknown),

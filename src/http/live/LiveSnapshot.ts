@@ -44,11 +44,11 @@ const databaseUnavailable: Warning = {
   message: "The database is not responding; the data shown may be stale."
 }
 
-const listedView = ({ deadReason, error, runAt, updatedAt, ...job }: ListedJob) => ({
+const listedView = ({ reason, error, runAt, updatedAt, ...job }: ListedJob) => ({
   ...job,
   runAt: Instant.format(runAt),
   updatedAt: Instant.format(updatedAt),
-  deadReason: deadReason ?? null,
+  reason: reason ?? null,
   error: error ?? null
 })
 

@@ -49,7 +49,7 @@ export const ChildView = Schema.Struct({
   state: Schema.NullOr(Schema.Union(State, ExecutionState)).annotations({
     description: "The state of its job, or of its execution. Null once its job was deleted."
   }),
-  deadReason: Schema.NullOr(DeadReason),
+  reason: Schema.NullOr(DeadReason),
   lastError: Schema.NullOr(Schema.String),
   createdAt: Schema.NullOr(Instant.Moment),
   finishedAt: Schema.NullOr(Instant.Moment)
@@ -62,7 +62,7 @@ const summary = {
   version: Schema.Int,
   queue: Schema.String,
   state: ExecutionState,
-  deadReason: Schema.NullOr(DeadReason),
+  reason: Schema.NullOr(DeadReason),
   payload: Schema.Unknown,
   result: Schema.Unknown,
   lastError: Schema.NullOr(Schema.String),

@@ -44,7 +44,7 @@ const make = Effect.gen(function* () {
       if (row.batch !== id) continue
       if (row.status === "done") counts.done += 1
       else if (row.status !== "dead") counts.unfinished += 1
-      else if (row.deadReason === "cancelled") counts.cancelled += 1
+      else if (row.reason === "cancelled") counts.cancelled += 1
       else counts.dead += 1
     }
     const { cancelled, dead, done, unfinished } = counts

@@ -7,7 +7,7 @@ import { type DeadGroup, type DeadGroups, errorCharacters, groupLimits } from ".
 export interface DeadJob {
   readonly id: JobId
   readonly kind: string
-  readonly deadReason: DeadReason
+  readonly reason: DeadReason
   readonly error: string | undefined
   readonly finishedAt: number
 }
@@ -16,7 +16,7 @@ const joined = (group: DeadGroup | undefined, job: DeadJob, shape: string): Dead
   group === undefined
     ? {
         kind: job.kind,
-        deadReason: job.deadReason,
+        reason: job.reason,
         shape,
         count: 1,
         firstAt: job.finishedAt,
@@ -39,7 +39,7 @@ export const group = (jobs: ReadonlyArray<DeadJob>): DeadGroups => {
   const groups = new Map<string, DeadGroup>()
   for (const job of looked) {
     const shape = errorShape(job.error)
-    const name = JSON.stringify([job.kind, job.deadReason, shape])
+    const name = JSON.stringify([job.kind, job.reason, shape])
     groups.set(name, joined(groups.get(name), job, shape))
   }
   const largest = [...groups.values()].sort((a, b) => b.count - a.count || b.lastAt - a.lastAt)

@@ -67,7 +67,7 @@ export const conditions = (
   among("j.queue", filter.queue)
   among("j.kind", filter.kind)
   if (states !== undefined) all.push(states.length === 0 ? sql`false` : sql.or(states))
-  among("j.dead_reason", filter.deadReason)
+  among("j.dead_reason", filter.reason)
   if (filter.since !== undefined) all.push(sql`j.created_at >= ${instant(filter.since)}`)
   if (filter.until !== undefined) all.push(sql`j.created_at < ${instant(filter.until)}`)
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)

@@ -10,7 +10,7 @@ export const JobFilter = Schema.Struct({
   queue: oneOrMany(Schema.String),
   kind: oneOrMany(Schema.String),
   state: oneOrMany(State),
-  deadReason: oneOrMany(DeadReason),
+  reason: oneOrMany(DeadReason),
   /** Created at or after `since` and before `until`; epoch milliseconds. */
   since: Schema.optional(Schema.Number),
   until: Schema.optional(Schema.Number),
@@ -40,9 +40,9 @@ export const choices = <A extends string>(field: A | ReadonlyArray<A> | undefine
  * The states that the filter accepts; undefined if it accepts all. A filter for dead jobs with the reason
  * `cancelled`, as used before `cancelled` was a state, still matches cancelled jobs.
  */
-export const statesOf = ({ deadReason, state }: JobFilter): ReadonlyArray<State> | undefined => {
+export const statesOf = ({ reason, state }: JobFilter): ReadonlyArray<State> | undefined => {
   const states = choices(state)
-  return states?.includes("dead") && choices(deadReason)?.includes("cancelled") ? [...states, "cancelled"] : states
+  return states?.includes("dead") && choices(reason)?.includes("cancelled") ? [...states, "cancelled"] : states
 }
 
 /** Whether no field is set, so that every job matches. */

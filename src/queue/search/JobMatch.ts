@@ -35,7 +35,7 @@ export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   isAmong(filter.queue, row.queue) &&
   isAmong(filter.kind, row.kind) &&
   isAmong(statesOf(filter), stateOf(row, now)) &&
-  isAmong(filter.deadReason, row.deadReason) &&
+  isAmong(filter.reason, row.reason) &&
   (filter.since === undefined || row.createdAt >= filter.since) &&
   (filter.until === undefined || row.createdAt < filter.until) &&
   (filter.dedupe === undefined || row.dedupe?.key === filter.dedupe) &&

@@ -15,7 +15,7 @@ export interface ListedJob {
   readonly priority: number
   readonly runAt: number
   readonly updatedAt: number
-  readonly deadReason: DeadReason | undefined
+  readonly reason: DeadReason | undefined
   /** The last error, truncated. */
   readonly error: string | undefined
 }
@@ -25,7 +25,7 @@ export const errorCharacters = 200
 /** Dead jobs of one kind with the same cause. */
 export interface DeadGroup {
   readonly kind: string
-  readonly deadReason: DeadReason
+  readonly reason: DeadReason
   /** Shape of their errors; empty if they have none. */
   readonly shape: string
   readonly count: number

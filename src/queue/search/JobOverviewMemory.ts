@@ -16,7 +16,7 @@ const listedOf = (row: JobRow, now: number): ListedJob => ({
   priority: row.priority,
   runAt: row.runAt,
   updatedAt: row.updatedAt,
-  deadReason: row.deadReason,
+  reason: row.reason,
   error: row.lastError === undefined ? undefined : withoutTrace(row.lastError).slice(0, errorCharacters)
 })
 
@@ -29,10 +29,8 @@ const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
         [...table.rows()]
           .filter((row) => queue === undefined || row.queue === queue)
           .sort((a, b) => (a.id < b.id ? 1 : -1))
-          .flatMap(({ deadReason, finishedAt = 0, id, kind, lastError }) =>
-            deadReason === undefined || deadReason === "cancelled"
-              ? []
-              : [{ id, kind, deadReason, error: lastError, finishedAt }]
+          .flatMap(({ reason, finishedAt = 0, id, kind, lastError }) =>
+            reason === undefined || reason === "cancelled" ? [] : [{ id, kind, reason, error: lastError, finishedAt }]
           )
       )
     ),

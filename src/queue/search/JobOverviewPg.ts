@@ -30,7 +30,7 @@ const toListed = (row: ListedRow, now: number): ListedJob => {
     queue: row.queue,
     kind: row.kind,
     state: stateOf(
-      { status: row.status, runAt: row.run_at, lastError: error, deadReason: row.dead_reason ?? undefined },
+      { status: row.status, runAt: row.run_at, lastError: error, reason: row.dead_reason ?? undefined },
       now
     ),
     attempt: row.attempt,
@@ -38,7 +38,7 @@ const toListed = (row: ListedRow, now: number): ListedJob => {
     priority: row.priority,
     runAt: row.run_at,
     updatedAt: row.updated_at,
-    deadReason: row.dead_reason ?? undefined,
+    reason: row.dead_reason ?? undefined,
     error: error === undefined ? undefined : withoutTrace(error).slice(0, errorCharacters)
   }
 }
@@ -99,7 +99,7 @@ const make = Effect.gen(function* () {
         rows.map(({ dead_reason, error, finished_at, id, kind }) => ({
           id,
           kind,
-          deadReason: dead_reason,
+          reason: dead_reason,
           error: error ?? undefined,
           finishedAt: finished_at
         }))

@@ -83,9 +83,9 @@ const errorText = ({ lastError }: StoredJob): string => {
 }
 
 const ofDead = (job: StoredJob): Why =>
-  job.deadReason === undefined || job.deadReason === "cancelled"
+  job.reason === undefined || job.reason === "cancelled"
     ? why("cancelled", "It was cancelled. Requeue it if it should run after all.")
-    : why("dead", `${deaths[job.deadReason](job)}${errorText(job)}`)
+    : why("dead", `${deaths[job.reason](job)}${errorText(job)}`)
 
 const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   const pod = pods.find(({ id }) => id === job.pod)

@@ -76,7 +76,7 @@ export interface Child {
         readonly kind: string
         readonly execution: string | undefined
         readonly state: State | ExecutionState
-        readonly deadReason: DeadReason | undefined
+        readonly reason: DeadReason | undefined
         readonly result: unknown
         readonly lastError: string | undefined
         readonly createdAt: number
@@ -115,7 +115,7 @@ export interface ExecutionSummary {
   readonly version: number
   readonly queue: string
   readonly state: ExecutionState
-  readonly deadReason: DeadReason | undefined
+  readonly reason: DeadReason | undefined
   readonly payload: unknown
   readonly result: unknown
   readonly lastError: string | undefined
@@ -155,7 +155,7 @@ export const unclaimedSignals = (
 
 interface StateFacts {
   readonly status: Status
-  readonly deadReason: DeadReason | undefined
+  readonly reason: DeadReason | undefined
   readonly cancelled: boolean
   readonly woken: number
   readonly runAt: number
@@ -164,15 +164,15 @@ interface StateFacts {
 }
 
 export const executionStateOf = (
-  { cancelled, deadReason, runAt, status, waits, woken }: StateFacts,
+  { cancelled, reason, runAt, status, waits, woken }: StateFacts,
   now: number
 ): ExecutionState => {
-  if (status === "dead") return deadReason === "cancelled" ? "cancelled" : "failed"
+  if (status === "dead") return reason === "cancelled" ? "cancelled" : "failed"
   if (status !== "pending") return status
   const isOpen = (kind: WaitKind) => waits.some((wait) => wait.kind === kind)
   if (isOpen("changed")) return "changed"
   if (cancelled) return "cancelling"
-  if (deadReason !== undefined) return "undoing"
+  if (reason !== undefined) return "undoing"
   if (runAt <= now) return "pending"
   if (woken === 0) return "scheduled"
   return isOpen("signal") || isOpen("children") ? "waiting" : "sleeping"

@@ -80,7 +80,7 @@ export interface ExecutionRow {
 export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
   const waits = row.waits.map(toDeferred)
   const runAt = showableInstant(row.run_at)
-  const deadReason = row.dead_reason ?? undefined
+  const reason = row.dead_reason ?? undefined
   return {
     id: row.id,
     execution: row.execution,
@@ -88,10 +88,10 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     version: row.version,
     queue: row.queue,
     state: executionStateOf(
-      { status: row.status, deadReason, cancelled: row.cancelled, woken: row.woken, runAt, waits },
+      { status: row.status, reason, cancelled: row.cancelled, woken: row.woken, runAt, waits },
       now
     ),
-    deadReason,
+    reason,
     payload: row.payload,
     result: row.result ?? undefined,
     lastError: row.last_error ?? undefined,
@@ -125,7 +125,7 @@ export interface ChildRow {
 
 /** `woken` is null for a plain job. */
 const stateOfChild = ({ cancelled, woken, ...row }: ChildRow, status: Status, now: number) => {
-  const facts = { status, deadReason: row.dead_reason ?? undefined, runAt: showableInstant(row.run_at ?? 0) }
+  const facts = { status, reason: row.dead_reason ?? undefined, runAt: showableInstant(row.run_at ?? 0) }
   if (woken === null) return stateOf({ ...facts, lastError: row.last_error ?? undefined }, now)
   return executionStateOf({ ...facts, cancelled, woken, waits: row.waits.map((kind) => ({ kind })) }, now)
 }
@@ -142,7 +142,7 @@ export const toChild = (row: ChildRow, now: number): Child => ({
           kind: row.kind,
           execution: row.woken === null ? undefined : (row.dedupe_key ?? undefined),
           state: stateOfChild(row, row.status, now),
-          deadReason: row.dead_reason ?? undefined,
+          reason: row.dead_reason ?? undefined,
           result: row.result ?? undefined,
           lastError: row.last_error ?? undefined,
           createdAt: row.created_at ?? 0,

@@ -153,7 +153,7 @@ const make = Effect.gen(function* () {
       .deferredsOf(execution)
       .filter(({ completedAt, waiting }) => waiting && completedAt === undefined && row.status === "pending")
     const { runAt, status } = row
-    const deadReason = row.deadReason ?? row.dying
+    const reason = row.reason ?? row.dying
     const cancelled = row.cancelRequestedAt !== undefined
     return {
       id: row.id,
@@ -161,8 +161,8 @@ const make = Effect.gen(function* () {
       workflow: row.kind,
       version: row.version,
       queue: row.queue,
-      state: executionStateOf({ status, deadReason, cancelled, woken: row.woken ?? 0, runAt, waits }, now),
-      deadReason,
+      state: executionStateOf({ status, reason, cancelled, woken: row.woken ?? 0, runAt, waits }, now),
+      reason,
       payload: parsed(row.payload),
       result: parsed(row.result),
       lastError: row.lastError,
@@ -192,7 +192,7 @@ const make = Effect.gen(function* () {
                   kind: row.kind,
                   execution: isExecution(row) ? row.dedupe?.key : undefined,
                   state: isExecution(row) ? summary(row, now).state : stateOf(row, now),
-                  deadReason: row.deadReason ?? row.dying,
+                  reason: row.reason ?? row.dying,
                   result: parsed(row.result),
                   lastError: row.lastError,
                   createdAt: row.createdAt,

@@ -162,7 +162,7 @@ export class History {
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
     else if (recovers.has(call.call) && before?.run !== undefined && after.run === undefined)
-      this.counted.recovered(after.deadReason)
+      this.counted.recovered(after.reason)
     else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
     else if (call.call === "Workflows.record") this.attempts.delete(after.id)
     else if (call.call === "JobAdmin.requeue") {
@@ -211,14 +211,14 @@ export class History {
     })
   }
 
-  private ended(call: Call, before: JobRow, { deadReason, id, status }: JobRow): void {
+  private ended(call: Call, before: JobRow, { reason, id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
     if (end._tag === "Again" && end.dying !== undefined) this.attempts.delete(id)
     else if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
       this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)
     if (status === "done") this.counted.ended(call.who, "completed")
-    else if (status === "dead") this.counted.ended(call.who, deadReason === "cancelled" ? "cancelled" : "dead")
+    else if (status === "dead") this.counted.ended(call.who, reason === "cancelled" ? "cancelled" : "dead")
     else if (end._tag === "Again" && end.remember !== undefined) this.counted.ended(call.who, "retried")
   }
 }

@@ -21,7 +21,7 @@ const mostViolations = 20
 
 const described = (row: JobRow, trace: Trace): string => {
   if (row.run !== undefined) return `running (attempt ${row.attempt}, ${trace.nameOfLease(row.run.lease)})`
-  if (row.status === "dead") return `dead (${row.deadReason})`
+  if (row.status === "dead") return `dead (${row.reason})`
   return row.status === "pending" ? `pending (attempt ${row.attempt})` : row.status
 }
 

@@ -152,16 +152,14 @@ const undoneWhenDead: Invariant = {
   promise: "every effect of an execution that died is undone, or the execution says that it is not",
   atEnd: (history) =>
     ofStories(history.rows.values()).flatMap((row): ReadonlyArray<Finding> => {
-      if (row.status !== "dead" || row.deadReason === "not_undone") return []
+      if (row.status !== "dead" || row.reason === "not_undone") return []
       const failed = [...history.recorded].some(
         ([key, value]) => key.startsWith(`${row.id} first `) && !value.startsWith("done ")
       )
       const refunded = history.refunded.get(row.id) ?? new Set()
       const open = [...(history.charged.get(row.id) ?? [])].filter((key) => !refunded.has(key))
       if (failed || open.length === 0) return []
-      return [
-        { job: row.id, found: `${history.nameOf(row.id)} is dead (${row.deadReason}), but its step is not undone` }
-      ]
+      return [{ job: row.id, found: `${history.nameOf(row.id)} is dead (${row.reason}), but its step is not undone` }]
     })
 }
 

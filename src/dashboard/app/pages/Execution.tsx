@@ -72,7 +72,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
       {(data) => (
         <>
           <Head title={data.execution}>
-            <ExecutionBadge state={data.state} deadReason={data.deadReason} />
+            <ExecutionBadge state={data.state} reason={data.reason} />
             {mayAct ? <ExecutionActions execution={data} onChange={execution.reload} /> : null}
           </Head>
           {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}

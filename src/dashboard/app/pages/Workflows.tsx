@@ -14,7 +14,7 @@ import type { ExecutionSummary } from "../Views"
 const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
   <tr>
     <td class="what">
-      <ExecutionBadge state={execution.state} deadReason={execution.deadReason} />
+      <ExecutionBadge state={execution.state} reason={execution.reason} />
     </td>
     <td class="name">
       <ExecutionLink execution={execution.execution} />
