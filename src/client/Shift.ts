@@ -190,7 +190,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
     if (kind !== undefined && kind !== job.kind)
       throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
-    if (job.status === "dead") {
+    if (job.state === "dead" || job.state === "cancelled") {
       const reason = job.reason ?? "exhausted"
       const { message, trace } = JobView.errorOf(job.lastError)
       const remedy = job.execution === undefined ? undefined : retryExecution

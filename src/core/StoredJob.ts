@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import type { BatchId, JobId } from "./Ids.js"
 
-/** The stored status of a job. */
+/** The stored status of a job. Only the tables know it; everything else sees the state. */
 export const Status = Schema.Literal("pending", "running", "done", "dead")
 export type Status = typeof Status.Type
 
@@ -89,7 +89,6 @@ export interface StoredJob {
   readonly version: number
   readonly payload: unknown
   readonly key: string | undefined
-  readonly status: Status
   readonly state: State
   readonly priority: number
   readonly runAt: number
@@ -115,6 +114,9 @@ export interface StoredJob {
   /** The id of the workflow execution, if the job is one. */
   readonly execution: string | undefined
 }
+
+/** Whether a job in this state waits to run: now, later or again. */
+export const isWaiting = (state: State): boolean => state === "pending" || state === "scheduled" || state === "retrying"
 
 /** Derives the displayed state from the stored status. */
 export const stateOf = (

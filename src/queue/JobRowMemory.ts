@@ -105,6 +105,7 @@ export const toStored = (row: JobRow, now: number): StoredJob => {
     release: _____,
     woken,
     isChild: ______,
+    status: _______,
     dedupe,
     ranOn,
     run,

@@ -62,7 +62,6 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     version: row.version,
     payload: row.payload,
     key: row.key ?? undefined,
-    status: row.status,
     state: stateOf({ status: row.status, runAt: row.run_at, lastError, reason }, now),
     priority: row.priority,
     runAt: showableInstant(row.run_at),

@@ -38,7 +38,7 @@ export const unfinishedRun = (schedule: StoredSchedule): Effect.Effect<JobId | u
     if (overlap === "allow" || lastJobId === undefined) return undefined
     const search = yield* JobSearch
     return yield* search.get(lastJobId).pipe(
-      Effect.map(({ status }) => (status === "pending" || status === "running" ? lastJobId : undefined)),
+      Effect.map(({ finishedAt }) => (finishedAt === undefined ? lastJobId : undefined)),
       Effect.catchTag("JobNotFound", () => Effect.succeed(undefined))
     )
   })

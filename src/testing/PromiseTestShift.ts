@@ -75,7 +75,7 @@ const levelOf = (level: PromiseTestShiftOptions["logLevel"] = "warn"): LogLevel.
 
 const realTime = `Time is virtual in a test, and the clock waits at most ${mostGiven} ms of real time for a run of a handler.`
 
-const hasEnded = ({ status }: StoredJob) => status === "done" || status === "dead"
+const hasEnded = ({ finishedAt }: StoredJob) => finishedAt !== undefined
 
 /** Starts a worker with these handlers on in-memory tables and a virtual clock. */
 export const testShift = async (given: PromiseTestShiftOptions): Promise<PromiseTestShift> => {

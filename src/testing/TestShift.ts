@@ -273,7 +273,7 @@ const layerOn = <R>(
         settle.pipe(Effect.zipRight(clock.adjust(decode(duration))), Effect.zipRight(settle))
 
       const nextInstant = Effect.gen(function* () {
-        const jobs = (yield* table.all).filter(({ status }) => status === "pending" || status === "running")
+        const jobs = (yield* table.all).filter(({ finishedAt }) => finishedAt === undefined)
         if (jobs.length === 0) return undefined
         const missing = jobs.map(missingFor).find((text) => text !== undefined)
         if (missing !== undefined)
@@ -283,7 +283,7 @@ const layerOn = <R>(
         const due = yield* Effect.orDie(Context.get(context, Queue).nextDue([...names]))
         // Ignore jobs that are already due: they wait for a slot, which becomes free only as time passes.
         const starts = [...due.values()].filter((instant) => instant > now)
-        const isBusy = jobs.some(({ status }) => status === "running")
+        const isBusy = jobs.some(({ state }) => state === "running")
         if (!isBusy && starts.length > 0 && Math.min(...starts) >= never)
           return yield* Effect.dieMessage("TestShift cannot drain: the remaining workflow executions wait for a signal")
         if (!isBusy && due.size > 0 && starts.length === due.size) return Math.min(...starts)

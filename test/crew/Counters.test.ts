@@ -133,7 +133,7 @@ describe("the counters of a pod", () => {
       yield* Effect.forEach(ids, jobAdmin.cancel)
       yield* shift.drain
       const ended = yield* Effect.forEach(ids, shift.job)
-      expect(ended.map(({ status }) => status)).toEqual(["dead", "dead"])
+      expect(ended.map(({ state }) => state)).toEqual(["cancelled", "cancelled"])
       expect(yield* counted).toEqual({ ...noCounts, enqueued: 2, started: 2, cancelled: 2 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [stage().handler] })))
   )
@@ -146,11 +146,11 @@ describe("the counters of a pod", () => {
       yield* shift.advance("2 seconds")
       const [hung, lost] = [yield* Scripted.enqueue({ acts: ["hang"] }), yield* Scripted.enqueue({ acts: [] })]
       yield* shift.advance("1999 millis")
-      expect((yield* shift.job(lost.id)).status).toBe("done")
+      expect((yield* shift.job(lost.id)).state).toBe("done")
       yield* shift.crashPod
       yield* shift.advance("2 hours")
       yield* shift.drain
-      expect((yield* shift.job(hung.id)).status).toBe("done")
+      expect((yield* shift.job(hung.id)).state).toBe("done")
       // A test writes counts when it settles, where a pod in production loses what it counted since its last flush.
       expect(runs()).toBe(4)
       expect(yield* counted).toEqual({ ...noCounts, enqueued: 3, started: 4, completed: 3, rescued: 1 })

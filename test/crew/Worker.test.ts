@@ -6,6 +6,7 @@ import * as Job from "../../src/queue/Job.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { TestShift } from "../../src/testing/TestShift.js"
+import { waiting } from "../support/States.js"
 
 const Flaky = Job.make("flaky", { payload: Schema.Struct({}) })
 class Broken extends Data.TaggedError("Broken")<{ readonly message: string }> {}
@@ -290,11 +291,11 @@ describe("a job of a kind unknown to this pod", () => {
       if (answer === undefined) return yield* Effect.dieMessage("one was stored")
       yield* TestClock.setTime(Duration.toMillis("25 hours"))
       yield* shift.settle
-      expect(yield* shift.job(answer.id)).toMatchObject({ status: "pending", attempt: 0, reason: undefined })
+      expect(yield* shift.job(answer.id)).toMatchObject({ state: waiting, attempt: 0, reason: undefined })
       expect((yield* shift.job(answer.id)).lastError).toContain('no handler for the kind "stray"')
       yield* shift.advance("1 minute")
-      const { runAt, status } = yield* shift.job(answer.id)
-      expect(status).toBe("pending")
+      const { runAt, state } = yield* shift.job(answer.id)
+      expect(state).toEqual(waiting)
       expect(runAt - (Duration.toMillis("25 hours") + 60_000)).toBeLessThanOrEqual(30_000)
     }).pipe(Effect.provide(TestShift.layer<never>({ handlers: [], queues: ["default"] })))
   )

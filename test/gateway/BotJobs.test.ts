@@ -21,6 +21,7 @@ import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 import * as DeadLettersMemory from "../support/DeadLettersMemory.js"
+import { waiting } from "../support/States.js"
 import { message } from "./Updates.js"
 
 interface Said {
@@ -130,7 +131,7 @@ describe("an async bot's job", () => {
       const shift = yield* TestShift
       const id = yield* enqueue(message(1, "hello"))
       yield* shift.settle
-      expect(yield* shift.job(id)).toMatchObject({ status: "pending", attempt: 0 })
+      expect(yield* shift.job(id)).toMatchObject({ state: waiting, attempt: 0 })
       yield* shift.advance("39 seconds")
       expect(said).toHaveLength(1)
       yield* shift.drain
@@ -156,7 +157,7 @@ describe("an async bot's job", () => {
       const sixth = yield* enqueue(message(6, "x", 6))
       yield* shift.advance("299 seconds")
       expect(said).toHaveLength(5)
-      expect(yield* shift.job(sixth)).toMatchObject({ status: "pending", attempt: 0 })
+      expect(yield* shift.job(sixth)).toMatchObject({ state: waiting, attempt: 0 })
       yield* shift.drain
       expect(yield* shift.job(sixth)).toMatchObject({ state: "done" })
       expect(said).toHaveLength(11)
@@ -208,7 +209,7 @@ describe("an async bot's job", () => {
       const shift = yield* TestShift
       const id = yield* enqueue(message(1, "x"))
       yield* shift.advance("10 minutes")
-      expect(yield* shift.job(id)).toMatchObject({ status: "pending", attempt: 0 })
+      expect(yield* shift.job(id)).toMatchObject({ state: waiting, attempt: 0 })
     }).pipe(Effect.provide(layer))
   })
 

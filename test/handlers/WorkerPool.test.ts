@@ -8,6 +8,7 @@ import * as Handler from "../../src/handlers/Handler.js"
 import * as WorkerPool from "../../src/handlers/WorkerPool.js"
 import * as Job from "../../src/queue/Job.js"
 import { TestShift } from "../../src/testing/index.js"
+import { waiting } from "../support/States.js"
 import { directory, eventually, isAlive, jobOf, perform, pidsIn } from "./fixtures/Workshop.js"
 
 const script = fileURLToPath(new URL("fixtures/worker.mjs", import.meta.url))
@@ -271,10 +272,10 @@ describe("a worker pool in a pod", () => {
       yield* eventually(() => existsSync(begun)).pipe(Effect.withClock(Clock.make()))
       yield* shift.advance("15 minutes")
       yield* Effect.repeat(shift.settle, {
-        until: () => Effect.map(shift.job(id), ({ status }) => status !== "running")
+        until: () => Effect.map(shift.job(id), ({ state }) => state !== "running")
       })
       expect(yield* shift.job(id)).toMatchObject({
-        status: "pending",
+        state: waiting,
         attempt: 1,
         lastError: expect.stringContaining("timed out after 15m")
       })

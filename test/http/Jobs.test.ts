@@ -56,7 +56,6 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         version: 3,
         queue: "mail",
         state: "pending",
-        status: "pending",
         payload: { a: [1, null] },
         attempt: 0,
         attempts: 7,
@@ -87,7 +86,6 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
       yield* run("mail", failed)
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject({
         state: "dead",
-        status: "dead",
         reason: "rejected",
         lastError: "no <b>such</b> address",
         finishedAt: expect.stringMatching(/Z$/),

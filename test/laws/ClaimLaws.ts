@@ -1,6 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
+import { waiting } from "../support/States.js"
 import { ends, type Law } from "./Line.js"
 
 export const claimLaws = (law: Law): void => {
@@ -82,7 +83,6 @@ export const claimLaws = (law: Law): void => {
         startedAt: now
       })
       expect(yield* line.search.get(id)).toMatchObject({
-        status: "running",
         state: "running",
         attempt: 1,
         pod: line.pod,
@@ -138,7 +138,7 @@ export const claimLaws = (law: Law): void => {
   law("claims a job that has crashed alone", (line) =>
     Effect.gen(function* () {
       const suspect = yield* line.run({ payload: "suspect" })
-      expect(yield* line.crash(suspect)).toMatchObject({ status: "pending", crashCount: 1 })
+      expect(yield* line.crash(suspect)).toMatchObject({ state: waiting, crashCount: 1 })
       yield* line.queue.enqueue([
         line.job({ payload: "before", priority: -1 }),
         line.job({ payload: "after", priority: 1 }),

@@ -73,7 +73,7 @@ export const dedupeLaws = (law: Law): void => {
       const next = yield* line.put({ dedupe })
       expect(next).not.toBe(run.id)
       expect(yield* again(line, dedupe)).toEqual({ outcome: "deduplicated", id: next })
-      expect(yield* line.search.get(run.id)).toMatchObject({ status: "done" })
+      expect(yield* line.search.get(run.id)).toMatchObject({ state: "done" })
     })
   )
 

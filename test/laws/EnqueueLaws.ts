@@ -89,7 +89,6 @@ export const enqueueLaws = (law: Law): void => {
         kind: "greet",
         queue: line.name,
         payload: { name: "Ada" },
-        status: "pending",
         state: "pending",
         runAt: now,
         attempt: 0,

@@ -2,6 +2,7 @@ import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { limits } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
+import { waiting } from "../support/States.js"
 import { ends, type Law } from "./Line.js"
 
 /** Columns that are cleared when a run ends in anything but success. */
@@ -17,7 +18,6 @@ export const finalizeLaws = (law: Law): void => {
       const now = yield* line.now
       expect(job).toMatchObject({
         heartbeatAt: undefined,
-        status: "done",
         state: "done",
         attempt: 2,
         result: { sent: [1, null] }
@@ -35,7 +35,7 @@ export const finalizeLaws = (law: Law): void => {
         yield* line.run(),
         End.Dead({ reason: "cancelled", counted: true, error: undefined, remember: "abandoned" })
       )
-      expect(job).toMatchObject({ status: "dead", reason: "cancelled", history: [{ outcome: "abandoned" }] })
+      expect(job).toMatchObject({ state: "cancelled", reason: "cancelled", history: [{ outcome: "abandoned" }] })
     })
   )
 
@@ -49,7 +49,7 @@ export const finalizeLaws = (law: Law): void => {
         yield* line.jobAdmin.cancel(run.id)
         yield* line.advance("5 seconds")
         const job = yield* line.end(run, End.Done({ result }))
-        expect(job).toMatchObject({ status: "done", reason: undefined, lastError: undefined })
+        expect(job).toMatchObject({ state: "done", reason: undefined, lastError: undefined })
         expect(job.history).toEqual([
           {
             attempt: 1,
@@ -76,7 +76,7 @@ export const finalizeLaws = (law: Law): void => {
   law("done: works without a result", (line) =>
     Effect.gen(function* () {
       const job = yield* line.end(yield* line.run(), ends.done)
-      expect(job).toMatchObject({ status: "done", result: undefined, history: [] })
+      expect(job).toMatchObject({ state: "done", result: undefined, history: [] })
       expect(yield* line.claim()).toEqual([])
     })
   )
@@ -88,7 +88,7 @@ export const finalizeLaws = (law: Law): void => {
       const now = yield* line.now
       const runAt = now + 30_000
       const job = yield* line.end(run, End.Again({ runAt, counted: true, error: "no route", remember: "failed" }))
-      expect(job).toMatchObject({ ...free, status: "pending", state: "retrying", runAt, attempt: 1 })
+      expect(job).toMatchObject({ ...free, state: "retrying", runAt, attempt: 1 })
       expect(job).toMatchObject({ lastError: "no route", finishedAt: undefined, updatedAt: now })
       expect(job.history).toEqual([
         {
@@ -110,7 +110,7 @@ export const finalizeLaws = (law: Law): void => {
     Effect.gen(function* () {
       const run = yield* line.run()
       const job = yield* line.end(run, ends.release(yield* line.now))
-      expect(job).toMatchObject({ status: "pending", state: "pending", attempt: 0, lastError: undefined, history: [] })
+      expect(job).toMatchObject({ state: "pending", attempt: 0, lastError: undefined, history: [] })
       expect(yield* line.claimOne).toMatchObject({ id: run.id, attempt: 1 })
     })
   )
@@ -128,7 +128,7 @@ export const finalizeLaws = (law: Law): void => {
       const run = yield* line.run()
       const job = yield* line.end(run, End.Dead({ reason: "exhausted", counted: true, error: "fifth time" }))
       const now = yield* line.now
-      expect(job).toMatchObject({ ...free, status: "dead", state: "dead", reason: "exhausted", attempt: 1 })
+      expect(job).toMatchObject({ ...free, state: "dead", reason: "exhausted", attempt: 1 })
       expect(job).toMatchObject({ lastError: "fifth time", finishedAt: now, updatedAt: now })
       expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, outcome: "exhausted", message: "fifth time" }])
       expect(yield* line.claim()).toEqual([])
@@ -139,7 +139,7 @@ export const finalizeLaws = (law: Law): void => {
     Effect.gen(function* () {
       const run = yield* line.run()
       const job = yield* line.end(run, End.Dead({ reason: "undecodable", counted: false, error: "not a receipt" }))
-      expect(job).toMatchObject({ status: "dead", reason: "undecodable", attempt: 0 })
+      expect(job).toMatchObject({ state: "dead", reason: "undecodable", attempt: 0 })
     })
   )
 
@@ -200,10 +200,10 @@ export const finalizeLaws = (law: Law): void => {
       ])
       expect(movedOn).toEqual([lost.id])
       const jobs = yield* line.all()
-      expect(jobs.toReversed().map(({ payload, result, status }) => [payload, status, result])).toEqual([
+      expect(jobs.toReversed().map(({ payload, result, state }) => [payload, state, result])).toEqual([
         [1, "done", undefined],
         [2, "done", "told"],
-        [3, "pending", undefined],
+        [3, "retrying", undefined],
         [4, "dead", undefined],
         [5, "done", undefined]
       ])
@@ -223,7 +223,7 @@ export const finalizeLaws = (law: Law): void => {
         expect(yield* line.queue.finalize([{ id: zombie.id, lease: zombie.lease, end }])).toEqual([zombie.id])
         expect(yield* line.search.get(newer.id)).toEqual(before)
       }
-      expect(yield* line.end(newer, ends.done)).toMatchObject({ status: "done" })
+      expect(yield* line.end(newer, ends.done)).toMatchObject({ state: "done" })
     })
   )
 
@@ -246,7 +246,7 @@ export const finalizeLaws = (law: Law): void => {
           heard.length = 0
           expect(yield* line.queue.finalize(batch)).toEqual([zombie.id])
           expect(heard).toEqual(["done"])
-          expect(yield* line.search.get(newer.id)).toMatchObject({ status: "done" })
+          expect(yield* line.search.get(newer.id)).toMatchObject({ state: "done" })
         }
       }
     })
@@ -292,7 +292,7 @@ export const finalizeLaws = (law: Law): void => {
         const written = (became: string, _: number, why?: string) => heard.push([became, why])
         expect(yield* line.queue.finalize([{ ...run, end, written }])).toEqual([])
         const job = yield* line.search.get(run.id)
-        expect(job).toMatchObject({ ...free, status: "dead", reason: "cancelled", lastError: "no", attempt: 1 })
+        expect(job).toMatchObject({ ...free, state: "cancelled", reason: "cancelled", lastError: "no", attempt: 1 })
         expect(job.history).toMatchObject([{ outcome: "cancelled", message: "no" }])
         expect(heard).toEqual([["dead", "cancelled"]])
       }
@@ -326,9 +326,9 @@ export const finalizeLaws = (law: Law): void => {
       yield* line.put({ runAt: (yield* line.now) + 2 * day })
       yield* line.advance("48 hours")
       const job = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
-      expect(job).toMatchObject({ status: "pending", attempt: 0, lastError: "unknown", history: [] })
+      expect(job).toMatchObject({ state: waiting, attempt: 0, lastError: "unknown", history: [] })
       yield* line.advance("23 hours")
-      expect(yield* line.end(yield* line.claimOne, unknown(yield* line.now))).toMatchObject({ status: "pending" })
+      expect(yield* line.end(yield* line.claimOne, unknown(yield* line.now))).toMatchObject({ state: waiting })
       yield* line.advance("1 hour")
       const heard: Array<unknown> = []
       const run = yield* line.claimOne
@@ -336,7 +336,7 @@ export const finalizeLaws = (law: Law): void => {
       yield* line.queue.finalize([{ ...run, end: unknown(yield* line.now), written }])
       const dead = yield* line.search.get(run.id)
       expect(dead).toMatchObject({
-        status: "dead",
+        state: "dead",
         reason: "unknown_kind",
         attempt: 0,
         finishedAt: yield* line.now
@@ -353,12 +353,12 @@ export const finalizeLaws = (law: Law): void => {
         yield* line.advance("30 hours")
         if (how === "requeued") {
           const dead = yield* line.end(yield* line.claimOne, unknown(yield* line.now))
-          expect(dead).toMatchObject({ status: "dead", reason: "unknown_kind" })
+          expect(dead).toMatchObject({ state: "dead", reason: "unknown_kind" })
           yield* line.jobAdmin.requeue(dead.id)
         } else yield* line.end(yield* line.claimOne, ends.again(yield* line.now))
         yield* line.end(yield* line.claimOne, unknown(yield* line.now))
         yield* line.advance("23 hours")
-        expect(yield* line.end(yield* line.claimOne, unknown(yield* line.now))).toMatchObject({ status: "pending" })
+        expect(yield* line.end(yield* line.claimOne, unknown(yield* line.now))).toMatchObject({ state: waiting })
       })
     )
   }
@@ -385,12 +385,12 @@ export const finalizeLaws = (law: Law): void => {
       for (const end of [ends.again(yield* line.now), ends.release(yield* line.now)]) {
         const run = yield* line.run()
         yield* line.jobAdmin.cancel(run.id)
-        expect(yield* line.end(run, end)).toMatchObject({ ...free, status: "dead", reason: "cancelled" })
+        expect(yield* line.end(run, end)).toMatchObject({ ...free, state: "cancelled", reason: "cancelled" })
         expect(yield* line.claim()).toEqual([])
       }
       const run = yield* line.run()
       yield* line.jobAdmin.cancel(run.id)
-      expect(yield* line.end(run, ends.done)).toMatchObject({ status: "done" })
+      expect(yield* line.end(run, ends.done)).toMatchObject({ state: "done" })
     })
   )
 }

@@ -52,7 +52,7 @@ export const followUpLaws = (law: Law): void => {
       const [run] = yield* line.queue.claim({ queue: afterQueue(line), pod: line.pod, limit: 10 })
       expect(run).toMatchObject({ kind: "mourn", version: 2, payload: { of: "Ada" }, attempts: 3, attempt: 1 })
       if (run !== undefined) yield* line.end(run, ends.dead)
-      expect(yield* followUps(line)).toMatchObject([{ status: "dead" }])
+      expect(yield* followUps(line)).toMatchObject([{ state: "dead" }])
     })
   )
 
@@ -140,7 +140,7 @@ export const followUpLaws = (law: Law): void => {
         yield* line.run({ kind: line.name, onDead: computed, payload: { n: 1 } }),
         ends.dead
       )
-      expect(yield* line.search.get(id)).toMatchObject({ status: "dead", onDead: undefined })
+      expect(yield* line.search.get(id)).toMatchObject({ state: "dead", onDead: undefined })
       expect(yield* followUps(line)).toEqual([])
       expect(yield* line.queue.makeFollowUps(["another"], compute(line))).toEqual({ made: 0, failed: [] })
       // The death has its follow-up even if the job is requeued or deleted first.

@@ -2,6 +2,7 @@ import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import type { State, StoredJob } from "../../src/core/StoredJob.js"
+import { waiting } from "../support/States.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Creates a job in each state. */
@@ -68,7 +69,7 @@ export const jobAdminLaws = (law: Law): void => {
         yield* line.advance("1 second")
         const now = yield* line.now
         const cancelled = yield* line.jobAdmin.cancel(job.id)
-        expect(cancelled).toMatchObject({ status: "dead", reason: "cancelled", finishedAt: now, updatedAt: now })
+        expect(cancelled).toMatchObject({ state: "cancelled", reason: "cancelled", finishedAt: now, updatedAt: now })
         expect(cancelled.history).toEqual(job.history)
         expect(yield* line.search.get(job.id)).toEqual(cancelled)
         yield* line.advance("2 hours")
@@ -80,7 +81,7 @@ export const jobAdminLaws = (law: Law): void => {
       Effect.gen(function* () {
         const job = yield* inState(line, state)
         const due = yield* line.jobAdmin.runNow(job.id)
-        expect(due).toMatchObject({ status: "pending", attempt: job.attempt, lastError: job.lastError })
+        expect(due).toMatchObject({ state: waiting, attempt: job.attempt, lastError: job.lastError })
         expect(due.runAt).toBeLessThanOrEqual(yield* line.now)
         expect(yield* line.claimOne).toMatchObject({ id: job.id })
       })
@@ -127,9 +128,9 @@ export const jobAdminLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* inState(line, "running")
       const now = yield* line.now
-      expect(yield* line.jobAdmin.cancel(job.id)).toMatchObject({ status: "running", cancelRequestedAt: now })
+      expect(yield* line.jobAdmin.cancel(job.id)).toMatchObject({ state: "running", cancelRequestedAt: now })
       yield* line.advance("1 second")
-      expect(yield* line.jobAdmin.cancel(job.id)).toMatchObject({ status: "running", cancelRequestedAt: now })
+      expect(yield* line.jobAdmin.cancel(job.id)).toMatchObject({ state: "running", cancelRequestedAt: now })
     })
   )
 
@@ -161,7 +162,7 @@ export const jobAdminLaws = (law: Law): void => {
       yield* line.advance("1 hour")
       const now = yield* line.now
       const job = yield* line.jobAdmin.requeue(dead.id)
-      expect(job).toMatchObject({ status: "pending", state: "pending", runAt: now, attempt: 0, crashCount: 0 })
+      expect(job).toMatchObject({ state: "pending", runAt: now, attempt: 0, crashCount: 0 })
       expect(job).toMatchObject({ finishedAt: undefined, reason: undefined, lastError: undefined, updatedAt: now })
       expect(job.history).toEqual(dead.history)
       expect(yield* line.search.get(dead.id)).toEqual(job)
@@ -172,7 +173,7 @@ export const jobAdminLaws = (law: Law): void => {
   law("requeue runs a done job once more", (line) =>
     Effect.gen(function* () {
       const done = yield* inState(line, "done")
-      expect(yield* line.jobAdmin.requeue(done.id)).toMatchObject({ status: "pending", result: undefined })
+      expect(yield* line.jobAdmin.requeue(done.id)).toMatchObject({ state: waiting, result: undefined })
       expect(yield* line.claimOne).toMatchObject({ id: done.id })
     })
   )
@@ -182,9 +183,9 @@ export const jobAdminLaws = (law: Law): void => {
       const run = yield* line.run()
       yield* line.jobAdmin.cancel(run.id)
       yield* line.end(run, ends.again(yield* line.now))
-      expect(yield* line.jobAdmin.requeue(run.id)).toMatchObject({ status: "pending", cancelRequestedAt: undefined })
+      expect(yield* line.jobAdmin.requeue(run.id)).toMatchObject({ state: waiting, cancelRequestedAt: undefined })
       const again = yield* line.claimOne
-      expect(yield* line.end(again, ends.again(yield* line.now))).toMatchObject({ status: "pending" })
+      expect(yield* line.end(again, ends.again(yield* line.now))).toMatchObject({ state: waiting })
     })
   )
 
@@ -202,7 +203,7 @@ export const jobAdminLaws = (law: Law): void => {
           expect(yield* Effect.flip(line.jobAdmin.requeue(first.id))).toMatchObject({ _tag: "DedupeKeyHeld", holder })
           yield* line.jobAdmin.remove(holder)
         }
-        expect(yield* line.jobAdmin.requeue(first.id)).toMatchObject({ status: "pending" })
+        expect(yield* line.jobAdmin.requeue(first.id)).toMatchObject({ state: waiting })
       })
     )
   }
@@ -211,7 +212,7 @@ export const jobAdminLaws = (law: Law): void => {
     Effect.gen(function* () {
       const dedupe = { key: `${line.name}:k`, scope: "retained" } as const
       const done = yield* line.end(yield* line.run({ dedupe }), ends.done)
-      expect(yield* line.jobAdmin.requeue(done.id)).toMatchObject({ status: "pending", dedupe })
+      expect(yield* line.jobAdmin.requeue(done.id)).toMatchObject({ state: waiting, dedupe })
     })
   )
 }

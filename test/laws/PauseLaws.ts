@@ -2,6 +2,7 @@ import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { QueueSettingsPatch } from "../../src/queue/settings/QueueSettings.js"
+import { waiting } from "../support/States.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Declares the law's queue, with these settings. */
@@ -51,7 +52,7 @@ export const pauseLaws = (law: Law): void => {
       yield* line.queues.declare([line.name])
       const run = yield* line.run()
       yield* line.queues.change(line.name, { paused: true })
-      expect(yield* line.end(run, ends.done)).toMatchObject({ status: "done" })
+      expect(yield* line.end(run, ends.done)).toMatchObject({ state: "done" })
     })
   )
 
@@ -69,7 +70,7 @@ export const pauseLaws = (law: Law): void => {
       const [first, second, third] = yield* line.claim()
       if (!first || !second || !third) return yield* Effect.dieMessage("three were stored")
       const now = yield* line.now
-      expect(yield* throttle(line, first)).toMatchObject({ status: "pending", attempt: 0, runAt: first.runAt })
+      expect(yield* throttle(line, first)).toMatchObject({ state: waiting, attempt: 0, runAt: first.runAt })
       expect(yield* untilOf(line)).toBe(now + 60_000)
       yield* line.advance("30 seconds")
       yield* throttle(line, second)
@@ -189,7 +190,7 @@ export const pauseLaws = (law: Law): void => {
         line.job({ payload: "none" })
       ])
       const now = yield* line.now
-      expect(yield* throttle(line, run, "10 seconds", "key")).toMatchObject({ status: "pending", attempt: 0 })
+      expect(yield* throttle(line, run, "10 seconds", "key")).toMatchObject({ state: waiting, attempt: 0 })
       expect(yield* untilOf(line)).toBeUndefined()
       expect(payloads(yield* claimNow(line)).sort()).toEqual(["b", "none"])
       yield* line.advance("9 seconds")

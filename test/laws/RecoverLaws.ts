@@ -1,6 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { setBy } from "../support/SetClock.js"
+import { waiting } from "../support/States.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Recovers jobs that other laws left running, so that this law's counts are exact. */
@@ -23,7 +24,7 @@ export const recoverLaws = (law: Law): void => {
       expect(yield* line.search.get(run.id)).toMatchObject({ heartbeatAt: yield* line.now })
       yield* line.advance("25 minutes")
       yield* line.queue.recoverStuck(stuckFor)
-      expect(yield* line.search.get(run.id)).toMatchObject({ status: "running", crashCount: 0 })
+      expect(yield* line.search.get(run.id)).toMatchObject({ state: "running", crashCount: 0 })
     })
   )
 
@@ -66,7 +67,7 @@ export const recoverLaws = (law: Law): void => {
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 1, poisoned: 0, cancelled: 0 })
       const now = yield* line.now
       const job = yield* line.search.get(run.id)
-      expect(job).toMatchObject({ status: "pending", state: "retrying", attempt: 0, crashCount: 1, updatedAt: now })
+      expect(job).toMatchObject({ state: "retrying", attempt: 0, crashCount: 1, updatedAt: now })
       expect(job).toMatchObject({ pod: undefined, heartbeatAt: undefined, finishedAt: undefined })
       expect(job.runAt).toBeLessThanOrEqual(now)
       expect(job.history).toMatchObject([{ attempt: 1, pod: line.pod, startedAt: run.startedAt, endedAt: now }])
@@ -82,7 +83,7 @@ export const recoverLaws = (law: Law): void => {
       yield* line.queue.recoverStuck(stuckFor)
       yield* line.advance("29 minutes")
       yield* line.queue.recoverStuck(stuckFor)
-      expect(yield* line.search.get(run.id)).toMatchObject({ status: "running", crashCount: 0 })
+      expect(yield* line.search.get(run.id)).toMatchObject({ state: "running", crashCount: 0 })
       yield* line.advance("1 minute")
       expect(yield* line.queue.recoverStuck(stuckFor)).toMatchObject({ rescued: 1 })
     })
@@ -105,8 +106,8 @@ export const recoverLaws = (law: Law): void => {
         }
         yield* line.queue.heartbeat([living])
         expect(yield* elsewhere(line.queue.recoverStuck(limit))).toMatchObject({ rescued: 1 })
-        expect(yield* line.search.get(living.id)).toMatchObject({ status: "running", crashCount: 0 })
-        expect(yield* line.search.get(lost.id)).toMatchObject({ status: "pending", crashCount: 1 })
+        expect(yield* line.search.get(living.id)).toMatchObject({ state: "running", crashCount: 0 })
+        expect(yield* line.search.get(lost.id)).toMatchObject({ state: waiting, crashCount: 1 })
       })
     )
   }
@@ -123,8 +124,8 @@ export const recoverLaws = (law: Law): void => {
         yield* line.queue.recoverStuck(stuckFor)
         if (minutes < 30) yield* line.advance("15 minutes")
       }
-      expect(yield* line.search.get(living.id)).toMatchObject({ status: "running", crashCount: 0 })
-      expect(yield* line.search.get(forgotten.id)).toMatchObject({ status: "pending", crashCount: 1 })
+      expect(yield* line.search.get(living.id)).toMatchObject({ state: "running", crashCount: 0 })
+      expect(yield* line.search.get(forgotten.id)).toMatchObject({ state: waiting, crashCount: 1 })
     })
   )
 
@@ -139,7 +140,7 @@ export const recoverLaws = (law: Law): void => {
       const before = yield* line.all()
       expect(yield* watchFor(line, "20 minutes")).toEqual({ rescued: 0, poisoned: 0, cancelled: 0 })
       expect(yield* line.all()).toEqual(before)
-      expect(before.map(({ id, status }) => [id, status])).toEqual([
+      expect(before.map(({ id, state }) => [id, state])).toEqual([
         [fresh, "running"],
         [pending, "pending"],
         [dead.id, "dead"],
@@ -154,7 +155,7 @@ export const recoverLaws = (law: Law): void => {
       const id = yield* line.put()
       for (let crash = 1; crash <= 4; crash += 1) {
         expect(yield* line.crash(yield* line.claimOne)).toMatchObject({
-          status: "pending",
+          state: waiting,
           crashCount: crash,
           lastError: `pod ${line.pod} ended while this job ran (crash ${crash} of 5)`
         })
@@ -162,7 +163,7 @@ export const recoverLaws = (law: Law): void => {
       yield* line.claimOne
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
       const job = yield* line.search.get(id)
-      expect(job).toMatchObject({ status: "dead", reason: "poison", crashCount: 5, attempt: 0, pod: undefined })
+      expect(job).toMatchObject({ state: "dead", reason: "poison", crashCount: 5, attempt: 0, pod: undefined })
       expect(job.lastError).toBe(`pod ${line.pod} ended while this job ran (crash 5 of 5)`)
       expect(job.finishedAt).toBe(yield* line.now)
       expect(job.history).toHaveLength(5)
@@ -177,7 +178,7 @@ export const recoverLaws = (law: Law): void => {
       yield* line.jobAdmin.cancel(run.id)
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 0, cancelled: 1 })
       const job = yield* line.search.get(run.id)
-      expect(job).toMatchObject({ status: "dead", reason: "cancelled", attempt: 0, finishedAt: yield* line.now })
+      expect(job).toMatchObject({ state: "cancelled", reason: "cancelled", attempt: 0, finishedAt: yield* line.now })
       expect(yield* line.claim()).toEqual([])
     })
   )
@@ -203,7 +204,7 @@ export const recoverLaws = (law: Law): void => {
     Effect.gen(function* () {
       const run = yield* line.run()
       expect(yield* line.queue.progress(run, '{"percent":40}')).toBe(true)
-      expect(yield* line.search.get(run.id)).toMatchObject({ progress: { percent: 40 }, status: "running" })
+      expect(yield* line.search.get(run.id)).toMatchObject({ progress: { percent: 40 }, state: "running" })
       yield* line.crash(run)
       expect(yield* line.queue.progress(run, '{"percent":50}')).toBe(false)
       yield* line.claimOne

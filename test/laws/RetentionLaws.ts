@@ -65,7 +65,7 @@ export const retentionLaws = (law: Law): void => {
       const old = yield* line.end(yield* line.run(), ends.done)
       yield* line.advance("30 days")
       expect(yield* Effect.flip(line.queue.purge(Duration.hours(1), Effect.fail("no")))).toBe("no")
-      expect(yield* line.search.get(old.id)).toMatchObject({ status: "done" })
+      expect(yield* line.search.get(old.id)).toMatchObject({ state: "done" })
       yield* line.queue.purge(Duration.hours(1), Effect.void)
       expect(yield* Effect.flip(line.search.get(old.id))).toMatchObject({ _tag: "JobNotFound" })
     })

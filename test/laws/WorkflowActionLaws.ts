@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import { isWaiting } from "../../src/core/StoredJob.js"
 import { ends, type Law } from "./Line.js"
 import { begin, end, step, suspend } from "./WorkflowLine.js"
 
@@ -29,7 +30,7 @@ export const workflowActionLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* begin(line)
       yield* line.workflows.cancel(`${line.name}/order`)
-      assert.strictEqual((yield* line.crash(job)).status, "pending")
+      assert.isTrue(isWaiting((yield* line.crash(job)).state))
       assert.strictEqual((yield* line.claimOne).execution?.cancelled, true)
     })
   )
@@ -38,7 +39,7 @@ export const workflowActionLaws = (law: Law): void => {
     Effect.gen(function* () {
       const job = yield* begin(line)
       const { job: dead } = yield* line.workflows.cancel(`${line.name}/order`, { now: true })
-      assert.deepStrictEqual([dead.status, dead.reason], ["dead", "cancelled"])
+      assert.deepStrictEqual([dead.state, dead.reason], ["cancelled", "cancelled"])
       assert.match(dead.lastError ?? "", /without undoing/)
       assert.strictEqual((yield* Effect.flip(line.workflows.record(job, step("late"))))._tag, "LeaseLost")
     })

@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import { isWaiting } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
@@ -21,7 +22,7 @@ export const workflowEndLaws = (law: Law): void => {
       for (let times = 1; times <= 7; times += 1) {
         yield* line.workflows.record(job, step(`step ${times}`, { sequence: times }))
         const stored = yield* line.crash(job)
-        assert.deepStrictEqual([stored.status, stored.crashCount, stored.attempt], ["pending", 1, 0])
+        assert.deepStrictEqual([isWaiting(stored.state), stored.crashCount, stored.attempt], [true, 1, 0])
         job = yield* line.claimOne
       }
       yield* end(line, job, End.Again({ runAt: 0, counted: true, error: "timed out", remember: "failed" }))
@@ -82,7 +83,7 @@ export const workflowEndLaws = (law: Law): void => {
       const job = yield* begin(line)
       yield* line.workflows.record(job, step("charge"))
       const stored = yield* crashes(line, job, 5)
-      assert.deepStrictEqual([stored.status, stored.crashCount], ["pending", 0])
+      assert.deepStrictEqual([isWaiting(stored.state), stored.crashCount], [true, 0])
       const dying = yield* line.workflows.show(`${line.name}/order`)
       assert.deepStrictEqual([dying.state, dying.reason], ["undoing", "poison"])
       const undoing = yield* line.claimOne
@@ -111,7 +112,7 @@ export const workflowEndLaws = (law: Law): void => {
       const undoing = yield* line.claimOne
       yield* line.workflows.record(undoing, step("undo:print", { sequence: 4, kind: "undo" }))
       const stored = yield* crashes(line, undoing, 5)
-      assert.deepStrictEqual([stored.status, stored.reason], ["dead", "not_undone"])
+      assert.deepStrictEqual([stored.state, stored.reason], ["dead", "not_undone"])
       assert.match(stored.lastError ?? "", /crash 5 of 5\); not undone: charge, reserve$/)
       assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "failed")
     })
@@ -123,7 +124,7 @@ export const workflowEndLaws = (law: Law): void => {
       yield* line.workflows.record(job, step("charge"))
       yield* line.workflows.cancel(`${line.name}/order`)
       const stored = yield* crashes(line, job, 5)
-      assert.deepStrictEqual([stored.status, stored.reason], ["dead", "not_undone"])
+      assert.deepStrictEqual([stored.state, stored.reason], ["dead", "not_undone"])
       assert.match(stored.lastError ?? "", /not undone: charge$/)
     })
   )
@@ -146,7 +147,7 @@ export const workflowEndLaws = (law: Law): void => {
       assert.deepStrictEqual([state, reason, lastError], ["failed", "exhausted", "timed out"])
       // A retry starts from a clean state.
       const again = yield* line.workflows.retry(`${line.name}/order`)
-      assert.deepStrictEqual([again.status, again.reason], ["pending", undefined])
+      assert.deepStrictEqual([isWaiting(again.state), again.reason], [true, undefined])
       assert.strictEqual((yield* line.claimOne).execution?.cancelled, false)
     })
   )

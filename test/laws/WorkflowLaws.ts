@@ -104,8 +104,8 @@ export const workflowLaws = (law: Law): void => {
       assert.deepStrictEqual(lost, [])
       const stored = yield* line.search.get(job.id)
       assert.deepStrictEqual(
-        [stored.status, stored.attempt, stored.history.length, stored.runAt - now, stored.startedAt],
-        ["pending", 0, 0, 60_000, undefined]
+        [stored.state, stored.attempt, stored.history.length, stored.runAt - now, stored.startedAt],
+        ["scheduled", 0, 0, 60_000, undefined]
       )
       assert.deepStrictEqual(yield* line.claim(), [])
       yield* line.advance("1 minute")

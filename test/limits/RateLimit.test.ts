@@ -6,6 +6,7 @@ import * as RateLimit from "../../src/limits/RateLimit.js"
 import { RateLimits } from "../../src/limits/RateLimits.js"
 import * as Job from "../../src/queue/Job.js"
 import { TestShift } from "../../src/testing/index.js"
+import { waiting } from "../support/States.js"
 
 const GithubLimit = RateLimit.make("github", { capacity: 2, rate: 0.5 })
 const Sync = Job.make("sync", { payload: Schema.Struct({}), attempts: 1 })
@@ -33,7 +34,7 @@ describe.each([
       expect((yield* states).filter((state) => state === "done")).toHaveLength(3)
       yield* drain
       const all = yield* jobs
-      expect(all.map(({ attempt, status }) => [status, attempt])).toEqual(Array(5).fill(["done", 1]))
+      expect(all.map(({ attempt, state }) => [state, attempt])).toEqual(Array(5).fill(["done", 1]))
       // Each job ran after its returned wait: none was refused twice.
       expect(all.flatMap(({ history }) => history.map(({ outcome }) => outcome))).toEqual(
         Array(3).fill("throttled by github")
@@ -50,13 +51,13 @@ describe("a limit", () => {
       yield* limits.acquire("github", 2)
       const { id } = yield* Sync.enqueue({})
       yield* settle
-      expect(yield* job(id)).toMatchObject({ status: "running" })
+      expect(yield* job(id)).toMatchObject({ state: "running" })
       yield* advance("2 seconds")
-      expect(yield* job(id)).toMatchObject({ status: "done", history: [] })
+      expect(yield* job(id)).toMatchObject({ state: "done", history: [] })
       const { id: later } = yield* Sync.enqueue({})
       yield* limits.drain("github", Duration.minutes(1))
       yield* settle
-      expect(yield* job(later)).toMatchObject({ status: "pending", history: [{ outcome: "throttled by github" }] })
+      expect(yield* job(later)).toMatchObject({ state: waiting, history: [{ outcome: "throttled by github" }] })
       const { runAt } = yield* job(later)
       expect(yield* why(later)).toEqual({
         reason: "rate_limited",
@@ -73,7 +74,7 @@ describe("a limit", () => {
       const { id } = yield* Sync.enqueue({})
       yield* settle
       const refused = yield* job(id)
-      expect(refused).toMatchObject({ status: "pending", attempt: 0, runAt: 62_000 })
+      expect(refused).toMatchObject({ state: waiting, attempt: 0, runAt: 62_000 })
       const limits = yield* RateLimits
       expect(yield* limits.get("github")).toMatchObject({ tokens: 0, dryUntil: 60_000 })
       yield* advance("62 seconds")
@@ -95,8 +96,8 @@ describe("a limit", () => {
       const { job, settle } = yield* TestShift
       const { id } = yield* Sync.enqueue({})
       yield* settle
-      const { lastError, status } = yield* job(id)
-      expect(status).toBe("dead")
+      const { lastError, state } = yield* job(id)
+      expect(state).toBe("dead")
       expect(lastError).toMatch(/^UnknownScope: Limit "github" is not declared\. Create it with RateLimit\.make/)
     }).pipe(Effect.provide(TestShift.layer({ handlers: [byEffect] })))
   )
@@ -137,10 +138,10 @@ describe("an outcome that a handler fails with", () => {
 
   it.effect("ends the job, except that failing with Done is a failure", () =>
     Effect.gen(function* () {
-      expect(yield* ends(Outcome.dead("no"))).toMatchObject({ status: "dead", reason: "rejected", lastError: "no" })
-      expect(yield* ends(Outcome.dead("thrown"), Effect.die)).toMatchObject({ status: "dead", lastError: "thrown" })
-      expect(yield* ends(Outcome.snooze(Duration.minutes(1)))).toMatchObject({ status: "pending", attempt: 0 })
-      expect(yield* ends(Outcome.done(7))).toMatchObject({ status: "dead", reason: "exhausted" })
+      expect(yield* ends(Outcome.dead("no"))).toMatchObject({ state: "dead", reason: "rejected", lastError: "no" })
+      expect(yield* ends(Outcome.dead("thrown"), Effect.die)).toMatchObject({ state: "dead", lastError: "thrown" })
+      expect(yield* ends(Outcome.snooze(Duration.minutes(1)))).toMatchObject({ state: waiting, attempt: 0 })
+      expect(yield* ends(Outcome.done(7))).toMatchObject({ state: "dead", reason: "exhausted" })
     })
   )
 })

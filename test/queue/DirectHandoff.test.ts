@@ -13,6 +13,7 @@ import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as LosingProxy from "../support/LosingProxy.js"
+import { waiting } from "../support/States.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // Direct handoff of a job to a free slot of its own process, on PostgreSQL only: in memory there is no round trip to
@@ -79,7 +80,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
       const receiver = yield* receiverFor("free", 1)
       const id = yield* enqueueOne(job("free", { priority: 3 }))
       const stored = yield* found(id)
-      expect(stored).toMatchObject({ status: "running", attempt: 1, pod: receiver.pod, priority: 3 })
+      expect(stored).toMatchObject({ state: "running", attempt: 1, pod: receiver.pod, priority: 3 })
       const [taken] = receiver.given
       expect(taken).toMatchObject({ id, queue: "free", kind: "test", version: 1, payload: { n: 1 }, attempt: 1 })
       expect(taken).toMatchObject({ attempts: 5, crashCount: 0, runAt: stored.runAt, createdAt: stored.createdAt })
@@ -88,7 +89,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
       const lease = taken.lease
       expect(yield* queue.heartbeat([taken])).toEqual({ lost: [], cancelRequested: [] })
       expect(yield* queue.finalize([{ id, lease, end: End.Done({ result: undefined }) }])).toEqual([])
-      expect(yield* found(id)).toMatchObject({ status: "done", attempt: 1 })
+      expect(yield* found(id)).toMatchObject({ state: "done", attempt: 1 })
       expect(yield* sql`select from nightshift.job where lease = ${lease}`).toEqual([])
     })
   )
@@ -99,7 +100,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
       yield* receiverFor("gone", 1)
       const id = yield* enqueueOne(job("gone"))
       yield* queue.recoverStuck(Duration.zero)
-      expect(yield* found(id)).toMatchObject({ status: "pending", attempt: 0, crashCount: 1 })
+      expect(yield* found(id)).toMatchObject({ state: waiting, attempt: 0, crashCount: 1 })
     })
   )
 
@@ -124,7 +125,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
       Effect.gen(function* () {
         const receiver = yield* receiverFor("line", 1)
         const id = yield* enqueueOne(job("line", more))
-        expect(yield* found(id)).toMatchObject({ status: "pending", attempt: 0 })
+        expect(yield* found(id)).toMatchObject({ state: waiting, attempt: 0 })
         expect([receiver.given, receiver.reserved()]).toEqual([[], 0])
       })
     )
@@ -144,7 +145,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
         yield* queues.declare([name])
         yield* queues.change(name, patch)
         const id = yield* enqueueOne(job(name))
-        expect(yield* found(id)).toMatchObject({ status: "pending", attempt: 0 })
+        expect(yield* found(id)).toMatchObject({ state: waiting, attempt: 0 })
         expect([receiver.given, receiver.reserved()]).toEqual([[], 0])
         yield* queues.change(name, { paused: false })
         expect((yield* claimAll(name)).map((claimed) => claimed.id)).toEqual([id])
@@ -156,7 +157,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
     Effect.gen(function* () {
       const receiver = yield* receiverFor("left", 1, false)
       const id = yield* enqueueOne(job("left"))
-      expect(yield* found(id)).toMatchObject({ status: "pending", attempt: 0, crashCount: 0 })
+      expect(yield* found(id)).toMatchObject({ state: waiting, attempt: 0, crashCount: 0 })
       expect(receiver.reserved()).toBe(0)
       expect((yield* claimAll("left")).map((claimed) => claimed.id)).toEqual([id])
     })
@@ -177,7 +178,7 @@ layer(house, { excludeTestServices: true })("a job that is handed to a free slot
         expect([receiver.given, receiver.reserved()]).toEqual([[], 0])
         return stored
       }).pipe(Effect.provide(throughProxy))
-      expect(yield* found(id)).toMatchObject({ status: "pending", attempt: 0, crashCount: 0 })
+      expect(yield* found(id)).toMatchObject({ state: waiting, attempt: 0, crashCount: 0 })
       expect((yield* claimAll("lossy")).map((claimed) => claimed.id)).toEqual([id])
     })
   )

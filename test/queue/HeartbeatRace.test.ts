@@ -56,7 +56,7 @@ layer(house, { excludeTestServices: true })("a heartbeat on PostgreSQL", (it) =>
       const search = yield* JobSearch
       for (const run of held) {
         const isEnded = ended.includes(run)
-        expect(yield* search.get(run.id)).toMatchObject({ status: isEnded ? "done" : "running", crashCount: 0 })
+        expect(yield* search.get(run.id)).toMatchObject({ state: isEnded ? "done" : "running", crashCount: 0 })
       }
       expect((yield* queue.heartbeat(held)).lost).toMatchObject(ended.map(({ id, lease }) => ({ id, lease })))
     })

@@ -124,7 +124,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
           return yield* Effect.forEach(waiting.value, (fiber) => Fiber.join(fiber))
         })
       )
-      expect(ended.value.every(({ status }) => status === "done")).toBe(true)
+      expect(ended.value.every(({ state }) => state === "done")).toBe(true)
       expect(ended.all).toBeLessThan(100)
     })
   )
@@ -146,7 +146,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
       const ended = yield* statementsOf(
         Effect.zipRight(worker.queue.finalize([doneWith(run, "late")]), Fiber.join(waiter))
       )
-      expect(ended.value).toMatchObject({ id: awaited, status: "done", result: "late" })
+      expect(ended.value).toMatchObject({ id: awaited, state: "done", result: "late" })
       expect(ended.notifications).toBe(1)
     })
   )
@@ -192,10 +192,10 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
       const port = Number(new URL(Redacted.value(proxy)).port)
       yield* Scope.extend(LosingProxy.listen(url, forward, { host: "127.0.0.1", port }), second)
       yield* Effect.addFinalizer(() => Scope.close(second, Exit.void))
-      expect(yield* Fiber.join(missed)).toMatchObject({ id: ids[0], status: "done" })
+      expect(yield* Fiber.join(missed)).toMatchObject({ id: ids[0], state: "done" })
       yield* again
       yield* endOf(ids[1])
-      expect(yield* Fiber.join(later)).toMatchObject({ id: ids[1], status: "done" })
+      expect(yield* Fiber.join(later)).toMatchObject({ id: ids[1], state: "done" })
     })
   )
 

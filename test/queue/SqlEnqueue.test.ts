@@ -219,7 +219,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       const [next] = yield* add
       expect(next?.id).not.toBe(first?.id)
       expect(yield* add).toEqual([next])
-      expect(yield* search.get(claimed.id)).toMatchObject({ status: "done", dedupe: undefined })
+      expect(yield* search.get(claimed.id)).toMatchObject({ state: "done", dedupe: undefined })
     })
   )
 

@@ -19,7 +19,6 @@ const job: StoredJob = {
   version: 1,
   payload: {},
   key: undefined,
-  status: "pending",
   state: "pending",
   priority: 0,
   runAt: now - 1_000,
@@ -88,9 +87,9 @@ const ended = (outcome: string): Partial<StoredJob> => {
   return { runAt: later, updatedAt: now - 10, history: [last] }
 }
 
-const running: Partial<StoredJob> = { status: "running", pod: podId, heartbeatAt: now - 5_000, attempt: 1 }
+const running: Partial<StoredJob> = { state: "running", pod: podId, heartbeatAt: now - 5_000, attempt: 1 }
 const dead = (reason: StoredJob["reason"]): Partial<StoredJob> => ({
-  status: "dead",
+  state: reason === "cancelled" ? "cancelled" : "dead",
   reason,
   crashCount: 5
 })
@@ -294,7 +293,7 @@ const rows: ReadonlyArray<Row> = [
     /no longer follows its journal at step "charge"/,
     later
   ],
-  ["that is done", { job: { status: "done" } }, "done", /is done/],
+  ["that is done", { job: { state: "done" } }, "done", /is done/],
   ["out of attempts", { job: dead("exhausted") }, "dead", /All its 5 attempts failed/],
   ["out of its only attempt", { job: { ...dead("exhausted"), attempts: 1 } }, "dead", /Its one attempt failed/],
   ["rejected", { job: dead("rejected") }, "dead", /rejected it permanently/],

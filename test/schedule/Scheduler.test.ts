@@ -5,6 +5,7 @@ import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import { waiting } from "../support/States.js"
 import * as Story from "./SchedulerStories.js"
 
 const { create, elected, everywhere, get, jobs, nothing, passAt, ticks } = Story
@@ -30,7 +31,7 @@ everywhere("a schedule that is due", (story) => {
         version: 3,
         attempts: 7,
         payload: { day: "yesterday" },
-        status: "pending",
+        state: waiting,
         dedupe: { key: "schedule:nightly:2030-01-01T03:00:00.000Z", scope: "retained" },
         meta: { schedule: "nightly", tick: "2030-01-01T03:00:00.000Z" }
       })

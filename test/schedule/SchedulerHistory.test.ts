@@ -21,8 +21,8 @@ everywhere("the history of a schedule", (story) => {
       const term = yield* elected
       yield* create({ overlap: "skip" })
       const done = Effect.flatMap(jobs, (all) =>
-        Effect.forEach(all, ({ id, status }) =>
-          Effect.flatMap(JobAdmin, (jobAdmin) => (status === "pending" ? jobAdmin.cancel(id) : Effect.void))
+        Effect.forEach(all, ({ finishedAt, id }) =>
+          Effect.flatMap(JobAdmin, (jobAdmin) => (finishedAt === undefined ? jobAdmin.cancel(id) : Effect.void))
         )
       )
       yield* passAt("2030-01-01T03:00:00.500Z", term)

@@ -67,7 +67,7 @@ describe("a simulation", () => {
         const report = yield* Simulation.run({ seed: 1, handlers, jobs: receipts, faults })
         expect(report.violations).toEqual([])
         expect(report.faults).toEqual([])
-        expect(report.jobs.map(({ attempt, result, status }) => [status, attempt, result]).sort()).toEqual(
+        expect(report.jobs.map(({ attempt, result, state }) => [state, attempt, result]).sort()).toEqual(
           [1, 2, 3, 4, 5, 6, 7, 8].map((order) => ["done", 1, order])
         )
       }),

@@ -101,7 +101,7 @@ export const cancel = command("cancel", {
     "nightshift jobs cancel --queue mail --state scheduled --dry-run": "show what would be cancelled"
   },
   act: (jobAdmin, id) => jobAdmin.cancel(id),
-  report: ({ id, status }) => (status === "running" ? `asked ${id} to stop` : `cancelled ${id}`)
+  report: ({ id, state }) => (state === "running" ? `asked ${id} to stop` : `cancelled ${id}`)
 })
 
 export const requeue = command("requeue", {

@@ -1,6 +1,6 @@
 import { Clock, Console, Effect, Option, Schedule } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
-import type { StoredJob } from "../../core/StoredJob.js"
+import { isWaiting, type StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
 import { Caller } from "../../http/access/Caller.js"
@@ -21,7 +21,7 @@ const jobRow = (now: number) => (job: StoredJob) => [
   job.queue,
   `${job.attempt}/${job.attempts}`,
   age(job.createdAt, now),
-  job.status === "pending" ? age(job.runAt, now) : "-"
+  isWaiting(job.state) ? age(job.runAt, now) : "-"
 ]
 
 const longestError = 80

@@ -2,7 +2,7 @@ import { Clock, Console, Effect, Option } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
-import type { StoredJob } from "../../core/StoredJob.js"
+import { isWaiting, type StoredJob } from "../../core/StoredJob.js"
 import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { explain } from "../../crew/Explain.js"
 import { pageLimits } from "../../http/Contract.js"
@@ -68,7 +68,7 @@ const details = (job: StoredJob, now: number): string => {
     ["attempt", `${job.attempt} of ${job.attempts}`],
     ["priority", String(job.priority)],
     ["created", when(job.createdAt)],
-    ["due", job.status === "pending" ? when(job.runAt) : undefined],
+    ["due", isWaiting(job.state) ? when(job.runAt) : undefined],
     ["started", when(job.startedAt)],
     ["cancelling", when(job.cancelRequestedAt)],
     ["finished", when(job.finishedAt)],

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
-import { DeadReason, DedupeScope, State, Status, type StoredJob } from "../../core/StoredJob.js"
+import { DeadReason, DedupeScope, State, type StoredJob } from "../../core/StoredJob.js"
 import type { Mask, Masked } from "../access/Masked.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
@@ -23,7 +23,6 @@ export const JobView = Schema.Struct({
   version: Schema.Int.annotations({ description: "Version of the payload." }),
   queue: Schema.String,
   state: State,
-  status: Status,
   payload: Schema.Unknown,
   attempt: Schema.Int,
   attempts: Schema.Int,

@@ -261,7 +261,7 @@ export const layer: Layer.Layer<
           ),
           Effect.zipLeft(lists.forget)
         )
-        const isKept = before.status !== "running" && (name === "delete" || before.updatedAt !== after.updatedAt)
+        const isKept = before.state !== "running" && (name === "delete" || before.updatedAt !== after.updatedAt)
         return { ...(yield* views.job(after)), undo: isKept ? undo : null }
       })
 

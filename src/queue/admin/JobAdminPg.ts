@@ -261,7 +261,7 @@ const make = Effect.gen(function* () {
           () => search.get(id)
         ),
         // Notifies the pod that runs the job, which would otherwise notice at its next heartbeat.
-        Effect.tap(({ status }) => (status === "running" ? signals.publish(cancelTopic, id) : Effect.void)),
+        Effect.tap(({ state }) => (state === "running" ? signals.publish(cancelTopic, id) : Effect.void)),
         notifying
       ),
     requeue: (id) =>

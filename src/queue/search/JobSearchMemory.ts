@@ -90,7 +90,7 @@ const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound
     Effect.async<StoredJob, JobNotFound>((resume) => {
       const check = () => {
         const job = get(table, id, clock.unsafeCurrentTimeMillis())
-        if (Either.isRight(job) && job.right.status !== "done" && job.right.status !== "dead") return
+        if (Either.isRight(job) && job.right.finishedAt === undefined) return
         stop()
         resume(job)
       }

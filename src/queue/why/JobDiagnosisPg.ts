@@ -1,6 +1,6 @@
 import { Clock, Effect, Layer } from "effect"
 import { isId, type JobId } from "../../core/Ids.js"
-import type { StoredJob } from "../../core/StoredJob.js"
+import { isWaiting, type StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { instant, millis } from "../../database/SqlInstant.js"
@@ -107,8 +107,8 @@ const make = Effect.gen(function* () {
       ([row]) => row?.count ?? 0
     )
 
-  const waitsOf = ({ execution, status }: StoredJob) =>
-    execution === undefined || status !== "pending"
+  const waitsOf = ({ execution, state }: StoredJob) =>
+    execution === undefined || !isWaiting(state)
       ? Effect.succeed([])
       : Effect.map(
           mapErrors(
@@ -133,7 +133,7 @@ const make = Effect.gen(function* () {
             const found = yield* find(id, now)
             if (found === undefined) return undefined
             const { job, row } = found
-            if (job.status !== "pending" || job.runAt > now) {
+            if (!isWaiting(job.state) || job.runAt > now) {
               return diagnosisOf(job, row, now, { waits: yield* waitsOf(job) })
             }
             return diagnosisOf(job, row, now, { ...(yield* keyOf(job, row, now)), ahead: yield* aheadOf(job, now) })

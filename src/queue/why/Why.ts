@@ -329,7 +329,9 @@ export const reasonOfQueue = (
 /** Returns the most important reason. */
 export const judge = (facts: Facts): Why => {
   const { job } = facts.standing
-  switch (job.status) {
+  switch (job.state) {
+    case "scheduled":
+    case "retrying":
     case "pending":
       return ofPending(facts)
     case "running":
@@ -337,6 +339,7 @@ export const judge = (facts: Facts): Why => {
     case "done":
       return why("done", "It is done. Requeue it to run it again.")
     case "dead":
+    case "cancelled":
       return ofDead(job)
   }
 }

@@ -179,7 +179,7 @@ export class History {
     if (call.call === "Queues.change") this.set(call.args[0] as string, call.args[1] as QueueSettingsPatch)
     if (call.call === "Leadership.campaign" && Option.isSome(answer as Option.Option<Term>)) this.led.push(call.at)
     if (call.call === "Queue.enqueue") this.heldBy(call, answer as ReadonlyArray<Enqueued>)
-    if (call.call === "JobAdmin.cancel" && (answer as StoredJob).status !== "done") {
+    if (call.call === "JobAdmin.cancel" && (answer as StoredJob).state !== "done") {
       this.cancelled.add(call.args[0] as JobId)
     }
     if (call.call === "MinuteBuckets.record") {
