@@ -27,13 +27,13 @@ export class TokenNotFound extends Expected<TokenNotFound>(404)("TokenNotFound",
   }
 }
 
-export const mostLabelCharacters = 100
+export const maxLabelCharacters = 100
 
 /** Access tokens of workspaces. Only their hashes are stored. */
 export class Tokens extends Context.Tag("nightshift/access/Tokens")<
   Tokens,
   {
-    /** Creates a token. The secret is returned only here. A label longer than `mostLabelCharacters` is truncated. */
+    /** Creates a token. The secret is returned only here. A label longer than `maxLabelCharacters` is truncated. */
     readonly create: (workspace: Workspace, label?: string) => Effect.Effect<NewToken, DatabaseError>
 
     /** Returns the workspace's tokens, oldest first, without their secrets. */

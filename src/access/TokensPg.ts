@@ -4,7 +4,7 @@ import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments, millis } from "../database/SqlInstant.js"
 import * as Secrets from "./Secrets.js"
-import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "./Tokens.js"
+import { maxLabelCharacters, type Token, TokenNotFound, Tokens } from "./Tokens.js"
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
@@ -18,7 +18,7 @@ const make = Effect.gen(function* () {
       const { hash, prefix, secret } = Secrets.makeToken()
       const [token] = yield* mapErrors(sql<Token>`
         insert into ${table} (id, workspace_id, prefix, hash, label, created_at)
-        values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, mostLabelCharacters)},
+        values (${ids.token(now)}, ${workspace}, ${prefix}, ${hash}, ${label.slice(0, maxLabelCharacters)},
           ${fragments(sql).instant(now)})
         returning ${columns}`)
       if (token === undefined) return yield* Effect.dieMessage("the insert returned no row")

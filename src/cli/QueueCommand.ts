@@ -28,11 +28,11 @@ export const make = <A = {}, O = {}>(
   })
 
 /** Options of a command that lists one page. */
-export const page = (what: string, limits: { readonly most: number; readonly default: number }) => ({
+export const page = (what: string, limits: { readonly max: number; readonly default: number }) => ({
   limit: Input.withDefault<number, number>(
-    Input.integer({ least: 1, most: limits.most }),
+    Input.integer({ least: 1, most: limits.max }),
     limits.default,
-    `Maximum number of ${what}, up to ${limits.most} (default ${limits.default}).`
+    `Maximum number of ${what}, up to ${limits.max} (default ${limits.default}).`
   ),
   cursor: Input.optional(Input.text, "Cursor returned by the previous page.")
 })

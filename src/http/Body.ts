@@ -23,14 +23,14 @@ export const refusedType = (type: string | undefined, encoding: string | undefin
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
 }
 
-const read = (source: IncomingMessage, mostBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
+const read = (source: IncomingMessage, maxBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
   Effect.gen(function* () {
     const body = new GrowingBuffer()
     for (;;) {
       const piece = yield* next(source)
       if (piece === undefined) return body.whole()
       body.add(piece)
-      if (body.bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+      if (body.bytes > maxBytes) return yield* new BodyTooLarge({ maxBytes })
     }
   })
 
@@ -55,15 +55,15 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
 /** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
 export const json = (
   request: HttpServerRequest.HttpServerRequest,
-  mostBytes: number
+  maxBytes: number
 ): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.gen(function* () {
     const type = request.headers["content-type"]
     if (type === undefined) return yield* new ContentTypeRefused({ given: "missing (no Content-Type)" })
     const refused = refusedType(type, request.headers["content-encoding"])
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
-    if (Number(request.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
-    const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), mostBytes), {
+    if (Number(request.headers["content-length"] ?? 0) > maxBytes) return yield* new BodyTooLarge({ maxBytes })
+    const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), maxBytes), {
       duration: timeout,
       onTimeout: () => new RequestTimedOut({ message: "The body took longer than 60 s to arrive. Send it again." })
     })
@@ -74,9 +74,9 @@ export const json = (
 export const decoded = <A, I>(
   request: HttpServerRequest.HttpServerRequest,
   schema: Schema.Schema<A, I>,
-  mostBytes: number
+  maxBytes: number
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
-  Effect.flatMap(json(request, mostBytes), (body) =>
+  Effect.flatMap(json(request, maxBytes), (body) =>
     Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
       faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
     )

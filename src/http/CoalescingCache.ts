@@ -15,11 +15,11 @@ const timesCost = 20
 /** If the query fails, the previous value is returned up to this age, in milliseconds. */
 const staleLimit = Duration.toMillis("5 minutes")
 
-/** Shares the result of an expensive query between all callers and refreshes it at most once per `least`. */
+/** Shares the result of an expensive query between all callers and refreshes it at most once per `minAge`. */
 export const refreshed = <A, E, R>(
   query: Effect.Effect<A, E, R>,
-  least: Duration.DurationInput,
-  most: Duration.DurationInput = longestKept
+  minAge: Duration.DurationInput,
+  maxAge: Duration.DurationInput = longestKept
 ): Effect.Effect<Effect.Effect<Taken<A>, E, R>> =>
   Effect.map(Effect.makeSemaphore(1), (turn) => {
     let latest: Taken<A> | undefined
@@ -33,7 +33,7 @@ export const refreshed = <A, E, R>(
       const value = yield* query
       const cost = (yield* Clock.currentTimeMillis) - at
       latest = { value, at }
-      validUntil = at + Math.min(Duration.toMillis(most), Math.max(Duration.toMillis(least), cost * timesCost))
+      validUntil = at + Math.min(Duration.toMillis(maxAge), Math.max(Duration.toMillis(minAge), cost * timesCost))
       return latest
     })
 
@@ -84,21 +84,21 @@ const newEntry = <A>(): Entry<A> => ({
 
 /** Maximum number and age of cached results. */
 export interface CacheLimits {
-  readonly most: number
+  readonly maxEntries: number
   readonly longest: Duration.DurationInput
 }
 
 /** Coalesces only and caches nothing. */
-export const noCaching: CacheLimits = { most: 0, longest: 0 }
+export const noCaching: CacheLimits = { maxEntries: 0, longest: 0 }
 
-export const make = <A>({ longest, most }: CacheLimits): CoalescingCache<A> => {
+export const make = <A>({ longest, maxEntries }: CacheLimits): CoalescingCache<A> => {
   const longestMillis = Duration.toMillis(longest)
   let entries = new Map<string, Entry<A>>()
 
   /** Evicts expired entries and, above the maximum, the oldest ones. */
   const evict = (now: number) => {
     const idle = [...entries].filter(([, { callers }]) => callers === 0)
-    const surplus = entries.size - most
+    const surplus = entries.size - maxEntries
     idle.forEach(([key, { last }], index) => {
       if (index < surplus || last === undefined || last.until <= now) entries.delete(key)
     })

@@ -18,7 +18,7 @@ export const apiOf = <Group extends HttpApiGroup.HttpApiGroup.Any>(group: Group)
   HttpApi.make("nightshift").add(group).prefix(apiPrefix).addError(Schema.declare(isExpected))
 
 /** Default and maximum page size. */
-export const pageLimits = { default: 50, most: 1000 } as const
+export const pageLimits = { default: 50, max: 1000 } as const
 
 const errorResponse = (status: number) => ({
   description: status === 400 ? "The request did not match the expected schema" : "Error",
@@ -39,9 +39,9 @@ export const about = (description: string, ...statuses: ReadonlyArray<number>) =
 /** Query parameters of every list: the page size, and the cursor returned by the previous page. */
 export const pageQuery = {
   limit: WireText.optional(
-    Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, pageLimits.most)).annotations({
-      ...WireText.withMessage(`must be a whole number from 1 to ${pageLimits.most}`),
-      jsonSchema: { type: "integer", minimum: 1, maximum: pageLimits.most }
+    Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, pageLimits.max)).annotations({
+      ...WireText.withMessage(`must be a whole number from 1 to ${pageLimits.max}`),
+      jsonSchema: { type: "integer", minimum: 1, maximum: pageLimits.max }
     })
   ),
   cursor: WireText.optional(WireText.Text)

@@ -8,9 +8,9 @@ export class BadRequest extends Expected<BadRequest>(400)("BadRequest", {
   field: Schema.optional(Schema.String)
 }) {}
 
-export class BodyTooLarge extends Expected<BodyTooLarge>(413)("BodyTooLarge", { mostBytes: Schema.Int }) {
+export class BodyTooLarge extends Expected<BodyTooLarge>(413)("BodyTooLarge", { maxBytes: Schema.Int }) {
   override get message(): string {
-    return `The body exceeds the limit of ${this.mostBytes} bytes. Split it into several requests.`
+    return `The body exceeds the limit of ${this.maxBytes} bytes. Split it into several requests.`
   }
 }
 

@@ -1,11 +1,11 @@
 import { Either, ParseResult, Schema } from "effect"
 import { jsonText } from "../queue/NewJob.js"
 
-const mostBytes = 64 * 1024
+const maxParameterBytes = 64 * 1024
 
 /** Returns why PostgreSQL cannot store the text: NUL or an unpaired surrogate. */
 const faultOf = (text: string): string | undefined =>
-  Either.getOrElse(Either.flip(jsonText(text, mostBytes)), () => undefined)
+  Either.getOrElse(Either.flip(jsonText(text, maxParameterBytes)), () => undefined)
 
 /** Text that is safe to use in a query. */
 export const Text = Schema.String.annotations({ message: () => "must be text" }).pipe(Schema.filter(faultOf))
@@ -16,14 +16,14 @@ export const JsonText: Schema.Schema<unknown, string> = Schema.transformOrFail(S
   decode: (text, _, ast): Either.Either<unknown, ParseResult.ParseIssue> => {
     const parsed = Either.try((): unknown => JSON.parse(text))
     if (Either.isLeft(parsed)) return Either.left(new ParseResult.Type(ast, text, "must be JSON"))
-    const storable = jsonText(parsed.right, mostBytes)
+    const storable = jsonText(parsed.right, maxParameterBytes)
     if (Either.isLeft(storable)) return Either.left(new ParseResult.Type(ast, text, storable.left))
     return Either.right(parsed.right)
   },
   encode: (value) => ParseResult.succeed(JSON.stringify(value))
 }).annotations({ jsonSchema: { type: "string", contentMediaType: "application/json" } })
 
-const mostValues = 50
+const maxValues = 50
 
 /** A parameter that may be repeated and matches any of its values. */
 const repeated = <A extends string>(
@@ -38,8 +38,8 @@ const repeated = <A extends string>(
     decode: (texts, _, ast): Either.Either<ReadonlyArray<A>, ParseResult.ParseIssue> => {
       const parts = texts.flatMap(split)
       const values =
-        parts.length > mostValues
-          ? Either.left(`must not have more than ${mostValues} values`)
+        parts.length > maxValues
+          ? Either.left(`must not have more than ${maxValues} values`)
           : Either.all(parts.map(read))
       return Either.mapLeft(values, (message) => new ParseResult.Type(ast, texts, message))
     },

@@ -6,7 +6,7 @@ export const Overlap = Schema.Literal("allow", "skip")
 export type Overlap = typeof Overlap.Type
 
 /** Maximum number of missed runs to catch up on at once; they are enqueued in one request. */
-export const mostMissed = 1_000
+export const maxMissedRuns = 1_000
 
 /**
  * What to do with runs that were missed while no leader could fire them: run once for all of them, skip them, or run
@@ -14,7 +14,7 @@ export const mostMissed = 1_000
  */
 export const Missed = Schema.Union(
   Schema.Literal("one", "none"),
-  Schema.Struct({ all: Schema.Int.pipe(Schema.between(1, mostMissed)) })
+  Schema.Struct({ all: Schema.Int.pipe(Schema.between(1, maxMissedRuns)) })
 )
 export type Missed = typeof Missed.Type
 

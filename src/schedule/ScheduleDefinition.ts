@@ -3,7 +3,7 @@ import * as Storable from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
 import * as Expression from "./Expression.js"
 import type { Missed, Overlap } from "./Policies.js"
-import { mostMissed } from "./Policies.js"
+import { maxMissedRuns } from "./Policies.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
 
 /** The definition of a schedule, without its runtime state. */
@@ -37,7 +37,7 @@ const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
 const faultOfMissed = (missed: Missed) =>
-  typeof missed === "string" ? undefined : at("missed.all", Storable.faultOfWhole(missed.all, 1, mostMissed))
+  typeof missed === "string" ? undefined : at("missed.all", Storable.faultOfWhole(missed.all, 1, maxMissedRuns))
 
 const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
   const { kind, attempts, missed, name, payload, queue } = definition

@@ -21,7 +21,7 @@ const asked = <A, E>(ask: Effect.Effect<A, E>, takes: Duration.DurationInput) =>
     return yield* Fiber.join(asking)
   })
 
-const limits: CoalescingCache.CacheLimits = { most: 2, longest: "10 seconds" }
+const limits: CoalescingCache.CacheLimits = { maxEntries: 2, longest: "10 seconds" }
 
 describe("a coalesced query", () => {
   it.effect("runs once for all callers that arrive during a running query, after that query", () =>

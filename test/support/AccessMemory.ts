@@ -11,7 +11,7 @@ import {
 } from "../../src/access/SavedViews.js"
 import * as Secrets from "../../src/access/Secrets.js"
 import { type Role, Sessions } from "../../src/access/Sessions.js"
-import { mostLabelCharacters, type Token, TokenNotFound, Tokens } from "../../src/access/Tokens.js"
+import { maxLabelCharacters, type Token, TokenNotFound, Tokens } from "../../src/access/Tokens.js"
 import { BadCursor } from "../../src/core/BadCursor.js"
 import { isId, makeGenerator } from "../../src/core/Ids.js"
 import * as Rollback from "../../src/core/Rollback.js"
@@ -199,7 +199,7 @@ const makeTokens = Effect.gen(function* () {
           id: ids.token(now),
           workspace,
           prefix: kept.prefix,
-          label: label.slice(0, mostLabelCharacters),
+          label: label.slice(0, maxLabelCharacters),
           createdAt: now
         }
         known.set(token.id, { token, kept })

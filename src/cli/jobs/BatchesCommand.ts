@@ -22,7 +22,7 @@ const rowOf = (batch: Batch, now: number) => [
 
 const list = QueueCommand.make({
   about: "List batches and the progress of their jobs, newest first.",
-  options: QueueCommand.page("batches", { most: 100, default: 20 }),
+  options: QueueCommand.page("batches", { max: 100, default: 20 }),
   examples: { "nightshift batches list": "list batches and their progress" },
   run: (given) =>
     Effect.gen(function* () {

@@ -66,9 +66,9 @@ const history = QueueCommand.make({
 const all = Effect.gen(function* () {
   const schedules = yield* Schedules
   const pages = Stream.paginateChunkEffect("", (after) =>
-    Effect.map(schedules.list({ limit: pageLimits.most, after }), (page) => [
+    Effect.map(schedules.list({ limit: pageLimits.max, after }), (page) => [
       Chunk.fromIterable(page),
-      page.length < pageLimits.most
+      page.length < pageLimits.max
         ? Option.none<string>()
         : Option.map(Option.fromNullable(page.at(-1)), ({ name }) => name)
     ])
@@ -120,9 +120,9 @@ const next = QueueCommand.make({
   args: { name },
   options: {
     count: Input.withDefault(
-      Input.integer({ least: 1, most: ScheduleView.previewLimits.most }),
+      Input.integer({ least: 1, most: ScheduleView.previewLimits.max }),
       ScheduleView.previewLimits.default,
-      `Number of runs, up to ${ScheduleView.previewLimits.most} (default ${ScheduleView.previewLimits.default}).`
+      `Number of runs, up to ${ScheduleView.previewLimits.max} (default ${ScheduleView.previewLimits.default}).`
     )
   },
   examples: {

@@ -1,5 +1,5 @@
 import { Clock, Console, Duration, Effect, Option, Redacted, Schedule, Schema } from "effect"
-import { mostLabelCharacters, type Token, Tokens, tokenSummary } from "../../access/Tokens.js"
+import { maxLabelCharacters, type Token, Tokens, tokenSummary } from "../../access/Tokens.js"
 import * as BytesText from "../../core/BytesText.js"
 import * as DurationText from "../../core/DurationText.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
@@ -134,8 +134,8 @@ const create = QueueCommand.make({
     workspace,
     label: Input.withDefault(
       Input.parsed(
-        Option.liftPredicate((text: string) => text.length <= mostLabelCharacters),
-        `must be at most ${mostLabelCharacters} characters long`
+        Option.liftPredicate((text: string) => text.length <= maxLabelCharacters),
+        `must be at most ${maxLabelCharacters} characters long`
       ),
       "",
       "Label shown in lists."

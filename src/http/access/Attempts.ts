@@ -21,7 +21,7 @@ export const minStrongLength = 24
 /** How long an unknown secret is remembered. Short, because a lagging replica may not have a new secret yet. */
 const unknownMillis = Duration.toMillis("10 seconds")
 
-const mostRemembered = 10_000
+const maxRememberedIds = 10_000
 
 type Request = HttpServerRequest.HttpServerRequest
 
@@ -49,8 +49,8 @@ export class Attempts extends Context.Tag("nightshift/http/Attempts")<
       const addressOf = ClientAddress.make((yield* ServerConfig).trustProxy)
       const wrongTokens = Throttle.make(guesses)
       const unknownSecrets = Throttle.make(lookups)
-      const known = new Throttle.RecentMap<number>(mostRemembered)
-      const unknown = new Throttle.RecentMap<number>(mostRemembered)
+      const known = new Throttle.RecentMap<number>(maxRememberedIds)
+      const unknown = new Throttle.RecentMap<number>(maxRememberedIds)
 
       const keyOf = ({ headers, remoteAddress }: Request) =>
         ClientAddress.group(addressOf(Option.getOrUndefined(remoteAddress), headers["x-forwarded-for"]))

@@ -15,11 +15,11 @@ export interface Throttle {
 }
 
 /** Maximum number of keys. The least recently used one is evicted. */
-const mostKeys = 10_000
+const maxKeys = 10_000
 
 /** Makes a throttle with a bucket of `burst` tokens per key, refilled at `perSecond`. */
 export const make = (options: { readonly burst: number; readonly perSecond: number }): Throttle => {
-  const buckets = new RecentMap<TokenBucket.TokenBucket>(mostKeys)
+  const buckets = new RecentMap<TokenBucket.TokenBucket>(maxKeys)
 
   const bucketOf = (key: string) => {
     const bucket = buckets.get(key) ?? TokenBucket.make({ most: options.burst, refill: options.perSecond / 1000 })
@@ -45,13 +45,13 @@ export const make = (options: { readonly burst: number; readonly perSecond: numb
 
 /** A map of limited size that evicts the least recently set entry. */
 export class RecentMap<A> extends Map<string, A> {
-  constructor(private readonly most: number) {
+  constructor(private readonly maxEntries: number) {
     super()
   }
 
   override set(key: string, value: A): this {
     this.delete(key)
-    if (this.size >= this.most) this.delete(this.keys().next().value ?? "")
+    if (this.size >= this.maxEntries) this.delete(this.keys().next().value ?? "")
     return super.set(key, value)
   }
 }

@@ -4,7 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
 import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { mostLabelCharacters, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
+import { maxLabelCharacters, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Body from "../Body.js"
@@ -20,8 +20,8 @@ const TokenRequest = Schema.Struct({
   label: WireText.optional(
     WireText.Text.pipe(
       Schema.maxLength(
-        mostLabelCharacters,
-        WireText.withMessage(`must be at most ${mostLabelCharacters} characters long`)
+        maxLabelCharacters,
+        WireText.withMessage(`must be at most ${maxLabelCharacters} characters long`)
       )
     ).annotations({ description: "Name of the token, for people." })
   )
@@ -57,7 +57,7 @@ export const group = HttpApiGroup.make("tokens")
       .annotateContext(about("Revoke a token, effective immediately. Returns the revoked token."))
   )
 
-const mostBodyBytes = 16 * 1024
+const maxBodyBytes = 16 * 1024
 
 const viewOf = ResponseFields.of(TokenView)
 
@@ -76,7 +76,7 @@ const bodyOf = (request: HttpServerRequest) =>
   Effect.gen(function* () {
     const { "content-length": length, "transfer-encoding": coding } = request.headers
     if (coding === undefined && Number(length ?? 0) === 0) return {}
-    const body = yield* Body.json(request, mostBodyBytes)
+    const body = yield* Body.json(request, maxBodyBytes)
     return yield* Effect.mapError(readRequest(body), (error) =>
       faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
     )

@@ -73,7 +73,7 @@ export const group = HttpApiGroup.make("limits")
       .annotateContext(about("Empty the bucket and stop refilling it for a while."))
   )
 
-const mostBodyBytes = 16 * 1024
+const maxBodyBytes = 16 * 1024
 
 const viewOf = ({ dryUntil, ...state }: LimitState): LimitView => ({ ...state, dryUntil: dryUntil ?? null })
 
@@ -112,7 +112,7 @@ export const layer: Layer.Layer<
       .handle("list", () => Effect.map(limits.all, (states) => ({ limits: states.map(viewOf) })))
       .handleRaw("tune", ({ path, request }) =>
         Effect.gen(function* () {
-          const patch = yield* Body.decoded(request, TuneRequest, mostBodyBytes)
+          const patch = yield* Body.decoded(request, TuneRequest, maxBodyBytes)
           const { after } = yield* limits.tune(path.scope, patch).pipe(
             audited("limit.tune", path.scope, ({ after, before }) => ({
               before: summaryOf(before),
@@ -124,7 +124,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
-          const { duration = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, mostBodyBytes)
+          const { duration = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, maxBodyBytes)
           return viewOf(yield* drain(path.scope, Duration.millis(duration)))
         })
       )

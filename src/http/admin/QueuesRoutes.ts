@@ -40,7 +40,7 @@ export const group = HttpApiGroup.make("queues")
       )
   )
 
-const mostBodyBytes = 64 * 1024
+const maxBodyBytes = 64 * 1024
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "queues">,
@@ -67,7 +67,7 @@ export const layer: Layer.Layer<
       .handle("list", () => list)
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
-          const patch = yield* Body.decoded(request, QueuePatchRequest, mostBodyBytes)
+          const patch = yield* Body.decoded(request, QueuePatchRequest, maxBodyBytes)
           const { after } = yield* queues.change(path.name, toPatch(patch)).pipe(
             Effect.catchTag(
               "InvalidSetting",

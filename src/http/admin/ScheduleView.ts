@@ -1,17 +1,17 @@
 import { Either, Schema } from "effect"
 import * as CronDescription from "../../schedule/CronDescription.js"
-import { Missed, mostMissed, Overlap } from "../../schedule/Policies.js"
+import { Missed, maxMissedRuns, Overlap } from "../../schedule/Policies.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import type { Masked } from "../access/Masked.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 
 /** Default and maximum number of upcoming runs. */
-export const previewLimits = { default: 10, most: 100 } as const
+export const previewLimits = { default: 10, max: 100 } as const
 
 /** The policy for missed runs in the API's format. */
 export const MissedWire = Missed.annotations({
-  description: `What to do about runs missed during an outage: fire one for all of them, none, or each up to a limit of at most ${mostMissed}.`
+  description: `What to do about runs missed during an outage: fire one for all of them, none, or each up to a limit of at most ${maxMissedRuns}.`
 })
 
 /** A schedule in API responses. Every field is present; null if it has no value. */

@@ -81,9 +81,9 @@ type EditRequest = typeof EditRequest.Type
 const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 
 const count = WireText.optional(
-  Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, ScheduleView.previewLimits.most)).annotations({
-    ...WireText.withMessage(`must be a whole number from 1 to ${ScheduleView.previewLimits.most}`),
-    jsonSchema: { type: "integer", minimum: 1, maximum: ScheduleView.previewLimits.most }
+  Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, ScheduleView.previewLimits.max)).annotations({
+    ...WireText.withMessage(`must be a whole number from 1 to ${ScheduleView.previewLimits.max}`),
+    jsonSchema: { type: "integer", minimum: 1, maximum: ScheduleView.previewLimits.max }
   })
 )
 
@@ -172,7 +172,7 @@ export const group = HttpApiGroup.make("schedules")
       .annotateContext(about("Explain a cron expression without creating a schedule."))
   )
 
-const mostBodyBytes = 256 * 1024
+const maxBodyBytes = 256 * 1024
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "schedules">,
@@ -216,7 +216,7 @@ export const layer: Layer.Layer<
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
-            const { force, attempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, mostBodyBytes)
+            const { force, attempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, maxBodyBytes)
             if (force !== true) yield* checkJob(given.kind, given.payload)
             const made = yield* schedules
               .create({
@@ -232,7 +232,7 @@ export const layer: Layer.Layer<
         .handle("get", ({ path }) => Effect.flatMap(schedules.get(path.name), shown))
         .handleRaw("edit", ({ path, request }) =>
           Effect.gen(function* () {
-            const { force, ...edit } = yield* Body.decoded(request, EditRequest, mostBodyBytes)
+            const { force, ...edit } = yield* Body.decoded(request, EditRequest, maxBodyBytes)
             if (force !== true) yield* checkEdit(path.name, edit)
             const { after } = yield* schedules.edit(path.name, edit).pipe(
               audited("schedule.edit", path.name, ({ after, before }) => ({

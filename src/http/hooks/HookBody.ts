@@ -5,22 +5,22 @@ import { GrowingBuffer } from "../Body.js"
 // Reads webhook bodies with plain callbacks: thousands arrive per second, and nearly all are a single chunk.
 
 /** Maximum size of a delivery. */
-export const mostBytes = 1024 * 1024
+export const maxDeliveryBytes = 1024 * 1024
 
 /** Maximum memory of all incomplete bodies of one reader. */
-const mostHeld = 64 * 1024 * 1024
+const maxHeldBytes = 64 * 1024 * 1024
 
 /** Minimum memory charged per body, for its connection and request. */
-const leastWeight = 16 * 1024
+const minBodyWeight = 16 * 1024
 
 /** Timeout for receiving a body. */
 const timeoutMillis = 15_000
 
 /** Minimum average rate of a body after a grace period, which is long enough for a retransmission. */
-const leastRate = { graceMillis: 5_000, bytesPerSecond: 4 * 1024 }
+const minBodyRate = { graceMillis: 5_000, bytesPerSecond: 4 * 1024 }
 
 /** Maximum nesting depth. Deeper JSON could overflow the stack of recursive code. */
-const mostDepth = 128
+const maxNesting = 128
 
 /** Why a body could not be read. `Gone`: the sender disconnected. */
 export type NoBody = "TooLarge" | "TooMuch" | "TooSlow" | "Gone"
@@ -53,16 +53,16 @@ const bytesOf = (body: Buffer | GrowingBuffer) => (body instanceof GrowingBuffer
 /** Groups readings by `nameOf` and returns the group that uses the most memory. */
 const heaviest = (readings: Iterable<Reading>, nameOf: (sender: Sender) => string): ReadonlyArray<Reading> => {
   const groups = new Map<string, { weight: number; readonly readings: Array<Reading> }>()
-  let most = { weight: 0, readings: [] as Reading[] }
+  let heaviest = { weight: 0, readings: [] as Reading[] }
   for (const reading of readings) {
     const name = nameOf(reading.sender)
     const group = groups.get(name) ?? { weight: 0, readings: [] }
     groups.set(name, group)
     group.weight += reading.weight
     group.readings.push(reading)
-    if (group.weight > most.weight) most = group
+    if (group.weight > heaviest.weight) heaviest = group
   }
-  return most.readings
+  return heaviest.readings
 }
 
 /**
@@ -87,7 +87,7 @@ export class BodyReader {
     }
     const take = (chunk: Buffer) => {
       this.add(reading, chunk)
-      if (bytesOf(reading.body) > mostBytes) finish("TooLarge")
+      if (bytesOf(reading.body) > maxDeliveryBytes) finish("TooLarge")
       else this.makeRoom()
     }
     const end = () => finish(reading.body instanceof GrowingBuffer ? reading.body.whole() : reading.body)
@@ -96,11 +96,11 @@ export class BodyReader {
       since: this.now(),
       body: none,
       lastData: ++this.arrived,
-      weight: leastWeight,
+      weight: minBodyWeight,
       stop: finish
     }
     this.readings.add(reading)
-    this.held += leastWeight
+    this.held += minBodyWeight
     request
       .on("data", take)
       .on("end", end)
@@ -114,7 +114,7 @@ export class BodyReader {
     const now = this.now()
     for (const { body, since, stop } of this.readings) {
       const elapsed = now - since
-      const due = ((elapsed - leastRate.graceMillis) / 1000) * leastRate.bytesPerSecond
+      const due = ((elapsed - minBodyRate.graceMillis) / 1000) * minBodyRate.bytesPerSecond
       if (elapsed > timeoutMillis || bytesOf(body) < due) stop("TooSlow")
     }
   }
@@ -127,15 +127,15 @@ export class BodyReader {
       reading.body.add(chunk)
     }
     const capacity = reading.body instanceof GrowingBuffer ? reading.body.capacity : reading.body.length
-    const weight = capacity > leastWeight ? capacity : leastWeight
+    const weight = capacity > minBodyWeight ? capacity : minBodyWeight
     this.held += weight - reading.weight
     reading.weight = weight
   }
 
   /** Frees an eighth of the memory at once, so that not every chunk scans all bodies. */
   private makeRoom(): void {
-    if (this.held <= mostHeld) return
-    while (this.held > mostHeld - mostHeld / 8) {
+    if (this.held <= maxHeldBytes) return
+    while (this.held > maxHeldBytes - maxHeldBytes / 8) {
       const ofHook = heaviest(this.readings, ({ hook }) => hook)
       const [first, ...others] = heaviest(ofHook, ({ address }) => address())
       if (first === undefined) return
@@ -163,7 +163,7 @@ const isTooDeep = (json: Buffer): boolean => {
     } else if (byte === quote) inText = true
     else if (byte === openBrace || byte === openBracket) {
       depth += 1
-      if (depth > mostDepth) return true
+      if (depth > maxNesting) return true
     } else if (byte === closeBrace || byte === closeBracket) depth -= 1
   }
   return false
@@ -175,7 +175,7 @@ const isFlat = (json: Buffer): boolean => {
   for (const open of [openBrace, openBracket]) {
     for (let at = json.indexOf(open); at !== -1; at = json.indexOf(open, at + 1)) {
       opened += 1
-      if (opened > mostDepth) return false
+      if (opened > maxNesting) return false
     }
   }
   return true
@@ -190,8 +190,8 @@ export interface Parsed {
 /** Parses a body as JSON, or returns why it is invalid. */
 export const parse = (body: Buffer): Parsed | { readonly fault: string } => {
   // Short bodies skip the check: valid JSON needs two bytes per level.
-  if (body.length > 2 * mostDepth && !isFlat(body) && isTooDeep(body)) {
-    return { fault: `it is nested deeper than ${mostDepth} levels` }
+  if (body.length > 2 * maxNesting && !isFlat(body) && isTooDeep(body)) {
+    return { fault: `it is nested deeper than ${maxNesting} levels` }
   }
   if (!isUtf8(body)) return { fault: "it is not valid UTF-8" }
   const text = body.toString()

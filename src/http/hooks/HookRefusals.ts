@@ -1,13 +1,13 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http"
 import { Cause, type Exit } from "effect"
 import type { WebhookIntakeError } from "../../gateway/WebhookIntake.js"
-import { mostBytes, type NoBody } from "./HookBody.js"
+import { maxDeliveryBytes, type NoBody } from "./HookBody.js"
 
 /** How long a rejected sender has to read the response before the connection closes. */
 const lingerMillis = 1_000
 
 /** Above this number of rejected senders, connections close at once. */
-const mostLingering = 256
+const maxLingeringSenders = 256
 
 /** Headers of every response with a body. */
 export const common = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
@@ -38,7 +38,7 @@ export class HookRefusals {
     }
     request.once("close", end)
     setImmediate(() => {
-      if (request.complete || this.lingering.size > mostLingering) end()
+      if (request.complete || this.lingering.size > maxLingeringSenders) end()
     })
   }
 
@@ -123,7 +123,7 @@ const tooLarge: Refused = {
   outcome: "too_large",
   status: 413,
   tag: "BodyTooLarge",
-  message: `The body exceeds the limit of ${mostBytes} bytes for a webhook.`
+  message: `The body exceeds the limit of ${maxDeliveryBytes} bytes for a webhook.`
 }
 
 /** Responses for a body that could not be read. */

@@ -12,7 +12,7 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { refusedType } from "../Body.js"
 import * as ClientAddress from "../ClientAddress.js"
 import { ServerConfig } from "../ServerConfig.js"
-import { BodyReader, mostBytes, parse } from "./HookBody.js"
+import { BodyReader, maxDeliveryBytes, parse } from "./HookBody.js"
 import {
   bodyRefused,
   common,
@@ -192,7 +192,7 @@ const make = Effect.gen(function* () {
       const unsupported = refusedType(type, headers["content-encoding"])
       if (unsupported !== undefined) return reject(hook, request, response, typeRefused(unsupported))
     }
-    if (Number(headers["content-length"] ?? 0) > mostBytes) {
+    if (Number(headers["content-length"] ?? 0) > maxDeliveryBytes) {
       return reject(hook, request, response, bodyRefused.TooLarge)
     }
     if (headers.expect !== undefined) response.writeContinue()

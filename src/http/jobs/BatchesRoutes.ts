@@ -6,7 +6,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
 import type { Idempotency } from "../../access/Idempotency.js"
 import { BatchId, isId } from "../../core/Ids.js"
-import { Batches, BatchNotFound, InvalidBatch, mostJobs } from "../../queue/batch/Batches.js"
+import { Batches, BatchNotFound, InvalidBatch, maxBatchJobs } from "../../queue/batch/Batches.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
 import type { Kinds } from "../../queue/Kinds.js"
@@ -21,7 +21,7 @@ import * as OncePerKey from "./OncePerKey.js"
 
 const jobs = Schema.Array(JobToEnqueue).annotations({
   message: () => "must be a list of jobs",
-  description: `Up to ${mostJobs} jobs of any kinds.`
+  description: `Up to ${maxBatchJobs} jobs of any kinds.`
 })
 
 const force = WireText.optional(
@@ -107,7 +107,7 @@ export const group = HttpApiGroup.make("batches")
       .annotateContext(about("Add jobs to an open batch, all or none. Fails if the batch is closed.", 409, 422))
   )
 
-const mostBodyBytes = 8 * 1024 * 1024
+const maxBodyBytes = 8 * 1024 * 1024
 
 /** Fills in the kinds' defaults, as for jobs outside of a batch. */
 const resolve = (jobs: ReadonlyArray<JobToEnqueue>, force = false) =>
@@ -158,7 +158,7 @@ export const layer: Layer.Layer<
     return handlers
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
-          const body = yield* Body.decoded(request, NewBatchRequest, mostBodyBytes)
+          const body = yield* Body.decoded(request, NewBatchRequest, maxBodyBytes)
           const { followUp, force, id, jobs, name } = body
           const batch = {
             name,
@@ -182,7 +182,7 @@ export const layer: Layer.Layer<
       .handleRaw("add", ({ path, request }) =>
         Effect.gen(function* () {
           const id = yield* idOf(path.id)
-          const body = yield* Body.decoded(request, AddJobsRequest, mostBodyBytes)
+          const body = yield* Body.decoded(request, AddJobsRequest, maxBodyBytes)
           const jobs = yield* resolve(body.jobs, body.force)
           return yield* oncePerKey(request, { addTo: id, ...body }, () =>
             Effect.map(batches.add(id, jobs), (answers) => ({ jobs: answers }))

@@ -9,7 +9,7 @@ import { isFor, resolve } from "../../queue/admin/OperationScope.js"
 import {
   Action,
   isUndoable,
-  mostIds,
+  maxOperationIds,
   type Operation,
   OperationAction,
   OperationStatus,
@@ -39,7 +39,7 @@ const BulkRequest = Schema.Struct({
   ids: WireText.optional(
     Schema.Array(JobId.annotations(WireText.withMessage("must be a job id"))).annotations({
       message: () => "must be a list of ids",
-      description: `1 to ${mostIds} job ids. Use either ids or filter.`
+      description: `1 to ${maxOperationIds} job ids. Use either ids or filter.`
     })
   ),
   filter: WireText.optional(JobsFilter.Body),
@@ -136,7 +136,7 @@ export const group = HttpApiGroup.make("operations")
       )
   )
 
-const mostBodyBytes = 1024 * 1024
+const maxBodyBytes = 1024 * 1024
 const sampleSize = 10
 
 /** Maximum count in a preview. */
@@ -148,9 +148,9 @@ const targetOf = ({ action, filter, ids }: BulkRequest) =>
     if ((ids === undefined) === (filter === undefined)) {
       return yield* new BadRequest({ message: "Set exactly one of ids and filter.", field: "filter" })
     }
-    if (ids !== undefined && (ids.length === 0 || ids.length > mostIds)) {
+    if (ids !== undefined && (ids.length === 0 || ids.length > maxOperationIds)) {
       return yield* new BadRequest({
-        message: `ids must have 1 to ${mostIds} entries, got ${ids.length}.`,
+        message: `ids must have 1 to ${maxOperationIds} entries, got ${ids.length}.`,
         field: "ids"
       })
     }
@@ -225,7 +225,7 @@ export const layer: Layer.Layer<
     return handlers
       .handleRaw("bulk", ({ request }) =>
         Effect.gen(function* () {
-          const given = yield* Body.decoded(request, BulkRequest, mostBodyBytes)
+          const given = yield* Body.decoded(request, BulkRequest, maxBodyBytes)
           const target = yield* targetOf(given)
           if (given.dryRun === true) return yield* preview(given.action, target)
           return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })

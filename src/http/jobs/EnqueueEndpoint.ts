@@ -11,7 +11,7 @@ import { Outcomes } from "./EnqueueOutcome.js"
 import * as EnqueueRequest from "./EnqueueRequest.js"
 import * as OncePerKey from "./OncePerKey.js"
 
-const mostBodyBytes = 8 * 1024 * 1024
+const maxBodyBytes = 8 * 1024 * 1024
 
 const decodeOutcomes = Schema.decodeUnknown(Outcomes)
 
@@ -36,7 +36,7 @@ const storeRequest = ({ force, jobs }: EnqueueRequest.Decoded, key: string | und
 const handle = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
     const key = yield* OncePerKey.keyOf(request)
-    const body = yield* Body.json(request, mostBodyBytes)
+    const body = yield* Body.json(request, maxBodyBytes)
     const decoded = yield* EnqueueRequest.decode(body)
     const stored = storeRequest(decoded, key, body)
     if (!decoded.single) return yield* Problem.catchErrors(stored)

@@ -194,13 +194,13 @@ export const group = HttpApiGroup.make("jobs")
   )
 
 /** Maximum body size of an edit: a payload and a few fields. */
-const mostEditBytes = limits.payloadBytes + 64 * 1024
+const maxEditBytes = limits.payloadBytes + 64 * 1024
 
-const mostUndoBytes = 4 * 1024
+const maxUndoBytes = 4 * 1024
 
 const readEdit = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.gen(function* () {
-    const { force = false, reason, ...edit } = yield* Body.decoded(request, JobEdit, mostEditBytes)
+    const { force = false, reason, ...edit } = yield* Body.decoded(request, JobEdit, maxEditBytes)
     if (Object.keys(edit).length > 0) return { edit, force, reason }
     return yield* new BadRequest({ message: "The body has nothing to change. Set payload, priority or runAt." })
   })
@@ -329,7 +329,7 @@ export const layer: Layer.Layer<
       .handle("remove", ({ path }) => actUndoably("delete", path.id, (actions, id) => actions.remove(id)))
       .handleRaw("undo", ({ path, request }) =>
         Effect.gen(function* () {
-          const { undo } = yield* Body.decoded(request, UndoRequest, mostUndoBytes)
+          const { undo } = yield* Body.decoded(request, UndoRequest, maxUndoBytes)
           const id = yield* JobPath.read(path.id)
           const job = yield* jobAdmin.undo(id, undo.toLowerCase()).pipe(
             audited("job.undo", id, (job) => ({ after: JobSummary.of(job) })),

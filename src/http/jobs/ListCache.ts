@@ -66,8 +66,8 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       const overview = yield* JobOverview
       const counts = yield* CountsCache
       const pages = CoalescingCache.make<JobPage>(CoalescingCache.noCaching)
-      const totals = CoalescingCache.make<Total>({ most: 300, longest: "10 seconds" })
-      const groups = CoalescingCache.make<DeadGroups>({ most: 30, longest: "10 seconds" })
+      const totals = CoalescingCache.make<Total>({ maxEntries: 300, longest: "10 seconds" })
+      const groups = CoalescingCache.make<DeadGroups>({ maxEntries: 30, longest: "10 seconds" })
 
       /** Whether the queue counts already show more than the maximum exact count, so a query is not needed. */
       const isWellAboveCap = (filter: JobFilter, now: number) => {

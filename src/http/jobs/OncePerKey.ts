@@ -5,7 +5,7 @@ import { isUnstorable } from "../../queue/NewJob.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 
-const mostKeyCharacters = 255
+const maxKeyCharacters = 255
 
 /** How long an Idempotency-Key is remembered. */
 const remembered = Duration.hours(24)
@@ -25,8 +25,8 @@ export const keyOf = ({
 }: HttpServerRequest.HttpServerRequest): Effect.Effect<string | undefined, BadRequest> => {
   const key = headers["idempotency-key"]
   if (key === undefined) return Effect.succeed(undefined)
-  if (key.length > 0 && key.length <= mostKeyCharacters && !isUnstorable(key)) return Effect.succeed(key)
-  const message = `Idempotency-Key must have 1 to ${mostKeyCharacters} characters.`
+  if (key.length > 0 && key.length <= maxKeyCharacters && !isUnstorable(key)) return Effect.succeed(key)
+  const message = `Idempotency-Key must have 1 to ${maxKeyCharacters} characters.`
   return new BadRequest({ message, field: "Idempotency-Key" })
 }
 

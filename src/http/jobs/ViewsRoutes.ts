@@ -115,9 +115,9 @@ export const group = HttpApiGroup.make("views")
       .annotateContext(about("Delete a view. Jobs are not affected. Returns the deleted view."))
   )
 
-const mostBodyBytes = 16 * 1024
+const maxBodyBytes = 16 * 1024
 /** A filter must fit in a URL that can be shared. */
-const mostFilterBytes = 4 * 1024
+const maxFilterBytes = 4 * 1024
 
 const decodeId = Schema.decode(ViewId)
 const idOf = (text: string) => Effect.mapError(decodeId(text.toLowerCase()), () => new ViewNotFound({ id: text }))
@@ -132,7 +132,7 @@ const storable = (filter: (typeof ViewRequest.Type)["filter"]) =>
     }
     const encoded = encodeFilter(filter)
     yield* Either.mapLeft(
-      jsonText(encoded, mostFilterBytes),
+      jsonText(encoded, maxFilterBytes),
       (reason) => new BadRequest({ message: `filter ${reason}.`, field: "filter" })
     )
     return encoded
@@ -166,7 +166,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
-          const { filter, ...view } = yield* Body.decoded(request, ViewRequest, mostBodyBytes)
+          const { filter, ...view } = yield* Body.decoded(request, ViewRequest, maxBodyBytes)
           const made = yield* saved.create({ ...view, filter: yield* storable(filter) }).pipe(
             audited(
               "view.create",
@@ -180,7 +180,7 @@ export const layer: Layer.Layer<
       .handleRaw("change", ({ path, request }) =>
         Effect.gen(function* () {
           const id = yield* idOf(path.id)
-          const { filter, ...patch } = yield* Body.decoded(request, ViewPatch, mostBodyBytes)
+          const { filter, ...patch } = yield* Body.decoded(request, ViewPatch, maxBodyBytes)
           const { after } = yield* saved
             .change(id, filter === undefined ? patch : { ...patch, filter: yield* storable(filter) })
             .pipe(

@@ -12,7 +12,7 @@ import { EventsUnavailable } from "../RequestErrors.js"
 import * as LiveSnapshot from "./LiveSnapshot.js"
 
 /** Maximum unread data before a listener is disconnected. */
-const mostUnread = 1024 * 1024
+const maxUnreadBytes = 1024 * 1024
 
 /** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
 export const eventText = (name: string, id: number, data: unknown): string =>
@@ -41,7 +41,7 @@ export class LiveListener extends Readable {
   /** Sends text. Disconnects a listener that does not read, so memory stays bounded. */
   send(text: string): void {
     if (this.destroyed || this.readableEnded) return
-    if (this.readableLength + text.length > mostUnread) this.destroy()
+    if (this.readableLength + text.length > maxUnreadBytes) this.destroy()
     else this.push(text)
   }
 
@@ -84,7 +84,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
   > = Layer.scoped(
     Live,
     Effect.gen(function* () {
-      const { listeners: most } = yield* AccessConfig
+      const { listeners: maxListeners } = yield* AccessConfig
       const lifecycle = yield* Lifecycle
       const snapshot = yield* LiveSnapshot.make
       const scope = yield* Effect.scope
@@ -168,8 +168,8 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         Effect.gen(function* () {
           if (yield* lifecycle.draining)
             return yield* new EventsUnavailable({ reason: "this process is shutting down" })
-          if (listeners.size >= most)
-            return yield* new EventsUnavailable({ reason: `the limit of ${most} streams (LIVE_LISTENERS) is reached` })
+          if (listeners.size >= maxListeners)
+            return yield* new EventsUnavailable({ reason: `the limit of ${maxListeners} streams (LIVE_LISTENERS) is reached` })
           yield* startPolling
           // The last other listener may have left meanwhile and stopped the loop.
           if (polling === undefined) return yield* join(session, options)

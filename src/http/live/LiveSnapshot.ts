@@ -11,10 +11,10 @@ import { CountsCache } from "../jobs/CountsCache.js"
 // The state shown to all listeners, refreshed by every poll. A failed poll keeps the old state and adds a warning.
 
 /** Maximum number of changed jobs per poll. */
-const mostJobs = 100
+const maxChangedJobs = 100
 
 /** Maximum number of running jobs that are polled by id, because no index finds a job that went back to retrying. */
-const mostWatched = 200
+const maxWatchedJobs = 200
 
 /** Milliseconds of overlap between polls, because a commit becomes visible after its timestamp. */
 const overlap = 1_000
@@ -77,7 +77,7 @@ const makeChangedJobs = (overview: typeof JobOverview.Service) => {
   let reported = new Map<JobId, number>()
   return Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const { jobs, sampled } = yield* overview.changed((since ?? now - firstLookback) - overlap, mostJobs)
+    const { jobs, sampled } = yield* overview.changed((since ?? now - firstLookback) - overlap, maxChangedJobs)
     const seen = new Set(jobs.map(({ id }) => id))
     const others = watched.filter((id) => !seen.has(id))
     const all = others.length === 0 ? jobs : [...jobs, ...(yield* overview.listed(others))]
@@ -85,10 +85,10 @@ const makeChangedJobs = (overview: typeof JobOverview.Service) => {
     since = now
     reported = new Map(all.map(({ id, updatedAt }) => [id, updatedAt]))
     const running = all.filter(({ state }) => state === "running").map(({ id }) => id)
-    watched = running.slice(0, mostWatched)
+    watched = running.slice(0, maxWatchedJobs)
     return {
-      changedJobs: changedJobs.slice(0, mostJobs).map(listedView),
-      sampled: sampled || changedJobs.length > mostJobs
+      changedJobs: changedJobs.slice(0, maxChangedJobs).map(listedView),
+      sampled: sampled || changedJobs.length > maxChangedJobs
     }
   })
 }
@@ -118,7 +118,7 @@ export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | Job
       const rows = yield* settings.all
       const { pods, warnings } = yield* clusterOverview.read
       const { changedJobs, sampled } = yield* readChangedJobs
-      const jobs = [...changedJobs, ...picture.jobs].slice(0, mostJobs)
+      const jobs = [...changedJobs, ...picture.jobs].slice(0, maxChangedJobs)
       const shown = QueueView.ofAll(queues, rows)
       return replace({ queues: shown, countedAt: Instant.format(at), pods, jobs, sampled, warnings }, changedJobs)
     })

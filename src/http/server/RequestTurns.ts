@@ -18,7 +18,7 @@ interface Waiting {
 }
 
 /** Maximum number of requests started per turn of the event loop. */
-const mostPerTurn = 32
+const maxRequestsPerTurn = 32
 
 const isPath = (url: string, path: string) =>
   url.startsWith(path) && (url.length === path.length || url[path.length] === "?")
@@ -30,7 +30,7 @@ export class RequestTurns {
   /** In the order of their turns. */
   private readonly waiting = new Map<Socket, Array<Waiting>>()
   private readonly probed = new Set<Socket>()
-  private left = mostPerTurn
+  private left = maxRequestsPerTurn
   private scheduled = false
 
   /** Starts a request now or in a later turn. Health checks start now, at most one per connection and turn. */
@@ -60,7 +60,7 @@ export class RequestTurns {
   private readonly nextTurn = (): void => {
     this.scheduled = false
     this.probed.clear()
-    this.left = mostPerTurn
+    this.left = maxRequestsPerTurn
     for (const [socket, requests] of this.waiting) {
       if (this.left === 0) break
       const next = requests.shift()

@@ -44,7 +44,7 @@ export const group = HttpApiGroup.make("session")
   )
   .add(HttpApiEndpoint.del("logout", "/session").annotateContext(about("Log out and end the session.")))
 
-const mostBodyBytes = 8 * 1024
+const maxBodyBytes = 8 * 1024
 
 const unknown = new Unauthorized({
   message: "The token matches neither NIGHTSHIFT_ADMIN_TOKEN nor NIGHTSHIFT_VIEWER_TOKEN."
@@ -65,7 +65,7 @@ export const layer: Layer.Layer<
     const login = (request: HttpServerRequest.HttpServerRequest) =>
       Effect.gen(function* () {
         if (isForeign(request.headers)) return yield* new CrossSiteRefused()
-        const { token } = yield* Body.decoded(request, Login, mostBodyBytes)
+        const { token } = yield* Body.decoded(request, Login, maxBodyBytes)
         const role = roleOf(token, tokens)
         yield* attempts.token(request, token, role !== undefined)
         if (role === undefined) return yield* unknown

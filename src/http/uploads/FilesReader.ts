@@ -22,7 +22,7 @@ import { type MultipartEvent, MultipartParser } from "./MultipartParser.js"
 
 /** Name of the form field, and maximum number of files. */
 const field = "files"
-const mostFiles = 64
+const maxFiles = 64
 
 /** Maximum size of part headers and delimiters in a body. */
 export const overheadBytes = 1024 * 1024
@@ -43,7 +43,7 @@ export const malformed = (reason: string) =>
 
 const misplaced = (reason: string, name: string) =>
   new BadRequest({
-    message: `${reason} Send 1 to ${mostFiles} files in the field "${field}".`,
+    message: `${reason} Send 1 to ${maxFiles} files in the field "${field}".`,
     field: name.slice(0, 64)
   })
 
@@ -67,7 +67,7 @@ const factsOf = (head: ReadonlyMap<string, string>, before: number) => {
   const { filename, name } = part
   if (name !== field) return Either.left(misplaced("The form has an unexpected field.", name))
   if (filename === undefined) return Either.left(misplaced("A part has no filename.", name))
-  if (before >= mostFiles) return Either.left(misplaced("The form has too many files.", name))
+  if (before >= maxFiles) return Either.left(misplaced("The form has too many files.", name))
   const mimetype = stripMimeType(head.get("content-type") ?? "")
   return Either.right({ filename: Filename.original(filename), mimetype })
 }
@@ -127,7 +127,7 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
     const clock = yield* Effect.clock
     const parser = new MultipartParser(boundary)
     const files = makeFiles(reading)
-    const mostBytes = config.maxRequest + overheadBytes
+    const maxBytes = config.maxRequest + overheadBytes
     let waitingSince: number | undefined
     const next = Effect.suspend(() => {
       waitingSince = steadyMillis(clock)
@@ -139,7 +139,7 @@ export const read = (source: IncomingMessage, reading: Reading): Effect.Effect<R
       for (let piece = yield* next; piece !== undefined; piece = yield* next) {
         waitingSince = undefined
         bytes += piece.length
-        if (bytes > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+        if (bytes > maxBytes) return yield* new BodyTooLarge({ maxBytes })
         const events = parser.write(piece)
         if (Either.isLeft(events)) return yield* malformed(events.left)
         for (const event of events.right) yield* files.take(event)

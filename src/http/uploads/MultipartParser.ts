@@ -21,8 +21,8 @@ const emptyLine = Buffer.from("\r\n\r\n")
 const dash = "-".charCodeAt(0)
 
 /** Maximum size of a part's headers. */
-const mostHeadBytes = 16 * 1024
-const mostPadding = 64
+const maxHeaderBytes = 16 * 1024
+const maxPaddingBytes = 64
 
 const headTooLong = "the headers of a part are too long"
 
@@ -148,7 +148,7 @@ export class MultipartParser {
     }
     const end = this.rest.indexOf(crlf)
     const padding = this.rest.subarray(0, end === -1 ? Math.max(0, this.rest.length - 1) : end)
-    if (padding.length > mostPadding || padding.some((byte) => byte !== 0x20 && byte !== 0x09)) {
+    if (padding.length > maxPaddingBytes || padding.some((byte) => byte !== 0x20 && byte !== 0x09)) {
       return "a boundary is followed by unexpected characters"
     }
     if (end === -1) return
@@ -159,7 +159,7 @@ export class MultipartParser {
 
   private head(events: Array<MultipartEvent>): string | undefined {
     const end = this.rest.indexOf(emptyLine, this.searched)
-    if (end > mostHeadBytes || (end === -1 && this.rest.length > mostHeadBytes)) return headTooLong
+    if (end > maxHeaderBytes || (end === -1 && this.rest.length > maxHeaderBytes)) return headTooLong
     if (end === -1) {
       this.searched = Math.max(0, this.rest.length - emptyLine.length + 1)
       return

@@ -78,8 +78,8 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
       Effect.gen(function* () {
         const boundary = boundaryOf(source.headers["content-type"])
         if (Either.isLeft(boundary)) return yield* FilesReader.malformed(boundary.left)
-        const mostBytes = config.maxRequest + FilesReader.overheadBytes
-        if (Number(source.headers["content-length"] ?? 0) > mostBytes) return yield* new BodyTooLarge({ mostBytes })
+        const maxBytes = config.maxRequest + FilesReader.overheadBytes
+        if (Number(source.headers["content-length"] ?? 0) > maxBytes) return yield* new BodyTooLarge({ maxBytes })
         yield* checkKind
         const kept = yield* storage.kept(workspace)
         // Answer `Expect: 100-continue` only after all checks that need no body.

@@ -160,10 +160,10 @@ export const group = HttpApiGroup.make("workflows")
       )
   )
 
-const mostBodyBytes = 1024 * 1024 + 64 * 1024
+const maxBodyBytes = 1024 * 1024 + 64 * 1024
 
 /** Maximum page size. Small, because an execution may have a large payload. */
-const mostListed = 200
+const maxPageSize = 200
 
 type Start = Omit<typeof StartRequest.Type, "queue"> & { readonly queue?: string | undefined }
 
@@ -214,21 +214,21 @@ export const layer: Layer.Layer<
     return handlers
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
         Effect.gen(function* () {
-          const page = yield* workflows.list(filter, { limit: Math.min(limit, mostListed), before: cursor })
+          const page = yield* workflows.list(filter, { limit: Math.min(limit, maxPageSize), before: cursor })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
           return { executions, next: page.next ?? null }
         })
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {
-          const started = yield* start(yield* Body.decoded(request, StartRequest, mostBodyBytes))
+          const started = yield* start(yield* Body.decoded(request, StartRequest, maxBodyBytes))
           return HttpServerResponse.unsafeJson(started, { status: 201 })
         }).pipe(Effect.provide(context), Problem.catchErrorsOfOneJob)
       )
       .handle("get", ({ path }) => shown(path.id))
       .handleRaw("signal", ({ path, request }) =>
         Effect.gen(function* () {
-          const { name, value } = yield* Body.decoded(request, SignalRequest, mostBodyBytes)
+          const { name, value } = yield* Body.decoded(request, SignalRequest, maxBodyBytes)
           const execution = yield* executionOf(path.id)
           // Without a slash it is no id of a workflow that could start later.
           if (!execution.includes("/")) yield* workflows.show(execution)
@@ -241,7 +241,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("cancel", ({ path, request }) =>
         Effect.gen(function* () {
-          const { now = false, reason } = yield* Body.decoded(request, CancelRequest, mostBodyBytes)
+          const { now = false, reason } = yield* Body.decoded(request, CancelRequest, maxBodyBytes)
           const execution = yield* executionOf(path.id)
           const { cancelled } = yield* workflows.cancel(execution, { now }).pipe(
             audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now, cancelled } })),
@@ -261,7 +261,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("fork", ({ path, request }) =>
         Effect.gen(function* () {
-          const { as, reason, step } = yield* Body.decoded(request, ForkRequest, mostBodyBytes)
+          const { as, reason, step } = yield* Body.decoded(request, ForkRequest, maxBodyBytes)
           const execution = yield* executionOf(path.id)
           const forked = yield* workflows.fork(execution, step, { as }).pipe(
             audited("workflow.fork", execution, (after) => ({ after: { step, execution: after.execution } })),

@@ -112,7 +112,7 @@ export const whyNotUndoable = (
 export const operationTopic = "operation"
 
 /** Maximum number of jobs listed by id. */
-export const mostIds = 10_000
+export const maxOperationIds = 10_000
 
 /** Maximum number of jobs per batch, and of jobs read to find them. */
 export const batchLimits = { jobs: 1_000, looked: 20_000 } as const

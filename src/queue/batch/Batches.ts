@@ -11,7 +11,7 @@ import { faultOfFollowUp, type NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 
 /** Maximum number of jobs in one call. A batch has no maximum: add more jobs to it. */
-export const mostJobs = 10_000
+export const maxBatchJobs = 10_000
 
 export const mostNameCharacters = 128
 
@@ -133,7 +133,7 @@ export const batchTopic = "batch"
 export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<void, InvalidBatch> => {
   const refuse = (field: string, reason: string) => Effect.fail(new InvalidBatch({ field, reason }))
   if (id !== undefined && !isId(id)) return refuse("id", "must be a lower-case UUID")
-  if (jobs.length > mostJobs) return refuse("jobs", `must have at most ${mostJobs} jobs, got ${jobs.length}`)
+  if (jobs.length > maxBatchJobs) return refuse("jobs", `must have at most ${maxBatchJobs} jobs, got ${jobs.length}`)
   const badName = name === undefined ? undefined : faultOfText(name, mostNameCharacters)
   if (badName !== undefined) return refuse("name", badName)
   if (followUp === undefined) return Effect.void
