@@ -30,7 +30,7 @@ export const make = <A = {}, O = {}>(
 /** Options of a command that lists one page. */
 export const page = (what: string, limits: { readonly max: number; readonly default: number }) => ({
   limit: Input.withDefault<number, number>(
-    Input.integer({ least: 1, most: limits.max }),
+    Input.integer({ min: 1, max: limits.max }),
     limits.default,
     `Maximum number of ${what}, up to ${limits.max} (default ${limits.default}).`
   ),

@@ -127,7 +127,7 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
 export const stuckAfter: Duration.DurationInput = "1 hour"
 
 /** Maximum length of a list. Acknowledging files makes room for the next ones. */
-export const mostListed = 1_000
+export const maxListedFiles = 1_000
 
 /** Upper bound of counts, so that counting never reads the whole table. */
 export const mostCounted = 100_000

@@ -4,7 +4,7 @@ import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator, type UploadId, type Workspace } from "../core/Ids.js"
 import { idleUntil } from "../core/Loop.js"
 import * as Draft from "./Draft.js"
-import { mostListed, Storage, type StuckWorkspace, type UploadPage } from "./Storage.js"
+import { maxListedFiles, Storage, type StuckWorkspace, type UploadPage } from "./Storage.js"
 import { admitAll, type ByteRange, chunkBytes, faultOfNames, stateOf, type Upload } from "./Upload.js"
 import { DraftLost, QuotaExceeded, UploadNotFound } from "./UploadErrors.js"
 import { UploadsConfig } from "./UploadsConfig.js"
@@ -157,11 +157,11 @@ const make = Effect.gen(function* () {
         for (const id of drafts) if (!uploads.has(id)) contents.delete(id)
       }),
     kept: (workspace) => Effect.sync(() => keptNow(workspace)),
-    list: (workspace, limit = mostListed) =>
+    list: (workspace, limit = maxListedFiles) =>
       Effect.map(Clock.currentTimeMillis, (now) =>
         waitingNow(now)
           .filter((upload) => upload.workspace === workspace)
-          .slice(0, Math.min(limit, mostListed))
+          .slice(0, Math.min(limit, maxListedFiles))
       ),
     get: (workspace, id) =>
       step((now) => Either.map(find(workspace, id, now), (upload) => ({ upload, content: contentOf(upload) }))),

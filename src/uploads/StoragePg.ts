@@ -5,7 +5,7 @@ import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { named } from "../database/Statements.js"
 import * as IntakePg from "./IntakePg.js"
-import { mostCounted, mostListed, Storage, type StuckWorkspace, type Swept, type UploadCounts } from "./Storage.js"
+import { mostCounted, maxListedFiles, Storage, type StuckWorkspace, type Swept, type UploadCounts } from "./Storage.js"
 import { type ByteRange, chunkBytes } from "./Upload.js"
 import { UploadNotFound } from "./UploadErrors.js"
 import * as UploadSql from "./UploadSql.js"
@@ -95,9 +95,9 @@ const make = Effect.gen(function* () {
 
   return Storage.of({
     ...intake,
-    list: Effect.fn("Storage.list")(function* (workspace, limit = mostListed) {
+    list: Effect.fn("Storage.list")(function* (workspace, limit = maxListedFiles) {
       const now = yield* Clock.currentTimeMillis
-      const most = Math.min(limit, mostListed)
+      const most = Math.min(limit, maxListedFiles)
       return (yield* mapErrors(sql.unsafe<UploadRow>(statements.list, [workspace, now, most]))).map(toUpload)
     }),
     get: Effect.fn("Storage.get")(function* (workspace, id) {

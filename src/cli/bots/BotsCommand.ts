@@ -107,7 +107,7 @@ const setWebhook = Command.make({
   options: {
     url: Input.required(Input.text, "Public URL of this service, as in https://bots.example.org."),
     maxConnections: Input.optional(
-      Input.integer({ least: 1, most: 100 }),
+      Input.integer({ min: 1, max: 100 }),
       "Maximum number of parallel deliveries by Telegram, 1 to 100 (Telegram's default: 40)."
     ),
     dropPending: Input.flag("Drop updates that are waiting for delivery."),

@@ -102,7 +102,7 @@ export const command = Command.make({
     ),
     pid: Input.optional(Input.text, "Processes on this machine that may be signalled, separated by commas."),
     queue: Input.withDefault(Input.text, "default", "Queue for the marked jobs (default `default`)."),
-    rate: Input.withDefault(Input.integer({ least: 1, most: 100 }), 10, "Jobs per second, 1 to 100 (default 10)."),
+    rate: Input.withDefault(Input.integer({ min: 1, max: 100 }), 10, "Jobs per second, 1 to 100 (default 10)."),
     each: Input.withDefault(
       Input.duration,
       Duration.seconds(5),

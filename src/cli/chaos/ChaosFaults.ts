@@ -52,7 +52,7 @@ const database = (
 const ownJobs = (target: Target) => [...target.entries.values()].filter(({ acknowledged }) => acknowledged)
 
 /** At most this many of the run's own jobs are cancelled, or locked, at once. */
-const mostJobs = 20
+const maxJobsAtOnce = 20
 
 const setPaused = ({ client, queue }: Target, paused: boolean) =>
   client.ask("PATCH", `/api/v1/queues/${encodeURIComponent(queue)}`, { body: { paused }, reason: "nightshift chaos" })
@@ -79,11 +79,11 @@ export const faults: Readonly<Record<string, Fault>> = {
     })
   },
   transaction: {
-    about: `holds row locks on up to ${mostJobs} of the run's own jobs in an open transaction`,
+    about: `holds row locks on up to ${maxJobsAtOnce} of the run's own jobs in an open transaction`,
     needs: "database",
     inject: database((db, target, lasting) => {
       const ids = ownJobs(target)
-        .slice(-mostJobs)
+        .slice(-maxJobsAtOnce)
         .map(({ id }) => id)
       return Effect.as(
         db.lockRows(ids, lasting),
@@ -104,13 +104,13 @@ export const faults: Readonly<Record<string, Fault>> = {
       )
   },
   cancel: {
-    about: `cancels up to ${mostJobs} of the run's own jobs and requeues half of those`,
+    about: `cancels up to ${maxJobsAtOnce} of the run's own jobs and requeues half of those`,
     needs: "api",
     inject: (target) =>
       Effect.gen(function* () {
         let cancelled = 0
         let requeued = 0
-        for (const entry of ownJobs(target).slice(-mostJobs)) {
+        for (const entry of ownJobs(target).slice(-maxJobsAtOnce)) {
           const path = `/api/v1/jobs/${entry.id}`
           // Mark it first: the request may succeed and its reply be lost.
           entry.cancelled = true

@@ -134,7 +134,7 @@ export const command = Command.make({
   options: {
     port: CommonOptions.port,
     rate: Input.withDefault(
-      Input.number({ least: 0.1, most: 10 }),
+      Input.number({ min: 0.1, max: 10 }),
       1,
       "Traffic multiplier from 0.1 to 10 (default 1, about 15 jobs per second)."
     ),

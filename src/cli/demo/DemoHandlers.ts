@@ -6,8 +6,8 @@ import * as Kinds from "./DemoKinds.js"
 
 // Handlers with realistic durations and failures.
 
-const takes = (least: number, most: number) =>
-  Effect.flatMap(Random.nextRange(least, most), (millis) => Effect.sleep(Duration.millis(millis)))
+const takes = (min: number, max: number) =>
+  Effect.flatMap(Random.nextRange(min, max), (millis) => Effect.sleep(Duration.millis(millis)))
 
 const oneOf = (chances: number) => Effect.map(Random.nextIntBetween(0, chances), (drawn) => drawn === 0)
 

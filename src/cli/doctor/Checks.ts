@@ -50,7 +50,7 @@ const deadJobs: Check = {
   })
 }
 
-const mostQueues = 20
+const maxNamedQueues = 20
 
 /** Reports queues with due jobs that no live pod serves. */
 const queues: Check = {
@@ -64,26 +64,26 @@ const queues: Check = {
     const pods = (live.length === 1 ? "1 pod is live" : `${live.length} pods are live`) + serveNone
     if (names.length === 0) return [ok(`${pods}; all queues with due jobs are served.`)]
     const listed =
-      names.slice(0, mostQueues).join(", ") +
-      (names.length > mostQueues ? ` and ${names.length - mostQueues} more` : "")
+      names.slice(0, maxNamedQueues).join(", ") +
+      (names.length > maxNamedQueues ? ` and ${names.length - maxNamedQueues} more` : "")
     return [
       warn(
         `${pods}, but none serves these queues with due jobs: ${listed}.`,
-        `${startAdvice(names.slice(0, mostQueues))} A pod that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
+        `${startAdvice(names.slice(0, maxNamedQueues))} A pod that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
       )
     ]
   })
 }
 
 /** Maximum number of waiting jobs to read, newest first. */
-const mostWaiting = 10_000
-const mostKinds = 5
+const maxReadJobs = 10_000
+const maxNamedKinds = 5
 
 /** Waiting jobs that a pod returned because it has no handler for their kind, by kind and queue. */
 const returnedJobs = (schema: string) => `
   select kind, queue, count(*)::int as jobs from (
     select kind, queue, unknown_since from ${schema}.job
-    where finished_at is null and (run_at > created_at or last_error is not null) order by id desc limit ${mostWaiting}
+    where finished_at is null and (run_at > created_at or last_error is not null) order by id desc limit ${maxReadJobs}
   ) waiting
   where unknown_since is not null group by kind, queue order by jobs desc, kind, queue`
 
@@ -103,9 +103,9 @@ const kinds: Check = {
     if (unhandled.length === 0) return [ok("No job waits for a pod that has a handler for its kind.")]
     const known = new Set(live.flatMap((pod) => pod.kinds))
     const listed = unhandled
-      .slice(0, mostKinds)
+      .slice(0, maxNamedKinds)
       .map(({ jobs, kind, queue }) => `"${kind}" in ${queue} (${jobs}).${suggestion(kind, known)}`)
-    const more = unhandled.length > mostKinds ? ` There are ${unhandled.length - mostKinds} more.` : ""
+    const more = unhandled.length > maxNamedKinds ? ` There are ${unhandled.length - maxNamedKinds} more.` : ""
     return [
       warn(
         `Jobs wait because no live pod of their queue has a handler for their kind: ${listed.join(" ")}${more}`,
@@ -117,7 +117,7 @@ const kinds: Check = {
 
 /** Pods with a heartbeat this recent may still be running, connected to a server whose writes do not reach this one. */
 const recently = Duration.minutes(10)
-const mostNamed = 5
+const maxNamedPods = 5
 
 /** Reports more than one writable server in the URL, as after a failover that did not stop the old primary. */
 export const ofNamed = (servers: ReadonlyArray<ServerIdentity.NamedServer>) => {
@@ -142,13 +142,13 @@ const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
   const elsewhere = pods.filter(({ server }) => server !== undefined && !ServerIdentity.isSame(server, here))
   if (elsewhere.length === 0) return []
   const list = elsewhere
-    .slice(0, mostNamed)
+    .slice(0, maxNamedPods)
     .map(
       ({ heartbeatAt, host, id, label, server = "" }) =>
         `${label ?? id} (${host.name}, pid ${host.pid}) on ${ServerIdentity.show(server)}, ${age(heartbeatAt, now)}`
     )
     .join("; ")
-  const more = elsewhere.length > mostNamed ? `; and ${elsewhere.length - mostNamed} more` : ""
+  const more = elsewhere.length > maxNamedPods ? `; and ${elsewhere.length - maxNamedPods} more` : ""
   return [
     warn(
       `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length} pods sent their last heartbeat to another server: ${list}${more}.`,
@@ -179,7 +179,7 @@ const servers: Check = {
 }
 
 /** Maximum number of workspaces listed. */
-const mostWorkspaces = 5
+const maxNamedWorkspaces = 5
 
 const waits = ({ bytes, files, oldest, workspace }: StuckWorkspace, now: number) => {
   const age = DurationText.format(Duration.minutes(Math.floor((now - oldest) / 60_000)))
@@ -197,8 +197,8 @@ const uploads: Check = {
     const counts = `${waiting + fetched} waiting, ${acked} acknowledged`
     const findings = []
     if (stuck.length > 0) {
-      const named = stuck.slice(0, mostWorkspaces).map((workspace) => waits(workspace, now))
-      const more = stuck.length > mostWorkspaces ? ` and ${stuck.length - mostWorkspaces} more` : ""
+      const named = stuck.slice(0, maxNamedWorkspaces).map((workspace) => waits(workspace, now))
+      const more = stuck.length > maxNamedWorkspaces ? ` and ${stuck.length - maxNamedWorkspaces} more` : ""
       const fix = "Check that the puller is running and its token is valid (`nightshift uploads tokens list`)."
       findings.push(warn(`Files are waiting too long: ${named.join(", ")}${more}.`, fix))
     }

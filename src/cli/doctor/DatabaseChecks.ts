@@ -14,7 +14,7 @@ import * as Package from "../../database/Package.js"
 import { type Finding, fail, ok, warn } from "./Check.js"
 
 /** Maximum number of differences listed. */
-const most = 5
+const maxNamed = 5
 
 /** The schema this release expects, from migrations/schema.txt. */
 const recorded: Effect.Effect<ReadonlyArray<string>> = Effect.sync(() =>
@@ -24,7 +24,7 @@ const recorded: Effect.Effect<ReadonlyArray<string>> = Effect.sync(() =>
 )
 
 const listed = (lines: ReadonlyArray<string>) =>
-  lines.slice(0, most).join("; ") + (lines.length > most ? `; and ${lines.length - most} more` : "")
+  lines.slice(0, maxNamed).join("; ") + (lines.length > maxNamed ? `; and ${lines.length - maxNamed} more` : "")
 
 const compare = (expected: ReadonlyArray<string>, found: ReadonlyArray<string>) => {
   const [here, ours] = [new Set(found), new Set(expected)]

@@ -45,8 +45,8 @@ export const uuid = <A>(schema: Schema.Schema<A, string>, subject: string): Valu
 }
 
 interface Range {
-  readonly least: number
-  readonly most: number
+  readonly min: number
+  readonly max: number
 }
 
 const numeric = (shown: string, rule: string, isValid: (value: number) => boolean, range?: Range): Value<number> => ({
@@ -54,9 +54,9 @@ const numeric = (shown: string, rule: string, isValid: (value: number) => boolea
   read: (text) => {
     const value = text.trim() === "" ? Number.NaN : Number(text)
     if (!isValid(value)) return wrong(rule, text)
-    return range === undefined || (value >= range.least && value <= range.most)
+    return range === undefined || (value >= range.min && value <= range.max)
       ? Either.right(value)
-      : Either.left(`must be between ${range.least} and ${range.most}, got ${value}`)
+      : Either.left(`must be between ${range.min} and ${range.max}, got ${value}`)
   }
 })
 

@@ -3,7 +3,7 @@ import * as Audited from "../../http/access/Audited.js"
 import * as QueueView from "../../http/admin/QueueView.js"
 import { ThroughputCache } from "../../http/admin/ThroughputCache.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
-import { mostWorkers } from "../../queue/settings/QueuePatch.js"
+import { maxQueueWorkers } from "../../queue/settings/QueuePatch.js"
 import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
@@ -111,7 +111,7 @@ const scale = QueueCommand.make({
   args: {
     queue,
     workers: Input.required(
-      Input.integer({ least: 0, most: mostWorkers }),
+      Input.integer({ min: 0, max: maxQueueWorkers }),
       "Maximum number of jobs of the queue that the cluster runs at a time."
     )
   },

@@ -120,7 +120,7 @@ const next = QueueCommand.make({
   args: { name },
   options: {
     count: Input.withDefault(
-      Input.integer({ least: 1, most: ScheduleView.previewLimits.max }),
+      Input.integer({ min: 1, max: ScheduleView.previewLimits.max }),
       ScheduleView.previewLimits.default,
       `Number of runs, up to ${ScheduleView.previewLimits.max} (default ${ScheduleView.previewLimits.default}).`
     )

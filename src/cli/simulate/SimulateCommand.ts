@@ -13,7 +13,7 @@ import { type SeedOptions, simulation } from "./SeedBatch.js"
 import { type Found, search } from "./SeedSearch.js"
 import * as SeedWorkers from "./SeedWorkers.js"
 
-const upTo = (most: number) => Input.integer({ least: 1, most })
+const upTo = (max: number) => Input.integer({ min: 1, max })
 
 const flag = (name: string, value: number | undefined) => (value === undefined ? "" : ` --${name} ${value}`)
 

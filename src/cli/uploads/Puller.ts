@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { UploadId } from "../../core/Ids.js"
-import { mostListed } from "../../uploads/Storage.js"
+import { maxListedFiles } from "../../uploads/Storage.js"
 import {
   type FileDamaged,
   FileGone,
@@ -65,7 +65,7 @@ export const round = (client: PullClient, folder: PullFolder, listeners: Listene
 
     yield* Effect.forEach(yield* folder.delivered, acknowledge, { discard: true })
     const files = yield* client.list
-    if (files.length < mostListed) yield* folder.keepOnly(new Set(files.map(({ id }) => id)))
+    if (files.length < maxListedFiles) yield* folder.keepOnly(new Set(files.map(({ id }) => id)))
     const results = yield* Effect.forEach(files, pull)
     const pulled = results.filter(Boolean).length
     return { pulled, missed: files.length - pulled }

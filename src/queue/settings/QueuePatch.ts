@@ -7,7 +7,7 @@ import { InvalidSetting, QueueNotFound, type QueueSettings, type QueueSettingsPa
 
 const longest = Duration.days(36_500)
 /** Maximum worker total of a queue. */
-export const mostWorkers = 10_000
+export const maxQueueWorkers = 10_000
 const mostOfKey = 10_000
 const mostJobs = 1_000_000
 const mostDepth = 1_000_000_000
@@ -50,7 +50,7 @@ const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined 
 }
 
 const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): Fault | undefined =>
-  whole("maxWorkers", patch.maxWorkers, 0, mostWorkers) ??
+  whole("maxWorkers", patch.maxWorkers, 0, maxQueueWorkers) ??
   span("retainDone", patch.retainDone, "0 millis") ??
   span("retainDead", patch.retainDead, "0 millis") ??
   (patch.backoff === undefined ? undefined : faultOfBackoff(backoff)) ??
