@@ -100,7 +100,7 @@ const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Item> => {
     const jobs = retrying.filter((job) => job.kind === kind)
     if (jobs.length < manyRetries) return []
     const [line = ""] = (jobs.find(({ lastError }) => lastError !== null)?.lastError ?? "").split("\n")
-    const more = retrying.length >= mostRetries ? "+" : ""
+    const more = retrying.length >= maxExaminedRetries ? "+" : ""
     return [
       {
         text: `${jobs.length}${more} ${kind} jobs failed and are waiting for a retry${line === "" ? "." : `: ${line}`}`,
@@ -133,7 +133,7 @@ const remembered = "attention"
 const alwaysShown = 3
 
 /** Number of newest retrying jobs to examine. */
-const mostRetries = 100
+const maxExaminedRetries = 100
 
 /** Lists problems; the first lines are always shown. */
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
@@ -145,7 +145,7 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
   const running = useResource<JobPage>(runningPath(), { every: 10_000 })
   const retrying = (queues ?? []).reduce((sum, { counts }) => sum + counts.retrying, 0)
   const retries = useResource<JobPage>(
-    retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: mostRetries })}`,
+    retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: maxExaminedRetries })}`,
     { every: slowPoll }
   )
   const items = [

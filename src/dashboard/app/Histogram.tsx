@@ -27,7 +27,7 @@ export const Histogram = ({ of: { bins, processing } }: { readonly of: Durations
   if (drawn.length === 0) return <p class="quiet">No attempt ended in this range.</p>
   const pitch = pitchOf(drawn.length)
   const bar = pitch - gap
-  const most = Math.max(...drawn.map(({ count }) => count))
+  const highest = Math.max(...drawn.map(({ count }) => count))
   const width = Math.max(240, drawn.length * pitch)
   const holds = (seconds: number | null) => drawn.findIndex(({ to }) => seconds !== null && seconds <= to * 1.001)
   const marks = (["p50", "p95"] as const).flatMap((name) => {
@@ -46,7 +46,7 @@ export const Histogram = ({ of: { bins, processing } }: { readonly of: Durations
         height={height + 34}
       >
         {drawn.map(({ count, from, to }, place) => {
-          const tall = count === 0 ? 0 : Math.max(2, (count / most) * height)
+          const tall = count === 0 ? 0 : Math.max(2, (count / highest) * height)
           return (
             <g key={to}>
               <title>{`${measured(from)} to ${measured(to)}: ${count.toLocaleString()}`}</title>

@@ -12,7 +12,7 @@ interface Marked extends Fault {
 }
 
 /** Maximum number of messages shown. */
-const mostShown = 8
+const maxMessages = 8
 
 const read = (text: string): { readonly value?: unknown; readonly wrong?: string } => {
   try {
@@ -120,7 +120,7 @@ export const PayloadEditor = (props: {
       </div>
       <div id={`${id}-faults`} class="small" role="status">
         <ul class="faults">
-          {marks.slice(0, mostShown).map((mark) => (
+          {marks.slice(0, maxMessages).map((mark) => (
             <li key={`${mark.path.join(".")} ${mark.message}`}>
               <button type="button" class="link" onClick={() => show(mark)}>
                 Line {mark.line + 1}

@@ -4,7 +4,7 @@ import type { Pod } from "./Views"
 // no longer in the database, so the browser remembers those it has seen.
 
 const remembered = "pod labels"
-const mostRemembered = 200
+const maxRememberedPods = 200
 
 const read = (): ReadonlyArray<readonly [id: string, label: string]> => {
   try {
@@ -24,7 +24,7 @@ export const rememberPods = (pods: ReadonlyArray<Pod>): void => {
   )
   if (fresh.length === 0) return
   for (const [id, label] of fresh) labels.set(id, label)
-  localStorage.setItem(remembered, JSON.stringify([...labels].slice(-mostRemembered)))
+  localStorage.setItem(remembered, JSON.stringify([...labels].slice(-maxRememberedPods)))
 }
 
 /** The name of a pod. */

@@ -123,7 +123,7 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
             Maximum missed runs
             <input
               type="number"
-              name="mostMissed"
+              name="maxMissedRuns"
               min={1}
               max={1000}
               required

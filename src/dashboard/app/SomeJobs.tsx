@@ -14,11 +14,11 @@ export const SomeJobs = (props: {
   /** Whether to reload on every event; false for expensive queries. */
   readonly live?: boolean
   /** Maximum number of jobs. [8] */
-  readonly most?: number
+  readonly limit?: number
   readonly empty: string
 }) => {
   const { pulse } = useLiveUpdates()
-  const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: props.most ?? 8 })}`, {
+  const page = useResource<JobPage>(`jobs${Api.query({ ...props.query, limit: props.limit ?? 8 })}`, {
     ...(props.live === false ? {} : { pulse }),
     every: slowPoll
   })

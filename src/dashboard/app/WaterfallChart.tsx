@@ -135,7 +135,7 @@ const Row = (props: {
 export const WaterfallChart = (props: { readonly execution: Execution; readonly onFork: (step: string) => void }) => {
   const { execution, onFork } = props
   const now = useTick()
-  const [most, setMost] = useState(page)
+  const [shown, setShown] = useState(page)
   const bars = barsOf(execution, now)
   const axis = axisOf(execution, bars, now)
   const ticks = ticksOf(axis)
@@ -147,14 +147,14 @@ export const WaterfallChart = (props: { readonly execution: Execution; readonly 
       </p>
       <Scale axis={axis} ticks={ticks} />
       <ol class="phases waterfall">
-        {bars.slice(0, most).map((bar) => (
+        {bars.slice(0, shown).map((bar) => (
           <Row key={bar.key} axis={axis} ticks={ticks.slice(1)} bar={bar} onFork={onFork} />
         ))}
       </ol>
-      {bars.length <= most ? null : (
+      {bars.length <= shown ? null : (
         <div class="row">
-          <button type="button" onClick={() => setMost(most + 5 * page)}>
-            Show {Math.min(5 * page, bars.length - most)} more
+          <button type="button" onClick={() => setShown(shown + 5 * page)}>
+            Show {Math.min(5 * page, bars.length - shown)} more
           </button>
         </div>
       )}

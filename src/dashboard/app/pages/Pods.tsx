@@ -15,7 +15,7 @@ import { bytesText, type Job, type JobPage, type Pod, type PodMeasures } from ".
 type Measure = PodMeasures["pods"][number]["points"][number]
 
 /** Maximum number of running jobs that the page loads, longest running first. */
-const mostShown = 200
+const maxRunningJobs = 200
 
 /** Seconds. A pod beats every second; a later beat means a blocked event loop or a lost connection. */
 const lateBeat = 5
@@ -172,7 +172,7 @@ const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArr
 
 /** The running jobs of all pods or of one, longest running first. */
 export const runningPath = (pod?: string): string =>
-  `jobs${Api.query({ state: "running", sort: "when", order: "asc", limit: mostShown, pod })}`
+  `jobs${Api.query({ state: "running", sort: "when", order: "asc", limit: maxRunningJobs, pod })}`
 
 /** All pods, or one. */
 export const Pods = ({ id }: { readonly id?: string | undefined }) => {

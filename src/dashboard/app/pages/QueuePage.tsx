@@ -35,7 +35,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
         }}
       </Shown>
       <JobCharts range={range} series={measured} />
-      <SomeJobs title="Newest jobs" query={{ queue: name }} most={10} empty="This queue has no jobs." />
+      <SomeJobs title="Newest jobs" query={{ queue: name }} limit={10} empty="This queue has no jobs." />
     </>
   )
 }

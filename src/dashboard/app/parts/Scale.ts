@@ -26,11 +26,11 @@ const distances = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000].map((count) => count * day)
 ]
 
-const mostTicks = 5
+const maxTicks = 5
 
 /** Ticks at round distances, in milliseconds since the start, which is one of them. */
 export const ticksOf = ({ ends, start }: Axis): ReadonlyArray<number> => {
   const length = ends - start
-  const distance = distances.find((each) => length / each < mostTicks) ?? Math.ceil(length / mostTicks)
+  const distance = distances.find((each) => length / each < maxTicks) ?? Math.ceil(length / maxTicks)
   return Array.from({ length: Math.floor(length / distance) + 1 }, (_, index) => index * distance)
 }

@@ -14,8 +14,8 @@ const width = 31 * pitch
 const sum = (counts: ReadonlyArray<number>) => counts.reduce((all, count) => all + count, 0)
 
 /** Minimum height, so that small counts stay visible. */
-const tall = (count: number, most: number, least: number) =>
-  count === 0 ? 0 : Math.max(least, (count / most) * (height - 2))
+const tall = (count: number, highest: number, minHeight: number) =>
+  count === 0 ? 0 : Math.max(minHeight, (count / highest) * (height - 2))
 
 const rectangle = (index: number, bottom: number, size: number) =>
   size === 0 ? "" : `M${index * pitch} ${(bottom - size).toFixed(1)}h${bar}v${size.toFixed(1)}h-${bar}z`
@@ -24,10 +24,10 @@ const words = (series: QueueSeries, completed: ReadonlyArray<number>, dead: Read
   const [done, died] = [sum(completed), sum(dead)]
   if (done + died === 0) return "No jobs finished in the last hour"
   const all = completed.map((count, index) => count + (dead[index] ?? 0))
-  const most = Math.max(...all)
+  const highest = Math.max(...all)
   const bucket = secondsOf(series.bucket) ?? 60
-  const at = Date.parse(series.since) / 1000 + all.indexOf(most) * bucket
-  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; peak at ${clockText(at)}: ${most.toLocaleString()} in ${span(bucket)}`
+  const at = Date.parse(series.since) / 1000 + all.indexOf(highest) * bucket
+  return `In the last hour ${done.toLocaleString()} done, ${died.toLocaleString()} dead; peak at ${clockText(at)}: ${highest.toLocaleString()} in ${span(bucket)}`
 }
 
 /** Done and dead jobs of a queue in the last hour. */
@@ -35,8 +35,8 @@ export const Sparkline = ({ queue, series }: { queue: string; series: QueueSerie
   const found = series?.queues.find((of) => of.queue === queue)
   const completed = found?.completed ?? []
   const dead = found?.dead ?? []
-  const most = Math.max(1, ...completed.map((count, index) => count + (dead[index] ?? 0)))
-  const doneTall = (index: number) => Math.min(tall(completed[index] ?? 0, most, 1), height - 4)
+  const highest = Math.max(1, ...completed.map((count, index) => count + (dead[index] ?? 0)))
+  const doneTall = (index: number) => Math.min(tall(completed[index] ?? 0, highest, 1), height - 4)
   // Aligns the newest bucket to the right edge.
   const shift = width - pitch * Math.max(1, completed.length) + (pitch - bar)
   const label = series === undefined ? "Loading the last hour" : words(series, completed, dead)
@@ -48,7 +48,7 @@ export const Sparkline = ({ queue, series }: { queue: string; series: QueueSerie
         <path class="done" d={completed.map((_, index) => rectangle(index, height - 1, doneTall(index))).join("")} />
         <path
           class="dead"
-          d={dead.map((count, index) => rectangle(index, height - 1 - doneTall(index), tall(count, most, 2))).join("")}
+          d={dead.map((count, index) => rectangle(index, height - 1 - doneTall(index), tall(count, highest, 2))).join("")}
         />
       </g>
     </svg>
