@@ -73,7 +73,7 @@ const isWithdrawn = ({ submitter }: Pick<Entry<unknown, unknown, unknown>, "subm
 const ignore = () => {}
 
 /** Maximum number of turns for which a flush collects items. */
-const mostTurns = 4
+const maxTurns = 4
 
 /** A batch of this many items is large: collecting more saves little, and half of it is still worth a flush. */
 const large = 64
@@ -173,8 +173,8 @@ export const make = <Item, Result, E, R>(
 
     /** Continues gathering if the turn brought items and there are not many yet. */
     const turnEnded = () => {
-      const { number, turns } = gathering ?? { number: numbered, turns: mostTurns }
-      if (number < numbered && turns < mostTurns && line.size() < large) {
+      const { number, turns } = gathering ?? { number: numbered, turns: maxTurns }
+      if (number < numbered && turns < maxTurns && line.size() < large) {
         gathering = { turns: turns + 1, number: numbered }
         options.gather?.(turnEnded)
       } else {
@@ -246,7 +246,7 @@ export const make = <Item, Result, E, R>(
     }
 
     /** Calls back when the items submitted in this turn are gathered and their flush has begun. */
-    const afterGathering = (call: () => void, turns = mostTurns) => {
+    const afterGathering = (call: () => void, turns = maxTurns) => {
       if (turns === 0) call()
       else options.gather?.(() => afterGathering(call, turns - 1))
     }

@@ -6,8 +6,8 @@ import * as Thrown from "./Thrown.js"
 // The stored text of a failure: its message, then its stack trace. A trace consists of the lines of `Error.stack` and of
 // "Caused by:" lines. It holds whole lines only: secrets are masked later, and half of one would not be recognized.
 
-const mostFrames = 10
-const mostCauses = 5
+const maxFrames = 10
+const maxCauses = 5
 
 const frame = /^ {4}at /
 /** Where the trace begins. */
@@ -29,12 +29,12 @@ const hasIssues = (error: unknown): error is Error & { readonly issues: Readonly
   error.issues.every((issue) => Predicate.hasProperty(issue, "message") && typeof issue.message === "string")
 
 /** Longer messages are cut before they are searched for secrets; only their start is stored. */
-const mostMessage = 64 * 1024
+const maxMessageCharacters = 64 * 1024
 
 /** The message of anything that was thrown. Never throws. */
 export const messageOf = (error: unknown): string => {
   try {
-    return readMessage(Thrown.plain(error)).slice(0, mostMessage)
+    return readMessage(Thrown.plain(error)).slice(0, maxMessageCharacters)
   } catch {
     return Thrown.unreadable
   }
@@ -60,7 +60,7 @@ const framesOf = ({ message, stack }: Error): ReadonlyArray<string> => {
   // The message may contain lines that look like frames.
   const start = stack.indexOf(message)
   const lines = (start < 0 ? stack : stack.slice(start + message.length)).split("\n")
-  return lines.filter((line) => frame.test(line) && !foreign.test(line)).slice(0, mostFrames)
+  return lines.filter((line) => frame.test(line) && !foreign.test(line)).slice(0, maxFrames)
 }
 
 /** The errors that an error directly wraps: its cause, and the errors of an AggregateError. */
@@ -72,7 +72,7 @@ const below = (error: unknown): ReadonlyArray<unknown> => {
 const causesOf = (error: unknown): ReadonlyArray<unknown> => {
   const found = new Set<unknown>([error])
   for (const each of found) {
-    for (const cause of below(each)) if (found.size <= mostCauses) found.add(cause)
+    for (const cause of below(each)) if (found.size <= maxCauses) found.add(cause)
   }
   return [...found].slice(1)
 }

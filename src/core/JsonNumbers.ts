@@ -22,7 +22,7 @@ const normalized = (text: string) => {
 }
 
 /** The maximum that `toPrecision` accepts. */
-const mostDigits = 100
+const maxDigits = 100
 
 /** PostgreSQL's numbers have no negative zero. */
 const negativeZero = /^-0(?:\.0*)?(?:[eE].*)?$/
@@ -34,7 +34,7 @@ const isKept = (text: string): boolean => {
   const written = normalized(text)
   if (written.digits === "") return true
   const value = Number(text)
-  if (!Number.isFinite(value) || value === 0 || written.digits.length > mostDigits) return false
+  if (!Number.isFinite(value) || value === 0 || written.digits.length > maxDigits) return false
   // Compares with both outputs because the shortest text of a float can differ from the rounded text in the last digit:
   // 30769603042749.062 is exactly 30769603042749.0625.
   return [value.toPrecision(written.digits.length), String(value)].map(normalized).some((printed) => {

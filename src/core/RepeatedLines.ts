@@ -3,7 +3,7 @@ import { Duration, Effect } from "effect"
 const interval = Duration.toMillis("10 seconds")
 
 /** Beyond this many keys, all intervals are reset. */
-const mostKeys = 1_000
+const maxKeys = 1_000
 
 interface Logged {
   readonly at: number
@@ -22,7 +22,7 @@ export class RepeatedLines {
       last.omitted += 1
       return Effect.void
     }
-    if (this.keys.size >= mostKeys) this.keys.clear()
+    if (this.keys.size >= maxKeys) this.keys.clear()
     this.keys.set(key, { at: now, omitted: 0 })
     return log(last === undefined || last.omitted === 0 ? "" : `, and ${last.omitted} more since the last line`)
   }

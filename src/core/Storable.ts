@@ -52,10 +52,10 @@ export const isUnstorable = (text: string) => text.includes("\u0000") || loneSur
 const unstorableEscape = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/
 
 /** Returns why the text is invalid, or undefined. */
-export const faultOfText = (text: string, most: number): string | undefined => {
+export const faultOfText = (text: string, maxCharacters: number): string | undefined => {
   if (typeof text !== "string") return `must be a string, got ${shown(text)}`
   if (text.length === 0) return "must not be empty"
-  if (text.length > most) return `must be at most ${most} characters long`
+  if (text.length > maxCharacters) return `must be at most ${maxCharacters} characters long`
   return isUnstorable(text) ? "must not contain NUL characters or unpaired surrogates" : undefined
 }
 
@@ -129,23 +129,23 @@ export const mayLoseNumber = (json: string): boolean =>
 const sentEscape = /\\u(?:0000|d[89a-f][0-9a-f]{2})/i
 
 /** Whether JSON text can be stored as it is: PostgreSQL and JavaScript read the same value from it. */
-const isStorableJson = (text: string, mostBytes: number): boolean =>
-  text.length <= mostBytes / 3 && !(text.includes("\\u") && sentEscape.test(text)) && !mayLoseNumber(text)
+const isStorableJson = (text: string, maxBytes: number): boolean =>
+  text.length <= maxBytes / 3 && !(text.includes("\\u") && sentEscape.test(text)) && !mayLoseNumber(text)
 
 /**
  * Encodes a value as JSON text, or returns why it cannot be stored. Returns `source`, the text that the
  * value was parsed from, if that can be stored.
  */
-export const jsonText = (value: unknown, mostBytes: number, source?: string): Either.Either<string, string> => {
+export const jsonText = (value: unknown, maxBytes: number, source?: string): Either.Either<string, string> => {
   let text: string | undefined
   try {
-    text = source !== undefined && isStorableJson(source, mostBytes) ? source : JSON.stringify(value)
+    text = source !== undefined && isStorableJson(source, maxBytes) ? source : JSON.stringify(value)
   } catch (error) {
     return Either.left(`cannot be encoded as JSON (${error instanceof Error ? error.message.split("\n")[0] : error})`)
   }
   if (text === undefined) return Either.left("must be a JSON value")
-  if (text.length > mostBytes || (text.length > mostBytes / 3 && Buffer.byteLength(text) > mostBytes)) {
-    return Either.left(`must be at most ${mostBytes} bytes as JSON, got ${Buffer.byteLength(text)}`)
+  if (text.length > maxBytes || (text.length > maxBytes / 3 && Buffer.byteLength(text) > maxBytes)) {
+    return Either.left(`must be at most ${maxBytes} bytes as JSON, got ${Buffer.byteLength(text)}`)
   }
   if (text.includes("\\u") && unstorableEscape.test(text)) {
     return Either.left("must not contain NUL characters or unpaired surrogates")

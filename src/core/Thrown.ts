@@ -11,14 +11,14 @@ export const unreadable = "a value was thrown that cannot be read"
 const read = ["_tag", "name", "message", "stack", "toString", "toJSON", Symbol.toPrimitive, Symbol.toStringTag] as const
 
 /** Maximum number of nested errors to examine. */
-const mostBelow = 20
+const maxNestedErrors = 20
 
 const isObject = (value: unknown): value is object =>
   (typeof value === "object" && value !== null) || typeof value === "function"
 
 /** Throws if the value, or an error nested in it, cannot be read. */
 const examine = (value: unknown, seen: Set<unknown>): void => {
-  if (!isObject(value) || seen.has(value) || seen.size >= mostBelow) return
+  if (!isObject(value) || seen.has(value) || seen.size >= maxNestedErrors) return
   seen.add(value)
   void ("message" in value)
   void Object.getPrototypeOf(value)

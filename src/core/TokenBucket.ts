@@ -8,12 +8,12 @@ export interface TokenBucket {
   readonly give: (amount: number) => void
 }
 
-/** `most` is the capacity, `refill` the number of tokens added per millisecond. */
-export const make = ({ most, refill }: { readonly most: number; readonly refill: number }): TokenBucket => {
-  let left = most
+/** `refill` is the number of tokens added per millisecond. */
+export const make = ({ capacity, refill }: { readonly capacity: number; readonly refill: number }): TokenBucket => {
+  let left = capacity
   let counted: number | undefined
   const remaining = (now: number) => {
-    left = Math.min(most, left + Math.max(0, now - (counted ?? now)) * refill)
+    left = Math.min(capacity, left + Math.max(0, now - (counted ?? now)) * refill)
     counted = now
     return left
   }
@@ -27,7 +27,7 @@ export const make = ({ most, refill }: { readonly most: number; readonly refill:
       left = remaining(now) - amount
     },
     give: (amount) => {
-      left = Math.min(most, left + amount)
+      left = Math.min(capacity, left + amount)
     }
   }
 }

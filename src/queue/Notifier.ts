@@ -16,7 +16,7 @@ import { Wakeups, workChannel } from "./Wakeups.js"
 // of which only the notification tells.
 
 /** A burst of 10 notifications per queue, then one every 10 milliseconds. */
-const budget = { most: 10, refill: 0.1 }
+const budget = { capacity: 10, refill: 0.1 }
 
 /** Notifies the workers of a queue that it has work. */
 export class Notifier extends Context.Tag("nightshift/queue/Notifier")<

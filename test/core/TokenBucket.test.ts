@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import * as TokenBucket from "../../src/core/TokenBucket.js"
 
 describe("the time budget for searches", () => {
-  const make = () => TokenBucket.make({ most: 3_000, refill: 0.2 })
+  const make = () => TokenBucket.make({ capacity: 3_000, refill: 0.2 })
 
   it("is available immediately to an occasional search", () => {
     const budget = make()

@@ -22,7 +22,7 @@ export const make = (options: { readonly burst: number; readonly perSecond: numb
   const buckets = new RecentMap<TokenBucket.TokenBucket>(maxKeys)
 
   const bucketOf = (key: string) => {
-    const bucket = buckets.get(key) ?? TokenBucket.make({ most: options.burst, refill: options.perSecond / 1000 })
+    const bucket = buckets.get(key) ?? TokenBucket.make({ capacity: options.burst, refill: options.perSecond / 1000 })
     buckets.set(key, bucket)
     return bucket
   }

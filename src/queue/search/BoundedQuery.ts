@@ -12,7 +12,7 @@ import { SearchTooSlow } from "./JobSearch.js"
 const atOnce = 3
 
 /** Milliseconds of scan time available at once, and refilled per millisecond. */
-const budget = { most: 3_000, refill: 0.2 }
+const budget = { capacity: 3_000, refill: 0.2 }
 
 /** PostgreSQL cancelled the statement because of its statement_timeout. */
 const isTooLong = (error: DatabaseError) => error instanceof DatabaseUnavailable && error.sqlState === "57014"
