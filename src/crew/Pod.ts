@@ -44,7 +44,7 @@ export class Pod extends Context.Tag("nightshift/crew/Pod")<Pod, Omit<PodFacts, 
       const database = yield* Effect.serviceOption(Database)
       const connections = Option.isNone(database)
         ? undefined
-        : yield* Effect.zipRight(database.value.prepareForJobs, database.value.mostConnections)
+        : yield* Effect.zipRight(database.value.prepareForJobs, database.value.maxConnections)
       const host = { name: hostname(), pid: process.pid, node: process.version }
       return { id, label, version, host, connections, startedAt }
     }

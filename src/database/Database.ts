@@ -56,7 +56,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     readonly prepareForJobs: Effect.Effect<void>
 
     /** Maximum number of connections that this process opens to PostgreSQL. Undefined if a pooler is in between. */
-    readonly mostConnections: Effect.Effect<number | undefined>
+    readonly maxConnections: Effect.Effect<number | undefined>
 
     /** Number of connections closed because the server did not answer a statement in time. */
     readonly unansweredStatements: Effect.Effect<number>
@@ -100,7 +100,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
         Database,
         Effect.gen(function* () {
           const sql = yield* PooledClient.make(pools.own)
-          const serverVersion = yield* reach(sql, { address: address(url), patience: config.bootPatience })
+          const serverVersion = yield* reach(sql, { address: address(url), timeout: config.bootPatience })
           return Database.of({
             sql,
             direct: DirectStatements.make(pools.own),
@@ -114,7 +114,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
             prepareForJobs: Effect.sync(pools.prepareForJobs),
-            mostConnections: Effect.sync(pools.most),
+            maxConnections: Effect.sync(pools.maxConnections),
             unansweredStatements: Effect.sync(pools.unanswered),
             beginShutdown: pools.beginShutdown,
             cancelShutdown: pools.cancelShutdown,

@@ -13,12 +13,12 @@ export class DatabaseUnreachable extends Expected<DatabaseUnreachable>(503, { co
   "DatabaseUnreachable",
   {
     address: Schema.String,
-    patience: Schema.String,
+    timeout: Schema.String,
     detail: Schema.String
   }
 ) {
   override get message(): string {
-    return `Could not reach PostgreSQL at ${this.address} within ${this.patience} (${this.detail}). Start it, correct the URL (${urlSources}), or run nightshift serve --embedded, which needs no server.`
+    return `Could not reach PostgreSQL at ${this.address} within ${this.timeout} (${this.detail}). Start it, correct the URL (${urlSources}), or run nightshift serve --embedded, which needs no server.`
   }
 }
 
@@ -46,10 +46,10 @@ const serverVersion = (sql: SqlClient) =>
 /** Waits until the server answers and checks that its version is supported. Returns the version number. */
 export const reach = (
   sql: SqlClient,
-  options: { readonly address: string; readonly patience: Duration.Duration }
+  options: { readonly address: string; readonly timeout: Duration.Duration }
 ): Effect.Effect<number, DatabaseUnreachable | DatabaseRejected> =>
   Effect.gen(function* () {
-    const { address, patience } = options
+    const { address, timeout } = options
     const begun = yield* Clock.currentTimeMillis
     // The next attempt omits startup parameters that a pooler rejected, and encryption that a server rejected.
     const version = Effect.retry(mapErrors(serverVersion(sql)), {
@@ -61,7 +61,7 @@ export const reach = (
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         if (now - announced < announceEvery) return Effect.void
         announced = now
-        return announceRetry(address, error, Duration.toMillis(patience) - (now - begun))
+        return announceRetry(address, error, Duration.toMillis(timeout) - (now - begun))
       })
     const attempt = version.pipe(
       Effect.tapError((error) => (error._tag === "DatabaseUnavailable" ? announce(error) : Effect.void))
@@ -69,11 +69,11 @@ export const reach = (
     const found = yield* attempt.pipe(
       Effect.retry({
         while: (error) => error._tag === "DatabaseUnavailable",
-        schedule: retries(patience)
+        schedule: retries(timeout)
       }),
       Effect.mapError((error) =>
         error._tag === "DatabaseUnavailable"
-          ? new DatabaseUnreachable({ address, detail: error.detail, patience: DurationText.format(patience) })
+          ? new DatabaseUnreachable({ address, detail: error.detail, timeout: DurationText.format(timeout) })
           : new DatabaseRejected({ address, detail: error.detail })
       )
     )
@@ -82,12 +82,12 @@ export const reach = (
     return yield* new DatabaseRejected({ address, detail })
   })
 
-const retries = (patience: Duration.Duration) =>
-  Schedule.exponential("200 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")), Schedule.upTo(patience))
+const retries = (timeout: Duration.Duration) =>
+  Schedule.exponential("200 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")), Schedule.upTo(timeout))
 
 /** Repeats a step of the startup while the database does not answer its statements. The step must be idempotent. */
 export const repeatUnanswered =
-  (patience: Duration.Duration) =>
+  (timeout: Duration.Duration) =>
   <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     step.pipe(
       Effect.tapError((error) =>
@@ -99,7 +99,7 @@ export const repeatUnanswered =
             )
           : Effect.void
       ),
-      Effect.retry({ while: isUnavailable, schedule: retries(patience) })
+      Effect.retry({ while: isUnavailable, schedule: retries(timeout) })
     )
 
 const isUnavailable = (error: unknown): error is DatabaseUnavailable => error instanceof DatabaseUnavailable

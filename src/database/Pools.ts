@@ -36,7 +36,7 @@ export interface Pools {
   /** Allows DATABASE_POOL connections, if the maximum was lower. */
   readonly prepareForJobs: () => void
   /** Maximum number of connections, with the one for notifications. Undefined if a pooler is in between. */
-  readonly most: () => number | undefined
+  readonly maxConnections: () => number | undefined
   /** Number of connections closed because the server did not answer in time. */
   readonly unanswered: () => number
   /**
@@ -210,21 +210,21 @@ export const open = (
     const program = yield* poolOf(config, config.handlerPool, sharedBy("program"))
 
     // The server cancels a statement at its timeout; allow the connect timeout for its answer to arrive.
-    const patience = Duration.sum(config.statementTimeout, config.connectTimeout)
-    let ownPatience = patience
+    const answerTimeout = Duration.sum(config.statementTimeout, config.connectTimeout)
+    let ownAnswerTimeout = answerTimeout
     const watchers: Array<Fiber.RuntimeFiber<void>> = []
     let shutdowns = 0
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
     const closeUnresponsive = Effect.suspend(() => {
-      const closed = closeUnanswered(connections.ours, ownPatience) + closeUnanswered(connections.program, patience)
+      const closed = closeUnanswered(connections.ours, ownAnswerTimeout) + closeUnanswered(connections.program, answerTimeout)
       if (closed === 0) return Effect.void
       unanswered += closed
       const now = performance.now()
       if (now - said < sayAtMostEvery) return Effect.void
       said = now
       return Effect.logWarning(
-        `PostgreSQL did not answer ${closed} statements within ${DurationText.format(patience)}: closed their connections`
+        `PostgreSQL did not answer ${closed} statements within ${DurationText.format(answerTimeout)}: closed their connections`
       )
     })
     const loop = single({
@@ -243,14 +243,14 @@ export const open = (
       prepareForJobs: () => {
         own.options.max = config.pool
       },
-      most: () =>
+      maxConnections: () =>
         [...connections.ours].some(({ pooled }) => pooled)
           ? undefined
           : own.options.max + program.options.max + listening,
       unanswered: () => unanswered,
       beginShutdown: (workEnded) =>
         Effect.suspend(() => {
-          ownPatience = config.connectTimeout
+          ownAnswerTimeout = config.connectTimeout
           shutdowns += 1
           const watch = workEnded.pipe(
             Effect.zipRight(untilSilent(own)),
@@ -272,7 +272,7 @@ export const open = (
       cancelShutdown: Effect.suspend(() => {
         shutdowns -= 1
         if (shutdowns > 0) return Effect.void
-        ownPatience = patience
+        ownAnswerTimeout = answerTimeout
         refusal = undefined
         return Fiber.interruptAll(watchers.splice(0))
       })

@@ -36,7 +36,7 @@ const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
 const begin = "BEGIN isolation level read committed"
 
 /** Time limit of a ROLLBACK, which waits for the cancelled statement before it to end. */
-const rollbackPatience = Duration.seconds(5)
+const rollbackTimeout = Duration.seconds(5)
 
 /** Closes a connection that does not answer. The server rolls back the transaction of a lost client. */
 const disconnect = (connection: Connection): Effect.Effect<void> =>
@@ -49,7 +49,7 @@ const disconnect = (connection: Connection): Effect.Effect<void> =>
 const rollback = (connection: Connection): Effect.Effect<boolean> =>
   connection.executeUnprepared("ROLLBACK", [], undefined).pipe(
     Effect.interruptible,
-    Effect.timeoutOption(rollbackPatience),
+    Effect.timeoutOption(rollbackTimeout),
     Effect.tap((answer) => (Option.isNone(answer) ? disconnect(connection) : Effect.void)),
     Effect.map(Option.isSome),
     Effect.catchAll(() => Effect.succeed(false))

@@ -6,7 +6,7 @@ import type { DatabaseError } from "./DatabaseError.js"
 // heartbeat may still succeed, because it updates a row in place, so any statement that reports a full disk counts too.
 
 /** A single failed write may be a conflict. Failures that last this long are not. */
-const patience = Duration.seconds(5)
+const failuresAllowedFor = Duration.seconds(5)
 
 const unanswered = "the database does not answer writes"
 /** SQLSTATEs with which any statement shows that the server cannot write: disk_full and io_error. */
@@ -75,6 +75,6 @@ export class WriteHealth {
     if (this.now() - this.refusedAt >= Duration.toMillis(forgottenAfter)) this.refused.clear()
     if (this.refused.size > 0) return this.refusal
     const failsFor = this.since === undefined ? 0 : this.now() - this.since
-    return failsFor > Duration.toMillis(patience) ? this.reason : undefined
+    return failsFor > Duration.toMillis(failuresAllowedFor) ? this.reason : undefined
   }
 }

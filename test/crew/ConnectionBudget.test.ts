@@ -132,7 +132,7 @@ describe("the connections of a cluster", () => {
     Effect.gen(function* () {
       const url = yield* TestDatabase.migrated
       const most = (to: Redacted.Redacted) =>
-        Effect.flatMap(Database, ({ mostConnections }) => mostConnections).pipe(
+        Effect.flatMap(Database, ({ maxConnections }) => maxConnections).pipe(
           Effect.provide(Layer.provide(Database.layer, [DatabaseUrl.layerOf(to), DatabaseConfig.layer]))
         )
       expect(yield* most(url)).toBe(process.env.TEST_POOLER === undefined ? 21 : undefined)

@@ -89,11 +89,11 @@ const isSilent = (file: string, { beat, silence }: DirectoryLockTimes): Effect.E
     const first = yield* lastSign(file)
     if (Option.isNone(first)) return true
     const age = (yield* Clock.currentTimeMillis) - first.value
-    const patience = Math.max(Duration.toMillis(beat) * 2, Duration.toMillis(silence) - Math.max(age, 0))
+    const signTimeout = Math.max(Duration.toMillis(beat) * 2, Duration.toMillis(silence) - Math.max(age, 0))
     const changed = Effect.filterOrFail(lastSign(file), (sign) => !Option.contains(sign, first.value))
     const sign = yield* Effect.retry(changed, Schedule.spaced(Duration.times(beat, 0.25))).pipe(
       Effect.orDie,
-      Effect.timeoutTo({ duration: patience, onTimeout: () => Option.none(), onSuccess: (sign) => sign })
+      Effect.timeoutTo({ duration: signTimeout, onTimeout: () => Option.none(), onSuccess: (sign) => sign })
     )
     return Option.isNone(sign)
   })

@@ -116,12 +116,12 @@ const launch = (options: SupervisedProcessOptions) =>
 export const spawn = (options: SupervisedProcessOptions): Effect.Effect<SupervisedProcess, Error, Scope.Scope> =>
   Effect.acquireRelease(launch(options), ({ close, exited, signal }) =>
     Effect.gen(function* () {
-      for (const [name, patience] of options.stop) {
+      for (const [name, timeout] of options.stop) {
         // Repeated, because the shell starts its child with SIGINT ignored: a server that has just started misses the first.
         const sending = Effect.repeat(signal(name), Schedule.spaced("200 millis"))
         // Finalizers are uninterruptible, and an uninterruptible wait could not time out.
         const ended = Effect.interruptible(Effect.raceFirst(exited, sending))
-        if (Option.isSome(yield* Effect.timeoutOption(ended, patience))) break
+        if (Option.isSome(yield* Effect.timeoutOption(ended, timeout))) break
       }
       yield* close
     })
