@@ -30,12 +30,12 @@ export const service = [
     tests: [simulation(), fault("kill -9 of a pod that runs jobs")]
   },
   {
-    name: "no-patience-after-outage",
+    name: "no-pause-after-outage",
     what: "a pod rescues jobs as soon as the database is back, before other pods could send a heartbeat",
     edits: [
       {
         file: "src/crew/loops/Reaper.ts",
-        find: "Duration.lessThan(steady, patience) ?",
+        find: "Duration.lessThan(steady, steadyBeforeRescue) ?",
         replace: "Duration.lessThan(steady, Duration.zero) ?"
       }
     ],

@@ -5,7 +5,7 @@ import { fragments } from "../database/SqlInstant.js"
 import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
 
 /** How long to wait for a concurrent request with the same key. */
-const patience = "5s"
+const lockTimeout = "5s"
 const purgeBatch = 5_000
 
 const make = Effect.gen(function* () {
@@ -20,7 +20,7 @@ const make = Effect.gen(function* () {
   const claim = (key: Buffer, content: Buffer, now: number, remembered: Duration.Duration) =>
     Effect.gen(function* () {
       const old = now - Duration.toMillis(remembered)
-      yield* sql`select set_config('lock_timeout', ${patience}, true)`
+      yield* sql`select set_config('lock_timeout', ${lockTimeout}, true)`
       const claimed = yield* sql`
         insert into ${table} as known (key_hash, content_hash, created_at) values (${key}, ${content}, ${instant(now)})
         on conflict (key_hash) do update

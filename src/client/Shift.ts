@@ -185,9 +185,9 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
   ): Promise<Result> => {
     checkKnown(options, resultOptions, "an option of result")
     const { signal, timeout } = options
-    const patience = timeout === undefined ? undefined : Duration.toMillis(durationOf("timeout", timeout))
-    const job = await waitFor(idOf("result", id), patience, signal)
-    if (job === undefined) throw new ResultTimeoutError(id, patience ?? 0, await whyIn(id, explainFor))
+    const timeoutMillis = timeout === undefined ? undefined : Duration.toMillis(durationOf("timeout", timeout))
+    const job = await waitFor(idOf("result", id), timeoutMillis, signal)
+    if (job === undefined) throw new ResultTimeoutError(id, timeoutMillis ?? 0, await whyIn(id, explainFor))
     if (kind !== undefined && kind !== job.kind)
       throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
     if (job.state === "dead" || job.state === "cancelled") {

@@ -94,7 +94,7 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
         work: Effect.map(health.check, (seen) => showHealth(metrics, seen)),
         freshFor: "15 seconds",
         restAfterFailure: "1 minute",
-        patience: "1 second"
+        timeout: "1 second"
       })
       yield* metrics.onRead(
         Effect.gen(function* () {
@@ -153,7 +153,7 @@ export const layerJobs: Layer.Layer<never, never, Metrics | JobSearch | Database
       work: Effect.map(bounded(search.counts), (queues) => showCounts(metrics, shown, queues)),
       freshFor: "15 seconds",
       restAfterFailure: "1 minute",
-      patience: "1 second"
+      timeout: "1 second"
     })
     yield* metrics.onRead(
       Effect.gen(function* () {
@@ -211,7 +211,7 @@ export const layerExecutions: Layer.Layer<never, never, Metrics | Workflows | Da
       }),
       freshFor: "15 seconds",
       restAfterFailure: "1 minute",
-      patience: "1 second"
+      timeout: "1 second"
     })
     yield* metrics.onRead(counting.refresh)
   })

@@ -10,7 +10,7 @@ export interface OnDemandOptions {
   /** Minimum delay after a failure. */
   readonly restAfterFailure: Duration.DurationInput
   /** Maximum time that a caller waits. After that it gets the previous result while the work continues. */
-  readonly patience: Duration.DurationInput
+  readonly timeout: Duration.DurationInput
 }
 
 export interface OnDemand {
@@ -61,7 +61,7 @@ export const make = (options: OnDemandOptions): Effect.Effect<OnDemand, never, S
           if ((yield* Clock.currentTimeMillis) < notBefore) return
           working = yield* Effect.forkIn(work, scope)
         }
-        yield* Effect.timeoutOption(Fiber.await(working), options.patience)
+        yield* Effect.timeoutOption(Fiber.await(working), options.timeout)
       }),
       age: Effect.map(Clock.currentTimeMillis, (now) => (doneAt === undefined ? undefined : now - doneAt))
     }

@@ -18,7 +18,7 @@ export interface RateLimitOptions {
 
 export interface TakeOptions {
   /** How long to wait for tokens before the attempt ends as throttled. [does not wait] */
-  readonly patience?: DurationInput
+  readonly timeout?: DurationInput
 }
 
 /**
@@ -31,7 +31,7 @@ export type RateLimitError = Outcome.Throttled | AcquireError | DatabaseError
 export interface RateLimit extends DeclaredLimit {
   /** Takes one token. If none is available, ends the attempt as throttled until a token may be available. */
   readonly acquire: Effect.Effect<void, RateLimitError, RateLimits>
-  /** Takes several tokens at once, and waits up to `patience` for them. */
+  /** Takes several tokens at once, and waits up to `timeout` for them. */
   readonly take: (tokens: number, options?: TakeOptions) => Effect.Effect<void, RateLimitError, RateLimits>
   /**
    * Call when the upstream answers 429: no process gets a token for this long, or until new tokens are added. Does not
@@ -53,10 +53,10 @@ export const make = (scope: string, options: RateLimitOptions): RateLimit => {
   const { ahead = 0, capacity, throttles = "job" } = options
   const throttled = (after: Duration.Duration) => Effect.fail(Outcome.throttled({ after, scope: throttles, by: scope }))
 
-  const take = (tokens: number, { patience = Duration.zero }: TakeOptions = {}) =>
+  const take = (tokens: number, { timeout = Duration.zero }: TakeOptions = {}) =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
-      const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(decode(patience))
+      const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(decode(timeout))
       for (;;) {
         const answer = yield* limits.acquire(scope, tokens, { ahead, inTurn: true })
         if (answer._tag === "Granted") return

@@ -71,7 +71,7 @@ export type End = Data.TaggedEnum<{
      * milliseconds. The time starts at the first such claim and restarts when the job is requeued or a pod knows its
      * kind. It is due after half a second, then after as long as it has been unknown, but not later than `runAt`.
      */
-    readonly patience?: number | undefined
+    readonly unknownTimeout?: number | undefined
     /** Also pauses the job's queue or key. */
     readonly cools?: Cooling | undefined
     /** An execution dies for this reason, after runs that only undo its steps. Their attempts are counted from zero. */

@@ -36,7 +36,7 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
         remember: null,
         reason: null,
         result: end.result ?? null,
-        patience: null
+        unknownTimeout: null
       }
     case "Again":
       return {
@@ -47,7 +47,7 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
         remember: end.remember ?? null,
         reason: end.dying ?? null,
         result: null,
-        patience: end.patience ?? null
+        unknownTimeout: end.unknownTimeout ?? null
       }
     case "Dead":
       return {
@@ -58,7 +58,7 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
         remember: end.remember ?? end.reason,
         reason: end.reason,
         result: null,
-        patience: null
+        unknownTimeout: null
       }
   }
 }
@@ -164,7 +164,7 @@ export const make = (
         SqlArrays.ofTexts(columns.map(({ result }) => result)),
         now,
         SqlArrays.ofPlain(over.leases),
-        SqlArrays.ofNumbers(columns.map(({ patience }) => patience)),
+        SqlArrays.ofNumbers(columns.map(({ unknownTimeout }) => unknownTimeout)),
         SqlArrays.ofPlain(over.witnesses),
         SqlArrays.ofTexts(ends.map(({ end }) => followUpOf(end))),
         lockWait(inTransaction)

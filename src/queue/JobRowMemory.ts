@@ -201,12 +201,12 @@ export const die = (row: JobRow, death: Death, now: number): JobRow => {
 
 export const tryAgain = (row: JobRow, end: Extract<End, { readonly _tag: "Again" }>, now: number): JobRow => {
   if (row.cancelRequestedAt !== undefined && !isExecution(row)) return die(row, { ...end, reason: "cancelled" }, now)
-  const { patience } = end
-  if (patience !== undefined && row.unknownSince !== undefined && now - row.unknownSince >= patience) {
+  const { unknownTimeout } = end
+  if (unknownTimeout !== undefined && row.unknownSince !== undefined && now - row.unknownSince >= unknownTimeout) {
     return die(row, { ...end, reason: "unknown_kind", remember: "unknown_kind" }, now)
   }
   const error = end.error === undefined ? undefined : errorText(end.error)
-  const unknownSince = patience === undefined ? undefined : (row.unknownSince ?? now)
+  const unknownSince = unknownTimeout === undefined ? undefined : (row.unknownSince ?? now)
   return {
     ...row,
     unknownSince,

@@ -42,14 +42,14 @@ const endState = `case when e.verb = 'done' then 'done'
           then case when e.reason = 'not_undone' then e.reason else j.dying end
         when j.cancel_requested_at is not null and (${isPlain} or e.verb = 'dead') then 'cancelled'
         when e.verb = 'dead' then e.reason
-        when j.unknown_since <= ${instant("($10::float8 - e.patience)")} then 'unknown_kind'
+        when j.unknown_since <= ${instant("($10::float8 - e.unknown_timeout)")} then 'unknown_kind'
         else 'pending' end`
 
 /**
  * When a job that returns to the queue is due. One whose kind the pod does not know is due sooner at first: another pod
  * may have its handler. The delay is the time since the first such claim, from half a second up to the one requested.
  */
-const dueAgain = `case when e.patience is null then ${instant("e.run_at")} else least(${instant("e.run_at")},
+const dueAgain = `case when e.unknown_timeout is null then ${instant("e.run_at")} else least(${instant("e.run_at")},
         ${instant("$10")} + greatest(interval '0.5 s', ${instant("$10")} - coalesce(j.unknown_since, ${instant("$10")}))) end`
 
 /** Outcome recorded in the history: what actually happened, if that differs from what the pod reported. */
@@ -167,7 +167,7 @@ export const make = (schema: string) => ({
   with ${lockWait("$15::text")}, ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[], $14::text[])
-      with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, patience, follow_up, place)
+      with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, unknown_timeout, follow_up, place)
     where ${few("place")}
   ), ended as (
     update ${schema}.job j
@@ -181,7 +181,7 @@ export const make = (schema: string) => ({
       death_count = j.death_count + (case when ${endState} in ('done', 'pending') then 0 else 1 end),
       finished_at = case when ${endState} = 'pending' then null else ${instant("$10")} end,
       -- The first pod without a handler sets the time; later pods keep it.
-      unknown_since = case when e.patience is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
+      unknown_since = case when e.unknown_timeout is not null then coalesce(j.unknown_since, ${instant("$10")}) end,
       run_at = case when e.verb = 'again' then ${dueAgain} else j.run_at end,
       attempt = case when ${isDying} then 0 else j.attempt - (case when e.counted then 0 else 1 end) end,
       crash_count = case when ${isDying} then 0 else j.crash_count end,

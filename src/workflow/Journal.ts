@@ -7,7 +7,7 @@ import { childrenFirst, isUndo } from "../queue/workflow/Undo.js"
 import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 
-const patience = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+const retrySchedule = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
 
 /** Waits that end sooner than this, in milliseconds, keep their slot. */
 export const holdFor = 100
@@ -49,7 +49,7 @@ export class Journal {
   patiently<A, E extends { readonly _tag: string }>(statement: Effect.Effect<A, E>): Effect.Effect<A, E> {
     return Effect.retry(statement, {
       while: ({ _tag }) => _tag === "DatabaseUnavailable" && this.mayWrite(),
-      schedule: patience
+      schedule: retrySchedule
     })
   }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, TestClock } from "effect"
 import * as OnDemand from "../../src/crew/OnDemand.js"
 
-const times = { freshFor: "15 seconds", restAfterFailure: "1 minute", patience: "1 second" } as const
+const times = { freshFor: "15 seconds", restAfterFailure: "1 minute", timeout: "1 second" } as const
 
 /** Work that counts its runs. */
 const counted = (work: () => Effect.Effect<void, unknown>) => {

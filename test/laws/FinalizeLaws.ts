@@ -301,7 +301,7 @@ export const finalizeLaws = (law: Law): void => {
 
   const day = 86_400_000
   const unknown = (now: number) =>
-    End.Again({ runAt: now + 30_000, counted: false, error: "unknown", remember: undefined, patience: day })
+    End.Again({ runAt: now + 30_000, counted: false, error: "unknown", remember: undefined, unknownTimeout: day })
 
   law("a job of an unknown kind is due again soon, then at longer intervals up to the one requested", (line) =>
     Effect.gen(function* () {

@@ -44,7 +44,7 @@ describe.each([
 })
 
 describe("a limit", () => {
-  it.effect("is waited for up to the handler's patience", () =>
+  it.effect("is waited for up to the handler's timeout", () =>
     Effect.gen(function* () {
       const { advance, job, settle, why } = yield* TestShift
       const limits = yield* RateLimits
@@ -65,7 +65,7 @@ describe("a limit", () => {
         until: runAt
       })
       expect(yield* why(id)).toMatchObject({ reason: "done" })
-    }).pipe(Effect.provide(shift(Handler.make(Sync, () => GithubLimit.take(1, { patience: "3 seconds" })))))
+    }).pipe(Effect.provide(shift(Handler.make(Sync, () => GithubLimit.take(1, { timeout: "3 seconds" })))))
   )
 
   it.effect("that an upstream refused blocks every handler for the upstream's delay", () =>

@@ -136,7 +136,7 @@ describe("a bug in the database", () => {
               jobs: 20,
               pods: 2,
               stopAt: breaks,
-              patience: "1 minute",
+              drainTimeout: "1 minute",
               tamper
             })
             if (report.violations.some(({ invariant }) => invariant === breaks)) return

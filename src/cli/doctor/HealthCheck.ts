@@ -2,7 +2,7 @@ import { Duration, Effect, Predicate } from "effect"
 import { type Finding, fail, ok } from "./Check.js"
 
 /** Timeout of each request. */
-const patience = Duration.seconds(5)
+const responseTimeout = Duration.seconds(5)
 
 interface Answer {
   readonly status: number
@@ -26,8 +26,8 @@ const ask = (base: URL, path: string): Effect.Effect<Answer, string> =>
     catch: reasonOf
   }).pipe(
     Effect.timeoutFail({
-      duration: patience,
-      onTimeout: () => `no response within ${Duration.toSeconds(patience)} seconds`
+      duration: responseTimeout,
+      onTimeout: () => `no response within ${Duration.toSeconds(responseTimeout)} seconds`
     })
   )
 

@@ -67,7 +67,7 @@ export interface Taker {
 }
 
 /** Timeout of requests that have a short response. */
-const patience = "30 seconds"
+const responseTimeout = "30 seconds"
 
 export interface PullClientOptions {
   readonly url: string
@@ -81,8 +81,8 @@ export const make = ({ token, url, workspace }: PullClientOptions) => {
   const unreachable = (error: unknown) => new ServiceUnreachable({ url, reason: reasonOf(error) })
 
   const inTime = Effect.timeoutFail({
-    duration: patience,
-    onTimeout: () => unreachable(`no response within ${patience}`)
+    duration: responseTimeout,
+    onTimeout: () => unreachable(`no response within ${responseTimeout}`)
   })
 
   const refusal = (response: Response): ServiceRefused | ServiceUnreachable => {

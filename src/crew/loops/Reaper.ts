@@ -44,11 +44,11 @@ export const make = <R>(
 
     // After a database outage all heartbeats are old. Until the other pods have had time to send one, this pod only
     // watches their heartbeats and rescues nothing.
-    const patience = Duration.times(heartbeat, 2)
+    const steadyBeforeRescue = Duration.times(heartbeat, 2)
     const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) => {
       const quietFor = passes % passesPerJanitor === 0 ? shortest : staleAfter
       passes += 1
-      return queue.recoverStuck(Duration.lessThan(steady, patience) ? Duration.infinity : quietFor)
+      return queue.recoverStuck(Duration.lessThan(steady, steadyBeforeRescue) ? Duration.infinity : quietFor)
     })
 
     return {

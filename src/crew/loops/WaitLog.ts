@@ -10,7 +10,7 @@ import { reasonOfQueue } from "../../queue/why/Why.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 
 /** Only waits longer than this are recorded, in milliseconds. */
-const patience = Duration.toMillis("5 seconds")
+const minRecordedWait = Duration.toMillis("5 seconds")
 
 /** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
 export const make: Effect.Effect<
@@ -33,7 +33,7 @@ export const make: Effect.Effect<
     let known: Map<string, WaitReason> | undefined
     const record = Effect.gen(function* () {
       const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
-      const names = yield* search.overdue((yield* Clock.currentTimeMillis) - patience)
+      const names = yield* search.overdue((yield* Clock.currentTimeMillis) - minRecordedWait)
       known = before
       if (names.length === 0 && before.size === 0) return {}
       const live = yield* pods.live(lease)

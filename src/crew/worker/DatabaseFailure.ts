@@ -10,7 +10,7 @@ import type { ClaimedJob } from "../../queue/Queue.js"
 // claim more jobs than it can start.
 
 /** How long opening a transaction is retried before the handler starts, but at most half of the job's timeout. */
-const openPatience = Duration.seconds(10)
+const openTimeout = Duration.seconds(10)
 /** How often a slot retries a transaction that conflicts with another one. */
 const contentionTries = 10
 /** A job that loses its connection more often than this may be the cause, so its attempts count from then on. */
@@ -50,7 +50,7 @@ export const retrying = <A, E, R>(
   options: { readonly begun: () => boolean; readonly timeoutMillis: number }
 ): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
-    const until = performance.now() + Math.min(Duration.toMillis(openPatience), options.timeoutMillis / 2)
+    const until = performance.now() + Math.min(Duration.toMillis(openTimeout), options.timeoutMillis / 2)
     let conflicts = 0
     return Effect.retry(transaction, {
       while: (error) => {

@@ -21,7 +21,7 @@ export class FailureLog {
     switch (end._tag) {
       case "Again": {
         if (end.error === undefined) return Effect.void
-        if (end.patience !== undefined)
+        if (end.unknownTimeout !== undefined)
           return this.line("unknown", job, now, (more) =>
             Effect.logWarning(`returned a job to the queue for another pod: ${end.error}${more}`)
           )

@@ -30,7 +30,7 @@ interface EndContext {
 /** Longest delay of a job that this pod cannot run, so that another pod can claim it. */
 const longestElsewhere = Duration.seconds(30)
 /** A job is dead if no pod had a handler for its kind for this long. */
-const patienceForKind = Duration.hours(24)
+const unknownKindTimeout = Duration.hours(24)
 /** Shortest delay of a snooze or a throttle: they use no attempt, so nothing else would stop a job that asks for none. */
 const shortestPause = Duration.seconds(1)
 /** Delay of a throttled job without a specified one. */
@@ -242,7 +242,7 @@ export const ofUnknown = (why: string, { now }: EndContext): End =>
     counted: false,
     error: why,
     remember: undefined,
-    patience: Duration.toMillis(patienceForKind)
+    unknownTimeout: Duration.toMillis(unknownKindTimeout)
   })
 
 /**

@@ -14,7 +14,7 @@ import { type Action, batchLimits } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
 
 /** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
-const patience = { all: "1s", each: "20ms" }
+const lockTimeouts = { all: "1s", each: "20ms" }
 
 /** Whether to wait for locked jobs or skip them, and the lock timeout. */
 interface Wait {
@@ -133,7 +133,7 @@ export const make = (database: typeof Database.Service) => {
   const oneByOne = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.map(
       Effect.forEach(ids, (id) =>
-        perform(action, [id], now, { forJobs: false, atMost: patience.each }).pipe(
+        perform(action, [id], now, { forJobs: false, atMost: lockTimeouts.each }).pipe(
           Effect.catchIf(isTaken, () => Effect.succeed([{ id, changed: false, queue: null, status: null }])),
           Effect.catchIf(isHeldUp, () => Effect.succeed<ReadonlyArray<JobResult>>([]))
         )
@@ -142,7 +142,7 @@ export const make = (database: typeof Database.Service) => {
     )
 
   const performFree = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
-    perform(action, ids, now, { forJobs: false, atMost: patience.all }).pipe(
+    perform(action, ids, now, { forJobs: false, atMost: lockTimeouts.all }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
         () => oneByOne(action, ids, now)
@@ -151,7 +151,7 @@ export const make = (database: typeof Database.Service) => {
 
   /** Retries jobs that were locked, with a short wait. */
   const performHeld = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
-    perform(action, ids, now, { forJobs: true, atMost: patience.all }).pipe(
+    perform(action, ids, now, { forJobs: true, atMost: lockTimeouts.all }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
         () => Effect.succeed<ReadonlyArray<JobResult>>([])
@@ -180,7 +180,7 @@ export const make = (database: typeof Database.Service) => {
   const restore = (operation: OperationRow, ids: ReadonlyArray<JobId>, now: number) =>
     transaction(
       Effect.zipRight(
-        mapErrors(sql`select set_config('lock_timeout', ${patience.all}, true)`),
+        mapErrors(sql`select set_config('lock_timeout', ${lockTimeouts.all}, true)`),
         restoring(operation.undoes ?? operation.id, ids, now)
       )
     )
@@ -253,7 +253,7 @@ export const make = (database: typeof Database.Service) => {
   const lockTrees = (action: Action, ids: ReadonlyArray<JobId>) =>
     transaction(
       Effect.zipRight(
-        mapErrors(sql`select set_config('lock_timeout', ${patience.all}, true)`),
+        mapErrors(sql`select set_config('lock_timeout', ${lockTimeouts.all}, true)`),
         counted.lock(action === "requeue" ? "requeue" : "end", ids)
       )
     ).pipe(Effect.catchIf(isHeldUp, () => Effect.void))

@@ -34,7 +34,7 @@ import * as StorePg from "./StorePg.js"
 // A submitter passes a single job to the batcher without a fiber.
 
 /** Lock wait for a dedupe key held by another open transaction. A caller's transaction keeps its own lock_timeout. */
-const patience = { batch: "200ms", alone: "10s", callers: null }
+const lockTimeouts = { batch: "200ms", alone: "10s", callers: null }
 
 /** Whether a single job of the batch may be the cause; each caller's jobs are then stored separately. */
 const isolates = (error: StoreError) =>
@@ -125,7 +125,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null) ? Effect.succeed(true) : full
       )
 
-    const handOff = makeHandoff((jobs, now) => store(mayExist(jobs), now, patience.alone))
+    const handOff = makeHandoff((jobs, now) => store(mayExist(jobs), now, lockTimeouts.alone))
 
     /** Hands the jobs to a free worker of this process if there is one, otherwise stores them as pending. */
     const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
@@ -144,10 +144,10 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
-      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, patience.alone)),
+      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, lockTimeouts.alone)),
       // Not `Effect.gen`, which would keep the requests in memory until the next full garbage collection (see FinalizePg).
       flush: Effect.fnUntraced(function* (requests: ReadonlyArray<StampedJobs>) {
-        const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, patience.batch)
+        const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, lockTimeouts.batch)
         if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
         let place = 0
         return requests.map((request) => {
@@ -160,7 +160,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
 
     /** In a caller's transaction, jobs are counted only after the commit. */
     const insideCallers = (request: StampedJobs, now: number, afterCommit: Option.Option<Array<() => void>>) =>
-      Effect.flatMap(isFull(request), (full) => store(request, now, patience.callers, full)).pipe(
+      Effect.flatMap(isFull(request), (full) => store(request, now, lockTimeouts.callers, full)).pipe(
         Effect.tap(() => onStored(request, true)),
         Effect.map((stored) => {
           if (Option.isNone(afterCommit)) return counted(request, now)(stored)
@@ -171,7 +171,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
 
     const inOwnTransaction = (request: StampedJobs, now: number) => {
       const whole = Effect.retry(
-        database.transaction(Effect.flatMap(isFull(request), (full) => store(request, now, patience.alone, full))),
+        database.transaction(Effect.flatMap(isFull(request), (full) => store(request, now, lockTimeouts.alone, full))),
         { times: 3, while: wasVictim }
       )
       const again = Effect.map(whole, ours(request))
@@ -194,7 +194,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       const once = Effect.suspend(() =>
         database.direct.count(statements.insertUniform, BulkInsert.parameters(bulk, now, hint(first.queue, now)))
       )
-      const again = Effect.suspend(() => store(BulkInsert.asJobs(bulk), now, patience.alone))
+      const again = Effect.suspend(() => store(BulkInsert.asJobs(bulk), now, lockTimeouts.alone))
       return pass([first], bulkIds.length).pipe(
         Effect.zipRight(Effect.catchIf(once, isPassing, () => again)),
         Effect.zipRight(onStored([BulkInsert.front(bulk)], false)),

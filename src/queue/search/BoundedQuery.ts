@@ -26,7 +26,7 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
       /** Whether the query may have to read all jobs. */
       readonly scans?: boolean
       /** Time limit per statement, if shorter than the default. */
-      readonly patience?: Duration.Duration | undefined
+      readonly timeout?: Duration.Duration | undefined
     }
   ) => Effect.Effect<A, SearchTooSlow | DatabaseError>
 >() {
@@ -40,11 +40,11 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
         const turn = yield* Effect.makeSemaphore(1)
         const bounded = <A>(
           effect: Effect.Effect<A, SqlError | DatabaseError>,
-          patience: Duration.DurationInput = limit
+          timeout: Duration.DurationInput = limit
         ) =>
           places
-            .withPermits(1)(within(database, patience)(effect))
-            .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(patience) })))
+            .withPermits(1)(within(database, timeout)(effect))
+            .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(timeout) })))
 
         const spare = TokenBucket.make(budget)
         const measured = <A, E>(query: Effect.Effect<A, E>) =>
@@ -60,8 +60,8 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
         })
         const inTurn = <A, E>(query: Effect.Effect<A, E>) =>
           turn.withPermits(1)(Effect.zipRight(untilAffordable, measured(query)))
-        return (effect, { patience, scans = false } = {}) =>
-          scans ? inTurn(bounded(effect, patience)) : bounded(effect, patience)
+        return (effect, { timeout, scans = false } = {}) =>
+          scans ? inTurn(bounded(effect, timeout)) : bounded(effect, timeout)
       })
     )
 

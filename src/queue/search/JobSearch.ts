@@ -65,11 +65,11 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
       page: PageRequest
     ) => Effect.Effect<JobPage, BadCursor | SearchTooSlow | DatabaseError>
 
-    /** Counts matching jobs up to a cap, within the query time limit or `patience`. */
+    /** Counts matching jobs up to a cap, within the query time limit or `timeout`. */
     readonly total: (
       filter: JobFilter,
       cap: number,
-      patience?: Duration.Duration
+      timeout?: Duration.Duration
     ) => Effect.Effect<Total, SearchTooSlow | DatabaseError>
 
     /** Counts for all queues that have jobs, by name. Above about 10,000 jobs of a state, counts are approximate. */

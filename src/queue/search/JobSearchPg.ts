@@ -125,7 +125,7 @@ const make = Effect.gen(function* () {
       }
     })
 
-  const total: typeof JobSearch.Service.total = (filter, cap, patience) =>
+  const total: typeof JobSearch.Service.total = (filter, cap, timeout) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       // With `since`, scan the newest ids first, where the matching jobs are. Otherwise the order does not matter.
@@ -133,7 +133,7 @@ const make = Effect.gen(function* () {
       const rows = yield* bounded(
         sql<{ count: number }>`select count(*)::int as count from
           (select 1 from ${source(filter)} j where ${sql.and(conditions(database, filter, now))} ${order} limit ${cap + 1}) counted`,
-        { scans: scans(filter), patience }
+        { scans: scans(filter), timeout }
       )
       const count = rows[0]?.count ?? 0
       return { count: Math.min(count, cap), exact: count <= cap }

@@ -44,7 +44,7 @@ export interface SimulationOptions<R> {
   /** Your invariants, in addition to Nightshift's. */
   readonly invariants?: ReadonlyArray<Invariant>
   /** Maximum virtual time to drain after the last fault. [10 minutes; 1 day with your own handlers] */
-  readonly patience?: Duration.DurationInput
+  readonly drainTimeout?: Duration.DurationInput
   /** A plan to run instead of the seed's, such as a shrunk one. */
   readonly plan?: Plan.Plan
   /** Name of an invariant; the run ends as soon as it is violated. */
@@ -55,7 +55,7 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-type Setup<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "patience">
+type Setup<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "drainTimeout">
 
 /** The built-in workload. */
 const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
@@ -77,7 +77,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
           ),
     queues: { ...Workload.queues, ...options.queues },
     invariants: [...WorkloadInvariants.all, ...WorkflowWorkload.invariants],
-    patience: Duration.toMillis(options.patience ?? "10 minutes"),
+    drainTimeout: Duration.toMillis(options.drainTimeout ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({
         seed,
@@ -103,7 +103,7 @@ const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: Simulation
   jobs: typeof options.jobs === "object" ? options.jobs : [],
   queues: options.queues ?? {},
   invariants: [],
-  patience: Duration.toMillis(options.patience ?? "1 day"),
+  drainTimeout: Duration.toMillis(options.drainTimeout ?? "1 day"),
   handlersFor: ({ actor, checker }) =>
     handlers.map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: true }))
 })

@@ -35,7 +35,7 @@ export interface RunSpec<R> {
   readonly queues: Readonly<Record<string, QueueSettingsPatch>>
   readonly invariants: ReadonlyArray<Invariant>
   /** Maximum time to drain after the last fault, in milliseconds. */
-  readonly patience: number
+  readonly drainTimeout: number
   /** Name of an invariant; the run ends as soon as it is violated. */
   readonly stopAt: string | undefined
   readonly logLevel: LogLevel.LogLevel
@@ -123,7 +123,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       yield* planRunner.endPauses(plan)
       yield* planRunner.endSchedules((spec.crew.schedules ?? []).map(({ name }) => name))
       checker.history.calm = calmPeriod
-      const waited = yield* untilDrained(checker, spec.patience)
+      const waited = yield* untilDrained(checker, spec.drainTimeout)
       calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(stopMillis)
@@ -166,10 +166,10 @@ const unfinished = (outcome: Outcome): Option.Option<Violation> => {
 }
 
 /** Waits until every job is finished or the time limit is reached. Returns how long it waited. */
-const untilDrained = ({ history }: HistoryChecker, patience: number): Effect.Effect<number> =>
+const untilDrained = ({ history }: HistoryChecker, drainTimeout: number): Effect.Effect<number> =>
   Effect.gen(function* () {
     for (let waited = 0; ; waited += pollMillis) {
-      if (waited >= patience || [...history.rows.values()].every(({ finishedAt }) => finishedAt !== undefined))
+      if (waited >= drainTimeout || [...history.rows.values()].every(({ finishedAt }) => finishedAt !== undefined))
         return waited
       yield* Effect.sleep(pollMillis)
     }

@@ -28,7 +28,7 @@ export interface WebhookSender {
 }
 
 /** Telegram's response timeout. */
-const patience = Duration.seconds(60)
+const responseTimeout = Duration.seconds(60)
 
 const refusedInResponse = /^(?:get|setwebhook$|deletewebhook$|close$|logout$)/i
 
@@ -84,7 +84,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
         agent: lost ? undefined : agent
       }).pipe(
         Effect.timeoutFail({
-          duration: patience,
+          duration: responseTimeout,
           onTimeout: () => new HttpExchange.ExchangeFailed({ code: "ETIMEDOUT", sent: true })
         }),
         Effect.match({
