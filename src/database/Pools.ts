@@ -217,7 +217,8 @@ export const open = (
     let unanswered = 0
     let said = Number.NEGATIVE_INFINITY
     const closeUnresponsive = Effect.suspend(() => {
-      const closed = closeUnanswered(connections.ours, ownAnswerTimeout) + closeUnanswered(connections.program, answerTimeout)
+      const closed =
+        closeUnanswered(connections.ours, ownAnswerTimeout) + closeUnanswered(connections.program, answerTimeout)
       if (closed === 0) return Effect.void
       unanswered += closed
       const now = performance.now()

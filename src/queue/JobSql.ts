@@ -167,7 +167,8 @@ export const make = (schema: string) => ({
   with ${lockWait("$15::text")}, ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
       $8::text[], $9::text[], $12::float8[], $14::text[])
-      with ordinality as e(id, lease, verb, run_at, counted, error, remember, reason, result, unknown_timeout, follow_up, place)
+      with ordinality as
+      e(id, lease, verb, run_at, counted, error, remember, reason, result, unknown_timeout, follow_up, place)
     where ${few("place")}
   ), ended as (
     update ${schema}.job j

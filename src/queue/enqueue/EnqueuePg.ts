@@ -144,7 +144,8 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
-      alone: (request) => Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, lockTimeouts.alone)),
+      alone: (request) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, lockTimeouts.alone)),
       // Not `Effect.gen`, which would keep the requests in memory until the next full garbage collection (see FinalizePg).
       flush: Effect.fnUntraced(function* (requests: ReadonlyArray<StampedJobs>) {
         const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, lockTimeouts.batch)

@@ -264,8 +264,8 @@ export const make = (schema: string) => ({
   select count(*)::int as unlinked from standing where not linked and not over`,
 
   children: `
-  select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status, coalesce(j.dead_reason, j.dying) as dead_reason,
-    j.cancel_requested_at is not null as cancelled, j.result, j.last_error, ${millis("j.run_at")} as run_at,
+  select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status,
+    coalesce(j.dead_reason, j.dying) as dead_reason, j.cancel_requested_at is not null as cancelled, j.result, j.last_error, ${millis("j.run_at")} as run_at,
     ${millis("j.created_at")} as created_at, ${millis("j.finished_at")} as finished_at,
     array(select d.kind from ${schema}.workflow_deferred d
       where j.woken is not null and d.execution = j.dedupe_key${open}) as waits

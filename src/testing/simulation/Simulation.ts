@@ -55,7 +55,10 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-type Setup<R> = Pick<SimulationRun.RunSpec<R>, "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "drainTimeout">
+type Setup<R> = Pick<
+  SimulationRun.RunSpec<R>,
+  "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "drainTimeout"
+>
 
 /** The built-in workload. */
 const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {

@@ -48,7 +48,9 @@ export const Sparkline = ({ queue, series }: { queue: string; series: QueueSerie
         <path class="done" d={completed.map((_, index) => rectangle(index, height - 1, doneTall(index))).join("")} />
         <path
           class="dead"
-          d={dead.map((count, index) => rectangle(index, height - 1 - doneTall(index), tall(count, highest, 2))).join("")}
+          d={dead
+            .map((count, index) => rectangle(index, height - 1 - doneTall(index), tall(count, highest, 2)))
+            .join("")}
         />
       </g>
     </svg>
