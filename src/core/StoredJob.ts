@@ -2,8 +2,7 @@ import { Schema } from "effect"
 import type { BatchId, JobId } from "./Ids.js"
 
 /** The stored status of a job. Only the tables know it; everything else sees the state. */
-export const Status = Schema.Literal("pending", "running", "done", "dead")
-export type Status = typeof Status.Type
+export type Status = "pending" | "running" | "done" | "dead"
 
 /**
  * The displayed state of a job. `pending` means due; a job that starts later is `scheduled`, or `retrying` if it has
