@@ -114,8 +114,10 @@ export interface StoredJob {
   readonly execution: string | undefined
 }
 
-/** Whether a job in this state waits to run: now, later or again. */
-export const isWaiting = (state: State): boolean => state === "pending" || state === "scheduled" || state === "retrying"
+/** The states of a job that waits to run: later, again or now. */
+export const waitingStates: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
+
+export const isWaiting = (state: State): boolean => waitingStates.includes(state)
 
 /** Derives the displayed state from the stored status. */
 export const stateOf = (

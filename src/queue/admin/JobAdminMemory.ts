@@ -1,19 +1,19 @@
 import { Clock, Duration, Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import { type State, type Status, type StoredJob, stateOf } from "../../core/StoredJob.js"
+import { type State, type Status, type StoredJob, stateOf, waitingStates } from "../../core/StoredJob.js"
 import { Signals } from "../../database/Signals.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { admit } from "../NewJob.js"
-import { type ExecutionState, WorkflowTable } from "../workflow/WorkflowTableMemory.js"
+import { type ExecutionRecords, WorkflowTable } from "../workflow/WorkflowTableMemory.js"
 
 type Table = typeof JobTable.Service
 type Workflows = typeof WorkflowTable.Service
 
 const states: Readonly<Record<Status, ReadonlyArray<State>>> = {
-  pending: ["scheduled", "retrying", "pending"],
+  pending: waitingStates,
   running: ["running"],
   done: ["done"],
   dead: ["dead", "cancelled"]
@@ -111,7 +111,7 @@ interface UndoRecord {
   /** The job was requeued or cancelled with its parent, and is restored with it. */
   readonly below: boolean
   /** The state of a deleted execution. */
-  readonly execution?: ExecutionState | undefined
+  readonly execution?: ExecutionRecords | undefined
 }
 
 /** The records of one act, and the jobs whose restore was refused. */
@@ -203,7 +203,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
   ) => {
     if (kept === undefined) return change
     return (row: JobRow, now: number) => {
-      const execution = deletes ? workflows.stateOf(row) : undefined
+      const execution = deletes ? workflows.recordsOf(row) : undefined
       return Either.map(change(row, now), (changed) => {
         if (row.status === "running" || (!deletes && changed === row)) return changed
         keep(kept, { before: row, after: deletes ? undefined : changed, at: now, below: false, execution })

@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Duration, Effect, Either, Layer, Option } from "effect"
 import { floorOf, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
-import { limits, type State, type StoredJob } from "../../core/StoredJob.js"
+import { isWaiting, limits, type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
@@ -23,8 +23,6 @@ import type { Action } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
 
 const undoBatch = 1_000
-
-const waiting: ReadonlyArray<State> = ["scheduled", "retrying", "pending"]
 
 /** Locks the job if it is in an accepted status, changes it, and saves its previous state under the act id `$3`. */
 const acting = (schema: string, action: Action, condition: string, change: string, also?: string) => `
@@ -244,7 +242,7 @@ const make = Effect.gen(function* () {
       wakingWaiters(
         Effect.zipRight(
           counted.lock("end", [id]),
-          act("cancel", [...waiting, "running"], id, statements.cancel, [kept])
+          act("cancel", [...waitingStates, "running"], id, statements.cancel, [kept])
         ).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job, kept), (running) =>
@@ -279,12 +277,12 @@ const make = Effect.gen(function* () {
         ),
         notifying
       ),
-    runNow: (id) => notifying(act("run now", waiting, id, statements.runNow, [kept])),
+    runNow: (id) => notifying(act("run now", waitingStates, id, statements.runNow, [kept])),
     remove: (id) =>
       wakingWaiters(
         Effect.zipRight(
           counted.lock("end", [id]),
-          act("delete", [...waiting, "done", "dead", "cancelled"], id, statements.remove, [kept])
+          act("delete", [...waitingStates, "done", "dead", "cancelled"], id, statements.remove, [kept])
         )
       )
   })
@@ -298,13 +296,13 @@ const make = Effect.gen(function* () {
         if (fault !== undefined) return yield* fault
         const payload = edit.payload !== undefined ? jsonText(edit.payload, limits.payloadBytes) : Either.right(null)
         if (Either.isLeft(payload)) return yield* new InvalidJob({ index: 0, field: "payload", reason: payload.left })
-        return yield* act("edit", waiting, id, statements.edit, [
+        return yield* act("edit", waitingStates, id, statements.edit, [
           payload.right,
           edit.priority ?? null,
           edit.runAt ?? null
         ]).pipe(
           Effect.catchIf(
-            (error) => error._tag === "JobNotInState" && waiting.includes(error.state),
+            (error) => error._tag === "JobNotInState" && isWaiting(error.state),
             () => startedPayload
           )
         )

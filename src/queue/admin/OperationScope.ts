@@ -1,7 +1,7 @@
 import { Either, Schema } from "effect"
 import { Expected } from "../../core/ExpectedError.js"
 import { joinOr } from "../../core/Spelling.js"
-import type { State } from "../../core/StoredJob.js"
+import { type State, waitingStates } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
 import type { Action } from "./Operations.js"
 
@@ -18,16 +18,13 @@ export class FilterRefused extends Expected<FilterRefused>(400)("FilterRefused",
 const scopes: Readonly<
   Record<Action, { readonly allowed: ReadonlyArray<State>; readonly byDefault: ReadonlyArray<State> }>
 > = {
-  cancel: {
-    allowed: ["scheduled", "retrying", "pending", "running"],
-    byDefault: ["scheduled", "retrying", "pending", "running"]
-  },
+  cancel: { allowed: [...waitingStates, "running"], byDefault: [...waitingStates, "running"] },
   // Requeuing done jobs repeats finished work, and cancelled jobs were stopped on purpose: the caller must name these states.
   requeue: { allowed: ["done", "dead", "cancelled"], byDefault: ["dead"] },
-  "run-now": { allowed: ["scheduled", "retrying", "pending"], byDefault: ["scheduled", "retrying"] },
+  "run-now": { allowed: waitingStates, byDefault: ["scheduled", "retrying"] },
   delete: {
-    allowed: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"],
-    byDefault: ["scheduled", "retrying", "pending", "done", "dead", "cancelled"]
+    allowed: [...waitingStates, "done", "dead", "cancelled"],
+    byDefault: [...waitingStates, "done", "dead", "cancelled"]
   }
 }
 

@@ -20,7 +20,7 @@ export interface ChildLink {
 export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
 
 /** The journal, waits and links of an execution. */
-export interface ExecutionState {
+export interface ExecutionRecords {
   readonly steps: ReadonlyArray<Step>
   readonly deferreds: ReadonlyArray<StoredDeferred>
   readonly links: ReadonlyArray<ChildLink>
@@ -161,8 +161,8 @@ const makeTable = (jobs: Jobs) => {
   }
 
   return {
-    /** The state of an execution, to restore it after its deletion. */
-    stateOf: (row: JobRow): ExecutionState | undefined =>
+    /** The records of an execution, to restore them after its deletion. */
+    recordsOf: (row: JobRow): ExecutionRecords | undefined =>
       !isExecution(row) || row.dedupe === undefined
         ? undefined
         : {
@@ -170,14 +170,14 @@ const makeTable = (jobs: Jobs) => {
             deferreds: deferredsOf(row.dedupe.key),
             links: links.get(row.dedupe.key) ?? []
           },
-    /** Restores the state of a deleted execution. A signal that was sent meanwhile is kept. */
-    revive: (row: JobRow, state: ExecutionState) => {
+    /** Restores the records of a deleted execution. A signal that was sent meanwhile is kept. */
+    revive: (row: JobRow, records: ExecutionRecords) => {
       const execution = row.dedupe?.key
       if (execution === undefined) return
-      set(steps, row.id, state.steps)
-      set(links, execution, state.links)
+      set(steps, row.id, records.steps)
+      set(links, execution, records.links)
       const merged = new Map(deferreds.get(execution))
-      for (const each of state.deferreds) {
+      for (const each of records.deferreds) {
         const key = keyOf(each.kind, each.name)
         const meanwhile = merged.get(key)
         const isOpen = each.completedAt === undefined && meanwhile !== undefined
