@@ -169,7 +169,9 @@ export class Live extends Context.Tag("nightshift/http/Live")<
           if (yield* lifecycle.draining)
             return yield* new EventsUnavailable({ reason: "this process is shutting down" })
           if (listeners.size >= maxListeners)
-            return yield* new EventsUnavailable({ reason: `the limit of ${maxListeners} streams (LIVE_LISTENERS) is reached` })
+            return yield* new EventsUnavailable({
+              reason: `the limit of ${maxListeners} streams (LIVE_LISTENERS) is reached`
+            })
           yield* startPolling
           // The last other listener may have left meanwhile and stopped the loop.
           if (polling === undefined) return yield* join(session, options)
