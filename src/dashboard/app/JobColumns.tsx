@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
+import { isWaiting } from "./JobActs"
 import { PodLink } from "./Links"
 import { ProgressBar, readProgress } from "./parts/Progress"
 import { StateBadge } from "./parts/StateBadge"
@@ -26,7 +27,7 @@ const lastOf = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.st
 /** How long the last run took, or has taken so far. */
 const Duration = ({ job }: { readonly job: Job }) => {
   const now = useTick()
-  if (job.startedAt === null || job.status === "pending") return <span class="quiet">–</span>
+  if (job.startedAt === null || isWaiting(job.state)) return <span class="quiet">–</span>
   const ended = job.finishedAt === null ? now : Date.parse(job.finishedAt)
   return <>{measured(Math.max(0, ended - Date.parse(job.startedAt)) / 1000)}</>
 }

@@ -78,9 +78,7 @@ export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => voi
     <label class="field" key={field}>
       {label}
       <input
-        type={type === "duration" ? "text" : "number"}
-        min={0}
-        step="any"
+        {...((type === "duration" ? {} : { type: "number", min: 0, step: "any" }) as Readonly<Record<string, unknown>>)}
         name={field}
         placeholder={hint}
         value={fields[field] ?? ""}
