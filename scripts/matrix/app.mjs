@@ -11,7 +11,7 @@ const ran = (n) => Effect.sync(() => appendFileSync(process.env.MATRIX_LEDGER, `
 const plain = Handler.make(Job.make("recorded", { payload, queue }), ({ n }) => ran(n))
 
 /** Its row is part of the job's transaction: exactly one per finished job. */
-const transactional = Handler.transactional(Job.make("recorded_once", { payload, queue }), ({ n }) =>
+const transactional = Handler.makeInTransaction(Job.make("recorded_once", { payload, queue }), ({ n }) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     yield* sql`insert into ledger (n) values (${n})`

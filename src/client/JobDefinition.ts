@@ -250,7 +250,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     kind,
     encode,
     handle: (run) => PromiseHandler.make(kind, run),
-    handleInTransaction: (run) => PromiseHandler.makeTransactional(kind, run),
+    handleInTransaction: (run) => PromiseHandler.makeInTransaction(kind, run),
     schedule: (scheduleName, { payload, ...settings }) => {
       checkKnown(settings, scheduleOptions, `an option of the schedule "${scheduleName}"`)
       const encoded = Either.try({

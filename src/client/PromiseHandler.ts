@@ -1,6 +1,4 @@
-import { TransactionConnection } from "@effect/sql/SqlClient"
-import { Effect, Option, Predicate } from "effect"
-import type pg from "pg"
+import { Effect, Predicate } from "effect"
 import { issuesText } from "../core/Issues.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Core from "../handlers/Handler.js"
@@ -8,7 +6,8 @@ import type { RateLimits } from "../limits/RateLimits.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import * as Enqueue from "./Enqueue.js"
-import { InvalidOptionError, TransactionError } from "./ShiftErrors.js"
+import * as HandlerTransaction from "./HandlerTransaction.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
 import type { Decoded } from "./StandardSchema.js"
 
 /** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
@@ -22,10 +21,7 @@ export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" |
 }
 
 /** The context of a handler in a transaction. */
-export interface TransactionContext extends HandlerContext {
-  /** A `pg` client after BEGIN. Do not end the transaction: the worker commits it with the job's result. */
-  readonly tx: pg.Client
-}
+export interface TransactionContext extends HandlerContext, HandlerTransaction.HandlerTransaction {}
 
 /** What a handler may return: the job's result, or how else the attempt ended. */
 type HandlerResult<R> = R | Outcome.Outcome
@@ -51,28 +47,14 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     return run(checked.value as Payload, Object.assign(context, { enqueue: Enqueue.inHandler(context.run) }))
   })
 
-/** A test shift has no database. */
-const noConnection = {
-  query: () =>
-    Promise.reject(
-      new TransactionError(
-        "A test shift keeps its jobs in memory and has no database. Test this handler with connect() and a real database."
-      )
-    )
-}
-
 /** Makes a handler whose writes through `tx` commit with the job's completion. */
-export const makeTransactional = <Payload, Result>(
+export const makeInTransaction = <Payload, Result>(
   kind: JobKind<Decoded>,
   run: RunInTransaction<Payload, Result>
 ): Handler =>
-  Core.transactional(kind, (decoded: Decoded, job) =>
-    Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) => {
-      const connection: unknown = Option.isSome(outer) ? outer.value[0] : undefined
-      const client = Predicate.hasProperty(connection, "pg") ? connection.pg : noConnection
-      const inner = make<Payload, Result>(kind, (payload, context) =>
-        run(payload, Object.assign(context, { tx: client as pg.Client }))
-      )
+  Core.makeInTransaction(kind, (decoded: Decoded, job) =>
+    Effect.flatMap(HandlerTransaction.current, (transaction) => {
+      const inner = make<Payload, Result>(kind, (payload, context) => run(payload, Object.assign(context, transaction)))
       return inner.run(decoded as never, job)
     })
   )

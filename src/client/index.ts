@@ -65,7 +65,15 @@ export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
 export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"
 export type { ChildView, ExecutionView, StepView, WaitView } from "./workflow/ExecutionView.js"
-export type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./workflow/Step.js"
+export type {
+  ChildCall,
+  ChildEnd,
+  Step,
+  StepContext,
+  StepOptions,
+  StepTransactionContext,
+  WaitOptions
+} from "./workflow/Step.js"
 export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
 
 // `await using` needs this symbol. The first releases of Node 20 do not have it.

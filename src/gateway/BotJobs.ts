@@ -107,7 +107,7 @@ const handlerOf = <R>(
   const { handler } = bot
   const isTransactional =
     handler._tag === "Kind" && kinds.some(({ kind, transactional }) => kind.name === handler.kind && transactional)
-  return isTransactional ? Handler.transactional(kind, makeRun(bot.slug)) : Handler.make(kind, makeRun(bot.slug))
+  return isTransactional ? Handler.makeInTransaction(kind, makeRun(bot.slug)) : Handler.make(kind, makeRun(bot.slug))
 }
 
 /** Makes the handlers of all async bots' jobs. */

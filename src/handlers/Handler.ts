@@ -48,7 +48,7 @@ export const make = <A, Run extends AnyEffect>(
  * Makes a handler whose Effect runs in the same database transaction that completes the job, so its writes through
  * `SqlClient` happen exactly once. Keep it short: the transaction stays open while it runs.
  */
-export const transactional = <A, Run extends AnyEffect>(
+export const makeInTransaction = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
   run: (payload: A, job: JobContext) => Run
 ): HandlerOf<Run> => ({ ...make(kind, run), transactional: true })

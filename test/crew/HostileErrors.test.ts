@@ -94,7 +94,7 @@ const ways: Readonly<Record<string, Handler.Handler<never> | ReturnType<typeof H
       })
     )
   ),
-  "a transactional Effect that fails with": Handler.transactional(Hostile, (payload) =>
+  "a transactional Effect that fails with": Handler.makeInTransaction(Hostile, (payload) =>
     Effect.failCause(Cause.fail(valueOf(payload)))
   )
 }

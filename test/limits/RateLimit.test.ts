@@ -13,7 +13,7 @@ const Sync = Job.make("sync", { payload: Schema.Struct({}), attempts: 1 })
 
 const byEffect = Handler.make(Sync, () => GithubLimit.acquire)
 const byPromise = Handler.promise(Sync, async (_, { acquire }) => acquire(GithubLimit))
-const inTransaction = Handler.transactional(Sync, () => GithubLimit.acquire)
+const inTransaction = Handler.makeInTransaction(Sync, () => GithubLimit.acquire)
 
 const shift = (handler: Handler.Handler<RateLimits | import("../../src/queue/Queue.js").Queue>) =>
   TestShift.layer({ handlers: [handler], limits: [GithubLimit] })

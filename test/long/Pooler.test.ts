@@ -30,7 +30,7 @@ describe("behind a pooler in transaction mode without prepared statements", () =
     Effect.gen(function* () {
       const databaseUrl = yield* PoolingProxy.open(yield* TestDatabase.migrated, { backends: 4 })
       warnings.length = 0
-      const handlers = [Handler.make(Plain, () => Effect.void), Handler.transactional(Whole, () => Effect.void)]
+      const handlers = [Handler.make(Plain, () => Effect.void), Handler.makeInTransaction(Whole, () => Effect.void)]
       yield* Effect.gen(function* () {
         const { sql } = yield* Database
         const enqueue = Effect.all([Plain.enqueue({}), Whole.enqueue({})], { concurrency: "unbounded" })

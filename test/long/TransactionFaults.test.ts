@@ -63,7 +63,7 @@ describe("a transactional handler with one attempt", () => {
     Effect.gen(function* () {
       const other = yield* TestDatabase.connection
       let runs = 0
-      const handler = Handler.transactional(Once, () =>
+      const handler = Handler.makeInTransaction(Once, () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const [row] = yield* sql<{ pid: number }>`select pg_backend_pid() as pid`
@@ -83,7 +83,7 @@ describe("a transactional handler with one attempt", () => {
     Effect.gen(function* () {
       const proxy = yield* ShapingProxy.make(yield* DatabaseUrl)
       let runs = 0
-      const handler = Handler.transactional(Once, () => {
+      const handler = Handler.makeInTransaction(Once, () => {
         runs += 1
         return proxy.shape({ losesReplyTo: "COMMIT" })
       })
@@ -108,7 +108,7 @@ describe("a transactional handler with one attempt", () => {
   it.scopedLive("is counted as completed when a heartbeat finds the job done before the reply to COMMIT arrives", () =>
     Effect.gen(function* () {
       const proxy = yield* ShapingProxy.make(yield* DatabaseUrl)
-      const handler = Handler.transactional(Once, () =>
+      const handler = Handler.makeInTransaction(Once, () =>
         proxy.shape({ delaysReplyTo: { text: "COMMIT", millis: 1_000 } })
       )
       expect(yield* Effect.provide(outcomes([handler], Once.enqueue({})), DatabaseUrl.layerOf(proxy.url))).toEqual([
@@ -123,7 +123,7 @@ describe("a transactional handler with one attempt", () => {
       const [writes, rescues] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
       yield* Effect.flatMap(Database, ({ sql }) => sql`create table public.effect (run int)`)
       let runs = 0
-      const handler = Handler.transactional(Once, () =>
+      const handler = Handler.makeInTransaction(Once, () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           yield* sql`insert into public.effect values (${++runs})`
@@ -157,7 +157,7 @@ describe("a transactional handler with one attempt", () => {
           )
         )
       )
-      const once = Handler.transactional(Once, () => Effect.void)
+      const once = Handler.makeInTransaction(Once, () => Effect.void)
       const meanwhile = Effect.gen(function* () {
         yield* Effect.replicateEffect(Hold.enqueue({}), 4)
         yield* Effect.repeat(
@@ -188,10 +188,10 @@ describe("a transactional handler with one attempt", () => {
       yield* sql`insert into tally values (1, 0), (2, 0)`
       const [row] = yield* sql<{ name: string }>`select current_database() as name`
       yield* sql.unsafe(`alter database ${row?.name} set default_transaction_isolation to serializable`)
-      const plain = Handler.transactional(Once, () =>
+      const plain = Handler.makeInTransaction(Once, () =>
         Effect.flatMap(SqlClient.SqlClient, (mine) => mine`update tally set n = n + 1 where id = 1`)
       )
-      const strict = Handler.transactional(Hold, () =>
+      const strict = Handler.makeInTransaction(Hold, () =>
         Effect.gen(function* () {
           const mine = yield* SqlClient.SqlClient
           yield* mine`set transaction isolation level serializable`

@@ -1,7 +1,7 @@
 import { Cause, Effect, Exit, Schema } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
-import { JobDeadError, job, Outcome, ResultTimeoutError, TransactionError } from "../../src/client/index.js"
+import { JobDeadError, job, Outcome, ResultTimeoutError, TransactionError, workflow } from "../../src/client/index.js"
 import * as EffectJob from "../../src/queue/Job.js"
 import { type PromiseTestShiftOptions, TestShift, testShift } from "../../src/testing/index.js"
 
@@ -328,15 +328,20 @@ describe("testShift", () => {
     expect(said).toContain("Bob")
   })
 
-  it("stores jobs of a transaction at once, and reports that a handler has no database", async () => {
+  it("stores jobs of a transaction at once, and reports that handlers and steps have no database", async () => {
     const book = job("book", { payload: z.object({}), attempts: 1 })
+    const order = workflow("order", { payload: z.object({}), key: () => "A" }, (_, step) =>
+      step.runInTransaction("book", async ({ tx }) => void (await tx.query("select 1")), { attempts: 1 })
+    )
     await using shift = await testShift({
-      handlers: [book.handleInTransaction(async (_, { tx }) => void (await tx.query("select 1")))]
+      handlers: [book.handleInTransaction(async (_, { tx }) => void (await tx.query("select 1"))), order]
     })
+    await order.start({}, { shift })
     const tx = { query: () => Promise.reject(new Error("not called")) }
     const { id } = await shift.enqueue(book, {}, { tx })
     await shift.drain()
     expect((await shift.job(id)).lastError).toContain("has no database")
+    expect((await order.show("A", { shift })).lastError).toContain("has no database")
     await expect(shift.enqueue(book, {}, { tx: {} as never })).rejects.toBeInstanceOf(TransactionError)
   })
 })

@@ -15,7 +15,7 @@ const calls: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
     await later()
     return step.run("inner", () => "inner")
   },
-  transaction: (step) => step.transaction("inner", () => "inner"),
+  transaction: (step) => step.runInTransaction("inner", () => "inner"),
   sleep: (step) => step.sleep("inner", "1h"),
   waitFor: (step) => step.waitFor("inner"),
   patched: (step) => step.patched("inner")
@@ -67,7 +67,7 @@ describe("a step in the code of another step", () => {
 
   it("is refused inside a transactional step, and inside a step of an undo", async () => {
     const order = workflow("order", settings, async ({ id }, step) => {
-      if (id === "transaction") await step.transaction("outer", () => step.run("inner", () => 1))
+      if (id === "transaction") await step.runInTransaction("outer", () => step.run("inner", () => 1))
       await step.run("charge", () => 1, {
         attempts: 1,
         undo: () => step.run("refund", () => step.run("inner", () => 1))

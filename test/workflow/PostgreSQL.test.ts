@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { z } from "zod"
-import { connect, type Shift, worker, workflow } from "../../src/client/index.js"
+import { connect, job, type Shift, worker, workflow } from "../../src/client/index.js"
 import { useDatabase } from "../client/ClientDatabase.js"
 import { scale } from "../support/Scale.js"
 
@@ -17,25 +17,27 @@ afterAll(() => shift.close())
 const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id, queue: "orders" }
 const patience = { timeout: "60s" } as const
 
-it("a transactional step and its record are one transaction: a failed one leaves neither", async () => {
+it("a transactional step, its jobs and its record are one transaction: a failed one leaves none of them", async () => {
+  const note = job("note", { payload: z.object({ about: z.string() }), queue: "notes" })
   const order = workflow("booked", settings, async ({ id }, step) => {
-    await step.transaction(
+    await step.runInTransaction(
       "book",
-      async (sql, { attempt }) => {
-        await sql`insert into booking values (${id})`
+      async ({ attempt, tx }) => {
+        await tx.query("insert into booking values ($1)", [id])
+        await shift.enqueue(note, { about: id }, { tx })
         if (attempt === 1) throw new Error("again")
       },
       { backoff: "10ms" }
     )
-    const rows = await step.transaction(
-      "read",
-      (sql) => sql<{ n: number }>`select count(*)::int as n from booking where id = ${id}`
-    )
-    return rows[0]?.n
+    return step.runInTransaction("read", async ({ tx }) => {
+      const { rows } = await tx.query<{ n: number }>("select count(*)::int as n from booking where id = $1", [id])
+      return rows[0]?.n
+    })
   })
   await using _ = await worker(shift, { handlers: [order] })
   await order.start({ id: "A-17" }, { shift })
   expect(await order.result("A-17", { ...patience, shift })).toBe(1)
+  expect(await database.count("note")).toBe(1)
   const { steps } = await order.show("A-17", { shift })
   expect(steps.map(({ attempt, kind, name, outcome }) => `${name} ${attempt} ${kind} ${outcome}`)).toEqual([
     "book 1 transaction retrying",
@@ -150,7 +152,9 @@ it("a retried execution continues from its failed step, even if recorded steps f
   let stock = false
   const order = workflow("retried", settings, async (_, step) => {
     await step.run("charge", ({ idempotencyKey }) => log.push(idempotencyKey), { undo: () => void log.push("refund") })
-    await step.transaction("book", (sql) => sql`insert into booking values ('retried')`)
+    await step.runInTransaction("book", async ({ tx }) => {
+      await tx.query("insert into booking values ('retried')")
+    })
     await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { attempts: 1 })
     await step.sleep("after", "200ms")
     return step.run("thank", () => log.push("thank"))

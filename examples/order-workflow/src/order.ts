@@ -29,8 +29,12 @@ export const makeOrder = (bank: Bank, terms: Terms = { coolOff: "3d", approval: 
       attempts: 6,
       undo: (paid, { idempotencyKey }) => bank.refund(idempotencyKey, paid.payment)
     })
-    await step.transaction("book", (sql) => sql`insert into booking (id, payment) values (${order.id}, ${payment})`, {
-      undo: () => step.transaction("cancel booking", (sql) => sql`delete from booking where id = ${order.id}`)
+    const book = "insert into booking (id, payment) values ($1, $2)"
+    await step.runInTransaction("book", async ({ tx }) => void (await tx.query(book, [order.id, payment])), {
+      undo: () =>
+        step.runInTransaction("cancel booking", async ({ tx }) => {
+          await tx.query("delete from booking where id = $1", [order.id])
+        })
     })
     await step.sleep("cool off", terms.coolOff)
     const approval = await step.waitFor<{ by: string }>("approval", { timeout: terms.approval })

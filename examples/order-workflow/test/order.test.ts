@@ -20,7 +20,7 @@ const makeBank = () => {
 it("charges once, and refunds when the booking fails", async () => {
   const { bank, calls } = makeBank()
   const orders = makeOrder(bank)
-  // A test shift has no database: `step.transaction` fails in it.
+  // A test shift has no database: `step.runInTransaction` fails in it.
   await using shift = await testShift({ handlers: [orders, shipment] })
   const { id } = await orders.start(order)
   await shift.drain()

@@ -1,6 +1,6 @@
-import type pg from "pg"
 import type { DurationInput } from "../../core/DurationText.js"
 import type { Enqueueable } from "../Enqueue.js"
+import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"
 import type { StandardSchema } from "../StandardSchema.js"
 
@@ -29,15 +29,8 @@ export interface StepOptions<A> {
   readonly undo?: ((result: A, context: StepContext) => unknown) | undefined
 }
 
-/** Runs a statement in the transaction of the step, and returns its rows: `await sql\`select ${id}::int as id\``. */
-export interface StepSql {
-  <Row = Record<string, unknown>>(
-    strings: TemplateStringsArray,
-    ...values: ReadonlyArray<unknown>
-  ): Promise<ReadonlyArray<Row>>
-  /** A `pg` client after BEGIN, for query builders. Do not end the transaction. */
-  readonly client: pg.Client
-}
+/** The argument of the code of a step in a transaction. */
+export interface StepTransactionContext extends StepContext, HandlerTransaction {}
 
 /** A child to start: `otherWorkflow(payload)`, or `child(job, payload)`. */
 export interface ChildCall<out Result> {
@@ -70,10 +63,10 @@ export interface Step {
   /** Runs the code and records its result, which a replay returns. After a crash before the record, the code runs again. */
   run<A>(name: string, run: (context: StepContext) => A, options?: StepOptions<Awaited<A>>): Promise<Awaited<A>>
 
-  /** Runs the code in a database transaction that also records the result: exactly once. */
-  transaction<A>(
+  /** Like `run`, in a transaction that also records the result. Writes through `tx` happen exactly once. */
+  runInTransaction<A>(
     name: string,
-    run: (sql: StepSql, context: StepContext) => A,
+    run: (context: StepTransactionContext) => A,
     options?: StepOptions<Awaited<A>>
   ): Promise<Awaited<A>>
 

@@ -33,7 +33,7 @@ const ofRun: ReadonlyArray<string> = Object.keys({ attempts: 0, backoff: 0, undo
   0
 >)
 
-/** The arguments of `step.run` and `step.transaction`. */
+/** The arguments of `step.run` and `step.runInTransaction`. */
 export const checkRun = (name: string, code: unknown, options: StepOptions<never>): void => {
   checkName(name)
   checkFunction("The code", name, code)

@@ -1,15 +1,22 @@
-import { TransactionConnection } from "@effect/sql/SqlClient"
-import { Cause, Data, Effect, Either, Option, Predicate } from "effect"
-import type pg from "pg"
+import { Cause, Data, Effect, Either, Predicate } from "effect"
 import { withoutTrace } from "../../core/ErrorText.js"
 import { issuesText } from "../../core/Issues.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
 import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
 import * as Enqueue from "../Enqueue.js"
-import { fromCause, TransactionError } from "../ShiftErrors.js"
+import * as HandlerTransaction from "../HandlerTransaction.js"
+import { fromCause } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
-import type { ChildCall, ChildEnd, Step, StepContext, StepOptions, StepSql, WaitOptions } from "./Step.js"
+import type {
+  ChildCall,
+  ChildEnd,
+  Step,
+  StepContext,
+  StepOptions,
+  StepTransactionContext,
+  WaitOptions
+} from "./Step.js"
 import { checkAll, checkedChild, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
@@ -36,41 +43,16 @@ class AlreadyRecorded extends Data.TaggedError("AlreadyRecorded")<{ readonly rec
 /** The code of a transactional step threw. Rolls back. */
 class Threw extends Data.TaggedError("Threw")<{ readonly error: unknown }> {}
 
-const noDatabase = {
-  query: () =>
-    Promise.reject(
-      new TransactionError(
-        "A test shift keeps its jobs in memory and has no database. Test this step with connect() and a real database."
-      )
-    )
-}
-
-const sqlOf = (client: pg.Client): StepSql =>
-  Object.assign(
-    async <Row>(strings: TemplateStringsArray, ...values: ReadonlyArray<unknown>) => {
-      const text = strings.reduce((all, part, index) => `${all}$${index}${part}`)
-      const result = await client.query(text, [...values])
-      return result.rows as ReadonlyArray<Row>
-    },
-    { client }
-  )
-
-/** The connection of the transaction in which the effect runs. */
-const connection = Effect.map(Effect.serviceOption(TransactionConnection), (outer): pg.Client => {
-  const inner: unknown = Option.isSome(outer) ? outer.value[0] : undefined
-  return (Predicate.hasProperty(inner, "pg") ? inner.pg : noDatabase) as pg.Client
-})
-
 /** Runs the code and records its result in one transaction. */
 const inTransaction = (
   run: WorkflowRun,
-  code: (sql: StepSql) => unknown,
+  code: (transaction: HandlerTransaction.HandlerTransaction) => unknown,
   record: Parameters<Attempts["perform"]>[2]
 ): Promise<Recorded> => {
   const whole = Effect.gen(function* () {
-    const sql = sqlOf(yield* connection)
+    const transaction = yield* HandlerTransaction.current
     const value = yield* Effect.tryPromise({
-      try: async () => code(sql),
+      try: async () => code(transaction),
       catch: (error) => new Threw({ error })
     })
     const recorded = yield* record(StepExit.ofValue(value))
@@ -250,9 +232,9 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
         )
       }),
 
-    transaction: <A>(
+    runInTransaction: <A>(
       name: string,
-      code: (sql: StepSql, context: StepContext) => A,
+      code: (context: StepTransactionContext) => A,
       options: StepOptions<Awaited<A>> = {}
     ) =>
       checked(() => {
@@ -266,7 +248,11 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
               kind: "transaction",
               options,
               perform: (context, _, recordInside) =>
-                inTransaction(run, (sql) => StepScope.inside(run, numbered, () => code(sql, context)), recordInside),
+                inTransaction(
+                  run,
+                  (transaction) => StepScope.inside(run, numbered, () => code(Object.assign(context, transaction))),
+                  recordInside
+                ),
               settle
             }),
           read(options)

@@ -162,7 +162,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
       )
     ),
     // Enqueue the child last: in memory, uncommitted writes are visible to other transactions.
-    Handler.transactional(Parent, ({ n }, job) =>
+    Handler.makeInTransaction(Parent, ({ n }, job) =>
       Effect.flatMap(misbehave(controls, job, n), (outcome) => Effect.as(Child.enqueue({ n }), outcome))
     )
   ]
