@@ -457,7 +457,9 @@ create table queue (
   -- The latest cooling_until in key_turn: until then claims must look at keys.
   keys_cooling_until timestamptz,
 
-  -- Incremented by every change of an operator. A claim by key compares it with what it read.
+  -- The settings that a worker declared last, as text by field. A setting that differs from it was set by an operator and stays.
+  declared jsonb not null default '{}',
+  -- Incremented by every change of the settings. A claim by key compares it with what it read.
   revision int not null default 1,
   created_at timestamptz not null,
   updated_at timestamptz not null,

@@ -38,9 +38,12 @@ export { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull, Unkno
 export { Kinds } from "./queue/Kinds.js"
 export { type Enqueued, Queue } from "./queue/Queue.js"
 export { JobSearch } from "./queue/search/JobSearch.js"
+export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "./queue/settings/QueueDeclaration.js"
 export {
+  type DeclaredSettings,
   InvalidSetting,
   type KeyOrder,
+  type QueueField,
   QueueNotFound,
   type QueueSettings,
   type QueueSettingsPatch,

@@ -7,6 +7,7 @@ import type { Services } from "../crew/Nightshift.js"
 import * as Package from "../database/Package.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
+import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 
@@ -23,7 +24,7 @@ export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable"
 /** The exports of the user's module. Its `layer`, if any, is already applied to the handlers. */
 export interface App {
   readonly handlers: ReadonlyArray<Handler<Services>>
-  readonly queues: ReadonlyArray<string>
+  readonly queues: DeclaredQueues
   readonly routes: DeclaredRoutes
   readonly schedules: ReadonlyArray<Schedule>
   readonly limits: ReadonlyArray<DeclaredLimit>
@@ -74,6 +75,10 @@ const isLimit = (value: unknown): value is DeclaredLimit =>
   typeof value.capacity === "number" &&
   Predicate.hasProperty(value, "rate") &&
   typeof value.rate === "number"
+
+/** What each queue declares is checked when the worker starts. */
+const isQueues = (value: unknown): value is DeclaredQueues =>
+  Array.isArray(value) ? value.every((name) => typeof name === "string") : Predicate.isRecord(value)
 
 const isRoutes = (value: unknown): value is DeclaredRoutes =>
   Predicate.isRecord(value) && Object.values(value).every((queue) => typeof queue === "string" || queue === null)
@@ -138,7 +143,11 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const handlers: ReadonlyArray<unknown> = exported.handlers
     const odd = handlers.findIndex((handler) => !isHandler(handler))
     if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` is not a handler: pass ${makers}`)
-    const queues = Predicate.hasProperty(exported, "queues") && Array.isArray(exported.queues) ? exported.queues : []
+    const queues = Predicate.hasProperty(exported, "queues") ? exported.queues : []
+    if (!isQueues(queues))
+      return yield* refuse(
+        'its `queues` must be an array of names, or an object like { mail: { workers: 20, rate: "100/m" } }'
+      )
     const routes = Predicate.hasProperty(exported, "routes") ? exported.routes : {}
     if (!isRoutes(routes))
       return yield* refuse('its `routes` must map kind prefixes to queues, like { "gh.": "github" }')
@@ -157,7 +166,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
       : undefined
     return {
       handlers: built === undefined ? given : given.map((handler) => withLayer(handler, built)),
-      queues: queues.map(String),
+      queues,
       routes,
       schedules,
       limits

@@ -10,6 +10,7 @@ import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as NoopEcho from "../handlers/NoopEcho.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import * as Server from "../http/server/Server.js"
+import { namesOf } from "../queue/settings/QueueDeclaration.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import * as App from "./App.js"
@@ -73,7 +74,7 @@ const queuesOf = (
   if (given.length > 0) return given.filter((name) => name !== noQueues)
   const routed = Object.values(routes).filter((queue) => queue !== null)
   const ofKinds = handlers.map(({ kind }) => kind.queue)
-  return [...new Set(["default", ...queues, ...ofKinds, ...routed, ...botQueuesOf(declared)])]
+  return [...new Set(["default", ...namesOf(queues), ...ofKinds, ...routed, ...botQueuesOf(declared)])]
 }
 
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>

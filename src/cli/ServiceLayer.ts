@@ -33,6 +33,7 @@ import { UploadsApp } from "../http/uploads/UploadsApp.js"
 import * as RateLimitsPg from "../limits/RateLimitsPg.js"
 import * as MeasuresPg from "../measures/MeasuresPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import { only } from "../queue/settings/QueueDeclaration.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
@@ -95,7 +96,7 @@ export const onServer = <E, R>(
       Crew.layer({
         ...app,
         handlers: GatewayLayer.handlers(hooks, app),
-        queues: queues.length === 0 ? "none" : queues,
+        queues: queues.length === 0 ? "none" : only(queues, app.queues),
         loops: Effect.all([...PodLoops.onDatabase, AccessCleanup.make, GatewaySweeper.make])
       })
     ),

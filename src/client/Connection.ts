@@ -10,7 +10,7 @@ import * as Health from "../http/server/Health.js"
 import { fault as healthFault } from "../http/server/HealthOptions.js"
 import type { DeclaredLimit } from "../limits/Limit.js"
 import { isQueueName } from "../queue/NewJob.js"
-import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
+import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
 import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import * as Engine from "./Engine.js"
@@ -101,10 +101,10 @@ export interface WorkerOptions {
   /** What `job.handle(…)` returned. */
   readonly handlers: ReadonlyArray<Handler<Nightshift.Services>>
   /**
-   * The queues to serve: their names, or an object with the number of jobs that run at a time in this process. A queue that
-   * is new to the cluster also gets that number as its worker total. [the queues of the handlers' jobs]
+   * The queues to serve: their names, or an object with the number of workers in this process, or the limits of the whole
+   * cluster, of each: `{ mail: { workers: 20, perKey: 1, rate: "100/m" } }`. [the queues of the handlers' jobs]
    */
-  readonly queues?: ReadonlyArray<string> | Readonly<Record<string, number>> | undefined
+  readonly queues?: DeclaredQueues | undefined
   /** Recurring jobs: what `job.schedule(…)` returned. */
   readonly schedules?: ReadonlyArray<Schedule> | undefined
   /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. */
@@ -147,27 +147,10 @@ export interface Worker {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-const mostSlots = 10_000
-
-const slotsOf = (queues: WorkerOptions["queues"]): Readonly<Record<string, number>> => {
-  if (queues === undefined || Array.isArray(queues)) return {}
-  const slots = queues as Readonly<Record<string, number>>
-  for (const [name, count] of Object.entries(slots)) {
-    if (!Number.isInteger(count) || count < 1 || count > mostSlots) {
-      throw new InvalidOptionError(
-        "queues",
-        `queues.${name} must be a whole number from 1 to ${mostSlots}, got ${count}.`
-      )
-    }
-  }
-  return slots
-}
-
-const namesOf = ({ handlers, queues }: WorkerOptions): ReadonlyArray<string> => {
-  if (queues === undefined) return [...new Set(handlers.map(({ kind }) => kind.queue))]
-  const names: ReadonlyArray<string> = Array.isArray(queues) ? queues : Object.keys(queues)
-  const bad = names.find((name) => !isQueueName(name))
-  if (bad === undefined) return names
+const queuesOf = ({ handlers, queues }: WorkerOptions): DeclaredQueues => {
+  if (queues === undefined) return handlers.map(({ kind }) => kind.queue)
+  const bad = namesOf(queues).find((name) => !isQueueName(name))
+  if (bad === undefined) return queues
   throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
 }
 
@@ -185,19 +168,6 @@ const warnOfUnserved = (handlers: WorkerOptions["handlers"], served: ReadonlyArr
       `this worker serves ${served.join(", ")}, which are not the queues of these jobs: ${unserved.join(", ")}. ` +
         "Add their queues to `queues`, unless another worker serves them."
     )
-  })
-
-/** Whether an operator created the queue by pausing it before its first worker: a later pause has a higher revision. */
-const isPausedOnly = ({ paused, revision }: QueueSettings) => paused && revision === 1
-
-/** Sets the worker total of queues that are new to the cluster. */
-const declareNew = (slots: Readonly<Record<string, number>>) =>
-  Effect.gen(function* () {
-    const queues = yield* Queues
-    const served = new Set((yield* queues.all).filter((queue) => !isPausedOnly(queue)).map(({ name }) => name))
-    const fresh = Object.entries(slots).filter(([name]) => !served.has(name))
-    yield* queues.declare(fresh.map(([name]) => name))
-    for (const [name, maxWorkers] of fresh) yield* queues.change(name, { maxWorkers })
   })
 
 /** The metrics belong to the pool, so a second server would count everything twice. */
@@ -225,8 +195,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   checkHealth(options.health)
   const engine = await used.engine
   const { run } = engine
-  const slots = slotsOf(options.queues)
-  const queues = namesOf(options)
+  const queues = queuesOf(options)
   const scope = await run(Scope.make())
   const { health, onEvent, ...rest } = options
   if (health !== undefined && used.hasHealth) throw new InvalidOptionError("health", secondHealth)
@@ -236,15 +205,15 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     if (health !== undefined) used.hasHealth = false
   }
   const onEnd = onEvent === undefined ? {} : { onEnd: reporting(engine, onEvent) }
-  const crew = Nightshift.crew({ ...rest, ...onEnd, queues, slots })
+  const crew = Nightshift.crew({ ...rest, ...onEnd, queues })
   const layer: Layer.Layer<Crew, unknown, Nightshift.Services> =
     health === undefined ? crew : Health.serve(health)(crew)
-  const built = run(Effect.zipRight(declareNew(slots), Layer.buildWithScope(layer, scope)))
+  const built = run(Layer.buildWithScope(layer, scope))
   const context = await built.catch(async (error: unknown) => {
     await close()
     throw error
   })
-  await run(Effect.ignore(warnOfUnserved(options.handlers, queues)))
+  await run(Effect.ignore(warnOfUnserved(options.handlers, namesOf(queues))))
   let closed: Promise<void> | undefined
   const end = () => (closed ??= close().finally(() => used.stops.delete(end)))
   let stopped: Promise<void> | undefined

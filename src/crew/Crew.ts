@@ -16,7 +16,9 @@ import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import { Kinds } from "../queue/Kinds.js"
 import { isQueueName } from "../queue/NewJob.js"
 import { type ClaimedJob, Queue } from "../queue/Queue.js"
-import { Queues } from "../queue/settings/QueueSettings.js"
+import type { DeclaredQueue, DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
+import * as QueueDeclaration from "../queue/settings/QueueDeclaration.js"
+import type { InvalidSetting, Queues } from "../queue/settings/QueueSettings.js"
 import { type DeclaredRoutes, type InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
@@ -70,7 +72,7 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 export interface CrewOptions<R, L = never> {
   readonly handlers: ReadonlyArray<Handler<R>>
   /** Queues to serve. A pod that serves "none" runs no jobs, but takes part in the cluster and can lead it. */
-  readonly queues: ReadonlyArray<string> | "none"
+  readonly queues: DeclaredQueues | "none"
   /** Queues by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs to declare to the cluster. */
@@ -88,13 +90,15 @@ type Needs = Ports | Configs | Metrics
 
 interface Staff<R, L> {
   readonly queues: ReadonlyArray<string>
+  /** The number of workers that queues have in this process, if code says so. */
+  readonly workers: Readonly<Record<string, number | undefined>>
   readonly registry: Registry.Registry<R>
   readonly releases: Releases
   readonly features: PodLoops<L>
 }
 
 /** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
-const hire = <R, L>({ features, queues, registry, releases }: Staff<R, L>) =>
+const hire = <R, L>({ features, queues, registry, releases, workers }: Staff<R, L>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* Gauges.watchQueues(queues)
@@ -114,7 +118,7 @@ const hire = <R, L>({ features, queues, registry, releases }: Staff<R, L>) =>
       const supervisor = Supervisor.start(name, registry, { onShort, onHeld, releasesOf })
       supervisors.set(name, yield* Scope.extend(supervisor, shift))
     }
-    yield* SlotReconciler.start
+    yield* SlotReconciler.start(workers)
     // Built after the supervisors, so it closes first: leadership is released before the jobs drain.
     const leader = yield* Leader.make
     yield* leader.runLoop(yield* Effect.provideService(Rebalancer.make, Leader, leader))
@@ -135,7 +139,7 @@ const hire = <R, L>({ features, queues, registry, releases }: Staff<R, L>) =>
   })
 
 /** Builds what the crew shares, in this order, and starts it. Plain effects: a layer for each would double the cost. */
-const staffed = <R, L>({ features, queues, registry }: Omit<Staff<R, L>, "releases">) =>
+const staffed = <R, L>({ features, queues, registry, workers }: Omit<Staff<R, L>, "releases">) =>
   Effect.gen(function* () {
     const pod = Context.make(Pod, yield* Pod.make).pipe(Context.add(Supervisors, new Map()))
     const { workerVersion } = yield* ClusterConfig
@@ -146,22 +150,24 @@ const staffed = <R, L>({ features, queues, registry }: Omit<Staff<R, L>, "releas
       Context.add(Finalizer, yield* Finalizer.make),
       Context.add(Deadlines, yield* Deadlines.make)
     )
-    return yield* Effect.provide(hire({ features, queues, registry, releases }), shared)
+    return yield* Effect.provide(hire({ features, queues, registry, releases, workers }), shared)
   })
 
-const checked = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, NoQueues | BadQueueName> =>
+const checked = (
+  given: DeclaredQueues
+): Effect.Effect<ReadonlyArray<DeclaredQueue>, NoQueues | BadQueueName | InvalidSetting> =>
   Effect.gen(function* () {
-    const queues = [...new Set(names)]
-    if (queues.length === 0) return yield* new NoQueues()
-    const bad = queues.find((name) => !isQueueName(name))
-    return bad === undefined ? queues : yield* new BadQueueName({ name: bad })
+    const names = QueueDeclaration.namesOf(given)
+    if (names.length === 0) return yield* new NoQueues()
+    const bad = names.find((name) => !isQueueName(name))
+    return bad === undefined ? yield* QueueDeclaration.read(given) : yield* new BadQueueName({ name: bad })
   })
 
 /** Registers kinds and queues before the first heartbeat makes the pod visible. */
-const declare = <R>(queues: ReadonlyArray<string>, registry: Registry.Registry<R>) =>
+const declare = <R>(queues: ReadonlyArray<DeclaredQueue>, registry: Registry.Registry<R>) =>
   Effect.gen(function* () {
     yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
-    yield* Effect.flatMap(Queues, (settings) => settings.declare(queues))
+    yield* QueueDeclaration.apply(queues)
   })
 
 /** Declares the schedules. Their kinds must already be registered. */
@@ -189,24 +195,26 @@ export const layer = <R, L>(
   options: CrewOptions<R, L>
 ): Layer.Layer<
   Crew,
-  NoQueues | BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
+  NoQueues | BadQueueName | InvalidSetting | InvalidRoute | InvalidLimit | InvalidSchedule | DatabaseError,
   R | L | Needs
 > =>
   Layer.scoped(
     Crew,
     Effect.gen(function* () {
-      const queues = options.queues === "none" ? [] : yield* checked(options.queues)
+      const declared = options.queues === "none" ? [] : yield* checked(options.queues)
+      const queues = declared.map(({ name }) => name)
+      const workers = Object.fromEntries(declared.map(({ name, workers }) => [name, workers]))
       // Opened first, so closed last: resources of a handler must outlive its jobs.
       const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
       yield* patiently(
         Effect.gen(function* () {
-          yield* declare(queues, registry)
+          yield* declare(declared, registry)
           yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
           yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
           yield* declareSchedules(options.schedules ?? [])
         })
       )
       yield* recoverAbandoned
-      return yield* staffed({ queues, registry, features: options.loops })
+      return yield* staffed({ queues, workers, registry, features: options.loops })
     })
   ).pipe(Layer.provide(Boot.layer))

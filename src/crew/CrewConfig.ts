@@ -43,8 +43,6 @@ export class CrewConfig extends Context.Tag("nightshift/crew/CrewConfig")<
   CrewConfig,
   Setting.Values<typeof settings> &
     Partial<Setting.Values<typeof Masking.settings>> & {
-      /** Slots of queues that have their own number, by name; `slots` is for the others. */
-      readonly slotsOf?: Readonly<Record<string, number>> | undefined
       /** Called after the end of an attempt is written. Must not throw. */
       readonly onEnd?: ((end: WrittenEnd) => void) | undefined
     }

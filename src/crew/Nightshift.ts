@@ -44,7 +44,8 @@ import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
-import type { Queues } from "../queue/settings/QueueSettings.js"
+import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
+import type { InvalidSetting, Queues } from "../queue/settings/QueueSettings.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Routes.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -185,16 +186,17 @@ export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobD
 
 export interface CrewOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** Queues that this process serves. */
-  readonly queues: ReadonlyArray<string>
+  /**
+   * Queues that this process serves: names, or an object with the number of workers in this process, or the limits of the
+   * whole cluster, of each: `{ mail: { workers: 20, perKey: 1, rate: "100/m" } }`. Workers by default: NIGHTSHIFT_SLOTS.
+   */
+  readonly queues: DeclaredQueues
   /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES takes precedence. */
   readonly routes?: DeclaredRoutes | undefined
   /** Recurring jobs. They are declared to the whole cluster and fired by its leader. */
   readonly schedules?: ReadonlyArray<Schedule> | undefined
   /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
-  /** Maximum number of concurrent jobs in this process, by queue. [NIGHTSHIFT_SLOTS] */
-  readonly slots?: Readonly<Record<string, number>> | undefined
   /** How long a stopping process waits for running jobs. [SHUTDOWN_GRACE] */
   readonly grace?: DurationInput | undefined
   /** Called after the end of an attempt of this process is written. Must not throw. */
@@ -203,14 +205,19 @@ export interface CrewOptions<R> {
 
 export interface NightshiftOptions<R> extends CrewOptions<R>, ClientOptions {}
 
-export type CrewError = Crew.NoQueues | Crew.BadQueueName | InvalidRoute | InvalidLimit | InvalidSchedule
+export type CrewError =
+  | Crew.NoQueues
+  | Crew.BadQueueName
+  | InvalidSetting
+  | InvalidRoute
+  | InvalidLimit
+  | InvalidSchedule
 
-const crewConfig = <R>({ grace, onEnd, slots }: CrewOptions<R>) =>
+const crewConfig = <R>({ grace, onEnd }: CrewOptions<R>) =>
   Layer.effect(
     CrewConfig,
     Effect.map(CrewConfig, (config) => ({
       ...config,
-      slotsOf: slots,
       onEnd,
       grace: grace === undefined ? config.grace : decode(grace)
     }))

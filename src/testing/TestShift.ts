@@ -32,6 +32,7 @@ import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import { Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
+import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
 import { type DeclaredRoutes, decide } from "../queue/settings/Routes.js"
 import type { Why } from "../queue/why/Why.js"
 import type { Schedule } from "../schedule/Schedule.js"
@@ -88,8 +89,8 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
 
 export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** Queues the pod serves. [the queues of the handlers' kinds] */
-  readonly queues?: ReadonlyArray<string>
+  /** Queues the pod serves: names, or an object with their workers and limits. [the queues of the handlers' kinds] */
+  readonly queues?: DeclaredQueues
   /** Queue by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes
   /** Schedules; they fire as the clock advances. */
@@ -176,8 +177,9 @@ export const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): Rea
 }
 
 /** Says what the pod lacks to run a job. Only a test that changes its options can run it. */
-export const missingIn = <R>({ handlers }: TestShiftOptions<R>, queues: ReadonlyArray<string>) => {
+export const missingIn = <R>({ handlers }: TestShiftOptions<R>, declared: DeclaredQueues) => {
   const kinds = new Set(handlers.map(({ kind }) => kind.name))
+  const queues = namesOf(declared)
   return ({ kind, queue }: Pick<StoredJob, "kind" | "queue">): string | undefined => {
     if (!kinds.has(kind)) return `no handler for "${kind}" in testShift({ handlers })`
     if (!queues.includes(queue)) return `queue "${queue}" is not in testShift({ queues })`

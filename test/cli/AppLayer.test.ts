@@ -96,3 +96,24 @@ describe("an app without handlers", () => {
     })
   )
 })
+
+describe("the queues of an app", () => {
+  const loaded = (queues: string) =>
+    Effect.gen(function* () {
+      const file = join(yield* Nightshift.folder, "app.mjs")
+      writeFileSync(file, `export const handlers = []\nexport const queues = ${queues}\n`)
+      return yield* App.load(file)
+    })
+
+  it.scoped("are names, or an object with their workers and limits", () =>
+    Effect.gen(function* () {
+      expect(yield* loaded('["mail"]')).toMatchObject({ queues: ["mail"] })
+      const limits = { mail: { workers: 20, rate: "100/m" } }
+      expect(yield* loaded(JSON.stringify(limits))).toMatchObject({ queues: limits })
+      for (const wrong of ['"mail"', "[1]", "undefined"]) {
+        const { message } = yield* Effect.flip(loaded(wrong))
+        expect(message).toContain("its `queues` must be an array of names, or an object like { mail: ")
+      }
+    })
+  )
+})

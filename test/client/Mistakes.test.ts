@@ -98,7 +98,32 @@ describe("a mistake in a call is reported by it", () => {
         /^rate\.every is not a setting/
       ],
       [(options) => tested.queues.change("q", options), { perKey: { limit: 1 } }, /^perKey\.limit is not a setting/],
-      [(options) => tested.queues.change("q", options), { backoff: { on: true } }, /^backoff\.on is not a setting/]
+      [(options) => tested.queues.change("q", options), { backoff: { on: true } }, /^backoff\.on is not a setting/],
+      [
+        (options) => tested.queues.change("q", options),
+        { rate: "100 per minute" },
+        /^rate must be a number of jobs and a period like 100\/m or 10\/30s, or .*, got "100 per minute"\.$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], queues: { mail: 0 } },
+        /^queues\.mail must be a whole number from 1 to 10000, got 0\.$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], queues: { mail: { worker: 3 } } },
+        /^queues\.mail\.worker is not a setting of a queue: use workers, .* Did you mean workers\?$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], queues: { mail: { perKey: { concurrency: 2, order: "serial" } } } },
+        /^queues\.mail\.perKey\.concurrency must be 1 with order serial/
+      ],
+      [
+        (options) => testShift(options),
+        { handlers: [handler], queues: { mail: { rate: "often" } } },
+        /^queues\.mail\.rate must be a number of jobs/
+      ]
     ]
     for (const [call, given, refusal] of wrong) expect(await refused(() => call(given as never))).toMatch(refusal)
   })

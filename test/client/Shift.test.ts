@@ -230,6 +230,36 @@ describe("a shift", () => {
     )
   })
 
+  it("declares the limits of a queue beside its workers, and keeps those that an operator has changed", async () => {
+    const capped = job("capped", { payload: z.object({}), queue: "capped" })
+    const handlers = [capped.handle(() => {})]
+    const lines: Array<string> = []
+    const log = (line: unknown) => void lines.push(String(line))
+    await using logged = await connect(database.url(), {
+      log: { debug: log, info: log, warn: log, error: log },
+      pool: 3
+    })
+    const settled = async () => (await shift.queues.list()).find(({ name }) => name === "capped")
+    const first = await worker(logged, { handlers, queues: { capped: { workers: 4, perKey: 1, rate: "100/m" } } })
+    await first.stop()
+    const declared = { name: "capped", paused: false, maxWorkers: 4, perKey: { concurrency: 1, order: "none" } }
+    expect(await settled()).toEqual({ ...declared, rate: { jobs: 100, per: 60_000 } })
+    await shift.queues.change("capped", { rate: "10/30s" })
+    const second = await worker(logged, { handlers, queues: { capped: { rate: "200/m", perKey: null } } })
+    await second.stop()
+    expect(await settled()).toEqual({
+      name: "capped",
+      paused: false,
+      maxWorkers: 4,
+      rate: { jobs: 10, per: 30_000 }
+    })
+    expect(lines).toContainEqual(
+      expect.stringContaining(
+        "queue capped: rate stays 10/30s, which an operator has set. This process declares 200/1m"
+      )
+    )
+  })
+
   it("gives the result of a stored id the type of its job", async () => {
     const { id } = await shift.enqueue(sendReceipt, ada)
     const stored: string = id

@@ -27,13 +27,16 @@ const perKey = (queue: string) =>
   Effect.flatMap(Queues, (queues) => Effect.map(queues.get(queue), (settings) => settings.perKey))
 
 describe("the order of a bot's chats", () => {
-  it.scopedLive("is set on the bot's queue when the queue is first seen", () =>
+  it.scopedLive("is set on the bot's queue, and follows the file", () =>
     Effect.gen(function* () {
       yield* start(bot("a", "serial"), bot("b", "strict"), bot("c", "none"), bot("d", "serial", false))
       expect(yield* perKey("bot-a")).toEqual({ concurrency: 1, order: "serial" })
       expect(yield* perKey("bot-b")).toEqual({ concurrency: 1, order: "strict" })
       expect(yield* perKey("bot-c")).toBeUndefined()
       expect(yield* Effect.flip(perKey("bot-d"))).toMatchObject({ _tag: "QueueNotFound" })
+      yield* start(bot("a", "none"), bot("c", "strict"))
+      expect(yield* perKey("bot-a")).toBeUndefined()
+      expect(yield* perKey("bot-c")).toEqual({ concurrency: 1, order: "strict" })
     }).pipe(Effect.provide(house))
   )
 
@@ -44,11 +47,12 @@ describe("the order of a bot's chats", () => {
       yield* queues.change("bot-a", { perKey: { concurrency: 3, order: "none" } })
       yield* start(bot("a", "strict"))
       expect(yield* perKey("bot-a")).toEqual({ concurrency: 3, order: "none" })
-      // An operator paused the queue before any bot used it, so the operator owns its settings.
+      // A pause before the first bot is not a choice of the order.
       yield* queues.declare(["bot-b"])
       yield* queues.change("bot-b", { paused: true })
       yield* start(bot("b", "strict"))
-      expect(yield* perKey("bot-b")).toBeUndefined()
+      expect(yield* perKey("bot-b")).toEqual({ concurrency: 1, order: "strict" })
+      expect(yield* queues.get("bot-b")).toMatchObject({ paused: true })
     }).pipe(Effect.provide(house))
   )
 

@@ -146,4 +146,54 @@ export const queuesLaws = (law: Law): void => {
       })
     })
   )
+
+  law(
+    "declared settings apply, the last declaration first, and a value of an operator stays until it is the declared one",
+    (line) =>
+      Effect.gen(function* () {
+        yield* declared(line)
+        const declare = (settings: QueueSettingsPatch) => line.queues.declareSettings(line.name, settings)
+        const rate = (jobs: number) => ({ jobs, per: Duration.minutes(1) })
+        expect(yield* declare({ rate: rate(100), depthCap: 5 })).toEqual({ set: ["rate", "depthCap"], kept: [] })
+        const first = yield* line.queues.get(line.name)
+        expect(first).toMatchObject({ rate: rate(100), depthCap: 5, revision: 2 })
+        expect(yield* declare({ rate: rate(100), depthCap: 5 })).toEqual({ set: [], kept: [] })
+        expect(yield* declare({})).toEqual({ set: [], kept: [] })
+        expect(yield* line.queues.get(line.name)).toEqual(first)
+        expect(yield* declare({ rate: rate(200) })).toEqual({ set: ["rate"], kept: [] })
+        yield* line.queues.change(line.name, { rate: rate(50) })
+        const kept = [{ field: "rate", value: "50/1m", declared: "300/1m" }]
+        expect(yield* declare({ rate: rate(300) })).toEqual({ set: [], kept })
+        expect(yield* declare({ rate: rate(300) })).toEqual({ set: [], kept })
+        expect(yield* line.queues.get(line.name)).toMatchObject({ rate: rate(50), depthCap: 5 })
+        yield* line.queues.change(line.name, { rate: rate(300) })
+        expect(yield* declare({ rate: null, depthCap: null })).toEqual({ set: ["rate", "depthCap"], kept: [] })
+        expect(yield* line.queues.get(line.name)).toMatchObject({ rate: undefined, depthCap: undefined })
+      })
+  )
+
+  law("what an operator set before the first declaration stays, and an invalid declaration changes nothing", (line) =>
+    Effect.gen(function* () {
+      const declare = (settings: QueueSettingsPatch) => line.queues.declareSettings(line.name, settings)
+      expect(yield* Effect.flip(declare({ maxWorkers: 3 }))).toMatchObject({ _tag: "QueueNotFound", name: line.name })
+      yield* declared(line)
+      yield* line.queues.change(line.name, { perKey: { concurrency: 2, order: "none" } })
+      const base = Duration.seconds(5)
+      expect(
+        yield* declare({ perKey: { concurrency: 1, order: "serial" }, maxWorkers: 3, backoff: { enabled: true, base } })
+      ).toEqual({
+        set: ["maxWorkers", "backoff"],
+        kept: [{ field: "perKey", value: "2 none", declared: "1 serial" }]
+      })
+      expect(yield* Effect.flip(declare({ maxWorkers: 5, depthCap: 0 }))).toMatchObject({
+        _tag: "InvalidSetting",
+        field: "depthCap"
+      })
+      expect(yield* line.queues.get(line.name)).toMatchObject({
+        maxWorkers: 3,
+        perKey: { concurrency: 2, order: "none" },
+        backoff: { enabled: true, base, max: Duration.minutes(30) }
+      })
+    })
+  )
 }

@@ -101,8 +101,8 @@ describe("testShift", () => {
       running -= 1
       return who
     })
-    await using shift = await testShift({ handlers: [held] })
-    await shift.queues.change("default", { perKey: { concurrency: 1, order: "strict" } })
+    const perKey = { concurrency: 1, order: "strict" } as const
+    await using shift = await testShift({ handlers: [held], queues: { default: { perKey } } })
     for (const who of ["Ada", "Bob", "Cid"]) await shift.enqueue(remind, { who }, { key: "customer-1" })
     await shift.drain()
     expect(most).toBe(1)

@@ -1,11 +1,10 @@
-import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule } from "effect"
 import type { Assignment } from "../../cluster/Pods.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Signals } from "../../database/Signals.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import { runLoop } from "../../telemetry/LoopRunner.js"
-import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { CrewConfig } from "../CrewConfig.js"
 import { Supervisors } from "../worker/Supervisor.js"
@@ -32,16 +31,12 @@ const slotTarget = (
 const ticksPerReading = 5
 
 /** Adjusts the slots of this pod's queues to their targets until the Scope closes. */
-export const start: Effect.Effect<
-  void,
-  never,
-  Queues | Signals | PodHeartbeat | Supervisors | ClusterConfig | CrewConfig | Metrics | Scope.Scope
-> = Effect.gen(function* () {
+export const start = Effect.fnUntraced(function* (workers: Readonly<Record<string, number | undefined>>) {
   const queues = yield* Queues
   const signals = yield* Signals
   const podHeartbeat = yield* PodHeartbeat
   const supervisors = yield* Supervisors
-  const { slots, slotsOf = {} } = yield* CrewConfig
+  const { slots } = yield* CrewConfig
   const { podHeartbeat: tick } = yield* ClusterConfig
   const known = new Map<string, QueueSettings>()
   const vanished = new Set<string>()
@@ -80,7 +75,7 @@ export const start: Effect.Effect<
       const settings = known.get(name)
       if (settings === undefined || vanished.has(name)) continue
       const { wanted } = supervisor.slots()
-      const target = slotTarget(settings, podHeartbeat.assignment(), slotsOf[name] ?? slots)
+      const target = slotTarget(settings, podHeartbeat.assignment(), workers[name] ?? slots)
       if (target > wanted) report.raised += 1
       if (target < wanted) report.lowered += 1
       yield* supervisor.setSlots(target)

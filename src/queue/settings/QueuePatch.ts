@@ -1,7 +1,15 @@
 import { Duration, Either } from "effect"
+import { format } from "../../core/DurationText.js"
 import { isPlainName, plainNameRule } from "../../core/Storable.js"
 import { fresh, type QueueRow } from "./QueueRow.js"
-import { InvalidSetting, QueueNotFound, type QueueSettings, type QueueSettingsPatch } from "./QueueSettings.js"
+import {
+  type DeclaredSettings,
+  InvalidSetting,
+  type QueueField,
+  QueueNotFound,
+  type QueueSettings,
+  type QueueSettingsPatch
+} from "./QueueSettings.js"
 
 // Applies a patch to a queue row, all or nothing: the first invalid field rejects the patch.
 
@@ -92,6 +100,40 @@ export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<Q
     revision: row.revision + 1
   })
 }
+
+const textOfSpan = (span: Duration.Duration | undefined) => (span === undefined ? "none" : format(span))
+
+/** The declarable settings as text, to compare them and to name them in a log. */
+const texts: Readonly<Record<QueueField, (row: QueueRow) => string>> = {
+  maxWorkers: ({ maxWorkers }) => String(maxWorkers),
+  rate: ({ rate }) => (rate === undefined ? "none" : `${rate.jobs}/${format(rate.per)}`),
+  perKey: ({ perKey }) => (perKey === undefined ? "none" : `${perKey.concurrency} ${perKey.order}`),
+  depthCap: ({ depthCap }) => String(depthCap ?? "none"),
+  retainDone: ({ retainDone }) => textOfSpan(retainDone),
+  retainDead: ({ retainDead }) => textOfSpan(retainDead),
+  backoff: ({ backoff: { base, enabled, max } }) => `${enabled ? "on" : "off"} ${format(base)} ${format(max)}`
+}
+
+/** Applies a declaration to a row. Returns the same row if nothing changes. */
+export const declare = (
+  row: QueueRow,
+  patch: QueueSettingsPatch
+): Either.Either<{ readonly after: QueueRow } & DeclaredSettings, InvalidSetting> =>
+  Either.flatMap(apply(fresh(row.name), patch), (wanted) => {
+    const original = fresh(row.name)
+    const fields = (Object.keys(texts) as ReadonlyArray<QueueField>).filter((field) => patch[field] !== undefined)
+    const differing = fields.filter((field) => texts[field](row) !== texts[field](wanted))
+    const isOperators = (field: QueueField) => texts[field](row) !== (row.declared[field] ?? texts[field](original))
+    const set = differing.filter((field) => !isOperators(field))
+    const kept = differing
+      .filter(isOperators)
+      .map((field) => ({ field, value: texts[field](row), declared: texts[field](wanted) }))
+    const news = fields.filter((field) => row.declared[field] !== texts[field](wanted))
+    if (news.length === 0) return Either.right({ after: row, set, kept })
+    const declared = { ...row.declared, ...Object.fromEntries(news.map((field) => [field, texts[field](wanted)])) }
+    const changes = Object.fromEntries(set.map((field) => [field, wanted[field] ?? null]))
+    return Either.map(apply(row, changes), (after) => ({ after: { ...after, declared }, set, kept }))
+  })
 
 /**
  * The row to which a patch of an undeclared queue applies. Only a pause creates a queue, so that operators can pause it

@@ -1,5 +1,5 @@
 import { Duration } from "effect"
-import type { QueueSettings } from "./QueueSettings.js"
+import type { QueueField, QueueSettings } from "./QueueSettings.js"
 
 /** A queue's row: its settings and its runtime state. Times are epoch milliseconds. */
 export interface QueueRow extends Omit<QueueSettings, "throttledUntil" | "throttleAttempts"> {
@@ -11,6 +11,8 @@ export interface QueueRow extends Omit<QueueSettings, "throttledUntil" | "thrott
   readonly keysCoolingUntil: number | undefined
   /** Tokens of the rate limit's bucket and when they were counted; undefined while it is full. */
   readonly bucket: { readonly tokens: number; readonly filledAt: number } | undefined
+  /** The last value that a worker declared, as text, by field. */
+  readonly declared: Readonly<Partial<Record<QueueField, string>>>
 }
 
 /** Defaults of a queue without a row. */
@@ -29,6 +31,7 @@ export const fresh = (name: string): QueueRow => ({
   calmSince: undefined,
   keysCoolingUntil: undefined,
   bucket: undefined,
+  declared: {},
   revision: 1
 })
 
@@ -41,7 +44,7 @@ export const attemptsAt = ({ calmSince, throttleAttempts }: QueueRow, now: numbe
 
 /** Converts a row to the public settings. Expired cool-downs are omitted. */
 export const toSettings = (row: QueueRow, now: number): QueueSettings => {
-  const { bucket: _, calmSince: __, keysCoolingUntil: ___, ...settings } = row
+  const { bucket: _, calmSince: __, declared: ___, keysCoolingUntil: ____, ...settings } = row
   return {
     ...settings,
     throttledUntil: row.throttledUntil !== undefined && row.throttledUntil > now ? row.throttledUntil : undefined,

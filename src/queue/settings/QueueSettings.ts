@@ -62,8 +62,17 @@ export class InvalidSetting extends Expected<InvalidSetting>(400, { code: "INVAL
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.field} ${this.reason}.`
+    return `${this.field} ${this.reason}${this.reason.endsWith("?") || this.reason.endsWith(".") ? "" : "."}`
   }
+}
+
+/** A setting that a worker can declare. */
+export type QueueField = Exclude<keyof QueueSettingsPatch, "paused" | "throttledUntil">
+
+/** What a declaration did: the fields it set, and those where the value of an operator stays. */
+export interface DeclaredSettings {
+  readonly set: ReadonlyArray<QueueField>
+  readonly kept: ReadonlyArray<{ readonly field: QueueField; readonly value: string; readonly declared: string }>
 }
 
 /** Signal topic with the name of a queue whose settings changed. */
@@ -75,6 +84,16 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
   {
     /** Creates a settings row for each of these queues. Never changes an existing row. */
     readonly declare: (names: ReadonlyArray<string>) => Effect.Effect<void, DatabaseError>
+
+    /**
+     * Applies the settings that a worker declares for a queue. The last declaration of a field applies, whichever worker made
+     * it. A value that an operator has set stays: one that differs from the last declaration, or from the default before
+     * the first. Setting the declared value gives the field back to the code.
+     */
+    readonly declareSettings: (
+      name: string,
+      settings: QueueSettingsPatch
+    ) => Effect.Effect<DeclaredSettings, QueueNotFound | InvalidSetting | DatabaseError>
 
     readonly all: Effect.Effect<ReadonlyArray<QueueSettings>, DatabaseError>
 

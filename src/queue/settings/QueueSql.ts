@@ -18,7 +18,7 @@ const named = (column: string) => `${millis(column)} as ${column}`
 export const columns = `name, max_workers, paused, ${named("retain_done")}, ${named("retain_dead")}, backoff_enabled,
   ${named("backoff_base")}, ${named("backoff_max")}, rate_jobs, ${named("rate_per")}, rate_tokens,
   ${named("rate_filled_at")}, key_concurrency, key_order, depth_cap, ${named("throttled_until")}, throttle_attempts,
-  ${named("calm_since")}, ${named("keys_cooling_until")}, revision`
+  ${named("calm_since")}, ${named("keys_cooling_until")}, declared, revision`
 
 export interface QueueColumns {
   readonly name: string
@@ -40,6 +40,7 @@ export interface QueueColumns {
   readonly throttle_attempts: number
   readonly calm_since: number | null
   readonly keys_cooling_until: number | null
+  readonly declared: QueueRow["declared"]
   readonly revision: number
 }
 
@@ -73,6 +74,7 @@ export const toRow = (row: QueueColumns): QueueRow => ({
     row.rate_tokens === null || row.rate_filled_at === null
       ? undefined
       : { tokens: row.rate_tokens, filledAt: row.rate_filled_at },
+  declared: row.declared,
   revision: row.revision
 })
 
@@ -184,7 +186,7 @@ export const make = (schema: string) => ({
     backoff_enabled = $6, backoff_base = ${span("$7")}, backoff_max = ${span("$8")}, rate_jobs = $9,
     rate_per = ${span("$10")}, rate_tokens = $11, rate_filled_at = ${instant("$12")}, key_concurrency = $13,
     key_order = $14, depth_cap = $15, throttled_until = ${instant("$16")}, throttle_attempts = $17,
-    calm_since = ${instant("$18")}, revision = $19, updated_at = ${instant("$20")}
+    calm_since = ${instant("$18")}, revision = $19, updated_at = ${instant("$20")}, declared = $21::jsonb
   where name = $1`
 })
 
@@ -210,5 +212,6 @@ export const parameters = (row: QueueRow, now: number): ReadonlyArray<unknown> =
   row.throttleAttempts,
   row.calmSince ?? null,
   row.revision,
-  now
+  now,
+  JSON.stringify(row.declared)
 ]

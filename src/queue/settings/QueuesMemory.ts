@@ -55,6 +55,14 @@ const make = Effect.gen(function* () {
         yield* signals.publish(settingsTopic, name)
         return { before: toSettings(before, now), after: toSettings(after, now) }
       }),
+    declareSettings: (name, settings) =>
+      Effect.gen(function* () {
+        const before = yield* found(name)
+        const { after, kept, set } = yield* QueuePatch.declare(before, settings)
+        rows.set(name, after)
+        if (after !== before) yield* Effect.zipRight(wake(name), signals.publish(settingsTopic, name))
+        return { set, kept }
+      }),
     known: (name) => {
       const row = rows.get(name)
       return row === undefined ? undefined : toSettings(row, clock.unsafeCurrentTimeMillis())

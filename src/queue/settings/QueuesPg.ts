@@ -1,4 +1,4 @@
-import { Clock, Effect, Layer } from "effect"
+import { Clock, Effect, Either, Layer } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Signals } from "../../database/Signals.js"
@@ -7,8 +7,8 @@ import * as SqlArrays from "../SqlArrays.js"
 import { Wakeups } from "../Wakeups.js"
 import { channel, KnownQueues } from "./KnownQueues.js"
 import * as QueuePatch from "./QueuePatch.js"
-import { toSettings } from "./QueueRow.js"
-import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
+import { type QueueRow, toSettings } from "./QueueRow.js"
+import { QueueNotFound, type QueueSettingsPatch, Queues, settingsTopic } from "./QueueSettings.js"
 import * as QueueSql from "./QueueSql.js"
 
 const make = Effect.gen(function* () {
@@ -23,21 +23,25 @@ const make = Effect.gen(function* () {
   const declare = (names: ReadonlyArray<string>, now: number) =>
     mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofTexts([...new Set(names)]), now]))
 
-  const change: typeof Queues.Service.change = (name, patch) =>
+  /** Reads and replaces the row of a queue. A queue without a row is created with the result. */
+  const replace = <A extends { readonly before: QueueRow; readonly after: QueueRow }, E>(
+    name: string,
+    decide: (row: QueueRow | undefined) => Either.Either<A, E>
+  ) =>
     Effect.gen(function* () {
       // Before the row is read: no claim uses the old settings after the commit.
       yield* mapErrors(sql.unsafe(statements.exclusiveLock, [name]))
       const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.locked, [name]))
       const now = yield* Clock.currentTimeMillis
-      const before = rows[0] === undefined ? yield* QueuePatch.ahead(name, patch) : QueueSql.toRow(rows[0])
-      const after = yield* QueuePatch.apply(before, patch)
+      const decided = yield* decide(rows[0] === undefined ? undefined : QueueSql.toRow(rows[0]))
+      const { after, before } = decided
       if (rows[0] === undefined) yield* declare([name], now)
       yield* mapErrors(sql.unsafe(statements.write, QueueSql.parameters(after, now)))
       if (before.perKey === undefined && after.perKey !== undefined) {
         yield* mapErrors(sql.unsafe(statements.noteRunning, [name, now]))
       }
       yield* mapErrors(sql`select pg_notify(${channel(schema)}, ${name})`)
-      return { before: toSettings(before, now), after: toSettings(after, now) }
+      return { decided, now }
     }).pipe(
       transaction,
       // In a caller's transaction this runs before the commit; the notification at commit invalidates the row again.
@@ -45,6 +49,28 @@ const make = Effect.gen(function* () {
         known.forget(name)
         return Effect.zipRight(wakeups.wake(name), signals.publish(settingsTopic, name))
       })
+    )
+
+  const change: typeof Queues.Service.change = (name, patch) =>
+    Effect.map(
+      replace(name, (row) =>
+        Either.flatMap(row === undefined ? QueuePatch.ahead(name, patch) : Either.right(row), (before) =>
+          Either.map(QueuePatch.apply(before, patch), (after) => ({ before, after }))
+        )
+      ),
+      ({ decided: { after, before }, now }) => ({ before: toSettings(before, now), after: toSettings(after, now) })
+    )
+
+  const rowOf = (name: string) =>
+    Effect.flatMap(
+      mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofTexts([name])])),
+      ([row]) => (row === undefined ? new QueueNotFound({ name }) : Effect.succeed(QueueSql.toRow(row)))
+    )
+
+  const declaredIn = (name: string, patch: QueueSettingsPatch) => (row: QueueRow | undefined) =>
+    Either.flatMap(
+      Either.fromNullable(row, () => new QueueNotFound({ name })),
+      (before) => Either.map(QueuePatch.declare(before, patch), (result) => ({ ...result, before }))
     )
 
   return Queues.of({
@@ -60,11 +86,18 @@ const make = Effect.gen(function* () {
     }),
     get: (name) =>
       Effect.gen(function* () {
-        const rows = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofTexts([name])]))
-        const now = yield* Clock.currentTimeMillis
-        return rows[0] === undefined ? yield* new QueueNotFound({ name }) : toSettings(QueueSql.toRow(rows[0]), now)
+        const row = yield* rowOf(name)
+        return toSettings(row, yield* Clock.currentTimeMillis)
       }),
     change,
+    declareSettings: (name, settings) =>
+      Effect.gen(function* () {
+        // Without a lock first: most starts declare what is declared already, and a change stops all claims.
+        const seen = yield* declaredIn(name, settings)(yield* rowOf(name))
+        const { kept, set } =
+          seen.after === seen.before ? seen : (yield* replace(name, declaredIn(name, settings))).decided
+        return { set, kept }
+      }),
     known: (name) => {
       const row = known.peek(name)
       return row === undefined ? undefined : toSettings(row, clock.unsafeCurrentTimeMillis())

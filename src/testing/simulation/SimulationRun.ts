@@ -29,7 +29,7 @@ import * as Workload from "./Workload.js"
 export interface RunSpec<R> {
   readonly seed: number
   readonly plan: Plan
-  readonly crew: Omit<CrewOptions<R>, "handlers" | "loops">
+  readonly crew: Omit<CrewOptions<R>, "handlers" | "loops" | "queues"> & { readonly queues: ReadonlyArray<string> }
   readonly handlersFor: (controls: HandlerControls<R>) => ReadonlyArray<Handler<R>>
   readonly jobs: ReadonlyArray<JobSource>
   readonly queues: Readonly<Record<string, QueueSettingsPatch>>
