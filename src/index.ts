@@ -34,7 +34,16 @@ export { Batches } from "./queue/batch/Batches.js"
 export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
 export * as Job from "./queue/Job.js"
 export { JobAdmin } from "./queue/JobAdmin.js"
-export { DedupeKeyHeld, JobIdTaken, JobNotFound, JobNotInState, QueueFull, UnknownKind } from "./queue/JobErrors.js"
+export {
+  DedupeKeyHeld,
+  JobDead,
+  JobIdTaken,
+  JobNotFound,
+  JobNotInState,
+  QueueFull,
+  ResultTimeout,
+  UnknownKind
+} from "./queue/JobErrors.js"
 export { Kinds } from "./queue/Kinds.js"
 export { type Enqueued, Queue } from "./queue/Queue.js"
 export { JobSearch } from "./queue/search/JobSearch.js"

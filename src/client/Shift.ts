@@ -5,7 +5,8 @@ import type { StoredJob } from "../core/StoredJob.js"
 import { ClusterConfig } from "../crew/ClusterConfig.js"
 import { explain } from "../crew/Explain.js"
 import { JobAdmin } from "../queue/JobAdmin.js"
-import { JobNotFound } from "../queue/JobErrors.js"
+import { JobNotFound, ResultTimeout } from "../queue/JobErrors.js"
+import * as JobResult from "../queue/JobResult.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
@@ -18,7 +19,7 @@ import * as JobView from "./JobView.js"
 import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
-import { fromCause, InvalidOptionError, InvalidResultError, JobDeadError, ResultTimeoutError } from "./ShiftErrors.js"
+import { fromCause, InvalidOptionError, InvalidResultError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
 import { opened, type ResultOptions, type WorkflowAdmin } from "./workflow/Executions.js"
 import * as ExecutionView from "./workflow/ExecutionView.js"
@@ -59,8 +60,6 @@ export interface Shift {
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
-
-const retryExecution = "Fix the cause, then retry the execution: workflow.retry(key)."
 
 /** Waits until the job has ended. Returns undefined after the timeout, in milliseconds. */
 export type Await = (
@@ -187,18 +186,16 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     const { signal, timeout } = options
     const timeoutMillis = timeout === undefined ? undefined : Duration.toMillis(durationOf("timeout", timeout))
     const job = await waitFor(idOf("result", id), timeoutMillis, signal)
-    if (job === undefined) throw new ResultTimeoutError(id, timeoutMillis ?? 0, await whyIn(id, explainFor))
+    if (job === undefined) {
+      const late = new ResultTimeout({ id, timeout: timeoutMillis ?? 0, why: await whyIn(id, explainFor) })
+      throw fromCause(Cause.fail(late))
+    }
     if (kind !== undefined && kind !== job.kind)
       throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
-    if (job.state === "dead" || job.state === "cancelled") {
-      const reason = job.reason ?? "exhausted"
-      const { message, trace } = JobView.errorOf(job.lastError)
-      const remedy = job.execution === undefined ? undefined : retryExecution
-      throw new JobDeadError(id, reason, job.attempt, message, trace, remedy)
-    }
-    const read = await known.get(job.kind)?.readResult(job.result)
+    const value = Either.getOrThrowWith(JobResult.ofEnded(job), (dead) => fromCause(Cause.fail(dead)))
+    const read = await known.get(job.kind)?.readResult(value)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)
-    return (read === undefined ? job.result : read.value) as Result
+    return (read === undefined ? value : read.value) as Result
   }
 
   const result = async <Result>(

@@ -1,6 +1,4 @@
-import { Cause, Duration, Predicate } from "effect"
-import { format } from "../core/DurationText.js"
-import { headline } from "../core/ErrorText.js"
+import { Cause, Predicate } from "effect"
 import { codeOf, type ExpectedError, isExpected } from "../core/ExpectedError.js"
 import { type Issue, issuesText } from "../core/Issues.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
@@ -90,41 +88,22 @@ export class DedupeKeyHeldError extends errorClass("DedupeKeyHeldError", "DEDUPE
 }> {}
 
 /** The job whose result was awaited is dead. */
-export class JobDeadError extends ShiftError {
-  override readonly name = "JobDeadError"
-  constructor(
-    readonly id: string,
-    readonly reason: DeadReason,
-    readonly attempt: number,
-    readonly lastError: string | undefined,
-    /** Where the last error was thrown, and its causes. */
-    readonly lastErrorStack: string | undefined,
-    remedy = reason === "cancelled" ? "Requeue it to run it again." : "Fix the cause, then requeue it."
-  ) {
-    const tried = attempt === 0 ? "" : ` after ${attempt} ${attempt === 1 ? "attempt" : "attempts"}`
-    const because = lastError === undefined ? "" : `: ${headline(lastError).replace(/\.+$/, "")}`
-    const what = reason === "cancelled" ? "was cancelled" : `is dead (${reason})`
-    super("JOB_DEAD", `Job ${id} ${what}${tried}${because}. ${remedy}`)
-  }
-}
+export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
+  readonly id: string
+  readonly reason: DeadReason
+  readonly attempt: number
+  readonly lastError: string | undefined
+  /** Where the last error was thrown, and its causes. */
+  readonly lastErrorStack: string | undefined
+}> {}
 
 /** The job was not done before the timeout. It is still queued or running. */
-export class ResultTimeoutError extends ShiftError {
-  override readonly name = "ResultTimeoutError"
-  constructor(
-    readonly id: string,
-    readonly timeout: number,
-    /** What the job waits for. Absent if that could not be read. */
-    readonly why: WhyView | undefined
-  ) {
-    const until = why?.until === undefined ? "" : ` The wait ends at ${why.until.toISOString()}.`
-    const detail =
-      why === undefined
-        ? "It is still queued or running. Call result() again, or use a longer timeout."
-        : `${why.detail}${until}`
-    super("RESULT_TIMEOUT", `Job ${id} was not done within ${format(Duration.millis(timeout))}. ${detail}`)
-  }
-}
+export class ResultTimeoutError extends errorClass("ResultTimeoutError", "RESULT_TIMEOUT")<{
+  readonly id: string
+  readonly timeout: number
+  /** What the job waits for. Absent if that could not be read. */
+  readonly why: WhyView | undefined
+}> {}
 
 /** What the handler returned does not pass the job's result validator. */
 export class InvalidResultError extends ShiftError {
@@ -273,6 +252,11 @@ interface Fields extends Pick<ExpectedError, "answer"> {
   readonly execution: string
   readonly step: string | undefined
   readonly error: unknown
+  readonly attempt: number
+  readonly lastError: string | undefined
+  readonly lastErrorStack: string | undefined
+  readonly timeout: number
+  readonly why: WhyView | undefined
   readonly sqlState: string | undefined
 }
 
@@ -294,6 +278,9 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   EXECUTION_NOT_FOUND: ({ execution }, message) => new ExecutionNotFoundError({ execution }, message),
   JOB_STATE: ({ allowed, id, state }, message) => new JobStateError({ id, state, allowed }, message),
   DEDUPE_KEY_HELD: ({ holder, id }, message) => new DedupeKeyHeldError({ id, holder }, message),
+  JOB_DEAD: ({ attempt, id, lastError, lastErrorStack, reason }, message) =>
+    new JobDeadError({ id, reason: reason as DeadReason, attempt, lastError, lastErrorStack }, message),
+  RESULT_TIMEOUT: ({ id, timeout, why }, message) => new ResultTimeoutError({ id, timeout, why }, message),
   QUEUE_NOT_FOUND: ({ name }) => new QueueNotFoundError({ queue: name }, `There is no queue "${name}". ${queueAdvice}`),
   INVALID_SCHEDULE: ({ field, name, reason }, message) =>
     new InvalidScheduleError({ schedule: name, field, reason }, message),

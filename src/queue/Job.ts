@@ -32,6 +32,7 @@ export interface EnqueueManyOptions<in A> extends Omit<EnqueueOptions, "id" | "d
 }
 
 export type { EnqueueError }
+export { type ResultOptions, result } from "./JobResult.js"
 
 /** A job kind that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {

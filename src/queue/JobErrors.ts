@@ -1,9 +1,11 @@
-import { Schema } from "effect"
+import { Duration, Schema } from "effect"
+import { format } from "../core/DurationText.js"
+import { headline } from "../core/ErrorText.js"
 import { type Answer, Expected } from "../core/ExpectedError.js"
 import { isId, JobId } from "../core/Ids.js"
 import { jobPrefix } from "../core/InvalidJob.js"
 import { joinOr } from "../core/Spelling.js"
-import { State } from "../core/StoredJob.js"
+import { DeadReason, State } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", { id: Schema.String }) {
@@ -69,6 +71,50 @@ export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-afte
 }) {
   override get message(): string {
     return `Queue "${this.queue}" is full: it has reached its depth cap of ${this.cap} waiting jobs. Retry later, or raise the depth cap.`
+  }
+}
+
+/** The job whose result was awaited is dead. */
+export class JobDead extends Expected<JobDead>(409)("JobDead", {
+  id: Schema.String,
+  reason: DeadReason,
+  /** Attempts that were used. */
+  attempt: Schema.Number,
+  lastError: Schema.UndefinedOr(Schema.String),
+  /** Where the last error was thrown, and its causes. */
+  lastErrorStack: Schema.UndefinedOr(Schema.String),
+  /** The id of the workflow execution, if the job is one. */
+  execution: Schema.UndefinedOr(Schema.String)
+}) {
+  override get message(): string {
+    const { attempt, execution, id, lastError, reason } = this
+    const tried = attempt === 0 ? "" : ` after ${attempt} ${attempt === 1 ? "attempt" : "attempts"}`
+    const because = lastError === undefined ? "" : `: ${headline(lastError).replace(/\.+$/, "")}`
+    const what = reason === "cancelled" ? "was cancelled" : `is dead (${reason})`
+    const requeue = reason === "cancelled" ? "Requeue it to run it again." : "Fix the cause, then requeue it."
+    const retry = "Fix the cause, then retry the execution: workflow.retry(key)."
+    return `Job ${id} ${what}${tried}${because}. ${execution === undefined ? requeue : retry}`
+  }
+}
+
+/** The job was not done before the timeout. It is still queued or running. */
+export class ResultTimeout extends Expected<ResultTimeout>(408)("ResultTimeout", {
+  id: Schema.String,
+  /** In milliseconds. */
+  timeout: Schema.Number,
+  /** What the job waits for, if that was read. */
+  why: Schema.UndefinedOr(
+    Schema.Struct({ reason: Schema.String, detail: Schema.String, until: Schema.UndefinedOr(Schema.DateFromSelf) })
+  )
+}) {
+  override get message(): string {
+    const { id, timeout, why } = this
+    const until = why?.until === undefined ? "" : ` The wait ends at ${why.until.toISOString()}.`
+    const detail =
+      why === undefined
+        ? "It is still queued or running. Call result() again, or use a longer timeout."
+        : `${why.detail}${until}`
+    return `Job ${id} was not done within ${format(Duration.millis(timeout))}. ${detail}`
   }
 }
 

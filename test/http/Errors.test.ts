@@ -6,9 +6,10 @@ import { fromCause } from "../../src/client/ShiftErrors.js"
 import type { ExpectedError } from "../../src/core/ExpectedError.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-/** Errors that no request gets: of commands, of the start of a process, and of the caller's own transaction. */
+/** Errors that no request gets: of commands, of the start of a process, of the caller's own transaction and of waiting. */
 const notServed = /^src\/cli\/|\/BotsFile\.ts$|\/DatabaseBoot\.ts$/
-const isServed = ({ _tag }: { readonly _tag: string }) => _tag !== "OuterTransactionFailed"
+const notServedTags = new Set(["OuterTransactionFailed", "JobDead", "ResultTimeout"])
+const isServed = ({ _tag }: { readonly _tag: string }) => !notServedTags.has(_tag)
 
 interface ErrorClass {
   readonly _tag: string
