@@ -100,8 +100,8 @@ const handlerOf = <R>(
   const kind = Job.make(kindOf(bot.slug), {
     payload: UpdateSchema,
     queue: queueOf(bot.slug),
-    attempts: bot.retry?.attempts,
-    backoff: bot.retry?.backoff,
+    attempts: bot.attempts,
+    backoff: bot.backoff,
     timeout: timeoutOf(bot.handler, kinds)
   })
   const { handler } = bot

@@ -237,7 +237,7 @@ const make = ({ kindOf, submit }: Stores) =>
     const makerOf = (bot: Bot) => {
       const known = makers.get(bot)
       if (known !== undefined) return known
-      const maker = jobsOfBot(bot.slug, bot.retry?.attempts)
+      const maker = jobsOfBot(bot.slug, bot.attempts)
       makers.set(bot, maker)
       return maker
     }

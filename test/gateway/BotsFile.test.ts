@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, type Layer, Redacted } from "effect"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
+import type { BotDeclaration } from "../../src/gateway/config/Declarations.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import * as Nightshift from "../support/Nightshift.js"
 
@@ -55,19 +56,30 @@ describe("a bots file", () => {
   it.effect("may set the attempts and delays of an async bot's jobs", () =>
     Effect.gen(function* () {
       const { bots } = yield* read(
-        one("handler: echo\nrequireAuth: false\nasync: true\nretry: { attempts: 3, delays: [5s, 2m] }")
+        one("handler: echo\nrequireAuth: false\nasync: true\nattempts: 3\nbackoff: [5s, 2m]")
       )
-      const { backoff, attempts } = bots[0]?.retry ?? {}
-      expect(attempts).toBe(3)
-      expect([1, 2, 3].map((attempt) => Duration.toSeconds(backoff?.(attempt, 0) ?? 0))).toEqual([5, 120, 120])
+      expect(bots[0]?.attempts).toBe(3)
+      const delays = (declared: ReadonlyArray<BotDeclaration>) =>
+        [1, 2, 3].map((attempt) => Duration.toSeconds(declared[0]?.backoff?.(attempt, 0.5) ?? 0))
+      expect(delays(bots)).toEqual([5, 120, 120])
+      const others = { "7s": [7, 7, 7], "{ base: 10s, max: 1m }": [10, 20, 40] }
+      for (const [backoff, expected] of Object.entries(others)) {
+        const declared = yield* read(one(`handler: echo\nrequireAuth: false\nasync: true\nbackoff: ${backoff}`))
+        expect(delays(declared.bots)).toEqual(expected)
+      }
       expect(
-        yield* problems(one("handler: echo\nrequireAuth: false\nretry: { attempts: 0, delays: [5], after: 1s }"))
+        yield* problems(one("handler: echo\nrequireAuth: false\nattempts: 0\nbackoff: [5]\nretry: { attempts: 3 }"))
       ).toEqual([
-        expect.stringContaining("bots.helper.retry: the bot helper is not async"),
-        expect.stringContaining("bots.helper.retry.after: is not a known key"),
-        expect.stringContaining("bots.helper.retry.attempts: expected a whole number from 1 to 1000, got 0"),
-        expect.stringContaining("bots.helper.retry.delays: expected a list of durations")
+        expect.stringContaining("bots.helper.retry: is not a known key"),
+        expect.stringContaining("bots.helper.attempts: the bot helper is not async"),
+        expect.stringContaining("bots.helper.backoff: the bot helper is not async"),
+        expect.stringContaining("bots.helper.attempts: expected a whole number from 1 to 1000, got 0"),
+        expect.stringContaining("bots.helper.backoff: expected a duration like 30s, a list")
       ])
+      for (const wrong of ["[]", "{ base: 10s }", "{ base: 10s, max: 1h, jitter: 1 }", "31d"])
+        expect(yield* problems(one(`handler: echo\nrequireAuth: false\nasync: true\nbackoff: ${wrong}`))).toEqual([
+          expect.stringContaining("bots.helper.backoff: expected a duration like 30s, a list")
+        ])
     })
   )
 
@@ -100,7 +112,7 @@ describe("a bots file", () => {
         'bots.Big_Bot: "Big_Bot" is not a valid bot name: use 1 to 64 lower-case letters, digits and -',
         "bots.Big_Bot: set BOT_BIG_BOT_TOKEN to the token that BotFather gave the bot",
         "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends with its updates",
-        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, updates, retry, got ["echo"]',
+        'bots.list: expected an object with handler, http, requireAuth, async, chatOrder, onError, updates, attempts, backoff, got ["echo"]',
         "bots.list.handler: expected echo, http, auth or a kind of the app (resize, report), got nothing",
         "bots.list: set BOT_LIST_TOKEN to the token that BotFather gave the bot",
         "bots.list: set BOT_LIST_SECRET to the secret that Telegram sends with its updates"

@@ -1,4 +1,4 @@
-import { Duration, Either, Redacted } from "effect"
+import { Duration, Either, Predicate, Redacted } from "effect"
 import * as Backoff from "../../core/Backoff.js"
 import { limits } from "../../core/StoredJob.js"
 import { isQueueName } from "../../queue/NewJob.js"
@@ -8,8 +8,7 @@ import { type BotDeclaration, type HandlerChoice, queueOf } from "./Declarations
 import * as FileFields from "./FileFields.js"
 import { type FileContext, isSlug, secretsIn, slugRule, variablesOfBot } from "./FileFields.js"
 
-const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates", "retry"]
-const retryKeys = ["attempts", "delays"]
+const keys = ["handler", "http", "requireAuth", "async", "chatOrder", "onError", "updates", "attempts", "backoff"]
 const httpKeys = ["url", "timeout", "redirects"]
 const builtIn = ["echo", "http", "auth"]
 
@@ -125,24 +124,38 @@ const credentialsOf = (fields: FileFields.FileFields, slug: string, { variables 
 
 const longestDelay = Duration.days(30)
 
-const readDelays: FileFields.Read<Backoff.Backoff> = (value) => {
-  const delays = Array.isArray(value) ? value.map(FileFields.duration(longestDelay)) : []
-  const [first, ...more] = delays.flatMap((delay) => (Either.isRight(delay) ? [delay.right] : []))
-  return first === undefined || more.length + 1 < delays.length
-    ? Either.left('a list of durations, such as ["30s", "2m"], each at most 30 days; the last one repeats')
-    : Either.right(Backoff.stepwise(first, ...more))
+const readDelay = FileFields.duration(longestDelay)
+
+/** A delay, a list of delays, or delays that double: as in the backoff of a job. */
+const readBackoff: FileFields.Read<Backoff.Backoff> = (value) => {
+  const isDoubling = Predicate.isRecord(value) && Object.keys(value).toSorted().join() === "base,max"
+  const given = isDoubling ? [value.base, value.max] : Array.isArray(value) ? value : [value]
+  const delays = Either.all(given.map((delay: unknown) => readDelay(delay)))
+  const [first, ...more] = Either.getOrElse(delays, () => [])
+  if (first === undefined)
+    return Either.left(
+      'a duration like 30s, a list like ["30s", "2m"], or { base: 10s, max: 1h }, each at most 30 days'
+    )
+  const [max] = more
+  return Either.right(
+    isDoubling && max !== undefined ? Backoff.exponential({ base: first, max }) : Backoff.stepwise(first, ...more)
+  )
 }
 
-/** Attempts and delays of the jobs. Absent fields have the usual values. */
-const retryOf = (fields: FileFields.FileFields, slug: string, isAsync: boolean): BotDeclaration["retry"] => {
-  if (!isAsync) {
-    const reason = `the bot ${slug} is not async, so it has no jobs that could be retried: set async: true, or remove retry`
-    fields.problems.add(fields.at("retry"), reason)
+/** Attempts and delays of the jobs of an async bot. Absent fields have the usual values. */
+const retriesOf = (
+  fields: FileFields.FileFields,
+  slug: string,
+  isAsync: boolean
+): Pick<BotDeclaration, "attempts" | "backoff"> => {
+  for (const key of ["attempts", "backoff"]) {
+    if (isAsync || !fields.has(key)) continue
+    const reason = `the bot ${slug} is not async, so it has no jobs that could be retried: set async: true, or remove ${key}`
+    fields.problems.add(fields.at(key), reason)
   }
-  const retry = fields.problems.fields(fields.raw("retry") ?? {}, fields.at("retry"), retryKeys)
   return {
-    attempts: retry.optional("attempts", FileFields.whole(1, limits.attempts), undefined),
-    backoff: retry.optional("delays", readDelays, undefined)
+    attempts: fields.optional("attempts", FileFields.whole(1, limits.attempts), undefined),
+    backoff: fields.optional("backoff", readBackoff, undefined)
   }
 }
 
@@ -170,7 +183,7 @@ export const read = (
     chatOrder: fields.optional("chatOrder", FileFields.choice(KeyOrder.literals), "serial"),
     onError: fields.optional("onError", FileFields.choice(["apologize", "redeliver"]), "apologize"),
     ...(fields.has("updates") ? { updates: fields.required("updates", readUpdates, []) } : {}),
-    ...(fields.has("retry") ? { retry: retryOf(fields, slug, isAsync) } : {}),
+    ...retriesOf(fields, slug, isAsync),
     ...credentialsOf(fields, slug, facts)
   }
 }

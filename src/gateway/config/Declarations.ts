@@ -22,8 +22,10 @@ export interface BotDeclaration {
   readonly onError: "apologize" | "redeliver"
   /** Update types that the bot takes, if the file lists them. */
   readonly updates?: ReadonlyArray<string> | undefined
-  /** Attempts and delays of an async bot's jobs, if the file sets them. */
-  readonly retry?: { readonly attempts: number | undefined; readonly backoff: Backoff | undefined } | undefined
+  /** Attempts of an async bot's jobs, counting the first, if the file sets them. */
+  readonly attempts?: number | undefined
+  /** Delays after failed attempts, if the file sets them. */
+  readonly backoff?: Backoff | undefined
   readonly token: Redacted.Redacted
   /** The first secret is registered with Telegram; all of them are accepted. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>
