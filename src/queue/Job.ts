@@ -31,8 +31,8 @@ export interface EnqueueManyOptions<in A> extends Omit<EnqueueOptions, "id" | "d
   readonly dedupe?: ((payload: A) => string | Dedupe) | undefined
 }
 
-export type { EnqueueError }
 export { type ResultOptions, result } from "./JobResult.js"
+export type { EnqueueError }
 
 /** A job kind that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {
