@@ -1,6 +1,6 @@
 import { Duration, Effect } from "effect"
 import { patchOf, type QueueLimits } from "../queue/settings/QueueDeclaration.js"
-import { type KeyOrder, type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
+import { type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
 
 type Millis<Settings> = {

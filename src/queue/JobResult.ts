@@ -14,12 +14,12 @@ export interface ResultOptions {
 
 /** The result of a job that has ended. */
 export const ofEnded = (job: StoredJob): Either.Either<unknown, JobDead> => {
-  if (job.status !== "dead") return Either.right(job.result)
+  if (job.state !== "dead" && job.state !== "cancelled") return Either.right(job.result)
   const error = job.lastError === undefined ? undefined : split(job.lastError)
   return Either.left(
     new JobDead({
       id: job.id,
-      reason: job.deadReason ?? "exhausted",
+      reason: job.reason ?? "exhausted",
       attempt: job.attempt,
       lastError: error?.message,
       lastErrorStack: error?.trace,

@@ -31,7 +31,6 @@ const job: StoredJob = {
   version: 2,
   payload: { runAt: 1, a: null },
   key: undefined,
-  status: "pending",
   state: "retrying",
   priority: 0,
   runAt: time,
@@ -51,7 +50,7 @@ const job: StoredJob = {
   progress: undefined,
   lastError: "no reply\n    at send (/app/mail.ts:7:1)",
   history: [{ attempt: 1, pod: "p", startedAt: time, endedAt: time, outcome: "retry", message: "no reply" }],
-  deadReason: undefined,
+  reason: undefined,
   meta: undefined,
   batch: undefined,
   execution: undefined
@@ -123,8 +122,8 @@ const execution: Execution = {
   workflow: "order",
   version: 1,
   queue: "mail",
-  status: "waiting",
-  deadReason: undefined,
+  state: "waiting",
+  reason: undefined,
   payload: { createdAt: 1 },
   result: undefined,
   lastError: "declined\n    at pay (/app/pay.ts:7:1)",
@@ -209,6 +208,6 @@ describe("programs and HTTP clients get the same fields", () => {
     expectTypeOf<keyof ExecutionView.ExecutionView>().toEqualTypeOf<keyof ExecutionResponse.ExecutionView>()
     expect(view).toMatchObject({ payload: { createdAt: 1 }, lastError: "declined", dueAt: new Date(time) })
     expect(view.deferreds).toMatchObject([{ value: "yes", completedAt: new Date(time), dueAt: undefined }])
-    expect(view.children).toMatchObject([{ step: "ship", status: undefined }])
+    expect(view.children).toMatchObject([{ step: "ship", state: undefined }])
   })
 })
