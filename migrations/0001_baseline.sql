@@ -683,8 +683,8 @@ declare
 begin
   select * into known from kind k where k.name = enqueue.kind;
   if not found and enqueue.force is not true then
-    raise exception 'No pod has ever registered the kind "%".', enqueue.kind
-      using errcode = 'check_violation', hint = 'Start a pod that serves it first, or add force => true.';
+    raise exception 'No process has ever registered the kind "%".', enqueue.kind
+      using errcode = 'check_violation', hint = 'Start a process that serves it first, or add force => true.';
   end if;
   if enqueue.kind is null or length(enqueue.kind) not between 1 and 128 then
     raise exception 'kind must be 1 to 128 characters long' using errcode = 'invalid_parameter_value';

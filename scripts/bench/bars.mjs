@@ -94,7 +94,7 @@ const bars = [
   ["the same p50, against the best Postgres peer", "x", 0.8, 0.5, (all) => againstBestPeer(all, "latency"), "less"],
   ["from another process, p50", "ms", 2, 1, ours("latency-remote"), "less"],
   ["the same, against the best Postgres peer", "x", 0.95, 0.6, (all) => againstBestPeer(all, "latency-remote"), "less"],
-  ["statements of an idle pod with 10 queues", "/s", 5, 2, ours("idle"), "less"],
+  ["statements of an idle process with 10 queues", "/s", 5, 2, ours("idle"), "less"],
   ["workflow executions of three no-op steps", "/s", 2_000, 5_000, ours("executions")],
   ["workflow steps recorded", "/s", 8_000, 15_000, ours("steps")],
   ["signal to the next step's start, p50", "ms", 5, 2.5, ours("signal"), "less"],

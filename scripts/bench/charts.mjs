@@ -88,8 +88,8 @@ const chartsOf = (results) => ({
     { title: "Purge", unit: "µs per deleted job", bars: seriesOf(results, "growth", "purge") }
   ],
   scaling: [
-    { title: "Pods", unit: "jobs/s, one queue", bars: seriesOf(results, "pods") },
-    { title: "Queues", unit: "jobs/s, one pod", bars: seriesOf(results, "queues") },
+    { title: "Processes", unit: "jobs/s, one queue", bars: seriesOf(results, "pods") },
+    { title: "Queues", unit: "jobs/s, one process", bars: seriesOf(results, "queues") },
     { title: "Keys", unit: "jobs/s, one job per key", bars: seriesOf(results, "many-keys") }
   ],
   cost: [

@@ -90,7 +90,7 @@ export const growthRows = [
     onlyByName: true,
     measure: besideRows
   }),
-  ...rowsOf({ id: "pods", title: "drain of 150,000 by pods", counts: [1, 2, 4], measure: byPods }),
+  ...rowsOf({ id: "pods", title: "drain of 150,000 by processes", counts: [1, 2, 4], measure: byPods }),
   ...rowsOf({ id: "queues", title: "drain of 30,000 over queues", counts: [1, 100, 1000], measure: overQueues }),
   ...rowsOf({
     id: "many-keys",

@@ -244,7 +244,7 @@ export const rows = [
   },
   {
     id: "idle",
-    title: "one idle pod that serves 10 queues",
+    title: "one idle process that serves 10 queues",
     unit: "statements",
     systems: withHandlers(inPostgres),
     tracked: true,

@@ -8,7 +8,7 @@ const connections =
 
 const onVersion = (major) => ({
   group: "versions",
-  fault: `PostgreSQL ${major}: the laws of all services, and pods killed with -9`,
+  fault: `PostgreSQL ${major}: the laws of all services, and processes killed with -9`,
   promise: `The tests of \`test/laws\` pass. ${nothingLost}`,
   limit: crash,
   sees: "No difference between versions"
@@ -22,7 +22,7 @@ const faults = {
   "postgres-18": onVersion(18),
   pgbouncer: {
     group: "middle",
-    fault: "PgBouncer in transaction mode, two pods killed with -9",
+    fault: "PgBouncer in transaction mode, two processes killed with -9",
     promise: `The tests of \`test/laws\` pass. ${nothingLost}, with and without \`DATABASE_LISTEN_URL\``,
     limit: crash,
     sees: "The doctor's check `notifications` warns until `DATABASE_LISTEN_URL` is set"

@@ -40,7 +40,7 @@ const startPod = async (cwd, env) => {
       })
     }
   })
-  if ((await Promise.race([up, closed])) !== true) throw new Error(`a pod ended at its start:\n${output}`)
+  if ((await Promise.race([up, closed])) !== true) throw new Error(`a process ended at its start:\n${output}`)
   return { child, closed, output: () => output }
 }
 
@@ -185,10 +185,10 @@ export const journey = async ({ cwd, disturb, env, ledger: tables = plainLedger,
       if (found[what].length > 0) broken.push(`${found[what].length} ${text}, such as ${found[what][0].id}`)
     }
     for (const pod of pods) {
-      if (pod.child.exitCode !== null) broken.push(`a pod exited unexpectedly:\n${pod.output().slice(-2000)}`)
+      if (pod.child.exitCode !== null) broken.push(`a process exited unexpectedly:\n${pod.output().slice(-2000)}`)
       pod.child.kill("SIGTERM")
       const { code } = await pod.closed
-      if (code !== 0) broken.push(`a pod ended with code ${code}:\n${pod.output().slice(-2000)}`)
+      if (code !== 0) broken.push(`a process ended with code ${code}:\n${pod.output().slice(-2000)}`)
     }
     if (broken.length > 0) throw new Error(broken.join("; "))
     return {

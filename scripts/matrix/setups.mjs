@@ -91,7 +91,7 @@ const throughPgBouncer = () =>
         throw new Error(`prepared statements should ${pooler.prepares ? "be used" : "not be used"}: ${listening.log}`)
       return {
         on: `PgBouncer ${pooler.version}, transaction mode, ${prepares ? "with" : "without"} prepared statements`,
-        saw: `${passed} tests passed; two pods killed: ${summaryOf(polling)}; with DATABASE_LISTEN_URL: ${summaryOf(listening)}`,
+        saw: `${passed} tests passed; two processes killed: ${summaryOf(polling)}; with DATABASE_LISTEN_URL: ${summaryOf(listening)}`,
         recoveryMillis: Math.max(polling.longestPause, listening.longestPause)
       }
     } finally {
@@ -203,7 +203,7 @@ const onCitus = () =>
       })
       return {
         on: `Citus ${cluster.version}, coordinator and two workers`,
-        saw: `${passed} tests passed; two pods killed: ${summaryOf(atCoordinator)}; schema on a worker: ${summaryOf(atWorker)}`
+        saw: `${passed} tests passed; two processes killed: ${summaryOf(atCoordinator)}; schema on a worker: ${summaryOf(atWorker)}`
       }
     } finally {
       await cluster.stop()

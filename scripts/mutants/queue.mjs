@@ -50,7 +50,7 @@ export const queue = [
       }
     ],
     tests: [law("while a queue is paused|paused"), unit("queue/QueueLimits", "has not learned of")],
-    toAdd: "a fault in which an operator pauses a queue while a pod does not listen"
+    toAdd: "a fault in which an operator pauses a queue while a process does not listen"
   },
   {
     name: "claims-out-of-key-order",
@@ -126,7 +126,7 @@ export const queue = [
   },
   {
     name: "poison-limit-ignored",
-    what: "a job that kills its pods is rescued for ever",
+    what: "a job that kills its processes is rescued for ever",
     edits: [
       {
         file: "src/queue/JobSql.ts",

@@ -13,8 +13,8 @@ export const service = [
       }
     ],
     tests: [
-      unit("long/TransactionFaults", "does not commit after another pod"),
-      fault("SIGSTOP of a pod past its lease")
+      unit("long/TransactionFaults", "does not commit after another process"),
+      fault("SIGSTOP of a process past its lease")
     ]
   },
   {
@@ -27,11 +27,11 @@ export const service = [
         replace: "run: Effect.succeed({})"
       }
     ],
-    tests: [simulation(), fault("kill -9 of a pod that runs jobs")]
+    tests: [simulation(), fault("kill -9 of a process that runs jobs")]
   },
   {
     name: "no-pause-after-outage",
-    what: "a pod rescues jobs as soon as the database is back, before other pods could send a heartbeat",
+    what: "a process rescues jobs as soon as the database is back, before other processes could send a heartbeat",
     edits: [
       {
         file: "src/crew/loops/Reaper.ts",
@@ -40,7 +40,7 @@ export const service = [
       }
     ],
     tests: [simulation(), unit("crew/Cluster", "outage|database")],
-    toAdd: "a fault in which pods reconnect one after another"
+    toAdd: "a fault in which processes reconnect one after another"
   },
   {
     name: "webhook-before-commit",

@@ -137,7 +137,7 @@ const healthOptions = optionNames<Health.HealthOptions>({ port: 0, host: 0 })
 
 /** A running worker. */
 export interface Worker {
-  /** The pod id of this process. */
+  /** The id of this process, as `pod` of its jobs shows it. */
   readonly pod: string
   readonly queues: ReadonlyArray<string>
   /** The URL of the server of `health`. */

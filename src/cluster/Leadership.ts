@@ -5,7 +5,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 /** Another pod leads now. The write that asserted this term was not made. */
 export class TermEnded extends Schema.TaggedError<TermEnded>()("TermEnded", { term: Term }) {
   override get message(): string {
-    return `Leader term ${this.term} has ended: another pod leads, or the lease was released.`
+    return `Leader term ${this.term} has ended: another process leads, or the lease was released.`
   }
 }
 

@@ -9,7 +9,7 @@ export interface Kind<in out A> {
   readonly name: string
   readonly queue: string
   /**
-   * True when the kind specifies no queue. Jobs then follow the routes that pods declared; `queue` is the fallback when
+   * True when the kind specifies no queue. Jobs then follow the routes that processes declared; `queue` is the fallback when
    * no route matches.
    */
   readonly routed: boolean

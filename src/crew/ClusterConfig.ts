@@ -7,16 +7,17 @@ import * as CrewConfig from "./CrewConfig.js"
 export const settings = {
   workerPrefix: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_PREFIX",
-    about: "Prefix of this process's label, `{prefix}-worker-{version}-{id}`. Without it the pod id is shown."
+    about:
+      "Prefix of this process's label, `{prefix}-worker-{version}-{id}`. Without it, the generated id of the process is shown."
   }),
   workerVersion: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_VERSION",
     about:
-      "Version in the label, and part of the release of workflows. If unset, the label has no version and the pod reports the Nightshift release."
+      "Version in the label, and part of the release of workflows. If unset, the label has no version and the process reports the Nightshift release."
   }),
   workerId: Setting.optionalText({
     key: "NIGHTSHIFT_WORKER_ID",
-    about: "Id in the label. If unset, four digits of a hash of the pod id."
+    about: "Id in the label. If unset, four digits of a hash of the generated id."
   }),
   podHeartbeat: Setting.positiveDuration(
     {

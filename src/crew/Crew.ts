@@ -71,7 +71,7 @@ export class Crew extends Context.Tag("nightshift/crew/Crew")<
 
 export interface CrewOptions<R, L = never> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** Queues to serve. A pod that serves "none" runs no jobs, but takes part in the cluster and can lead it. */
+  /** Queues to serve. A process that serves "none" runs no jobs, but takes part in the cluster and can lead it. */
   readonly queues: DeclaredQueues | "none"
   /** Queues by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes | undefined
@@ -128,7 +128,7 @@ const hire = <R, L>({ features, queues, registry, releases, workers }: Staff<R, 
       return podHeartbeat.drain
     })
     const { id } = yield* Pod
-    yield* Effect.logInfo(`pod ${id} started: serving ${queues.length === 0 ? "no queue" : queues.join(", ")}`)
+    yield* Effect.logInfo(`process ${id} started: serving ${queues.length === 0 ? "no queue" : queues.join(", ")}`)
     const running = () => [...supervisors.values()].flatMap((supervisor) => supervisor.running())
     return {
       pod: id,

@@ -115,7 +115,7 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
 const jobSpecs = {
   jobs: MetricSpec.gauge(
     "jobs",
-    "Jobs by state in the whole database. Every pod reports the same value; aggregate with max.",
+    "Jobs by state in the whole database. Every process reports the same value; aggregate with max.",
     ["queue", "state"]
   ),
   oldestDue: MetricSpec.gauge("oldest_due_age_seconds", "Waiting time of the longest due job; 0 if no job is due.", [

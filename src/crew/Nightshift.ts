@@ -238,7 +238,7 @@ export const crew = <R>(
     Layer.provide([crewConfig(options), ClusterConfig.layer, PodLoops.configs])
   )
 
-/** A complete pod: the queue on PostgreSQL and workers that run the handlers. */
+/** A complete process: the queue on PostgreSQL and workers that run the handlers. */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Crew.Crew, FoundationError | CrewError, Exclude<R, Services>> => {

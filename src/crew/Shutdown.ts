@@ -28,7 +28,9 @@ export const logged = <E, R>(crew: Layer.Layer<Crew, E, R>): Layer.Layer<Crew, E
     Effect.gen(function* () {
       let started: string | undefined
       // Added before the crew is built, so it runs after the crew has stopped.
-      yield* Effect.addFinalizer(() => (started === undefined ? Effect.void : Effect.logInfo(`pod ${started} stopped`)))
+      yield* Effect.addFinalizer(() =>
+        started === undefined ? Effect.void : Effect.logInfo(`process ${started} stopped`)
+      )
       const { grace } = yield* CrewConfig
       const built = yield* Layer.build(crew)
       const { pod, running } = Context.get(built, Crew)
@@ -38,7 +40,7 @@ export const logged = <E, R>(crew: Layer.Layer<Crew, E, R>): Layer.Layer<Crew, E
         const have = jobs === 1 ? "1 running job has" : `${jobs} running jobs have`
         return jobs === 0
           ? Effect.void
-          : Effect.logInfo(`pod ${pod} stopping; ${have} up to ${DurationText.format(grace)} to finish`)
+          : Effect.logInfo(`process ${pod} stopping; ${have} up to ${DurationText.format(grace)} to finish`)
       })
       return built
     })

@@ -68,7 +68,7 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
             if (Option.isSome(outer)) return notify(topic, subject)
             call(topic, subject)
             return Effect.catchAll(notify(topic, subject), (error) =>
-              Effect.logDebug("could not signal the other pods; they will notice at their next poll", error)
+              Effect.logDebug("could not signal the other processes; they will notice at their next poll", error)
             )
           }),
         subscribe,

@@ -21,7 +21,7 @@ export interface Handler<out R, out Result = unknown> {
   /** Whether `run` and the job's completion share one database transaction. */
   readonly transactional: boolean
   readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
-  /** Acquires resources shared by all jobs of the pod: opened before the first job, closed after the last. */
+  /** Acquires resources shared by all jobs of the process: opened before the first job, closed after the last. */
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
   /** Explains why a run of this job timed out, for tests on a virtual clock. It is added to the error. */
   readonly timeoutHint?: (job: JobId) => string | undefined
@@ -53,7 +53,7 @@ export const makeInTransaction = <A, Run extends AnyEffect>(
   run: (payload: A, job: JobContext) => Run
 ): HandlerOf<Run> => ({ ...make(kind, run), transactional: true })
 
-/** Makes a handler that shares a resource between its jobs. `open` acquires it once per pod. */
+/** Makes a handler that shares a resource between its jobs. `open` acquires it once per process. */
 export const scoped = <A, Run extends AnyEffect, R>(
   kind: JobKind<A>,
   open: Effect.Effect<(payload: A, job: JobContext) => Run, never, R>

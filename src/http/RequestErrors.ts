@@ -60,7 +60,7 @@ export class TooManyRequests extends Expected<TooManyRequests>(429)("TooManyRequ
 /** No pod has registered this kind. */
 export class KindNotFound extends Expected<KindNotFound>(404)("KindNotFound", { kind: Schema.String }) {
   override get message(): string {
-    return `No pod has registered the kind "${this.kind}". Start a pod with a handler for it.`
+    return `No process has registered the kind "${this.kind}". Start a process with a handler for it.`
   }
 }
 
@@ -119,7 +119,7 @@ export class JobKindMissing extends Expected<JobKindMissing>(503, { headers: { "
   { kind: Schema.String }
 ) {
   override get message(): string {
-    return `Uploads are not accepted: UPLOADS_JOB_KIND is "${this.kind}", a kind that no pod has registered. Start a pod with a handler for it, or change UPLOADS_JOB_KIND.`
+    return `Uploads are not accepted: UPLOADS_JOB_KIND is "${this.kind}", a kind that no process has registered. Start a process with a handler for it, or change UPLOADS_JOB_KIND.`
   }
 }
 

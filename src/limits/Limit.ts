@@ -17,7 +17,7 @@ export interface LimitState extends DeclaredLimit {
   /** Whether an operator has overridden the declared limit. */
   readonly tuned: boolean
   readonly tokens: number
-  /** Tokens that pods have reserved and may still use. */
+  /** Tokens that processes have reserved and may still use. */
   readonly lent: number
   /** No tokens are added before this time, in epoch milliseconds, because an upstream asked for a pause. */
   readonly dryUntil: number | undefined

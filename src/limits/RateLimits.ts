@@ -39,7 +39,7 @@ export class RateLimits extends Context.Tag("nightshift/limits/RateLimits")<
 
     /**
      * Takes all tokens or none; never waits. Runs outside the caller's transaction: that transaction neither blocks
-     * other pods nor returns the tokens when it rolls back.
+     * other processes nor returns the tokens when it rolls back.
      */
     readonly acquire: (
       scope: string,

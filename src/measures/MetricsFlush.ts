@@ -47,7 +47,7 @@ export const makeCounts: Effect.Effect<
       Effect.interruptible,
       Effect.timeout(lastFlushTimeout),
       Effect.catchAll((error) =>
-        Effect.logWarning("could not write the last counts of this pod; charts will not include them", error)
+        Effect.logWarning("could not write the last counts of this process; charts will not include them", error)
       )
     )
   )

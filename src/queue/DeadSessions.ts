@@ -86,13 +86,13 @@ export const make = ({ schema, sql, transaction }: typeof Database.Service) => {
       const ended = new Set(found.filter((holder) => holder.ended).map(({ pid }) => pid))
       if (ended.size > 0) {
         yield* Effect.logWarning(
-          `ended ${ended.size} database sessions of pods without a heartbeat, which held locks on their jobs (backend ${[...ended].join(", ")})`
+          `ended ${ended.size} database sessions of processes without a heartbeat, which held locks on their jobs (backend ${[...ended].join(", ")})`
         )
       }
       return [...new Set(found.map(({ xid }) => xid))]
     }).pipe(
       Effect.catchAll((error) =>
-        Effect.as(Effect.logDebug("could not look for sessions that hold jobs of dead pods", error), [])
+        Effect.as(Effect.logDebug("could not look for sessions that hold jobs of dead processes", error), [])
       )
     )
 }

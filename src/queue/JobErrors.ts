@@ -127,7 +127,7 @@ export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind" })("
   near: Schema.optional(Schema.String)
 }) {
   override get message(): string {
-    return `No pod has ever registered the kind "${this.kind}".${this.near === undefined ? "" : ` Did you mean ${this.near}?`} Start a pod with a handler for it, or ${forceAdvice}.`
+    return `No process has ever registered the kind "${this.kind}".${this.near === undefined ? "" : ` Did you mean ${this.near}?`} Start a process with a handler for it, or ${forceAdvice}.`
   }
 }
 

@@ -260,7 +260,7 @@ export const suspend = (
  */
 export const rescue = (row: JobRow, notUndone: string, now: number): JobRow => {
   const crashCount = row.crashCount + 1
-  const lastError = `pod ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
+  const lastError = `process ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
   const crashed = { ...row, crashCount, lastError }
   const end = { counted: false, error: undefined, remember: "crashed" }
   const isPoison = crashed.crashCount >= crashesToPoison

@@ -110,7 +110,7 @@ const recover = (schema: string, stuck: string) => `
       crash_count = case when ${isPoison} and not (${isLast}) then 0 else j.crash_count + 1 end,
       attempt = j.attempt - 1,
       history = ${appendHistory("'crashed'", "null::text", "$2")},
-      last_error = 'pod ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
+      last_error = 'process ' || j.pod_id || ' ended while this job ran (crash ' || j.crash_count + 1 || ' of ' || $4::int || ')',
       run_at = least(j.run_at, ${instant("$2")}),
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id

@@ -91,7 +91,7 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         yield* notify([...queues].map(tagged))
       }).pipe(
         Effect.catchAll((error) =>
-          Effect.logDebug("could not notify other pods of new work; they find it by polling", error)
+          Effect.logDebug("could not notify other processes of new work; they find it by polling", error)
         )
       )
       const sending = single({

@@ -4,7 +4,7 @@ import type { Missed, Overlap } from "./Policies.js"
 import { defaults, type ScheduleDefinition } from "./ScheduleDefinition.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
 
-/** A schedule declared in code. It is validated when a pod starts with it. */
+/** A schedule declared in code. It is validated when a process starts with it. */
 export interface Schedule {
   readonly name: string
   readonly definition: Either.Either<ScheduleDefinition, InvalidSchedule>

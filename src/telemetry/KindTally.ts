@@ -14,7 +14,7 @@ const specs = {
   completed: MetricSpec.counter("jobs_completed_total", "Jobs completed.", ["queue", "kind"]),
   retried: MetricSpec.counter("jobs_retried_total", "Job attempts that ended in a retry.", ["queue", "kind"]),
   dead: MetricSpec.counter("jobs_dead_total", "Jobs that died in this process.", ["queue", "kind", "reason"]),
-  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs recovered from pods that stopped sending heartbeats.", [
+  rescued: MetricSpec.counter("jobs_rescued_total", "Jobs recovered from processes that stopped sending heartbeats.", [
     "queue",
     "kind"
   ]),

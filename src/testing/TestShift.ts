@@ -48,7 +48,7 @@ import { eventLoopTurn, ordered, VirtualClock } from "./VirtualClock.js"
 // A complete pod on in-memory tables and a virtual clock; the worker code is the real one. Due jobs run only when the
 // test settles, and time moves only when the test advances it.
 
-/** A pod under test. */
+/** A process under test. */
 export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
   TestShift,
   {
@@ -72,10 +72,10 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     /** All jobs, oldest first. */
     readonly jobs: Effect.Effect<ReadonlyArray<StoredJob>>
 
-    /** Kills the pod without cleanup, like kill -9, and starts a new one. Its running jobs stay claimed. */
+    /** Kills the process without cleanup, like kill -9, and starts a new one. Its running jobs stay claimed. */
     readonly crashPod: Effect.Effect<void>
 
-    /** Stops the pod gracefully, like SIGTERM. */
+    /** Stops the process gracefully, like SIGTERM. */
     readonly stopPod: Effect.Effect<void>
 
     /** The seed of ids, jitter and Effect's Random. */
@@ -89,7 +89,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
 
 export interface TestShiftOptions<R> {
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** Queues the pod serves: names, or an object with their workers and limits. [the queues of the handlers' kinds] */
+  /** Queues the process serves: names, or an object with their workers and limits. [the queues of the handlers' kinds] */
   readonly queues?: DeclaredQueues
   /** Queue by kind prefix, for kinds without a queue. */
   readonly routes?: DeclaredRoutes
@@ -99,7 +99,7 @@ export interface TestShiftOptions<R> {
   readonly limits?: ReadonlyArray<RateLimit>
   /** Number of jobs of a queue that run at a time. [10] */
   readonly slots?: number
-  /** How long a stopped pod waits for running jobs. [25 seconds] */
+  /** How long a stopped process waits for running jobs. [25 seconds] */
   readonly grace?: DurationInput
   /** Start time of the clock. [1970-01-01T00:00:00Z] */
   readonly startAt?: DateTime.DateTime.Input
@@ -114,7 +114,7 @@ export interface TestShiftOptions<R> {
    * each finished execution is replayed once to find out. Set it in tests that change the code. [false]
    */
   readonly allowChanged?: boolean
-  /** Minimum log level of the pod and its handlers. [LogLevel.Warning] */
+  /** Minimum log level of the process and its handlers. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }
 
@@ -176,7 +176,7 @@ export const queuesOf = <R>({ handlers, routes = {} }: TestShiftOptions<R>): Rea
   return handlers.map(({ kind }) => (kind.routed ? routeOf(kind.name) : undefined) ?? kind.queue)
 }
 
-/** Says what the pod lacks to run a job. Only a test that changes its options can run it. */
+/** Says what the process lacks to run a job. Only a test that changes its options can run it. */
 export const missingIn = <R>({ handlers }: TestShiftOptions<R>, declared: DeclaredQueues) => {
   const kinds = new Set(handlers.map(({ kind }) => kind.name))
   const queues = namesOf(declared)

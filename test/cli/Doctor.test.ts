@@ -72,36 +72,38 @@ describe("nightshift doctor", () => {
     }).pipe(Effect.provide(house))
   )
 
-  it.scopedLive("names the pods last seen by another server, as after a failover that left the old primary up", () =>
-    Effect.gen(function* () {
-      const { sql } = yield* Database
-      const ids = yield* makeGenerator
-      const host = { name: "web-1", pid: 7, node: "v22" }
-      const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], releases: {}, host, startedAt: 0 }
-      const [stayed, moved] = [ids.pod(1), ids.pod(2)]
-      const show = (id: PodId, label: string) =>
-        Effect.flatMap(Pods, ({ beat }) =>
-          beat({ ...facts, id, label }, { slots: [], draining: false }, Duration.minutes(1))
-        )
-      yield* show(stayed, "stayed")
-      yield* show(moved, "moved")
-      expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([
-        { status: "ok", found: expect.stringMatching(/: \S+ since 20\S+Z\.$/) }
-      ])
-      // The promoted replica still has the row that the old primary wrote.
-      yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where label = 'stayed'`
-      const [finding] = (yield* doctor(yield* settings, "--json")).of("servers")
-      expect(finding).toMatchObject({
-        status: "warn",
-        found: expect.stringMatching(
-          /1 pods sent their last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
-        ),
-        fix: expect.stringContaining("stop that server")
-      })
-      expect(finding?.found).not.toContain("moved")
-      yield* show(stayed, "stayed")
-      expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([{ status: "ok" }])
-    }).pipe(Effect.provide(Layer.provideMerge(ClusterPg.layer, house)))
+  it.scopedLive(
+    "names the processes last seen by another server, as after a failover that left the old primary up",
+    () =>
+      Effect.gen(function* () {
+        const { sql } = yield* Database
+        const ids = yield* makeGenerator
+        const host = { name: "web-1", pid: 7, node: "v22" }
+        const facts = { label: undefined, version: "1", queues: ["mail"], kinds: [], releases: {}, host, startedAt: 0 }
+        const [stayed, moved] = [ids.pod(1), ids.pod(2)]
+        const show = (id: PodId, label: string) =>
+          Effect.flatMap(Pods, ({ beat }) =>
+            beat({ ...facts, id, label }, { slots: [], draining: false }, Duration.minutes(1))
+          )
+        yield* show(stayed, "stayed")
+        yield* show(moved, "moved")
+        expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([
+          { status: "ok", found: expect.stringMatching(/: \S+ since 20\S+Z\.$/) }
+        ])
+        // The promoted replica still has the row that the old primary wrote.
+        yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where label = 'stayed'`
+        const [finding] = (yield* doctor(yield* settings, "--json")).of("servers")
+        expect(finding).toMatchObject({
+          status: "warn",
+          found: expect.stringMatching(
+            /1 process sent the last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
+          ),
+          fix: expect.stringContaining("stop that server")
+        })
+        expect(finding?.found).not.toContain("moved")
+        yield* show(stayed, "stayed")
+        expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([{ status: "ok" }])
+      }).pipe(Effect.provide(Layer.provideMerge(ClusterPg.layer, house)))
   )
 
   it.scopedLive("treats one server under two names as one server", () =>
@@ -142,7 +144,7 @@ describe("nightshift doctor", () => {
       yield* sql`insert into nightshift.job
         (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at, last_error, unknown_since)
         values (gen_random_uuid(), 'mail', 'send-recipt', '{}', 5, to_timestamp(1), to_timestamp(1), to_timestamp(1),
-          'this pod has no handler', to_timestamp(1))`
+          'this process has no handler', to_timestamp(1))`
       yield* sql`create index my_own on nightshift.job (kind)`
       yield* die(40)
       const ill = yield* doctor(env, "--json")

@@ -97,7 +97,7 @@ describe("nightshift enqueue", () => {
     Effect.gen(function* () {
       const { run } = yield* workplace
       const refusals: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
-        [["greet"], /^nightshift: No pod has ever registered the kind "greet"\. [^\n]*--force\.\n$/],
+        [["greet"], /^nightshift: No process has ever registered the kind "greet"\. [^\n]*--force\.\n$/],
         [["greet", "--force", "--priority", "40000"], /^nightshift: --priority must be a whole number[^\n]+\n$/],
         [["greet", "--force", "--attempts", "0"], /^nightshift: --attempts must be [^\n]+\n$/],
         [["greet", "--force", "--queue", "a b"], /^nightshift: --queue must be [^\n]+\n$/],
@@ -232,7 +232,10 @@ describe("nightshift jobs", () => {
       expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m(\d+s)?|1h)\)\nIt is scheduled for later\. [^\n]+\n$/)
       const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
       const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
-      expect(why).toEqual({ reason: "no_pod", detail: expect.stringContaining('No live pod serves queue "default"') })
+      expect(why).toEqual({
+        reason: "no_pod",
+        detail: expect.stringContaining('No live process serves queue "default"')
+      })
       expect(yield* run("jobs", "why", nobody)).toMatchObject({
         code: 1,
         stderr: missingJob

@@ -43,7 +43,7 @@ describe("nightshift queues", () => {
     })
   )
 
-  it.scopedLive("pauses a queue that no pod has declared yet", () =>
+  it.scopedLive("pauses a queue that no process has declared yet", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
       expect((yield* queues("pause", "later")).stdout).toBe("paused later: no new jobs start; running jobs finish\n")
@@ -58,7 +58,7 @@ describe("nightshift queues", () => {
       const unknown = yield* queues("scale", "nowhere", "3")
       expect(unknown).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('There is no queue "nowhere": no pod has declared it.')
+        stderr: expect.stringContaining('There is no queue "nowhere": no process has declared it.')
       })
       const many = yield* queues("scale", "mail", "1000000")
       expect(many).toMatchObject({

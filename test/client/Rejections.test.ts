@@ -92,7 +92,7 @@ describe("a promise rejects for", () => {
     const unserved = await shift.enqueue(sendReceipt, ada, { queue: "unserved" })
     const waiting = await rejection(shift.result(unserved.id, { timeout: 20 }))
     expect(waiting).toMatchObject({ why: { reason: "no_pod" } })
-    expect(waiting.message).toContain('No live pod serves queue "unserved". Start your worker')
+    expect(waiting.message).toContain('No live process serves queue "unserved". Start your worker')
     expect(plain(await rejection(shift.why(nowhere)))).toMatchObject({ code: "JOB_NOT_FOUND" })
     const controller = new AbortController()
     const aborted = shift.result(id, { signal: controller.signal })

@@ -109,8 +109,8 @@ describe("a shift", () => {
     const running = await worker(own, { handlers: [quiet.handle(() => "ran")] })
     const { id } = await own.enqueue(quiet, {})
     expect(await own.result(id)).toBe("ran")
-    const aboutOthers = /leading the cluster|no live pod serves/
-    expect(lines.filter((line) => !aboutOthers.test(line))).toEqual([`pod ${running.pod} started: serving quiet`])
+    const aboutOthers = /leading the cluster|no live process serves/
+    expect(lines.filter((line) => !aboutOthers.test(line))).toEqual([`process ${running.pod} started: serving quiet`])
     await running.stop()
     expect((await own.job(id)).state).toBe("done")
     const next = await worker(own, { handlers: [quiet.handle(() => "ran")] })
@@ -144,10 +144,10 @@ describe("a shift", () => {
     const stopped = running.stop()
     await expect
       .poll(() => lines)
-      .toContainEqual(expect.stringMatching(/^pod \S+ stopping; 1 running job has up to 1m30s/))
+      .toContainEqual(expect.stringMatching(/^process \S+ stopping; 1 running job has up to 1m30s/))
     finish()
     await stopped
-    expect(lines.at(-1)).toMatch(/^pod \S+ stopped$/)
+    expect(lines.at(-1)).toMatch(/^process \S+ stopped$/)
   })
 
   it("passes no empty object to a console", async () => {
@@ -157,7 +157,7 @@ describe("a shift", () => {
     await (await worker(own, { handlers: [plain.handle(() => {})] })).stop()
     await own.close()
     const lines = String(written.read()).trim().split("\n")
-    expect(lines).toContainEqual(expect.stringMatching(/^pod \S+ started: serving plain_lines$/))
+    expect(lines).toContainEqual(expect.stringMatching(/^process \S+ started: serving plain_lines$/))
     expect(lines.filter((line) => line.endsWith("{}"))).toEqual([])
   })
 

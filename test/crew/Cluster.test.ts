@@ -222,7 +222,7 @@ describe("the reaper", () => {
     }).pipe(Effect.provide(TestCluster.layer))
   )
 
-  it.scopedLive("gives pods that return with it from an outage time for a heartbeat", () =>
+  it.scopedLive("gives processes that return with it from an outage time for a heartbeat", () =>
     Effect.gen(function* () {
       const one = yield* TestCluster.hire()
       const two = yield* TestCluster.hire({ queues: ["elsewhere"] })

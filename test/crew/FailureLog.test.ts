@@ -127,7 +127,7 @@ describe("the log", () => {
       expect(lines).toHaveLength(2)
       expect(lines[0]).toMatch(/^ERROR mail 1: a job is dead \(undecodable\): /)
       expect(lines[1]).toBe(
-        'WARN fax 1: returned a job to the queue for another pod: this pod has no handler for the kind "fax"'
+        'WARN fax 1: returned a job to the queue for another process: this process has no handler for the kind "fax"'
       )
     })
   )

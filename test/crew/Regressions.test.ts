@@ -82,7 +82,7 @@ describe("regressions:", () => {
       yield* StepClock.advance("15 seconds")
       expect(unknown).toEqual([1])
       expect(yield* job(id)).toMatchObject({ state: "done", result: "done" })
-      expect(lines).toContainEqual(expect.stringMatching(/^pod \S+ started/))
+      expect(lines).toContainEqual(expect.stringMatching(/^process \S+ started/))
       expect(lines.filter((line) => line.startsWith("heartbeat"))).toEqual([])
     }).pipe(Effect.provide(TestCluster.layer))
   )

@@ -85,7 +85,7 @@ describe("the history checker", () => {
         events: ran("a", 0, 10).map((event) => ({ ...event, value: "sent" }))
       })
     ],
-    ["counts that a killed pod lost", facts({ counted: undefined })],
+    ["counts that a killed process lost", facts({ counted: undefined })],
     ["a run after another one that failed", twice({ event: "stop", at: 20 })],
     ["a run after another one whose result was not stored", twice({ event: "end", at: 20 })],
     ["a run after the process of another one was killed", twice(undefined, [{ pid: 1, from: 19, to: forever }])],

@@ -150,7 +150,7 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
   found.push(...checkOverlaps(runs, facts.absences), ...checkOrder(facts, rows, runs, starts))
   const done = facts.rows.filter(({ status }) => status === "done").length
   if (facts.counted !== undefined && facts.counted !== done) {
-    found.push(`the pods counted ${facts.counted} completed jobs, and ${done} are done`)
+    found.push(`the processes counted ${facts.counted} completed jobs, and ${done} are done`)
   }
   return found
 }

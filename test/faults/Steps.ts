@@ -28,7 +28,7 @@ export const second = ({ pods }: Deployment): Effect.Effect<Pod> => nth(pods, 1)
 
 const nth = (pods: ReadonlyArray<Pod>, index: number) => {
   const pod = pods[index]
-  return pod === undefined ? Effect.dieMessage(`pod ${index} was not started`) : Effect.succeed(pod)
+  return pod === undefined ? Effect.dieMessage(`process ${index} was not started`) : Effect.succeed(pod)
 }
 
 /** The pod that leads the cluster, and another one. */
@@ -46,7 +46,7 @@ export const byLead = (
     const leader = deployment.pods.find(({ pid }) => pid === row?.os_pid)
     const follower = deployment.pods.find(({ pid }) => pid !== row?.os_pid)
     if (leader === undefined || follower === undefined)
-      return yield* Effect.fail(new Error("the leader is no pod of ours"))
+      return yield* Effect.fail(new Error("the leader is no process of ours"))
     return { leader, follower }
   })
 
@@ -87,7 +87,7 @@ export const stopsWell = (pod: Pod) =>
   Effect.gen(function* () {
     yield* pod.signal("SIGTERM")
     const { code, signal } = yield* pod.finished
-    yield* prove(`a pod exits with 0, and not ${code ?? signal}`, code === 0)
+    yield* prove(`a process exits with 0, and not ${code ?? signal}`, code === 0)
   })
 
 /** Terminates every connection of the pods and returns how many there were, at least one. */
@@ -97,7 +97,7 @@ export const cutConnections = (deployment: Deployment) =>
       `select from pg_stat_activity where datname = current_database() and application_name like 'nightshift%'
          and pid <> pg_backend_pid() and pg_terminate_backend(pid)`
     )
-    yield* prove("connections of the pods were cut", cut.length > 0)
+    yield* prove("connections of the processes were cut", cut.length > 0)
     return cut.length
   })
 
@@ -136,7 +136,7 @@ const listeners = (deployment: Deployment) =>
 /** Waits until each of the pods listens, and returns the backends of their sessions. */
 export const untilListening = (deployment: Deployment, pods: number, except: ReadonlyArray<number> = []) =>
   until(
-    `${pods} pods listen`,
+    `${pods} processes listen`,
     Effect.map(listeners(deployment), (pids) => pids.filter((pid) => !except.includes(pid))),
     (pids) => pids.length === pods
   )
@@ -153,7 +153,7 @@ export const wokenByNotification = (deployment: Deployment) =>
       // The query that follows a claim must not be what finds the next job.
       yield* Effect.sleep("500 millis")
     }
-    return `${turns} notifications woke a pod`
+    return `${turns} notifications woke a process`
   })
 
 /** Runs a case on a separate server. */

@@ -50,7 +50,7 @@ const watchEnded = (deployment: Deployment.Deployment, changed: Array<string>) =
 const configure = (deployment: Deployment.Deployment) =>
   Effect.flatMap(
     Deployment.until(
-      "a pod that serves",
+      "a process that serves",
       Effect.sync(() => deployment.pods[0]),
       (pod) => pod !== undefined
     ),
@@ -86,10 +86,10 @@ const stopPods = (deployment: Deployment.Deployment) =>
         yield* pod.signal("SIGTERM")
         const { code, signal, stderr } = yield* Effect.timeoutFail(pod.finished, {
           duration: `${60 * pace} seconds`,
-          onTimeout: () => new Error(`a pod did not stop within ${60 * pace} s of SIGTERM`)
+          onTimeout: () => new Error(`a process did not stop within ${60 * pace} s of SIGTERM`)
         })
         if (code !== 0) {
-          return yield* Effect.fail(new Error(`a pod ended with ${code ?? signal}: ${stderr.slice(-1_500)}`))
+          return yield* Effect.fail(new Error(`a process ended with ${code ?? signal}: ${stderr.slice(-1_500)}`))
         }
         return undefined
       }),
@@ -160,7 +160,9 @@ export const recover = (
     }
     const violations = [
       ...HistoryChecker.check(facts),
-      ...(story.leavesSessions === true ? [] : open).map((row) => `a stopped pod left a transaction open: ${row.query}`)
+      ...(story.leavesSessions === true ? [] : open).map(
+        (row) => `a stopped process left a transaction open: ${row.query}`
+      )
     ]
     if (violations.length > 0) {
       return yield* Effect.fail(

@@ -92,7 +92,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs", (_, layer) => {
       expect(yield* post({ jobs: [strange] })).toMatchObject({ status: 422 })
       expect(yield* post({ jobs: [{ ...job, kind: "great" }] })).toMatchObject({
         status: 422,
-        json: { error: { message: expect.stringMatching(/ the kind "great"\. Did you mean greet\? Start a pod/) } }
+        json: { error: { message: expect.stringMatching(/ the kind "great"\. Did you mean greet\? Start a process/) } }
       })
       expect(yield* stored).toBe(0)
       expect((yield* post({ jobs: [job, strange], force: true })).status).toBe(201)
@@ -152,7 +152,7 @@ describe.each(backends)("on %s, POST /api/v1/jobs with one job", (_, layer) => {
         [{ ...job, delay: "soon" }, 400, "delay", /^delay must be a duration/],
         [{ ...job, delay: "40000d" }, 400, "delay", /^delay must be at most 36500 days, got 40000 days/],
         [{ ...job, delay: 1, runAt: "2030-01-01T00:00:00Z" }, 400, "delay", /^delay must not be combined with runAt/],
-        [{ ...job, kind: "strange" }, 422, "kind", /^No pod has ever registered/],
+        [{ ...job, kind: "strange" }, 422, "kind", /^No process has ever registered/],
         [{ ...job, id: given, payload: 1 }, 409, "id", /^id .* already belongs to a job with different content/]
       ]
       for (const [json, status, field, message] of wrongs) {

@@ -212,7 +212,7 @@ export const finalizeLaws = (law: Law): void => {
 
   const zombieEnds = [ends.done, End.Done({ result: "1" }), ends.again(0), ends.release(0), ends.dead, ends.cancelled]
 
-  law("a zombie's finalize changes nothing after its job was recovered and claimed again by the same pod", (line) =>
+  law("a zombie's finalize changes nothing after its job was recovered and claimed again by the same process", (line) =>
     Effect.gen(function* () {
       const zombie = yield* line.run()
       yield* line.crash(zombie)
@@ -252,7 +252,7 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
-  law("a zombie's finalize changes nothing after a release and a new claim by the same pod", (line) =>
+  law("a zombie's finalize changes nothing after a release and a new claim by the same process", (line) =>
     Effect.gen(function* () {
       const zombie = yield* line.run()
       yield* line.end(zombie, ends.release(yield* line.now))

@@ -119,7 +119,7 @@ export const leadershipLaws = (
       })
     )
 
-    law("another pod takes an expired lease under a higher term", (election) =>
+    law("another process takes an expired lease under a higher term", (election) =>
       Effect.gen(function* () {
         const { leadership, one, other } = election
         const old = yield* win(election, one)

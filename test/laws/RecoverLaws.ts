@@ -157,14 +157,14 @@ export const recoverLaws = (law: Law): void => {
         expect(yield* line.crash(yield* line.claimOne)).toMatchObject({
           state: waiting,
           crashCount: crash,
-          lastError: `pod ${line.pod} ended while this job ran (crash ${crash} of 5)`
+          lastError: `process ${line.pod} ended while this job ran (crash ${crash} of 5)`
         })
       }
       yield* line.claimOne
       expect(yield* watchFor(line, "31 minutes")).toEqual({ rescued: 0, poisoned: 1, cancelled: 0 })
       const job = yield* line.search.get(id)
       expect(job).toMatchObject({ state: "dead", reason: "poison", crashCount: 5, attempt: 0, pod: undefined })
-      expect(job.lastError).toBe(`pod ${line.pod} ended while this job ran (crash 5 of 5)`)
+      expect(job.lastError).toBe(`process ${line.pod} ended while this job ran (crash 5 of 5)`)
       expect(job.finishedAt).toBe(yield* line.now)
       expect(job.history).toHaveLength(5)
       expect(yield* line.claim()).toEqual([])

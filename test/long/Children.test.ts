@@ -105,7 +105,7 @@ describe("commands", () => {
       const refused = yield* Nightshift.call(["enqueue", "cmd_exec"], { cwd, env: { DATABASE_URL: url } })
       expect(refused).toMatchObject({
         code: 2,
-        stderr: expect.stringMatching(/No pod has ever registered the kind "cmd_exec"/)
+        stderr: expect.stringMatching(/No process has ever registered the kind "cmd_exec"/)
       })
     }).pipe(Effect.provide(TestDatabase.layer))
   )

@@ -74,9 +74,9 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
             await page.getByRole("button", { name: "Resume" }).waitFor()
           })
 
-          yield* follow(page, /Pod \S+ sends no heartbeat, and 1 job runs on it/, lostAfter)
+          yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs on it/, lostAfter)
           yield* step(async () => {
-            await page.getByText("This pod sends no heartbeat").waitFor()
+            await page.getByText("This process sends no heartbeat").waitFor()
             await page.getByRole("link", { name: "noop_echo" }).waitFor()
           })
           expect(page.url()).toContain("#/pods/")

@@ -148,8 +148,8 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
           }
           yield* step(async () => {
             await page.getByRole("button", { name: "Menu" }).click()
-            await page.getByRole("link", { name: "Pods" }).click()
-            await page.getByRole("heading", { name: "Pods" }).waitFor()
+            await page.getByRole("link", { name: "Processes" }).click()
+            await page.getByRole("heading", { name: "Processes" }).waitFor()
           })
         }),
       walkTimeout

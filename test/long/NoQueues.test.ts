@@ -51,10 +51,12 @@ describe("a service that serves no queue", () => {
       ])
 
       const why = (yield* call("jobs", "why", id)).stdout
-      expect(why).toContain('no_pod\nNo live pod serves queue "default"; 1 live pod serves no queue')
+      expect(why).toContain('no_pod\nNo live process serves queue "default"; 1 live process serves no queue')
       expect(why).toContain("Start your worker, or run `nightshift serve --app <module> --queues default`.")
       const doctor = (yield* call("doctor")).stdout
-      expect(doctor).toMatch(/1 pod is live \(1 serves no queue\), but none serves these queues with due jobs: default/)
+      expect(doctor).toMatch(
+        /1 process is live \(1 serves no queue\), but none serves these queues with due jobs: default/
+      )
       expect(doctor).toContain("Start your worker, or run `nightshift serve --app <module> --queues default`.")
     })
   )
@@ -65,7 +67,7 @@ describe("a service that serves no queue", () => {
       const url = Redacted.value(yield* TestDatabase.migrated)
       const call = (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env: { DATABASE_URL: url } })
       const { id } = JSON.parse((yield* call("enqueue", "greet", "--force", "--delay", "1h", "--json")).stdout)
-      yield* query(url, `update nightshift.job set last_error = 'this pod has no handler for the kind "greet"'`)
+      yield* query(url, `update nightshift.job set last_error = 'this process has no handler for the kind "greet"'`)
       for (const [label, kind] of [
         ["dev", "noop_echo"],
         ["mine", "greet"]
@@ -79,7 +81,9 @@ describe("a service that serves no queue", () => {
       }
       const { stdout } = yield* call("jobs", "why", id)
       expect(stdout).toMatch(/^unknown_kind, until /)
-      expect(stdout).toContain('Pod dev serves queue "default" without a handler for the kind "greet" and returned it.')
+      expect(stdout).toContain(
+        'Process dev serves queue "default" without a handler for the kind "greet" and returned it.'
+      )
       expect(stdout).toContain("--queues none")
     })
   )

@@ -118,7 +118,7 @@ describe("a transactional handler with one attempt", () => {
     }).pipe(Effect.provide(house("10s")))
   )
 
-  it.scopedLive("does not commit after another pod has rescued its job, even if no heartbeat has stopped it", () =>
+  it.scopedLive("does not commit after another process has rescued its job, even if no heartbeat has stopped it", () =>
     Effect.gen(function* () {
       const [writes, rescues] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
       yield* Effect.flatMap(Database, ({ sql }) => sql`create table public.effect (run int)`)

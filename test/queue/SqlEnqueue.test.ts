@@ -118,7 +118,7 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       const { sql } = yield* registered
       const refusal = (call: string) =>
         Effect.map(Effect.flip(mapErrors(sql.unsafe(`select nightshift.enqueue(${call})`))), ({ detail }) => detail)
-      expect(yield* refusal("'parcel', '{}'")).toBe('No pod has ever registered the kind "parcel".')
+      expect(yield* refusal("'parcel', '{}'")).toBe('No process has ever registered the kind "parcel".')
       expect(yield* refusal("'letter', null")).toBe("payload must not be null")
       expect(yield* refusal("'letter', '{}', queue => 'a b'")).toMatch(/^queue must be/)
       expect(yield* refusal("'letter', '{}', priority => 40000")).toMatch(/^priority must be/)

@@ -124,7 +124,7 @@ const rows: ReadonlyArray<Row> = [
     "returned by a pod of older code",
     { job: { runAt: later, lastError: "newer" } },
     "retrying",
-    /^A pod returned it to the queue: newer\. /,
+    /^A process returned it to the queue: newer\. /,
     later
   ],
   ["throttled alone", { job: ended("throttled") }, "cooling_down", /handler was throttled/, later],
@@ -152,13 +152,13 @@ const rows: ReadonlyArray<Row> = [
     /rate of 5 jobs in 1m/,
     later
   ],
-  ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live pod serves queue "mail"/],
+  ["that no pod serves", { pods: [{ queues: ["push"] }] }, "no_pod", /No live process serves queue "mail"/],
   ["whose pods are stopping", { pods: [{ draining: true }] }, "no_pod", /is stopping/],
   [
     "of a misspelled kind",
     { pods: [{ kinds: ["greet-all", "gret"] }] },
     "unknown_kind",
-    /for the kind "greet"\. Did you mean gret\? Deploy a pod that has one\.$/
+    /for the kind "greet"\. Did you mean gret\? Start a process that has one\.$/
   ],
   ["of an unknown kind", { pods: [{ kinds: [] }] }, "unknown_kind", /no handler|has a handler for the kind "greet"/],
   [
@@ -170,11 +170,11 @@ const rows: ReadonlyArray<Row> = [
   [
     "that a pod without its handler returned, while another pod has the handler",
     {
-      job: { runAt: later, lastError: 'this pod has no handler for the kind "greet"' },
+      job: { runAt: later, lastError: 'this process has no handler for the kind "greet"' },
       pods: [{}, { id: other as unknown as PodId, label: "dev", kinds: ["noop_echo"] }]
     },
     "unknown_kind",
-    /^Pod dev serves queue "mail" without a handler for the kind "greet" and returned it\. .*--queues none/,
+    /^Process dev serves queue "mail" without a handler for the kind "greet" and returned it\. .*--queues none/,
     later
   ],
   [
@@ -183,21 +183,21 @@ const rows: ReadonlyArray<Row> = [
       job: {
         attempt: 1,
         runAt: later,
-        lastError: 'this pod has no handler for the kind "greet"',
+        lastError: 'this process has no handler for the kind "greet"',
         history: [
           { attempt: 1, startedAt: now - 6_000, endedAt: now - 5_000, outcome: "failed", message: "boom", pod: podId }
         ]
       }
     },
     "retrying",
-    /^A pod returned it to the queue: this pod has no handler for the kind "greet"\./,
+    /^A process returned it to the queue: this process has no handler for the kind "greet"\./,
     later
   ],
   [
     "that was returned because its kind is unknown",
     { job: { runAt: later, lastError: "no handler" }, pods: [{ kinds: [] }] },
     "unknown_kind",
-    /Deploy a pod/
+    /Start a process/
   ],
   [
     "whose key is busy",
@@ -232,7 +232,7 @@ const rows: ReadonlyArray<Row> = [
     /behind more than 1000 others in line \(keys take turns/
   ],
   ["in a queue without workers", { standing: { maxWorkers: 0 } }, "waiting_for_slot", /worker total of 0/],
-  ["that runs", { job: running }, "running", /^It runs on pod shop-worker-1\.$/],
+  ["that runs", { job: running }, "running", /^It runs on process shop-worker-1\.$/],
   [
     "that was asked to stop",
     { job: { ...running, cancelRequestedAt: now } },

@@ -3,7 +3,7 @@ import { Nightshift, SqlClient } from "nightshift"
 import { ChargeCardHandler, Payments, placeOrder } from "./orders.js"
 
 // One process that enqueues and runs jobs. It reads DATABASE_URL, and stops in order when its scope closes.
-const pod = Nightshift.layer({ handlers: [ChargeCardHandler], queues: ["payments"] })
+const service = Nightshift.layer({ handlers: [ChargeCardHandler], queues: ["payments"] })
 
 const program = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -13,5 +13,5 @@ const program = Effect.gen(function* () {
   yield* Effect.never
 })
 
-const fiber = Effect.runFork(Effect.provide(program, Layer.provideMerge(pod, Payments.layerConsole)))
+const fiber = Effect.runFork(Effect.provide(program, Layer.provideMerge(service, Payments.layerConsole)))
 for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => fiber.unsafeInterruptAsFork(fiber.id()))

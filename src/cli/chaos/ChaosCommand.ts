@@ -94,7 +94,7 @@ const textOf = ({ acknowledged, faults, run, violations }: ChaosRun.ChaosReport)
 export const command = Command.make({
   about: "Inject the allowed faults into a staging deployment and check that no job is lost.",
   options: {
-    url: Input.required(Input.url, "URL of a running pod, as in https://jobs.staging.example.org."),
+    url: Input.required(Input.url, "URL of a running process, as in https://jobs.staging.example.org."),
     allow: Input.withDefault(
       Input.text,
       "",
@@ -120,7 +120,7 @@ export const command = Command.make({
     "nightshift chaos --url http://127.0.0.1:8787 --allow pause,cancel": "inject faults through the HTTP API",
     "nightshift chaos --url http://127.0.0.1:8787 --allow connections,locks --json":
       "inject faults through the database",
-    "nightshift chaos --url http://127.0.0.1:8787 --allow sigkill --pid <pid>": "kill a pod on this machine"
+    "nightshift chaos --url http://127.0.0.1:8787 --allow sigkill --pid <pid>": "kill a process on this machine"
   },
   run: (given) =>
     Effect.gen(function* () {

@@ -60,7 +60,7 @@ const setPaused = ({ client, queue }: Target, paused: boolean) =>
 /** The faults by the name that `--allow` takes. */
 export const faults: Readonly<Record<string, Fault>> = {
   connections: {
-    about: "terminates the pods' database connections, once a second",
+    about: "terminates the processes' database connections, once a second",
     needs: "database",
     inject: database((db, _, lasting) => {
       const rounds = Math.max(1, Math.floor(Duration.toSeconds(lasting)))

@@ -44,7 +44,7 @@ Nightshift ${Package.version.text}: demo of a small web shop
   traffic   receipts (fast), videos (slow, with progress), card payments (with every type of failure), stock (throttled
             by a limit), prices (a queue with cool-down), order events (one at a time per order), notifications
             (a rate-limited queue), schedules, two bots with an emulated Telegram, uploaded and fetched files,
-            two pods; also a paused queue (imports), a queue without workers (ledger) and a workspace that does
+            two processes; also a paused queue (imports), a queue without workers (ledger) and a workspace that does
             not fetch its files (initech)
   api       curl -H 'Authorization: Bearer ${Redacted.value(token)}' ${url}/api/v1/queues
   commands  DATABASE_URL=${Redacted.value(database)} nightshift jobs list --state dead

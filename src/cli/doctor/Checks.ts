@@ -61,7 +61,7 @@ const queues: Check = {
     const names = yield* unservedAmong(live)
     const idle = live.filter(({ queues }) => queues.length === 0).length
     const serveNone = idle === 0 ? "" : ` (${idle} ${idle === 1 ? "serves" : "serve"} no queue)`
-    const pods = (live.length === 1 ? "1 pod is live" : `${live.length} pods are live`) + serveNone
+    const pods = (live.length === 1 ? "1 process is live" : `${live.length} processes are live`) + serveNone
     if (names.length === 0) return [ok(`${pods}; all queues with due jobs are served.`)]
     const listed =
       names.slice(0, maxNamedQueues).join(", ") +
@@ -69,7 +69,7 @@ const queues: Check = {
     return [
       warn(
         `${pods}, but none serves these queues with due jobs: ${listed}.`,
-        `${startAdvice(names.slice(0, maxNamedQueues))} A pod that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
+        `${startAdvice(names.slice(0, maxNamedQueues))} A process that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
       )
     ]
   })
@@ -100,7 +100,7 @@ const kinds: Check = {
     const unhandled = returned.filter(
       ({ kind, queue }) => !live.some((pod) => !pod.draining && pod.queues.includes(queue) && pod.kinds.includes(kind))
     )
-    if (unhandled.length === 0) return [ok("No job waits for a pod that has a handler for its kind.")]
+    if (unhandled.length === 0) return [ok("No job waits for a process that has a handler for its kind.")]
     const known = new Set(live.flatMap((pod) => pod.kinds))
     const listed = unhandled
       .slice(0, maxNamedKinds)
@@ -108,8 +108,8 @@ const kinds: Check = {
     const more = unhandled.length > maxNamedKinds ? ` There are ${unhandled.length - maxNamedKinds} more.` : ""
     return [
       warn(
-        `Jobs wait because no live pod of their queue has a handler for their kind: ${listed.join(" ")}${more}`,
-        "Deploy a pod with the handler. Cancel the jobs if the kind is misspelled: `nightshift jobs cancel --kind <kind>`."
+        `Jobs wait because no live process of their queue has a handler for their kind: ${listed.join(" ")}${more}`,
+        "Start a process with the handler. Cancel the jobs if the kind is misspelled: `nightshift jobs cancel --kind <kind>`."
       )
     ]
   })
@@ -132,7 +132,7 @@ export const ofNamed = (servers: ReadonlyArray<ServerIdentity.NamedServer>) => {
   return [
     fail(
       `${different.length} servers in DATABASE_URL accept writes: ${list}. Jobs stored on one of them are missing on the other.`,
-      "Stop all but the primary, or remove their addresses, and restart the pods that were connected to them. Then enqueue the jobs that exist only on the old primary again."
+      "Stop all but the primary, or remove their addresses, and restart the processes that were connected to them. Then enqueue the jobs that exist only on the old primary again."
     )
   ]
 }
@@ -151,8 +151,8 @@ const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
   const more = elsewhere.length > maxNamedPods ? `; and ${elsewhere.length - maxNamedPods} more` : ""
   return [
     warn(
-      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length} pods sent their last heartbeat to another server: ${list}${more}.`,
-      "If these pods are still running, they write to a server that is no longer the primary: stop that server and restart the pods. If PostgreSQL was restarted and they have exited, no action is needed."
+      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length === 1 ? "1 process" : `${elsewhere.length} processes`} sent the last heartbeat to another server: ${list}${more}.`,
+      "If these processes are still running, they write to a server that is no longer the primary: stop that server and restart the processes. If PostgreSQL was restarted and they have exited, no action is needed."
     )
   ]
 }
@@ -173,7 +173,7 @@ const servers: Check = {
         : yield* Effect.forEach(urls, (url) => ServerIdentity.ask(url, config), { concurrency: "unbounded" })
     const found = [...ofNamed(named), ...ofPods(here, pods, yield* Clock.currentTimeMillis)]
     return found.length === 0
-      ? [ok(`Every pod uses the server that this address leads to: ${ServerIdentity.show(here)}.`)]
+      ? [ok(`Every process uses the server that this address leads to: ${ServerIdentity.show(here)}.`)]
       : found
   })
 }

@@ -32,7 +32,7 @@ const options = {
   ),
   meta: Input.optional(Input.text, 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
   id: Input.optional(Input.uuid(JobId, "The id"), "The job's id. Set it to make retries of this command safe."),
-  force: Input.flag("Enqueue even if no pod has registered the kind or the payload does not match its schema."),
+  force: Input.flag("Enqueue even if no process has registered the kind or the payload does not match its schema."),
   json: CommonOptions.json
 }
 

@@ -72,7 +72,7 @@ const details = (job: StoredJob, now: number): string => {
     ["started", when(job.startedAt)],
     ["cancelling", when(job.cancelRequestedAt)],
     ["finished", when(job.finishedAt)],
-    ["pod", job.pod],
+    ["process", job.pod],
     ["trace", traceOf(job)],
     ["payload", JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],

@@ -83,9 +83,12 @@ export const command = Command.make({
   options: {
     seed: Input.optional(Input.integer(), "First seed (default: random). The same seed gives the same run."),
     runs: Input.optional(upTo(10_000_000), "Number of consecutive seeds to run (default 100, or 1 with --seed)."),
-    pods: Input.optional(upTo(20), "Number of pods (default: 1 to 3, from the seed)."),
+    pods: Input.optional(upTo(20), "Number of simulated processes (default: 1 to 3, from the seed)."),
     jobs: Input.optional(upTo(1_000), "Number of jobs (default: 4 to 14, from the seed)."),
-    workers: Input.optional(upTo(256), "Number of processes (default: one per core, or 1 for fewer than 40 seeds)."),
+    workers: Input.optional(
+      upTo(256),
+      "Number of processes that run seeds (default: one per core, or 1 for fewer than 40 seeds)."
+    ),
     plan: Input.optional(Input.text, "Replay the shrunk plan that a failed run printed, instead of seeds."),
     keepGoing: Input.flag("Run all seeds even if one violates an invariant, and list the seeds that do."),
     coverage: Input.flag("Print how often each operation was hit by each fault."),

@@ -154,7 +154,7 @@ const start = QueueCommand.make({
   options: {
     payload: Input.withDefault(Input.json, {}, "The payload as JSON (default {})."),
     queue: Input.optional(Input.text, "The queue (default: the workflow's queue)."),
-    force: Input.flag("Accept a workflow that no pod has registered and a payload that does not match its schema.")
+    force: Input.flag("Accept a workflow that no process has registered and a payload that does not match its schema.")
   },
   examples: {
     'nightshift workflows start order A-17 --payload \'{"id":"A-17"}\'': "start an execution, once per key"

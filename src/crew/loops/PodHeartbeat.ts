@@ -113,7 +113,7 @@ export const make = (serves: Serves) =>
         Effect.timeout(shutdownTimeout),
         Effect.catchAll((error) =>
           Effect.logDebug(
-            "could not announce that this pod is stopping; other pods notice when its heartbeats stop",
+            "could not announce that this process is stopping; other processes notice when its heartbeats stop",
             error
           )
         )

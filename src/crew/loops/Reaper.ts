@@ -13,7 +13,7 @@ const makeFollowUps = <R>(queue: typeof Queue.Service, registry: Registry<R>): S
   const kinds = [...registry].filter(([, { followUp }]) => followUp !== undefined).map(([name]) => name)
   if (kinds.length === 0) return undefined
   const compute = ({ kind, payload, version }: DeadPayload) =>
-    registry.get(kind)?.followUp?.(payload, version) ?? Either.left("this pod has no code for it")
+    registry.get(kind)?.followUp?.(payload, version) ?? Either.left("this process has no code for it")
   return Effect.gen(function* () {
     const { failed, made } = yield* queue.makeFollowUps(kinds, compute)
     for (const { job, reason } of failed) {

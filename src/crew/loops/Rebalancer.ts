@@ -66,7 +66,9 @@ export const make: Effect.Effect<
       const names = yield* unservedAmong(live)
       const text = names.join(", ")
       if (text !== lastLogged && text !== "") {
-        yield* Effect.logWarning(`no live pod serves these queues with due jobs: ${text}. Start a pod that serves them`)
+        yield* Effect.logWarning(
+          `no live process serves these queues with due jobs: ${text}. Start a process that serves them`
+        )
       }
       lastLogged = text
       count = names.length

@@ -62,7 +62,7 @@ export const start = Effect.fnUntraced(function* (workers: Readonly<Record<strin
       } else if (!vanished.has(name)) {
         vanished.add(name)
         yield* Effect.logWarning(
-          `queue "${name}" no longer has a settings row; keeping its current slots. Restart the pod to create the row again`
+          `queue "${name}" no longer has a settings row; keeping its current slots. Restart the process to create the row again`
         )
       }
     }

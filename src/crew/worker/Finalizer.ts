@@ -9,7 +9,7 @@ import { Metrics } from "../../telemetry/Metrics.js"
 
 const stale = MetricSpec.counter(
   "stale_ends_total",
-  "Results that were discarded because this pod had lost the job's lease."
+  "Results that were discarded because this process had lost the job's lease."
 )
 
 /** How long shutdown keeps retrying to write results to an unavailable database. */
@@ -31,7 +31,7 @@ const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): Atte
   end: End.Dead({
     reason: "rejected",
     counted: true,
-    error: `the database rejected the result of this attempt (SQLSTATE ${sqlState}); see the pod's log for details`
+    error: `the database rejected the result of this attempt (SQLSTATE ${sqlState}); see the process's log for details`
   })
 })
 

@@ -122,7 +122,11 @@ const turn = <R>(
   context.onTaken()
   const entry = context.registry.get(job.kind)
   if (entry === undefined) {
-    return handOver(context, job, Judge.ofUnknown(`this pod has no handler for the kind "${job.kind}"`, at(context)))
+    return handOver(
+      context,
+      job,
+      Judge.ofUnknown(`this process has no handler for the kind "${job.kind}"`, at(context))
+    )
   }
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
@@ -130,7 +134,10 @@ const turn = <R>(
       return handOver(
         context,
         job,
-        Judge.ofUnknown(`its payload has version ${decoded.version}, which is newer than this pod's code`, at(context))
+        Judge.ofUnknown(
+          `its payload has version ${decoded.version}, which is newer than this process's code`,
+          at(context)
+        )
       )
     case "Unreadable":
       return handOver(context, job, Judge.ofUnreadable(job, decoded.reason, at(context).now))

@@ -18,7 +18,7 @@ const abandonedSlots = MetricSpec.counter(
 const crashedSlots = MetricSpec.counter("slots_crashed_total", "Slots that crashed because of a bug in Nightshift.", [
   "queue"
 ])
-const slotsGauge = MetricSpec.gauge("slots", "Slots on this pod.", ["queue"])
+const slotsGauge = MetricSpec.gauge("slots", "Slots of this process.", ["queue"])
 const busyGauge = MetricSpec.gauge("slots_busy", "Slots that are running a job.", ["queue"])
 
 export interface Slots {

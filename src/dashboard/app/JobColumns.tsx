@@ -107,7 +107,7 @@ const columns: ReadonlyArray<Column> = [
   },
   {
     id: "pod",
-    label: "Pod",
+    label: "Process",
     class: "hide-narrow",
     cell: (job) => {
       const pod = podOf(job)

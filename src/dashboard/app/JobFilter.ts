@@ -126,7 +126,7 @@ const names: Readonly<Record<Field, string>> = {
   text: "error contains",
   payload: "payload contains",
   dedupe: "dedupe key",
-  pod: "pod",
+  pod: "process",
   shape: "error like",
   within: "enqueued in the last",
   since: "enqueued from",

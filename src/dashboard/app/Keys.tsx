@@ -11,7 +11,7 @@ const destinations: Readonly<Record<string, readonly [path: string, name: string
   q: ["queues", "queues"],
   w: ["workflows", "workflows"],
   s: ["schedules", "schedules"],
-  p: ["pods", "pods"],
+  p: ["pods", "processes"],
   d: ["dead", "dead jobs"],
   b: ["bots", "bots"],
   u: ["uploads", "uploads"],

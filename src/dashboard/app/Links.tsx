@@ -17,7 +17,7 @@ export const PodLink = ({ id }: { readonly id: string }) => {
   const { pods } = useLiveUpdates()
   const isGone = pods !== undefined && !pods.some((each) => each.id === id)
   return (
-    <a class="nowrap" href={to(`pods/${id}`)} title={`Pod ${id}${isGone ? ", no longer running" : ""}`}>
+    <a class="nowrap" href={to(`pods/${id}`)} title={`Process ${id}${isGone ? ", no longer running" : ""}`}>
       {podName(id)}
     </a>
   )

@@ -31,7 +31,7 @@ const Utilisation = ({ queue }: { readonly queue: Queue }) => {
 export const QueueChips = ({ queue }: { readonly queue: Queue }) => (
   <>
     {queue.paused ? <span class="chip bad">paused</span> : null}
-    {queue.declared ? null : <span class="chip">not declared by any pod</span>}
+    {queue.declared ? null : <span class="chip">not declared by any process</span>}
     {queue.throttledUntil === null ? null : (
       <span class="chip">
         cool-down ends <Age at={queue.throttledUntil} />

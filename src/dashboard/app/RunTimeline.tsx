@@ -11,7 +11,7 @@ type Wait = JobWaits["waits"][number]
 
 const reasons: Readonly<Record<Wait["reason"], string>> = {
   paused: "queue paused",
-  no_pod: "no pod served the queue",
+  no_pod: "no process served the queue",
   cooling_down: "queue cooling down",
   rate_limited: "rate limit reached",
   key_busy: "key or slot busy",

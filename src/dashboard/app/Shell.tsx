@@ -18,7 +18,7 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
       ["queues", "Queues"],
       ["workflows", "Workflows"],
       ["schedules", "Schedules"],
-      ["pods", "Pods"]
+      ["pods", "Processes"]
     ]
   ],
   [

@@ -17,12 +17,12 @@ const idPattern = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 /** A text with its job ids and the pod's name as links. `split` puts the ids at odd indexes. */
 const Detail = ({ pod, text }: { readonly text: string; readonly pod: string | null }) => {
   // The server identifies a stopped pod by its id.
-  const name = pod === null ? undefined : [podName(pod), pod.slice(-8)].find((each) => text.includes(`pod ${each}`))
-  const [before, after] = name === undefined ? [] : text.split(`pod ${name}`)
+  const name = pod === null ? undefined : [podName(pod), pod.slice(-8)].find((each) => text.includes(`process ${each}`))
+  const [before, after] = name === undefined ? [] : text.split(`process ${name}`)
   if (pod !== null && before !== undefined && after !== undefined)
     return (
       <>
-        {before}pod <PodLink id={pod} />
+        {before}process <PodLink id={pod} />
         {after}
       </>
     )

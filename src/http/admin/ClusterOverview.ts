@@ -26,7 +26,7 @@ const offClock = ({ clockOffset = 0, id, label }: StoredPod): ReadonlyArray<Warn
     : [
         {
           code: "clock_offset",
-          message: `The clock of pod ${label ?? shortPod(id)} is ${Math.abs(clockOffset).toFixed(1)} s ${clockOffset > 0 ? "behind" : "ahead of"} the database's. Enable NTP on its machine.`,
+          message: `The clock of process ${label ?? shortPod(id)} is ${Math.abs(clockOffset).toFixed(1)} s ${clockOffset > 0 ? "behind" : "ahead of"} the database's. Enable NTP on its machine.`,
           subject: id
         }
       ]
@@ -59,7 +59,7 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
             warnings: [
               ...unserved.map((name) => ({
                 code: "unserved_queue",
-                message: `Queue ${name} has due jobs, but no live pod serves it.`,
+                message: `Queue ${name} has due jobs, but no live process serves it.`,
                 subject: name
               })),
               ...live.flatMap(offClock)

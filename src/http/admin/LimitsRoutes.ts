@@ -21,7 +21,7 @@ export const LimitView = Schema.Struct({
   scope: Schema.String,
   ...Numbers,
   tokens: Schema.Number.annotations({ description: "Tokens in the bucket now." }),
-  lent: Schema.Number.annotations({ description: "Tokens that pods have reserved and not yet used." }),
+  lent: Schema.Number.annotations({ description: "Tokens that processes have reserved and not yet used." }),
   dryUntil: Schema.NullOr(Instant).annotations({ description: "The bucket is not refilled before this time." }),
   tuned: Schema.Boolean.annotations({ description: "Whether an operator has overridden the declared values." }),
   declared: Schema.Struct(Numbers).annotations({ description: "Values declared in code." })

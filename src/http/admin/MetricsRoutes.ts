@@ -148,7 +148,7 @@ const Blocker = Schema.Struct({
 export const DatabaseView = Schema.Struct({
   ...coveredFields,
   now: Schema.Struct({ ...facts, blockers: Schema.Array(Blocker) }),
-  statements: Latency.annotations({ description: "Statement latency of all pods in the range." }),
+  statements: Latency.annotations({ description: "Statement latency of all processes in the range." }),
   points: Schema.Array(Schema.Struct(facts))
 }).annotations({ identifier: "DatabaseHealth" })
 

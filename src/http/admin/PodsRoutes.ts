@@ -27,12 +27,12 @@ export const PodView = Schema.Struct({
   startedAt: Instant.Moment,
   heartbeatAgeSeconds: Schema.Number,
   clockOffsetSeconds: Schema.NullOr(Schema.Number).annotations({
-    description: "How far the database's clock is ahead of the pod's; null until it is measured."
+    description: "How far the database's clock is ahead of the process's; null until it is measured."
   }),
   server: Schema.NullOr(Schema.String).annotations({
     description: "The PostgreSQL server that wrote its last heartbeat: address and start."
   }),
-  draining: Schema.Boolean.annotations({ description: "The pod is shutting down and claims no new jobs." }),
+  draining: Schema.Boolean.annotations({ description: "The process is shutting down and claims no new jobs." }),
   leader: Schema.Boolean
 }).annotations({ identifier: "Pod" })
 export type PodView = typeof PodView.Type
@@ -51,14 +51,14 @@ export const podView = (pod: StoredPod, leader: Option.Option<Leader>, now: numb
 const Answer = Schema.Struct({
   pods: Schema.Array(PodView),
   unservedQueues: Schema.Array(Schema.String).annotations({
-    description: "Queues with due jobs that no live pod serves."
+    description: "Queues with due jobs that no live process serves."
   })
 })
 
 export const group = HttpApiGroup.make("pods").add(
   HttpApiEndpoint.get("list", "/pods")
     .addSuccess(Answer)
-    .annotateContext(about("List live pods by id, and queues that no pod serves."))
+    .annotateContext(about("List live processes by id, and queues that no process serves."))
 )
 
 export const layer: Layer.Layer<

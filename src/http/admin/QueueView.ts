@@ -51,7 +51,7 @@ export const QueueView = Schema.Struct({
   throttledUntil: Schema.NullOr(Schema.String),
   throttleAttempts: Schema.Int,
   declared: Schema.Boolean.annotations({
-    description: "False if the queue has jobs but no settings, because no pod has ever declared it."
+    description: "False if the queue has jobs but no settings, because no process has ever declared it."
   })
 }).annotations({ identifier: "Queue" })
 export type QueueView = typeof QueueView.Type

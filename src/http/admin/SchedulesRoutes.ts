@@ -46,7 +46,7 @@ const optionalFields = {
   attempts: WireText.optional(NumberOrNull),
   force: WireText.optional(
     Flag.annotations({
-      description: "Accept a kind that no pod has registered, and a payload that does not match its kind's schema."
+      description: "Accept a kind that no process has registered, and a payload that does not match its kind's schema."
     })
   )
 }

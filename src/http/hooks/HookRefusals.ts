@@ -158,7 +158,7 @@ const refusalOfError = (error: WebhookIntakeError): Refused => {
     case "InvalidJob":
       return invalidDelivery(`The delivery cannot be stored: ${error.field} ${error.reason}.`)
     case "UnknownKind":
-      return unavailable(error._tag, "No pod has registered the kind of this source's jobs. Try again later.")
+      return unavailable(error._tag, "No process has registered the kind of this source's jobs. Try again later.")
     case "HandlerFailed":
       return { outcome: "failed", status: 500, tag: error._tag, message: error.message }
     case "QueueFull":

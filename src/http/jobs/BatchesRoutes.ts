@@ -27,7 +27,7 @@ const jobs = Schema.Array(JobToEnqueue).annotations({
 const force = WireText.optional(
   Schema.Boolean.annotations({
     ...WireText.withMessage("must be true or false"),
-    description: "Accept kinds that no pod has registered and payloads that do not match their kind's schema."
+    description: "Accept kinds that no process has registered and payloads that do not match their kind's schema."
   })
 )
 
@@ -121,7 +121,7 @@ const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =
       Effect.catchTags({
         InvalidJob: ({ field, reason }) => new InvalidBatch({ field: `followUp.${field}`, reason }),
         KindRefused: ({ kind }) =>
-          new InvalidBatch({ field: "followUp.kind", reason: `"${kind}" is not registered by any pod` })
+          new InvalidBatch({ field: "followUp.kind", reason: `"${kind}" is not registered by any process` })
       })
     )
     return job === undefined ? undefined : followUpOf({ ...job, name: job.kind }, { payload: job.payload })

@@ -57,7 +57,7 @@ const job = {
 const force = WireText.optional(
   Schema.Boolean.annotations({
     ...WireText.withMessage("must be true or false"),
-    description: "Accept kinds that no pod has registered and payloads that do not match their kind's schema."
+    description: "Accept kinds that no process has registered and payloads that do not match their kind's schema."
   })
 )
 

@@ -30,7 +30,7 @@ export const query = {
     })
   ),
   dedupe: text("The exact dedupe key."),
-  pod: text("The id of the pod that runs the job, or that completed it."),
+  pod: text("The id of the process that runs the job, or that completed it."),
   text: text("Text in the last error, case-insensitive."),
   search: text("Text in the id, the kind or the last error, or the whole dedupe key or key."),
   shape: text("Shape of the last error, as returned by groups."),

@@ -36,7 +36,7 @@ const StartRequest = Schema.Struct({
   force: WireText.optional(
     Schema.Boolean.annotations({
       ...WireText.withMessage("must be true or false"),
-      description: "Accept a workflow that no pod has registered and a payload that does not match its schema."
+      description: "Accept a workflow that no process has registered and a payload that does not match its schema."
     })
   )
 }).annotations({ identifier: "WorkflowStart", ...object })

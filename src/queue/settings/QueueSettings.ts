@@ -53,7 +53,7 @@ export interface QueueSettingsPatch {
 
 export class QueueNotFound extends Expected<QueueNotFound>(404)("QueueNotFound", { name: Schema.String }) {
   override get message(): string {
-    return `There is no queue "${this.name}": no pod has declared it. Check the name, or start a pod that serves it. To set it up before its first pod, pause it first: pausing creates it.`
+    return `There is no queue "${this.name}": no process has declared it. Check the name, or start a process that serves it. To set it up before its first process, pause it first: pausing creates it.`
   }
 }
 

@@ -69,9 +69,9 @@ const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob)
     `${attempts === 1 ? "Its one attempt" : `All its ${attempts} attempts`} failed. Fix the cause, then requeue it.`,
   rejected: () => "Its handler rejected it permanently. Requeue it if the cause is fixed.",
   undecodable: () => "No version of its kind can decode its payload. Deploy code that can, then requeue it.",
-  unknown_kind: () => "No pod had a handler for its kind for a day. Deploy one that has, then requeue it.",
+  unknown_kind: () => "No process had a handler for its kind for a day. Deploy code that has one, then requeue it.",
   poison: ({ crashCount }) =>
-    `Its pod died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`,
+    `Its process died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`,
   not_undone: () =>
     "It ended, but not all of its steps are undone. Undo by hand the steps that its last error names, or fix the cause and retry it."
 }
@@ -93,11 +93,11 @@ const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   if (pod === undefined) {
     const until = (job.heartbeatAt ?? job.updatedAt) + Duration.toMillis(staleAfter)
     const next = job.cancelRequestedAt === undefined ? "is returned to the queue" : "is cancelled as requested"
-    return why("running", `Its pod ${name} sends no heartbeat; unless it resumes, the job ${next}.`, until)
+    return why("running", `Its process ${name} sends no heartbeat; unless it resumes, the job ${next}.`, until)
   }
   return job.cancelRequestedAt === undefined
-    ? why("running", `It runs on pod ${name}.`)
-    : why("running", `It runs on pod ${name}. It was asked to stop and has not stopped yet.`)
+    ? why("running", `It runs on process ${name}.`)
+    : why("running", `It runs on process ${name}. It was asked to stop and has not stopped yet.`)
 }
 
 /** The outcome of the last attempt, if the job has not changed since. */
@@ -197,10 +197,11 @@ const ofReturned = (facts: Facts, lastError: string): Why => {
   const [first] = without
   if (first === undefined) {
     const cause = ErrorText.headline(lastError).replace(/\.$/, "")
-    return why("retrying", `A pod returned it to the queue: ${cause}. Run it now if the cause is fixed.`, runAt)
+    return why("retrying", `A process returned it to the queue: ${cause}. Run it now if the cause is fixed.`, runAt)
   }
   const name = first.label ?? shortPod(first.id)
-  const pods = without.length === 1 ? `Pod ${name} serves` : `${without.length} pods, among them ${name}, serve`
+  const pods =
+    without.length === 1 ? `Process ${name} serves` : `${without.length} processes, among them ${name}, serve`
   const cause = `${pods} queue "${queue}" without a handler for the kind "${kind}" and returned it.`
   return why(
     "unknown_kind",
@@ -216,7 +217,7 @@ export const startAdvice = (queues: ReadonlyArray<string>): string =>
 const idleText = (pods: Facts["pods"]): string => {
   const idle = pods.filter(({ queues }) => queues.length === 0).length
   if (idle === 0) return ""
-  return `; ${idle === 1 ? "1 live pod serves" : `${idle} live pods serve`} no queue (--queues none)`
+  return `; ${idle === 1 ? "1 live process serves" : `${idle} live processes serve`} no queue (--queues none)`
 }
 
 const similarKind = (kind: string, pods: Facts["pods"]): string =>
@@ -229,16 +230,16 @@ const ofNobody = (facts: Facts): Why | undefined => {
   if (there.length === 0) {
     const nobody =
       serving(facts).length > 0
-        ? `Every pod that serves queue "${queue}" is stopping`
-        : `No live pod serves queue "${queue}"${idleText(facts.pods)}`
+        ? `Every process that serves queue "${queue}" is stopping`
+        : `No live process serves queue "${queue}"${idleText(facts.pods)}`
     return why("no_pod", `${nobody}. ${startAdvice([queue])}`)
   }
   if (there.some(({ kinds }) => kinds.includes(kind))) return undefined
   const elsewhere = facts.pods.some((pod) => !pod.draining && pod.queues.length > 0 && pod.kinds.includes(kind))
   const advice = elsewhere
-    ? "A pod that serves other queues has one: let it serve this queue too."
-    : "Deploy a pod that has one."
-  const missing = `No pod that serves queue "${queue}" has a handler for the kind "${kind}".`
+    ? "A process that serves other queues has one: let it serve this queue too."
+    : "Start a process that has one."
+  const missing = `No process that serves queue "${queue}" has a handler for the kind "${kind}".`
   return why("unknown_kind", `${missing}${elsewhere ? "" : similarKind(kind, facts.pods)} ${advice}`)
 }
 

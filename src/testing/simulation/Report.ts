@@ -32,10 +32,10 @@ const indented = (lines: ReadonlyArray<string>) => lines.map((each) => `  ${each
 
 const ofFault = ({ call, kind, nth, who }: Fault) => `${who}: ${call} #${nth} is ${kind}`
 
-const counted = (count: number, word: string) => `${count} ${word}${count === 1 ? "" : "s"}`
+const counted = (count: number, one: string, several = `${one}s`) => `${count} ${count === 1 ? one : several}`
 
 const ofPlan = ({ faults, plan }: Report): ReadonlyArray<string> => [
-  `fault plan: ${counted(plan.pods, "pod")}, ${counted(plan.steps.length, "step")}, ${counted(faults.length, "fault")}`,
+  `fault plan: ${counted(plan.pods, "process", "processes")}, ${counted(plan.steps.length, "step")}, ${counted(faults.length, "fault")}`,
   ...indented(plan.steps.map((step) => line({ at: step.at, who: "plan", what: described(step), jobs: [] }))),
   ...indented(faults.map(ofFault))
 ]

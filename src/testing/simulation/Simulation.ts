@@ -33,7 +33,7 @@ export interface SimulationOptions<R> {
   readonly jobs?: number | ReadonlyArray<JobSource> | undefined
   /** Whether some jobs of the built-in workload are workflow executions. [true] */
   readonly workflows?: boolean
-  /** Number of pods. [1 to 3, from the seed] */
+  /** Number of simulated processes. [1 to 3, from the seed] */
   readonly pods?: number | undefined
   /** Types of faults to inject. [all] */
   readonly faults?: Plan.FaultPlan
@@ -49,7 +49,7 @@ export interface SimulationOptions<R> {
   readonly plan?: Plan.Plan
   /** Name of an invariant; the run ends as soon as it is violated. */
   readonly stopAt?: string | undefined
-  /** Minimum log level of pods and handlers. [LogLevel.None] */
+  /** Minimum log level of processes and handlers. [LogLevel.None] */
   readonly logLevel?: LogLevel.LogLevel
   /** Replaces database services, to test that the checker finds bugs in them. */
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]

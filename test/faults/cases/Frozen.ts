@@ -21,10 +21,10 @@ import { survive } from "../Survival.js"
 
 export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   {
-    name: "SIGSTOP of a pod past its lease, then SIGCONT",
-    promise: `${nothingLost}; the resumed pod cannot finish jobs that another pod has rescued, nor commit their transactions`,
+    name: "SIGSTOP of a process past its lease, then SIGCONT",
+    promise: `${nothingLost}; the resumed process cannot finish jobs that another process has rescued, nor commit their transactions`,
     recoveryLimit: crashRecovery,
-    operatorSees: "Another pod logs how many jobs it rescued; the resumed pod reports a late heartbeat",
+    operatorSees: "Another process logs how many jobs it rescued; the resumed process reports a late heartbeat",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -36,7 +36,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           yield* victim.signal("SIGSTOP")
           const saw = yield* (yield* second(deployment)).logged(/reaper recover: [^"]+/)
           yield* Deployment.until(
-            "another pod ends a transactional job that the stopped pod runs",
+            "another process ends a transactional job that the stopped process runs",
             deployment.query(`select from "${deployment.schema}".job where id = any($1) and finished_at is not null`, [
               mine
             ]),
@@ -48,10 +48,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     })
   },
   {
-    name: "SIGSTOP of a pod whose transaction holds a lock on its job",
-    promise: `${nothingLost}; another pod ends the transaction and finishes the job before the pod resumes`,
+    name: "SIGSTOP of a process whose transaction holds a lock on its job",
+    promise: `${nothingLost}; another process ends the transaction and finishes the job before the process resumes`,
     recoveryLimit: [...crashRecovery, "QUEUE_REAPER_INTERVAL", "QUEUE_REAPER_INTERVAL"],
-    operatorSees: "Another pod logs that it ended the session",
+    operatorSees: "Another process logs that it ended the session",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -86,7 +86,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     name: "SIGSTOP of the leader past its lease, then SIGCONT",
     promise: `${nothingLost}; the old leader writes nothing under its old term; every tick fires at most once`,
     recoveryLimit: [...crashRecovery, "NIGHTSHIFT_LEASE"],
-    operatorSees: "Both pods log the change of leadership",
+    operatorSees: "Both processes log the change of leadership",
     run: survive({
       env: { FAULT_SCHEDULE: "1" },
       fault: (deployment) =>
@@ -102,7 +102,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   },
   {
     name: "event loop blocked longer than QUEUE_STALE_AFTER",
-    promise: `${nothingLost}; the blocked pod cannot finish jobs that another pod has rescued`,
+    promise: `${nothingLost}; the blocked process cannot finish jobs that another process has rescued`,
     recoveryLimit: crashRecovery,
     operatorSees: "The log names the kinds that ran while the event loop was blocked",
     run: survive({

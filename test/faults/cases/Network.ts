@@ -159,10 +159,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     )
   },
   {
-    name: "one pod cut off from the database, the other not",
-    promise: `${nothingLost}; the pod that was cut off cannot finish jobs that the other has rescued`,
+    name: "one process cut off from the database, the other not",
+    promise: `${nothingLost}; the process that was cut off cannot finish jobs that the other has rescued`,
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
-    operatorSees: "/readyz of the pod is 503; the other pod logs how many jobs it rescued",
+    operatorSees: "/readyz of the process is 503; the other process logs how many jobs it rescued",
     run: Effect.gen(function* () {
       const database = yield* TestDatabase.migrated
       const proxy = yield* LosingProxy.stalling(database)
@@ -221,7 +221,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
         yield* proxy.shape({})
         // Connecting takes at least one round trip, the statement another one.
         yield* prove(`a connection and a statement take at least 400 ms, and not ${took.toFixed(0)}`, took >= 400)
-        yield* prove("messages of the pods were delayed", proxy.shaped() > ended)
+        yield* prove("messages of the processes were delayed", proxy.shaped() > ended)
         return [saw, `${proxy.shaped()} messages delayed while ${ended} jobs ended`]
       })
     )
@@ -262,7 +262,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
   },
   {
     name: "the database's name resolves to another address",
-    promise: `${nothingLost}; pods follow the name without a restart`,
+    promise: `${nothingLost}; processes follow the name without a restart`,
     recoveryLimit: [...connectionRecovery, ...crashRecovery],
     operatorSees: "/readyz is 503 until the name resolves to a server that answers",
     run: Effect.gen(function* () {
@@ -307,7 +307,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     name: "replies to inserts of jobs lost",
     promise: `${nothingLost}; a repeated enqueue with the same id stores one job`,
     recoveryLimit: crashRecovery,
-    operatorSees: "Enqueue requests answer 503 or are repeated by the pod",
+    operatorSees: "Enqueue requests answer 503 or are repeated by the process",
     run: repliesLost("insert into nightshift.job ")
   },
   {
@@ -318,7 +318,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
     run: repliesLost("dead_reason = case")
   },
   {
-    name: "replies to enqueue requests lost between pod and caller",
+    name: "replies to enqueue requests lost between process and caller",
     promise: `${nothingLost}; the caller repeats the request with the same ids, and each job is stored once`,
     recoveryLimit: [],
     operatorSees: "Nothing",
@@ -342,7 +342,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
   },
   {
     name: "the listening connection half-open while queries work",
-    promise: `${nothingLost}; jobs of other processes are found by polling; the pod notices, listens again, and the next job wakes it`,
+    promise: `${nothingLost}; jobs of other processes are found by polling; the process notices, listens again, and the next job wakes it`,
     recoveryLimit: [],
     operatorSees: "Nothing but a delay of at most QUEUE_POLL; /readyz stays 200",
     run: Effect.gen(function* () {

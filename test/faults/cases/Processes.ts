@@ -40,10 +40,10 @@ const endsItsProcess = (act: string, line: RegExp, env: Readonly<Record<string, 
 
 export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   {
-    name: "kill -9 of a pod that runs jobs",
+    name: "kill -9 of a process that runs jobs",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "Another pod logs how many jobs it rescued",
+    operatorSees: "Another process logs how many jobs it rescued",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -57,10 +57,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     })
   },
   {
-    name: "kill -9 of all pods at once",
+    name: "kill -9 of all processes at once",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "A new pod logs how many jobs it rescued",
+    operatorSees: "A new process logs how many jobs it rescued",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -72,17 +72,17 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     })
   },
   {
-    name: "pods killed with -9 one after another",
+    name: "processes killed with -9 one after another",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "Restarted pods, and rescued jobs in the log",
+    operatorSees: "Restarted processes, and rescued jobs in the log",
     run: survive({
       podOptions: { restarts: true },
       fault: (deployment) =>
         Effect.gen(function* () {
           // On a busy machine the next pod may start later than the next kill.
           const alive = Deployment.until(
-            "a live pod",
+            "a live process",
             Effect.sync(() => deployment.pods.find((pod) => pod.isAlive())),
             (pod) => pod !== undefined
           )
@@ -91,12 +91,12 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           )
           yield* Effect.repeat(killOne, Schedule.spaced("1500 millis").pipe(Schedule.intersect(Schedule.recurs(3))))
           yield* Deployment.until(
-            "restarted pods",
+            "restarted processes",
             Effect.sync(() => deployment.pods.filter((pod) => pod.isAlive()).length),
             (alive) => alive >= 2 && deployment.pods.length >= 5
           )
-          yield* prove("at least three pods restarted", deployment.pods.length >= 5)
-          return [`${deployment.pods.length - 2} pods restarted`]
+          yield* prove("at least three processes restarted", deployment.pods.length >= 5)
+          return [`${deployment.pods.length - 2} processes restarted`]
         })
     })
   },
@@ -104,7 +104,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     name: "kill -9 of the leader while a schedule fires every second",
     promise: `${nothingLost}; every tick fires at most once`,
     recoveryLimit: [...crashRecovery, "NIGHTSHIFT_LEASE"],
-    operatorSees: "Another pod logs that it leads",
+    operatorSees: "Another process logs that it leads",
     run: survive({
       env: { FAULT_SCHEDULE: "1" },
       fault: (deployment) =>
@@ -118,28 +118,28 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   },
   {
     name: "process.exit in a handler",
-    promise: `${nothingLost}; another pod finishes the job`,
+    promise: `${nothingLost}; another process finishes the job`,
     recoveryLimit: crashRecovery,
     operatorSees: "The log names the jobs that ran when the process ended",
     run: endsItsProcess("exit", /exit code 3 ends the process while[^"]+/)
   },
   {
     name: "out of memory in a handler",
-    promise: `${nothingLost}; another pod finishes the job`,
+    promise: `${nothingLost}; another process finishes the job`,
     recoveryLimit: crashRecovery,
     operatorSees: "Node prints that the heap is exhausted",
     run: endsItsProcess("memory", /heap out of memory/, { NODE_OPTIONS: "--max-old-space-size=128" })
   },
   {
     name: "unhandled promise rejection",
-    promise: `${nothingLost}; another pod finishes the job`,
+    promise: `${nothingLost}; another process finishes the job`,
     recoveryLimit: crashRecovery,
     operatorSees: "The log names the error and the jobs that ran",
     run: endsItsProcess("rejection", /an unhandled promise rejection \(RangeError[^"]+/)
   },
   {
     name: "error thrown in a timer",
-    promise: `${nothingLost}; another pod finishes the job`,
+    promise: `${nothingLost}; another process finishes the job`,
     recoveryLimit: crashRecovery,
     operatorSees: "The log names the error and the jobs that ran",
     run: endsItsProcess("timer", /an uncaught error \(TypeError[^"]+/)
@@ -183,9 +183,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   },
   {
     name: "SIGTERM while quick and slow jobs run",
-    promise: `${nothingLost}; the pod exits with 0, and jobs that outlast SHUTDOWN_GRACE return to the queue with their attempt`,
+    promise: `${nothingLost}; the process exits with 0, and jobs that outlast SHUTDOWN_GRACE return to the queue with their attempt`,
     recoveryLimit: [],
-    operatorSees: "/readyz is 503 while the pod drains; exit code 0",
+    operatorSees: "/readyz is 503 while the process drains; exit code 0",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -201,7 +201,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
   },
   {
     name: "SIGTERM twice",
-    promise: `${nothingLost}; the pod exits at once`,
+    promise: `${nothingLost}; the process exits at once`,
     recoveryLimit: crashRecovery,
     operatorSees: "Exit code 143",
     run: survive({
@@ -213,13 +213,13 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           yield* victim.logged(/shutting down/)
           yield* victim.signal("SIGTERM")
           const { code, signal } = yield* victim.finished
-          yield* prove(`the pod exits with 143, and not ${code ?? signal}`, code === 143)
+          yield* prove(`the process exits with 143, and not ${code ?? signal}`, code === 143)
           return [`exit code ${code}`]
         })
     })
   },
   {
-    name: "job that kills every pod that runs it",
+    name: "job that kills every process that runs it",
     promise: `${nothingLost}; the job is quarantined as poison after five crashes, and its neighbours finish`,
     recoveryLimit: [...crashRecovery],
     operatorSees: "The job is dead with the reason `poison`",
@@ -243,10 +243,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
     })
   },
   {
-    name: "rolling restart of all pods under load",
+    name: "rolling restart of all processes under load",
     promise: `${nothingLost}; no attempt is used up`,
     recoveryLimit: [],
-    operatorSees: "Each pod exits with 0",
+    operatorSees: "Each process exits with 0",
     run: survive({
       env: patient,
       fault: (deployment) =>
@@ -257,7 +257,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
           }
           const crashed = yield* deployment.query(`select from "${deployment.schema}".job where crash_count > 0`)
           if (crashed.length > 0) return yield* Effect.fail(new Error(`${crashed.length} jobs count as crashed`))
-          return ["exit code 0 of each pod"]
+          return ["exit code 0 of each process"]
         })
     })
   },
@@ -313,7 +313,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("processes", [
             `select from "${deployment.schema}".job where id = any($1) and started_at is null`,
             [ids]
           )
-          yield* prove("the pod was killed before jobs were due", waiting.length > 0)
+          yield* prove("the process was killed before jobs were due", waiting.length > 0)
           return [`${waiting.length} jobs waited`]
         })
     })

@@ -104,7 +104,8 @@ const steppedClock = (seconds: number) =>
         )
         yield* setClock(deployment, 0)
         const rescued = yield* deployment.query(`select from "${deployment.schema}".job where crash_count > 0`)
-        if (rescued.length > 0) return yield* Effect.fail(new Error(`${rescued.length} jobs of live pods were rescued`))
+        if (rescued.length > 0)
+          return yield* Effect.fail(new Error(`${rescued.length} jobs of live processes were rescued`))
         const [line = "", offset] = /^nightshift_clock_offset_seconds\S* (\S+)/m.exec(body) ?? []
         yield* prove(`the offset is about ${seconds} s: "${line}"`, Math.abs(Number(offset) - seconds) < 30)
         return [line]
@@ -135,7 +136,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
   },
   {
     name: "PostgreSQL away for 30 seconds",
-    promise: `${nothingLost}; no pod exits`,
+    promise: `${nothingLost}; no process exits`,
     recoveryLimit: [...crashRecovery, "DATABASE_CONNECT_TIMEOUT"],
     operatorSees: "/readyz is 503 and names the database",
     run: stopped("SIGINT", 30_000)
@@ -148,7 +149,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     run: onServer((server, deployment) =>
       Effect.gen(function* () {
         const [row] = yield* Deployment.until(
-          "a backend of a pod",
+          "a backend of a process",
           deployment.query<{ pid: number }>(
             "select pid from pg_stat_activity where application_name like 'nightshift%' limit 1"
           ),
@@ -165,7 +166,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
   },
   {
     name: "PostgreSQL frozen for 20 seconds (SIGSTOP)",
-    promise: `${nothingLost}; no pod exits`,
+    promise: `${nothingLost}; no process exits`,
     recoveryLimit: [...crashRecovery, ...connectionRecovery],
     operatorSees: "/readyz is 503; the log says that statements were not answered and their connections closed",
     run: onServer(
@@ -234,7 +235,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "max_connections taken by other programs",
     promise: nothingLost,
     recoveryLimit: ["DATABASE_CONNECT_TIMEOUT", ...crashRecovery],
-    operatorSees: "/readyz is 503 if the pod has no connection left; errors in the log name the limit",
+    operatorSees: "/readyz is 503 if the process has no connection left; errors in the log name the limit",
     run: onServer(
       (_, deployment) =>
         Effect.gen(function* () {
@@ -264,7 +265,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "password changed, then changed back",
     promise: nothingLost,
     recoveryLimit: ["DATABASE_CONNECT_TIMEOUT", ...crashRecovery],
-    operatorSees: "/readyz is 503 when the pods' connections are gone",
+    operatorSees: "/readyz is 503 when the processes' connections are gone",
     run: onServer(
       (server, deployment) =>
         Effect.gen(function* () {
@@ -288,22 +289,22 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     )
   },
   {
-    name: "the server's clock set back two minutes, then right, while a pod starts",
-    promise: `${nothingLost}; no job is rescued while its pod is alive`,
+    name: "the server's clock set back two minutes, then right, while a process starts",
+    promise: `${nothingLost}; no job is rescued while its process is alive`,
     recoveryLimit: crashRecovery,
     operatorSees: "The clock offset in /metrics",
     run: steppedClock(-120)
   },
   {
-    name: "the server's clock set forward two minutes, then right, while a pod starts",
-    promise: `${nothingLost}; no job is rescued while its pod is alive`,
+    name: "the server's clock set forward two minutes, then right, while a process starts",
+    promise: `${nothingLost}; no job is rescued while its process is alive`,
     recoveryLimit: crashRecovery,
     operatorSees: "The clock offset in /metrics",
     run: steppedClock(120)
   },
   {
-    name: "the server restarted while pods start",
-    promise: `${nothingLost}; pods wait for the database up to DATABASE_BOOT_PATIENCE`,
+    name: "the server restarted while processes start",
+    promise: `${nothingLost}; processes wait for the database up to DATABASE_BOOT_PATIENCE`,
     recoveryLimit: [...crashRecovery, "DATABASE_CONNECT_TIMEOUT"],
     operatorSees: "The log says that the database is not reachable yet",
     run: onServer(
@@ -312,7 +313,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
           yield* server.signal("SIGINT")
           yield* server.ended
           const booting = yield* Effect.fork(deployment.startPod())
-          yield* Deployment.until("a pod waits for the server", Effect.sync(deployment.starting), (pods) =>
+          yield* Deployment.until("a process waits for the server", Effect.sync(deployment.starting), (pods) =>
             pods.some((pod) => notReachable.test(pod.printed()))
           )
           yield* server.start

@@ -32,7 +32,7 @@ const deadlocksWithPods = (log: string) =>
 
 export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
   {
-    name: "every connection of the pods terminated, again and again",
+    name: "every connection of the processes terminated, again and again",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "Retries in the log; /readyz stays or returns to 200",
@@ -45,7 +45,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     })
   },
   {
-    name: "every statement of the pods cancelled, again and again",
+    name: "every statement of the processes cancelled, again and again",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
     operatorSees: "Retries in the log; /readyz stays or returns to 200",
@@ -64,7 +64,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
   },
   {
     name: "the listening connection terminated while queries work",
-    promise: `${nothingLost}; the pods listen again, look for jobs they missed, and the next job wakes them at once`,
+    promise: `${nothingLost}; the processes listen again, look for jobs they missed, and the next job wakes them at once`,
     recoveryLimit: [],
     operatorSees: "Nothing but a short delay; /readyz stays 200",
     run: survive({
@@ -126,7 +126,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             )
             yield* prove("rows of running jobs are locked", (rowCount ?? 0) > 0)
             yield* Deployment.until(
-              "a pod waits for a row",
+              "a process waits for a row",
               deployment.query(
                 `select from pg_stat_activity where datname = current_database() and application_name like 'nightshift%'
                    and (select pid from pg_stat_activity where application_name = 'other' and datname = current_database())
@@ -144,7 +144,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "statement_timeout of 100 ms set by the server's administrator",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "Nothing: the pods set their own timeout",
+    operatorSees: "Nothing: the processes set their own timeout",
     run: onServer((_, deployment) =>
       Effect.gen(function* () {
         yield* reload(deployment, "set statement_timeout = '100ms'")
@@ -179,7 +179,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "deadlocks with another program on the job table",
     promise: nothingLost,
     recoveryLimit: crashRecovery,
-    operatorSees: "Deadlock errors in the server's log; pods retry",
+    operatorSees: "Deadlock errors in the server's log; processes retry",
     run: onServer(
       (server, deployment) =>
         Effect.gen(function* () {
@@ -197,11 +197,11 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
             { concurrency: 3 }
           )
           const found = yield* Deployment.until(
-            "deadlocks with a pod",
+            "deadlocks with a process",
             Effect.as(turn, server),
             (each) => deadlocksWithPods(each.printed()) > 0
           )
-          return [`${deadlocksWithPods(found.printed())} deadlocks with a pod in the server's log`]
+          return [`${deadlocksWithPods(found.printed())} deadlocks with a process in the server's log`]
         }),
       { server: { settings: { deadlock_timeout: "50ms" } } }
     )
@@ -210,7 +210,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
     name: "default isolation serializable, with concurrent writers",
     promise: `${nothingLost}; transactional handlers retry serialization failures`,
     recoveryLimit: crashRecovery,
-    operatorSees: "Nothing: pods set the isolation of their own statements",
+    operatorSees: "Nothing: processes set the isolation of their own statements",
     run: onServer((_, deployment) =>
       Effect.gen(function* () {
         yield* reload(deployment, "set default_transaction_isolation = 'serializable'")

@@ -161,7 +161,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("settings", [
   },
   {
     name: "role without CREATE on an empty database",
-    promise: "The pod refuses to start and says which grant is missing; after the grant everything works",
+    promise: "The process refuses to start and says which grant is missing; after the grant everything works",
     recoveryLimit: [],
     operatorSees: "Exit code 1 with the GRANT statement to run",
     run: Effect.gen(function* () {
@@ -198,7 +198,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("settings", [
   },
   {
     name: "schema name that needs quotes, is too long or is a reserved word",
-    promise: "The pod refuses to start and names the rule; with a valid name everything works",
+    promise: "The process refuses to start and names the rule; with a valid name everything works",
     recoveryLimit: [],
     operatorSees: "Exit code 2 with the rule for names",
     run: survive({
@@ -293,7 +293,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("settings", [
     })
   },
   {
-    name: "settings of the database changed while pods run",
+    name: "settings of the database changed while processes run",
     promise: nothingLost,
     recoveryLimit: [],
     operatorSees: "Nothing; /readyz stays or returns to 200",

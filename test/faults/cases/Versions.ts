@@ -26,9 +26,9 @@ const newerMigration = (deployment: Deployment.Deployment, oldestCode: string) =
 export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
   {
     name: "two releases of an app at once: a newer payload version and a new kind",
-    promise: `${nothingLost}; the older pod returns what it cannot read, and the newer one runs it`,
+    promise: `${nothingLost}; the older process returns what it cannot read, and the newer one runs it`,
     recoveryLimit: [],
-    operatorSees: "The jobs' histories say that the older pod has no handler",
+    operatorSees: "The jobs' histories say that the older process has no handler",
     run: survive({
       pods: 1,
       fault: (deployment) =>
@@ -45,7 +45,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
             old
           )
           const returned = yield* Deployment.until(
-            "the older pod returns them",
+            "the older process returns them",
             deployment.query<{ error: string }>(
               "select last_error as error from nightshift.job where id = any($1) and unknown_since is not null order by kind",
               [ids]
@@ -56,15 +56,15 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
           yield* startedIn(deployment, newer, ids)
           // The rollout ends.
           yield* stopsWell(old)
-          return ["the older pod exits with 0", ...returned.map(({ error }) => `last error: ${error}`)]
+          return ["the older process exits with 0", ...returned.map(({ error }) => `last error: ${error}`)]
         })
     })
   },
   {
-    name: "rollout of a newer release, pod by pod, under load",
+    name: "rollout of a newer release, process by process, under load",
     promise: `${nothingLost}; payloads of the older version are upcast`,
     recoveryLimit: [],
-    operatorSees: "Each pod exits with 0",
+    operatorSees: "Each process exits with 0",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -86,21 +86,21 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
           const newer = deployment.pods.filter((pod) => !former.includes(pod))
           yield* Effect.forEach(newer.slice(0, 1), (pod) => pause(pod, false))
           const ran = yield* Deployment.until(
-            "the newer pods run them",
+            "the newer processes run them",
             Effect.sync(() => deployment.events().filter(({ event, job }) => event === "end" && ids.includes(job))),
             (events) => events.length >= ids.length
           )
           const pids = new Set(newer.map(({ pid }) => pid))
           yield* prove(
-            "only newer pods ran them",
+            "only newer processes ran them",
             ran.every(({ pid }) => pids.has(pid))
           )
-          return ["exit code 0 of each pod", `${ran.length} payloads of the older version upcast`]
+          return ["exit code 0 of each process", `${ran.length} payloads of the older version upcast`]
         })
     })
   },
   {
-    name: "older pods on a newer schema that admits them",
+    name: "older processes on a newer schema that admits them",
     promise: nothingLost,
     recoveryLimit: [],
     operatorSees: "/readyz is 200; the doctor warns of migrations of a newer release",
@@ -120,9 +120,9 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
   },
   {
     name: "a newer schema that needs a newer release, then rolled back",
-    promise: `${nothingLost}; a pod that starts refuses to run`,
+    promise: `${nothingLost}; a process that starts refuses to run`,
     recoveryLimit: [],
-    operatorSees: "/readyz is 503 and names the release; a pod that starts exits and says the same",
+    operatorSees: "/readyz is 503 and names the release; a process that starts exits and says the same",
     run: survive({
       fault: (deployment) =>
         Effect.gen(function* () {
@@ -138,10 +138,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
     })
   },
   {
-    name: "five pods start at once on an empty database",
-    promise: `${nothingLost}; the schema is created once and no pod fails`,
+    name: "five processes start at once on an empty database",
+    promise: `${nothingLost}; the schema is created once and no process fails`,
     recoveryLimit: [],
-    operatorSees: "One pod logs the applied migration",
+    operatorSees: "One process logs the applied migration",
     run: survive({
       pods: 5,
       database: TestDatabase.empty,
@@ -150,10 +150,10 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
     })
   },
   {
-    name: "kill -9 of a pod in the middle of its migration",
-    promise: `The database is unchanged, and the next pod migrates it. ${nothingLost}`,
+    name: "kill -9 of a process in the middle of its migration",
+    promise: `The database is unchanged, and the next process migrates it. ${nothingLost}`,
     recoveryLimit: [],
-    operatorSees: "The next pod logs the applied migration",
+    operatorSees: "The next process logs the applied migration",
     run: survive({
       pods: 1,
       database: TestDatabase.empty,
@@ -177,7 +177,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
             )
             const victim = yield* Effect.fork(Effect.either(deployment.startPod()))
             yield* Deployment.until(
-              "the pod waits for the lock",
+              "the process waits for the lock",
               deployment.query<{ pid: number }>("select pid from pg_stat_activity where wait_event_type = 'Lock'"),
               (rows) => rows.length > 0
             )
@@ -207,7 +207,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
   },
   {
     name: "a schema of an unreleased version",
-    promise: "A pod refuses to start and says what to do; pods on the right schema are not affected",
+    promise: "A process refuses to start and says what to do; processes on the right schema are not affected",
     recoveryLimit: [],
     operatorSees: "Exit code 1 with the way out",
     run: Effect.gen(function* () {
@@ -227,8 +227,8 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
     })
   },
   {
-    name: "pods with different heartbeat settings: one is declared dead while it works",
-    promise: `${nothingLost}; results of the pod that lost its jobs are discarded`,
+    name: "processes with different heartbeat settings: one is declared dead while it works",
+    promise: `${nothingLost}; results of the process that lost its jobs are discarded`,
     recoveryLimit: crashRecovery,
     operatorSees: "Rescued jobs in the log; nightshift_stale_ends_total rises",
     run: survive({

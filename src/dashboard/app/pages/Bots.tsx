@@ -51,7 +51,7 @@ const Deliveries = ({ path }: { readonly path: string }) => {
         <>
           {complete ? null : (
             <div class="warning" role="status">
-              The job query timed out. This list shows only the deliveries that this pod remembers.
+              The job query timed out. This list shows only the deliveries that this process remembers.
             </div>
           )}
           <DeliveryTable deliveries={deliveries} />
@@ -131,7 +131,7 @@ export const Bots = ({ route }: { readonly route: Route }) => {
       <Head title="Bots">
         {hooks.data === undefined ? null : (
           <span class="quiet small">
-            counts of one pod since its start <Age at={hooks.data.since} />
+            counts of one process since its start <Age at={hooks.data.since} />
           </span>
         )}
       </Head>

@@ -47,7 +47,7 @@ const JobFacts = ({ job }: { readonly job: JobView }) => {
             ? null
             : measured((Date.parse(finishedAt) - Date.parse(startedAt)) / 1000)
         ],
-        ["Pod", job.pod === null ? null : <PodLink id={job.pod} />],
+        ["Process", job.pod === null ? null : <PodLink id={job.pod} />],
         ["Trace", trace === undefined ? null : <span class="mono">{trace}</span>],
         [
           "Dedupe",

@@ -49,13 +49,13 @@ const Where = ({ kind }: { readonly kind: string }) => {
   const serving = (pods.data?.pods ?? []).filter(({ kinds }) => kinds.includes(kind))
   const firing = (schedules.data?.schedules ?? []).filter((schedule) => schedule.kind === kind)
   return (
-    <Card name="Pods and schedules" content="body">
+    <Card name="Processes and schedules" content="body">
       <Facts
         of={[
           [
             "Handled by",
             serving.length === 0
-              ? noneOf(pods, "no live pod")
+              ? noneOf(pods, "no live process")
               : serving.map(({ id }) => (
                   <div key={id}>
                     <PodLink id={id} />

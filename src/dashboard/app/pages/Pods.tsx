@@ -154,8 +154,8 @@ const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArr
   <Card name={podName(id)} title={<PodLink id={id} />} chips={<span class="chip bad">no heartbeat</span>}>
     <p>
       {jobs.length === 0
-        ? "This pod is not running. "
-        : `This pod sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
+        ? "This process is not running. "
+        : `This process sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
       <a href={to("jobs", { pod: id })}>Completed jobs</a>
     </p>
     {jobs.length === 0 ? null : (
@@ -188,12 +188,12 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
   const jobsOf = (pod: string) => running.data?.jobs.filter((job) => job.pod === pod)
   return (
     <>
-      <Head title={id === undefined ? "Pods" : "Pod"}>
+      <Head title={id === undefined ? "Processes" : "Process"}>
         {id === undefined ? null : (
           <>
             <span class="quiet mono">{id}</span>
             <a class="small" href={to("pods")}>
-              All pods
+              All processes
             </a>
           </>
         )}
@@ -211,12 +211,12 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
             <>
               {id !== undefined || data.unservedQueues.length === 0 ? null : (
                 <div class="warning" role="status">
-                  Jobs are waiting in queues that no live pod serves: {data.unservedQueues.join(", ")}. Add them to
-                  NIGHTSHIFT_QUEUES of a pod.
+                  Jobs are waiting in queues that no live process serves: {data.unservedQueues.join(", ")}. Add them to
+                  NIGHTSHIFT_QUEUES of a process.
                 </div>
               )}
               {shown.length + gone.size === 0 ? (
-                <Empty>No pods are running. Start one with nightshift serve.</Empty>
+                <Empty>No processes are running. Start one with nightshift serve.</Empty>
               ) : (
                 <div class="pods">
                   {[...gone].map((pod) => (

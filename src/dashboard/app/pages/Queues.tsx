@@ -126,7 +126,7 @@ export const Queues = ({ route }: { readonly route: Route }) => {
       <Shown of={queues}>
         {(data) =>
           data.queues.length === 0 ? (
-            <Empty>No queues yet. Pods declare their queues when they start.</Empty>
+            <Empty>No queues yet. Processes declare their queues when they start.</Empty>
           ) : (
             <div class="card">
               <Table

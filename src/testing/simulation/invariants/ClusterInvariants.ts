@@ -31,7 +31,7 @@ const counters: ReadonlyArray<keyof JobCounts> = ["started", "completed", "retri
  */
 export const counted: Invariant = {
   name: "counters",
-  promise: "counters match the observed events, except counts that a killed pod had not flushed",
+  promise: "counters match the observed events, except counts that a killed process had not flushed",
   atEnd: (history) => {
     const wrong = history.counted.processes.flatMap((who): ReadonlyArray<Finding> => {
       const { seen, written } = history.counted.of(who)
@@ -50,7 +50,7 @@ export const counted: Invariant = {
     const { shared, total } = history.counted
     const mismatched = names.filter((name) => ending.charted[name] !== total[name] + shared[name])
     const described = (name: keyof JobCounts) =>
-      `charts show ${name}=${ending.charted[name]}, but pods flushed ${total[name]} and the database counted ${shared[name]}`
+      `charts show ${name}=${ending.charted[name]}, but processes flushed ${total[name]} and the database counted ${shared[name]}`
     return [...wrong, ...mismatched.map((name) => ({ found: described(name) }))]
   }
 }
@@ -63,18 +63,21 @@ const longestWithoutLeader = (2 * Duration.toMillis(lease)) / slowPace
 
 export const led: Invariant = {
   name: "led",
-  promise: "after the last fault, a pod becomes leader within two leases, and there is always a leader from then on",
+  promise:
+    "after the last fault, a process becomes leader within two leases, and there is always a leader from then on",
   atEnd: ({ calm, led: instants }) => {
     if (calm === undefined) return []
     const { from, until } = calm
     const marks = [from, ...instants.filter((at) => at > from && at < until), until]
     const gap = Math.max(...marks.slice(1).map((at, place) => at - (marks[place] ?? at)))
-    return gap > longestWithoutLeader ? [{ found: `no pod acquired or renewed leadership for ${gap / 1000} s` }] : []
+    return gap > longestWithoutLeader
+      ? [{ found: `no process acquired or renewed leadership for ${gap / 1000} s` }]
+      : []
   }
 }
 
 export const cleanExit: Invariant = {
   name: "shutdown",
-  promise: "a stopped pod leaves no fiber, pod row or leadership behind",
+  promise: "a stopped process leaves no fiber, row or leadership behind",
   atEnd: ({ ending }) => (ending?.leftovers ?? []).map((found) => ({ found }))
 }

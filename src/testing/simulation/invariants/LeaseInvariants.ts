@@ -66,7 +66,7 @@ export const oneLease: Invariant = {
 
 export const oneRunPerClaim: Invariant = {
   name: "claimed before run",
-  promise: "a pod runs a job once per claim",
+  promise: "a process runs a job once per claim",
   onRun: ({ job, who }, history) => {
     const { begun, claimed } = history.handsOn(who, job)
     return begun < claimed
