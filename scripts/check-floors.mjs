@@ -8,10 +8,10 @@ import { fileURLToPath } from "node:url"
 const floors = [
   ["core"],
   ["database", "telemetry"],
-  ["queue", "uploads", "cluster", "limits", "access", "measures"],
+  ["queue", "uploads", "cluster", "rate-limits", "access", "history"],
   ["handlers", "schedule"],
   ["gateway"],
-  ["crew"],
+  ["worker"],
   ["http", "workflow"],
   ["client", "dashboard"],
   ["testing"],

@@ -13,7 +13,7 @@ import { binariesOf, define, execute, makeBase, makePair, onDatabase, releases }
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
 /** Laws of the layers on PostgreSQL; those in memory do not depend on the server. */
-const laws = ["Pg.laws.test", "Measures.laws.test"]
+const laws = ["Pg.laws.test", "History.laws.test"]
 const journeys = ["test/journeys/Crashes.test.ts"]
 
 const vitest = (files, env) =>

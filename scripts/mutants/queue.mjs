@@ -146,7 +146,7 @@ export const queue = [
         replace: "const endState = `case when e.verb = 'done' and j.cancel_requested_at is null then 'done'"
       }
     ],
-    tests: [law("may still be done|cancel"), unit("crew/Cancel", "keeps the result")]
+    tests: [law("may still be done|cancel"), unit("worker/Cancel", "keeps the result")]
   },
   {
     name: "retention-deletes-pending",

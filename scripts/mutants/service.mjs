@@ -7,7 +7,7 @@ export const service = [
     what: "a transactional handler that lost its lease commits its effects",
     edits: [
       {
-        file: "src/crew/worker/Slot.ts",
+        file: "src/worker/slots/Slot.ts",
         find: "    if (movedOn.length > 0) return yield* new LeaseLost()\n",
         replace: ""
       }
@@ -22,7 +22,7 @@ export const service = [
     what: "the heartbeat of running jobs is not sent",
     edits: [
       {
-        file: "src/crew/loops/JobHeartbeat.ts",
+        file: "src/worker/loops/JobHeartbeat.ts",
         find: "run: Effect.suspend(() => beat(held()))",
         replace: "run: Effect.succeed({})"
       }
@@ -34,12 +34,12 @@ export const service = [
     what: "a process rescues jobs as soon as the database is back, before other processes could send a heartbeat",
     edits: [
       {
-        file: "src/crew/loops/Reaper.ts",
+        file: "src/worker/loops/Reaper.ts",
         find: "Duration.lessThan(steady, steadyBeforeRescue) ?",
         replace: "Duration.lessThan(steady, Duration.zero) ?"
       }
     ],
-    tests: [simulation(), unit("crew/Cluster", "outage|database")],
+    tests: [simulation(), unit("worker/Cluster", "outage|database")],
     toAdd: "a fault in which processes reconnect one after another"
   },
   {
@@ -147,12 +147,12 @@ export const service = [
     what: "a failed attempt is repeated at once",
     edits: [
       {
-        file: "src/crew/worker/Judge.ts",
+        file: "src/worker/slots/Judge.ts",
         find: "if (Duration.isDuration(wait)) return { wait, fault: undefined }",
         replace: "if (Duration.isDuration(wait)) return { wait: Duration.zero, fault: undefined }"
       }
     ],
-    tests: [simulation(), unit("crew/RetryCurve", "ladder")],
+    tests: [simulation(), unit("worker/RetryCurve", "ladder")],
     toAdd: "an invariant of the simulation: a retry starts no earlier than its backoff"
   },
   {
@@ -160,12 +160,12 @@ export const service = [
     what: "a failed attempt is not counted",
     edits: [
       {
-        file: "src/crew/worker/Judge.ts",
+        file: "src/worker/slots/Judge.ts",
         find: 'again(wait, at, { counted: true, error, remember: "failed" })',
         replace: 'again(wait, at, { counted: false, error, remember: "failed" })'
       }
     ],
-    tests: [simulation(), unit("crew/Worker", "attempt|retr")],
+    tests: [simulation(), unit("worker/Worker", "attempt|retr")],
     toAdd: "an invariant of the simulation: each failure uses up an attempt"
   },
   {

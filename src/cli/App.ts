@@ -3,13 +3,13 @@ import { register } from "node:module"
 import { extname, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { type Context, Effect, Either, Layer, Predicate, Schema, type Scope } from "effect"
-import type { Services } from "../crew/Nightshift.js"
 import * as Package from "../database/Package.js"
 import { type Handler, opened } from "../handlers/Handler.js"
-import type { DeclaredLimit } from "../limits/Limit.js"
 import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
+import type { DeclaredLimit } from "../rate-limits/Limit.js"
 import type { Schedule } from "../schedule/Schedule.js"
+import type { Services } from "../worker/Nightshift.js"
 
 /** The module given with `--app` could not be loaded or has invalid exports. */
 export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {

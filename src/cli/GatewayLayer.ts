@@ -1,5 +1,4 @@
 import { Effect, Layer } from "effect"
-import type { Services } from "../crew/Nightshift.js"
 import * as AuthSessionsMemory from "../gateway/auth/AuthSessionsMemory.js"
 import * as AuthSessionsPg from "../gateway/auth/AuthSessionsPg.js"
 import * as BotJobs from "../gateway/BotJobs.js"
@@ -19,6 +18,7 @@ import type { Handler } from "../handlers/Handler.js"
 import { WebhookEndpoint } from "../http/hooks/WebhookEndpoint.js"
 import { Transactions } from "../queue/Transactions.js"
 import { runLoop } from "../telemetry/LoopRunner.js"
+import type { Services } from "../worker/Nightshift.js"
 import type { App } from "./App.js"
 
 // Assembles the gateway: the webhook endpoint on top, its storage and outgoing clients below.

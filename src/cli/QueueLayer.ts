@@ -15,13 +15,13 @@ import type { EmbeddedPostgresError } from "../database/embedded/EmbeddedPostgre
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
-import type { RateLimits } from "../limits/RateLimits.js"
-import * as RateLimitsPg from "../limits/RateLimitsPg.js"
-import * as MeasuresPg from "../measures/MeasuresPg.js"
-import type { MinuteBuckets } from "../measures/MinuteBuckets.js"
+import * as HistoryPg from "../history/HistoryPg.js"
+import type { MinuteBuckets } from "../history/MinuteBuckets.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { QueuePorts } from "../queue/QueuePorts.js"
 import type { Transactions } from "../queue/Transactions.js"
+import type { RateLimits } from "../rate-limits/RateLimits.js"
+import * as RateLimitsPg from "../rate-limits/RateLimitsPg.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -56,7 +56,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
 ).pipe(
   Layer.provideMerge(QueuePg.layer),
   Layer.provide(Listener.layerPolling),
-  Layer.provideMerge(MeasuresPg.counting),
+  Layer.provideMerge(HistoryPg.counting),
   Layer.provide(Tracing.layer(Package.version.text)),
   Layer.provide(Metrics.layer)
 )

@@ -1,6 +1,6 @@
 import { Effect, Layer, Runtime } from "effect"
-import { Crew } from "../crew/Crew.js"
-import { factsOf } from "../crew/worker/LoggedJob.js"
+import { factsOf } from "../worker/slots/LoggedJob.js"
+import { Worker } from "../worker/Worker.js"
 
 // An uncaught error (thrown from a timer or an event listener, or an unhandled promise rejection) exits the process,
 // which is Node's default: the state the throwing code left behind is unknown. A handler that calls process.exit has
@@ -8,14 +8,14 @@ import { factsOf } from "../crew/worker/LoggedJob.js"
 // poison. This module only logs the running jobs, so that the log names the likely cause.
 
 /** Logs the running jobs when the process exits without draining them. */
-export const layer: Layer.Layer<never, never, Crew> = Layer.scopedDiscard(
+export const layer: Layer.Layer<never, never, Worker> = Layer.scopedDiscard(
   Effect.gen(function* () {
-    const crew = yield* Crew
+    const worker = yield* Worker
     const runSync = Runtime.runSync(yield* Effect.runtime())
     let isLogged = false
 
     const logRunningJobs = (what: string) => {
-      const jobs = crew.running().map(factsOf)
+      const jobs = worker.running().map(factsOf)
       if (isLogged || jobs.length === 0) return
       isLogged = true
       const names = jobs.map(({ id, kind }) => `${kind} ${id}`).join(", ")

@@ -1,7 +1,6 @@
 import { Console, Effect, Layer, Option, Redacted } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { Lifecycle } from "../core/Lifecycle.js"
-import { CrewConfig, noQueues } from "../crew/CrewConfig.js"
 import * as Package from "../database/Package.js"
 import * as BotsFile from "../gateway/config/BotsFile.js"
 import { queuesOf as botQueuesOf, type Declarations } from "../gateway/config/Declarations.js"
@@ -13,6 +12,7 @@ import * as Server from "../http/server/Server.js"
 import { namesOf } from "../queue/settings/QueueDeclaration.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import { Metrics } from "../telemetry/Metrics.js"
+import { noQueues, WorkerConfig } from "../worker/WorkerConfig.js"
 import * as App from "./App.js"
 import * as CodeCache from "./CodeCache.js"
 import { DatabaseChoice, type StartedDatabase } from "./DatabaseChoice.js"
@@ -92,7 +92,7 @@ export const serve = (module: string | undefined, choice: StartedDatabase) =>
     }
     const database = choice._tag !== "None"
     const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
-    const { grace, queues } = yield* CrewConfig
+    const { grace, queues } = yield* WorkerConfig
     const served = database ? queuesOf(queues, loaded, declared) : []
     if (choice._tag === "None") {
       yield* Effect.logWarning("no database: queues, workers and uploads are off; set DATABASE_URL or add --embedded")
@@ -123,6 +123,6 @@ export const serve = (module: string | undefined, choice: StartedDatabase) =>
     )
   }).pipe(
     Effect.provide(
-      Layer.mergeAll(ServerConfig.layer, GatewayConfig.layer, CrewConfig.layer, Lifecycle.layer, Metrics.layer)
+      Layer.mergeAll(ServerConfig.layer, GatewayConfig.layer, WorkerConfig.layer, Lifecycle.layer, Metrics.layer)
     )
   )

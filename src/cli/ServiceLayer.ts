@@ -4,13 +4,6 @@ import * as AccessPg from "../access/AccessPg.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
 import { Lifecycle } from "../core/Lifecycle.js"
-import { ClusterConfig } from "../crew/ClusterConfig.js"
-import * as ConnectionBudget from "../crew/ConnectionBudget.js"
-import * as Crew from "../crew/Crew.js"
-import { CrewConfig } from "../crew/CrewConfig.js"
-import * as Gauges from "../crew/Gauges.js"
-import * as PodLoops from "../crew/PodLoops.js"
-import * as Shutdown from "../crew/Shutdown.js"
 import * as Assets from "../dashboard/Assets.js"
 import { Database, patiently } from "../database/Database.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -22,6 +15,7 @@ import { Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
 import type { Declarations } from "../gateway/config/Declarations.js"
 import * as GatewaySweeper from "../gateway/GatewaySweeper.js"
+import * as HistoryPg from "../history/HistoryPg.js"
 import { AccessConfig } from "../http/access/AccessConfig.js"
 import * as AdminToken from "../http/access/AdminToken.js"
 import { ServerConfig } from "../http/ServerConfig.js"
@@ -30,22 +24,28 @@ import { Readiness } from "../http/server/Readiness.js"
 import * as Server from "../http/server/Server.js"
 import { UiApp } from "../http/server/Server.js"
 import { UploadsApp } from "../http/uploads/UploadsApp.js"
-import * as RateLimitsPg from "../limits/RateLimitsPg.js"
-import * as MeasuresPg from "../measures/MeasuresPg.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import { only } from "../queue/settings/QueueDeclaration.js"
+import * as RateLimitsPg from "../rate-limits/RateLimitsPg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as StoragePg from "../uploads/StoragePg.js"
 import * as Sweeper from "../uploads/Sweeper.js"
 import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import { ClusterConfig } from "../worker/ClusterConfig.js"
+import * as ConnectionBudget from "../worker/ConnectionBudget.js"
+import * as Gauges from "../worker/Gauges.js"
+import * as PodLoops from "../worker/PodLoops.js"
+import * as Shutdown from "../worker/Shutdown.js"
+import * as Worker from "../worker/Worker.js"
+import { WorkerConfig } from "../worker/WorkerConfig.js"
 import type { App } from "./App.js"
 import * as GatewayLayer from "./GatewayLayer.js"
 import * as RunningAtExit from "./RunningAtExit.js"
 
-// Assembles the service from the database (bottom) to the HTTP server and the crew (top). Layers are built bottom-up
-// and closed top-down: the crew stops before the HTTP server, so the service still answers requests while it drains.
+// Assembles the service from the database (bottom) to the HTTP server and the worker (top). Layers are built bottom-up
+// and closed top-down: the worker stops before the HTTP server, so the service still answers requests while it drains.
 
 const pages = Layer.effect(UiApp, Assets.app)
 
@@ -93,14 +93,14 @@ export const onServer = <E, R>(
 ) =>
   Layer.mergeAll(Shutdown.layer, RunningAtExit.layer, ConnectionBudget.layer, declared).pipe(
     Layer.provideMerge(
-      Crew.layer({
+      Worker.layer({
         ...app,
         handlers: GatewayLayer.handlers(hooks, app),
         queues: queues.length === 0 ? "none" : only(queues, app.queues),
         loops: Effect.all([...PodLoops.onDatabase, AccessCleanup.make, GatewaySweeper.make])
       })
     ),
-    Layer.provide([CrewConfig.layer, PodLoops.configs]),
+    Layer.provide([WorkerConfig.layer, PodLoops.configs]),
     Layer.provideMerge(httpServer),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(Layer.merge(ClusterConfig.layer, AccessConfig.layer)),
@@ -117,7 +117,7 @@ export const onServer = <E, R>(
       ).pipe(Layer.provideMerge(QueuePg.layer))
     ),
     Layer.provide(UploadsConfig.layer),
-    Layer.provide(MeasuresPg.counting),
+    Layer.provide(HistoryPg.counting),
     Layer.provide(Tracing.layer(Package.version.text)),
     // Begins its first check while the layers above are built.
     Layer.provide(Readiness.layer),

@@ -2,16 +2,14 @@ import { Effect, type Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as AccessCleanup from "../access/AccessCleanup.js"
 import * as Setting from "../core/Setting.js"
-import * as ClusterConfig from "../crew/ClusterConfig.js"
-import * as CrewConfig from "../crew/CrewConfig.js"
 import { announcesRetries } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
 import * as GatewayConfig from "../gateway/config/GatewayConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
+import * as MetricsConfig from "../history/MetricsConfig.js"
 import * as AccessConfig from "../http/access/AccessConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
-import * as MetricsConfig from "../measures/MetricsConfig.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import * as SchedulerConfig from "../schedule/SchedulerConfig.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -19,6 +17,8 @@ import * as Masking from "../telemetry/Masking.js"
 import * as TracingConfig from "../telemetry/tracing/TracingConfig.js"
 import * as Sweeper from "../uploads/Sweeper.js"
 import * as UploadsConfig from "../uploads/UploadsConfig.js"
+import * as ClusterConfig from "../worker/ClusterConfig.js"
+import * as WorkerConfig from "../worker/WorkerConfig.js"
 import * as Environment from "./Environment.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
@@ -40,7 +40,7 @@ const section = (
 export const sections: ReadonlyArray<Section> = [
   section("Database", DatabaseConfig.settings),
   section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
-  section("Worker", CrewConfig.settings, RouteConfig.settings),
+  section("Worker", WorkerConfig.settings, RouteConfig.settings),
   section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
   section("Bots and webhooks", GatewayConfig.settings),
   section("Commands", CmdExecConfig.settings),

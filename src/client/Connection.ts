@@ -1,18 +1,18 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Option, Redacted, Scope } from "effect"
 import type { DurationInput } from "../core/DurationText.js"
 import { shown } from "../core/Storable.js"
-import { BadQueueName, Crew } from "../crew/Crew.js"
-import * as Nightshift from "../crew/Nightshift.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as Health from "../http/server/Health.js"
 import { fault as healthFault } from "../http/server/HealthOptions.js"
-import type { DeclaredLimit } from "../limits/Limit.js"
 import { isQueueName } from "../queue/NewJob.js"
 import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
 import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
+import type { DeclaredLimit } from "../rate-limits/Limit.js"
 import type { Schedule } from "../schedule/Schedule.js"
+import * as Nightshift from "../worker/Nightshift.js"
+import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
 import { checkKnown, namesOf as optionNames } from "./Options.js"
 import { checkHandlers } from "./PromiseHandler.js"
@@ -205,9 +205,9 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     if (health !== undefined) used.hasHealth = false
   }
   const onEnd = onEvent === undefined ? {} : { onEnd: reporting(engine, onEvent) }
-  const crew = Nightshift.crew({ ...rest, ...onEnd, queues })
-  const layer: Layer.Layer<Crew, unknown, Nightshift.Services> =
-    health === undefined ? crew : Health.serve(health)(crew)
+  const plain = Nightshift.worker({ ...rest, ...onEnd, queues })
+  const layer: Layer.Layer<WorkerService, unknown, Nightshift.Services> =
+    health === undefined ? plain : Health.serve(health)(plain)
   const built = run(Layer.buildWithScope(layer, scope))
   const context = await built.catch(async (error: unknown) => {
     await close()
@@ -221,7 +221,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   const restoreTimeout = async () =>
     used.users > 0 ? run(Effect.flatMap(Database, ({ cancelShutdown }) => cancelShutdown)) : undefined
   const stop = () => (stopped ??= end().then(restoreTimeout))
-  const { pod, queues: served } = Context.get(context, Crew)
+  const { pod, queues: served } = Context.get(context, WorkerService)
   const healthUrl = Option.getOrUndefined(Context.getOption(context, Health.Health))?.url
   const running: Worker = { pod, queues: served, healthUrl, stop, [Symbol.asyncDispose]: stop }
   used.stops.add(end)

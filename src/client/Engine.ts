@@ -13,7 +13,6 @@ import {
   Predicate
 } from "effect"
 import { makeGenerator } from "../core/Ids.js"
-import type { Services } from "../crew/Nightshift.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -26,6 +25,7 @@ import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as Logging from "../telemetry/Logging.js"
+import type { Services } from "../worker/Nightshift.js"
 import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import * as ErrorText from "../core/ErrorText.js"
 import type { DeadReason } from "../core/StoredJob.js"
-import type { WrittenEnd } from "../crew/worker/JobMetrics.js"
+import type { WrittenEnd } from "../worker/slots/JobMetrics.js"
 import type { Engine } from "./Engine.js"
 import { errorOf } from "./JobView.js"
 

@@ -3,10 +3,10 @@ import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { Outcome } from "../core/Outcome.js"
 import * as Thrown from "../core/Thrown.js"
-import type { RateLimit, TakeOptions } from "../limits/RateLimit.js"
-import type { RateLimits } from "../limits/RateLimits.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
 import type { Enqueued, Queue } from "../queue/Queue.js"
+import type { RateLimit, TakeOptions } from "../rate-limits/RateLimit.js"
+import type { RateLimits } from "../rate-limits/RateLimits.js"
 import type { JobContext } from "./JobContext.js"
 
 // A handler returns an `Outcome`, or any other value, which becomes the job's result. Failures and defects are retried;

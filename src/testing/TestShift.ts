@@ -20,14 +20,8 @@ import type { JobId } from "../core/Ids.js"
 import { hasTimeouts } from "../core/Loop.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { never } from "../core/Suspension.js"
-import { ClusterConfig } from "../crew/ClusterConfig.js"
-import * as Crew from "../crew/Crew.js"
-import { CrewConfig } from "../crew/CrewConfig.js"
-import { explain } from "../crew/Explain.js"
-import * as PodLoops from "../crew/PodLoops.js"
 import type { Handler } from "../handlers/Handler.js"
-import type { RateLimit } from "../limits/RateLimit.js"
-import { MetricsConfig } from "../measures/MetricsConfig.js"
+import { MetricsConfig } from "../history/MetricsConfig.js"
 import type { JobNotFound } from "../queue/JobErrors.js"
 import { JobsMemory } from "../queue/JobsMemory.js"
 import { Queue } from "../queue/Queue.js"
@@ -35,9 +29,15 @@ import { JobSearch } from "../queue/search/JobSearch.js"
 import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
 import { type DeclaredRoutes, decide } from "../queue/settings/Routes.js"
 import type { Why } from "../queue/why/Why.js"
+import type { RateLimit } from "../rate-limits/RateLimit.js"
 import type { Schedule } from "../schedule/Schedule.js"
 import { SchedulerConfig } from "../schedule/SchedulerConfig.js"
 import { SweeperConfig } from "../uploads/Sweeper.js"
+import { ClusterConfig } from "../worker/ClusterConfig.js"
+import { explain } from "../worker/Explain.js"
+import * as PodLoops from "../worker/PodLoops.js"
+import * as Worker from "../worker/Worker.js"
+import { WorkerConfig } from "../worker/WorkerConfig.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
@@ -140,7 +140,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
     metricsConfig,
     // Wake-ups and the next due time make polling unnecessary. Every poll would slow the test down.
-    Layer.succeed(CrewConfig, {
+    Layer.succeed(WorkerConfig, {
       queues: [],
       slots: options.slots ?? 10,
       poll: Duration.days(7),
@@ -215,13 +215,13 @@ const layerOn = <R>(
       let pod: {
         readonly scope: Scope.CloseableScope
         readonly disconnect: Effect.Effect<void>
-        readonly crew: typeof Crew.Crew.Service
+        readonly worker: typeof Worker.Worker.Service
       }
 
       const buildPod = Effect.gen(function* () {
         const scope = yield* Scope.make()
         const disconnectable = Disconnectable.make(context)
-        const built = yield* Crew.layer({
+        const built = yield* Worker.layer({
           ...options,
           queues,
           loops: PodLoops.inMemory,
@@ -235,8 +235,8 @@ const layerOn = <R>(
           Effect.locally(hasTimeouts, false),
           Logger.withMinimumLogLevel(options.logLevel ?? LogLevel.Warning)
         )
-        const crew = Context.get(built, Crew.Crew)
-        pod = { scope, crew, disconnect: disconnectable.disconnect(crew.pod) }
+        const worker = Context.get(built, Worker.Worker)
+        pod = { scope, worker, disconnect: disconnectable.disconnect(worker.pod) }
       })
       // The handlers' requirements are in the context, but the compiler cannot subtract them from the type parameter R.
       const startPod = Effect.mapInputContext(
@@ -255,7 +255,7 @@ const layerOn = <R>(
           const changes = table.changes()
           still = changes === seen ? still + 1 : 0
           seen = changes
-          if (pod.crew.isIdle() ? still < stillRounds.idle : still < stillRounds.busy) continue
+          if (pod.worker.isIdle() ? still < stillRounds.idle : still < stillRounds.busy) continue
           if (!(yield* runs.giveRealTime)) return yield* replays.report
         }
         return yield* Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
@@ -266,7 +266,7 @@ const layerOn = <R>(
       /** Settles. Takes only one turn of the event loop if no job runs and nothing has changed. */
       let instants = 0
       clock.settle = Effect.flatMap(eventLoopTurn, () => {
-        if (table.changes() === seen && pod.crew.isIdle()) return Effect.void
+        if (table.changes() === seen && pod.worker.isIdle()) return Effect.void
         instants += 1
         return instants % instantsPerFlush === 0 ? settle : settleNow
       })

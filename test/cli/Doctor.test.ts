@@ -8,8 +8,8 @@ import { Pods } from "../../src/cluster/Pods.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
-import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
-import * as MinuteBucketsPg from "../../src/measures/MinuteBucketsPg.js"
+import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
+import * as MinuteBucketsPg from "../../src/history/MinuteBucketsPg.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
 import * as Nightshift from "../support/Nightshift.js"
@@ -211,7 +211,7 @@ describe("nightshift doctor --url", () => {
       const [, url = ""] = yield* running.said(/url +(http:\S+)/)
       const well = yield* doctor({}, "--json", "--url", url)
       expect(well).toMatchObject({ code: 0, findings: [{ status: "ok" }, { status: "ok" }] })
-      expect(well.of("ready")[0]?.found).toBe("Ready, without queue, crew, uploads.")
+      expect(well.of("ready")[0]?.found).toBe("Ready, without queue, worker, uploads.")
       yield* running.signal("SIGKILL")
       yield* running.finished
       const gone = yield* doctor({}, "--url", url)

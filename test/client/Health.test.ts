@@ -3,9 +3,9 @@ import { Effect, Layer, Redacted } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { connect, job, StartError, worker } from "../../src/client/index.js"
-import * as Nightshift from "../../src/crew/Nightshift.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import * as Health from "../../src/http/server/Health.js"
+import * as Nightshift from "../../src/worker/Nightshift.js"
 import { useDatabase } from "./ClientDatabase.js"
 
 const database = useDatabase()
@@ -149,10 +149,10 @@ describe("the health checks of a worker", () => {
     expect((await ask(`${running.healthUrl}/readyz`)).status).toBe(200)
   })
 
-  it("are a layer around the crew for programs with Effect", async () => {
-    const crew = Nightshift.crew({ handlers: [NoopEcho.handler], queues: ["layered"] })
+  it("are a layer around the worker for programs with Effect", async () => {
+    const layered = Nightshift.worker({ handlers: [NoopEcho.handler], queues: ["layered"] })
     const pod = (port: number) =>
-      crew.pipe(
+      layered.pipe(
         Health.serve({ port }),
         Layer.provide(Nightshift.client({ databaseUrl: Redacted.make(database.url()) }))
       )

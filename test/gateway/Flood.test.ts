@@ -8,8 +8,8 @@ import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { jobsOfBot } from "../../src/gateway/WebhookIntake.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
-import * as TestCluster from "../crew/TestCluster.js"
 import * as StepClock from "../support/StepClock.js"
+import * as TestCluster from "../worker/TestCluster.js"
 import { message } from "./Updates.js"
 
 interface Said {

@@ -2,8 +2,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Audit } from "../../src/access/Audit.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
-import { RateLimits } from "../../src/limits/RateLimits.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import { RateLimits } from "../../src/rate-limits/RateLimits.js"
 import { backends, layerPostgresWith, TestServer } from "./TestServer.js"
 
 const enqueue = (more: Record<string, unknown> = {}) =>

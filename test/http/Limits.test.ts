@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect } from "effect"
-import { RateLimits } from "../../src/limits/RateLimits.js"
+import { RateLimits } from "../../src/rate-limits/RateLimits.js"
 import { backends, TestServer } from "./TestServer.js"
 
 const declared = Effect.gen(function* () {

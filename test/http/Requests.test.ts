@@ -7,11 +7,11 @@ import {
   DatabaseFault,
   DatabaseUnavailable
 } from "../../src/database/DatabaseError.js"
-import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import * as RateLimitsMemory from "../../src/rate-limits/RateLimitsMemory.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as RawClient from "../support/RawClient.js"
 import { type Asked, adminToken, layer, layerOver, TestServer } from "./TestServer.js"

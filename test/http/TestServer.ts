@@ -11,14 +11,20 @@ import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import type { Leadership } from "../../src/cluster/Leadership.js"
 import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
-import { ClusterConfig } from "../../src/crew/ClusterConfig.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/server/ApiApp.js"
+import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
 // The server loads this module at its start. Loaded here, it does not count towards the time of a test.
 import "../../src/http/server/ApiRoutes.js"
+import { DatabaseHealth } from "../../src/history/DatabaseHealth.js"
+import * as HistoryPg from "../../src/history/HistoryPg.js"
+import type { HistoryPorts } from "../../src/history/HistoryPorts.js"
+import * as MinuteBucketsMemory from "../../src/history/MinuteBucketsMemory.js"
+import { PodSamples } from "../../src/history/PodSamples.js"
+import { QueueWaits } from "../../src/history/QueueWaits.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
@@ -26,15 +32,6 @@ import { Readiness } from "../../src/http/server/Readiness.js"
 import * as Server from "../../src/http/server/Server.js"
 import { UiApp } from "../../src/http/server/Server.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
-import type { RateLimits } from "../../src/limits/RateLimits.js"
-import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
-import * as RateLimitsPg from "../../src/limits/RateLimitsPg.js"
-import { DatabaseHealth } from "../../src/measures/DatabaseHealth.js"
-import type { Measures } from "../../src/measures/Measures.js"
-import * as MeasuresPg from "../../src/measures/MeasuresPg.js"
-import * as MinuteBucketsMemory from "../../src/measures/MinuteBucketsMemory.js"
-import { PodSamples } from "../../src/measures/PodSamples.js"
-import { QueueWaits } from "../../src/measures/QueueWaits.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
 import type { JobAdmin } from "../../src/queue/JobAdmin.js"
@@ -50,6 +47,9 @@ import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import type { JobDiagnosis } from "../../src/queue/why/JobDiagnosis.js"
 import type { Workflows } from "../../src/queue/workflow/Workflows.js"
+import type { RateLimits } from "../../src/rate-limits/RateLimits.js"
+import * as RateLimitsMemory from "../../src/rate-limits/RateLimitsMemory.js"
+import * as RateLimitsPg from "../../src/rate-limits/RateLimitsPg.js"
 import type { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
@@ -141,7 +141,7 @@ export type Configs = Partial<Config & Access>
 type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Workflows | Kinds | Routes | Transactions
 type JobPorts = JobActs | JobSearch | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits
-export type Ports = QueuePorts | Pods | Leadership | Measures | Sessions | Audit | Idempotency | SavedViews
+export type Ports = QueuePorts | Pods | Leadership | HistoryPorts | Sessions | Audit | Idempotency | SavedViews
 
 const usualAccess: Access = { sessionLasting: Duration.hours(12), apiRate: 0, listeners: 10, mask: [] }
 
@@ -277,7 +277,7 @@ export const portsPostgres = Layer.mergeAll(
   SchedulesPg.layer,
   ClusterPg.layer,
   RateLimitsPg.layer,
-  MeasuresPg.layer,
+  HistoryPg.layer,
   AccessPg.layer
 ).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 

@@ -2,11 +2,11 @@ import { expect, layer } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
 import { type PodFacts, Pods } from "../../src/cluster/Pods.js"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { RateLimits } from "../../src/limits/RateLimits.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
+import { RateLimits } from "../../src/rate-limits/RateLimits.js"
 import { layerPostgres, TestServer } from "./TestServer.js"
 
 const lease = Duration.seconds(15)

@@ -63,13 +63,13 @@ const survive = (kind: string, count: number, kills: number) =>
       Array.from({ length: scale("CRASH_PODS", { usual: 2, long: 3 }) }, () => pod(cwd, url)),
       { concurrency: "unbounded" }
     )
-    const crew = yield* Ref.make<ReadonlyArray<Nightshift.Running>>(pods)
+    const alive = yield* Ref.make<ReadonlyArray<Nightshift.Running>>(pods)
     const killOne = Effect.gen(function* () {
-      const [victim, ...others] = yield* Ref.get(crew)
+      const [victim, ...others] = yield* Ref.get(alive)
       if (victim === undefined) return
       yield* victim.signal("SIGKILL")
       yield* victim.finished
-      yield* Ref.set(crew, [...others, yield* pod(cwd, url)])
+      yield* Ref.set(alive, [...others, yield* pod(cwd, url)])
     })
     yield* Effect.repeat(killOne, Schedule.spaced("300 millis").pipe(Schedule.intersect(Schedule.recurs(kills - 1))))
     yield* Effect.repeat(unfinished, { until: (left) => left === 0, schedule: Schedule.spaced("250 millis") })

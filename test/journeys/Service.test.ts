@@ -278,7 +278,7 @@ describe("the service without a database", () => {
         yield* running.said(/queues, workers and uploads are off/)
         expect(yield* get(`${url}/readyz`)).toEqual({
           status: 200,
-          text: '{"status":"ready","reasons":[],"off":["queue","crew","uploads"]}'
+          text: '{"status":"ready","reasons":[],"off":["queue","worker","uploads"]}'
         })
         expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
         expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })

@@ -1,6 +1,6 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Context, Duration, Effect, type Layer, type Scope } from "effect"
-import type { AcquireOptions, RateLimits } from "../../src/limits/RateLimits.js"
+import type { AcquireOptions, RateLimits } from "../../src/rate-limits/RateLimits.js"
 import type { Advance } from "./Line.js"
 
 type Limits = typeof RateLimits.Service

@@ -1,5 +1,5 @@
 import { Effect, Layer, TestClock } from "effect"
-import * as RateLimitsMemory from "../../src/limits/RateLimitsMemory.js"
+import * as RateLimitsMemory from "../../src/rate-limits/RateLimitsMemory.js"
 import { limitsLaws, Pods } from "./LimitsLaws.js"
 
 const pods = Layer.sync(Pods, () => {

@@ -1,6 +1,6 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Duration, Effect, type Layer } from "effect"
-import { QueueWaits } from "../../src/measures/QueueWaits.js"
+import { QueueWaits } from "../../src/history/QueueWaits.js"
 import type { Advance } from "./Line.js"
 
 /** Guarantees of the recorded waits. */

@@ -1,8 +1,8 @@
 import { expect, layer as withLayer } from "@effect/vitest"
 import { Clock, Duration, Effect, type Layer, Option } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { DatabaseHealth } from "../../src/measures/DatabaseHealth.js"
-import { type PodSample, PodSamples } from "../../src/measures/PodSamples.js"
+import { DatabaseHealth } from "../../src/history/DatabaseHealth.js"
+import { type PodSample, PodSamples } from "../../src/history/PodSamples.js"
 import { emptySketch, Histogram } from "../../src/telemetry/Histogram.js"
 import type { Advance } from "./Line.js"
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
-import { Finalizer } from "../../src/crew/worker/Finalizer.js"
 import * as Listener from "../../src/database/Listener.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Finalizer } from "../../src/worker/slots/Finalizer.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = Finalizer.layer.pipe(

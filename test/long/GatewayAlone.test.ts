@@ -30,7 +30,7 @@ describe("bots without a database", () => {
       const pod = yield* start({ cwd, env: { TELEGRAM_API_URL: telegram.url } })
       expect(yield* get(`${pod.url}/readyz`)).toEqual({
         status: 200,
-        text: '{"status":"ready","reasons":[],"off":["queue","crew","uploads"]}'
+        text: '{"status":"ready","reasons":[],"off":["queue","worker","uploads"]}'
       })
       expect(yield* get(`${pod.url}/api/v1/jobs`)).toMatchObject({ status: 503 })
       for (const [slug, text] of [

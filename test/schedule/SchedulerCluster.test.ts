@@ -4,8 +4,8 @@ import { Leadership } from "../../src/cluster/Leadership.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { defaults } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
-import * as TestCluster from "../crew/TestCluster.js"
 import * as StepClock from "../support/StepClock.js"
+import * as TestCluster from "../worker/TestCluster.js"
 
 const create = (cron: string) =>
   Effect.flatMap(Schedules, (schedules) =>
@@ -40,7 +40,7 @@ describe("a schedule in a cluster whose leaders lose the database in turn", () =
       for (let round = 0; round < 3; round += 1) {
         yield* StepClock.advance("33 seconds")
         const leader = Option.getOrThrow(yield* Effect.flatMap(Leadership, (leadership) => leadership.leader))
-        const cut = pods.find(({ crew }) => crew.pod === leader.pod)
+        const cut = pods.find(({ worker }) => worker.pod === leader.pod)
         expect(cut).toBeDefined()
         cut?.connected(false)
         yield* StepClock.advance("35 seconds")

@@ -61,10 +61,10 @@ describe("floors", () => {
 
   it("refuse a cycle inside a folder", () => {
     const src = plant({
-      "crew/A.ts": 'import {\n  b\n} from "./B.js"',
-      "crew/B.ts": 'const c = await import("./A.js")'
+      "worker/A.ts": 'import {\n  b\n} from "./B.js"',
+      "worker/B.ts": 'const c = await import("./A.js")'
     })
-    expect(checkFloors(src)).toEqual(["circular: crew/A.ts -> crew/B.ts -> crew/A.ts"])
+    expect(checkFloors(src)).toEqual(["circular: worker/A.ts -> worker/B.ts -> worker/A.ts"])
   })
 
   it("keep core free of packages, and folders on known floors", () => {

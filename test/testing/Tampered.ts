@@ -1,7 +1,7 @@
 import { Clock, Context, Effect, Option } from "effect"
 import { Pods } from "../../src/cluster/Pods.js"
 import type { JobId, Lease } from "../../src/core/Ids.js"
-import { MinuteBuckets } from "../../src/measures/MinuteBuckets.js"
+import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
 import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"

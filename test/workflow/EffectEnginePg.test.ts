@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
 import { Activity, DurableClock, DurableDeferred, Workflow } from "@effect/workflow"
 import { ConfigProvider, Effect, Either, Layer, Schedule, Schema } from "effect"
-import * as Nightshift from "../../src/crew/Nightshift.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
+import * as Nightshift from "../../src/worker/Nightshift.js"
 import { NightshiftWorkflow } from "../../src/workflow/index.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 

@@ -8,9 +8,9 @@ import { Migrations } from "../../database/Migrations.js"
 import * as Package from "../../database/Package.js"
 import { queuesOf } from "../../gateway/config/Declarations.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
+import * as HistoryPg from "../../history/HistoryPg.js"
 import { ServerConfig } from "../../http/ServerConfig.js"
 import * as Server from "../../http/server/Server.js"
-import * as MeasuresPg from "../../measures/MeasuresPg.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { TelegramEmulator } from "../../testing/telegram/TelegramEmulator.js"
 import * as StoragePg from "../../uploads/StoragePg.js"
@@ -57,7 +57,7 @@ Stop it with Ctrl-C.
 /** Writes the history from before the demo started. */
 const past = Effect.zipRight(DemoFinishedJobs.write, DemoHistory.write).pipe(
   Effect.provide(
-    Layer.mergeAll(MeasuresPg.layer, Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)).pipe(
+    Layer.mergeAll(HistoryPg.layer, Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)).pipe(
       Layer.provide(ServiceLayer.migrated),
       Layer.provide(Migrations.layer),
       Layer.provideMerge(Database.layer),

@@ -1,7 +1,7 @@
 import { Duration, Effect, Random } from "effect"
 import * as Outcome from "../../core/Outcome.js"
-import type { Services } from "../../crew/Nightshift.js"
 import * as Handler from "../../handlers/Handler.js"
+import type { Services } from "../../worker/Nightshift.js"
 import * as Kinds from "./DemoKinds.js"
 
 // Handlers with realistic durations and failures.

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import * as Backoff from "../../core/Backoff.js"
-import * as RateLimit from "../../limits/RateLimit.js"
 import * as Job from "../../queue/Job.js"
+import * as RateLimit from "../../rate-limits/RateLimit.js"
 import * as Schedule from "../../schedule/Schedule.js"
 import { Arrival } from "../../uploads/Arrival.js"
 

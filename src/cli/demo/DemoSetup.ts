@@ -1,6 +1,6 @@
 import { ConfigProvider, Effect, Layer, type Scope } from "effect"
-import * as Nightshift from "../../crew/Nightshift.js"
 import { DatabaseUrl } from "../../database/DatabaseUrl.js"
+import * as Nightshift from "../../worker/Nightshift.js"
 import type { RequestFailed, ServiceClient } from "../ServiceClient.js"
 import { handlers } from "./DemoHandlers.js"
 

@@ -1,14 +1,14 @@
 import type { Effect } from "effect"
 import type { Pods } from "../../cluster/Pods.js"
-import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import type { Database } from "../../database/Database.js"
 import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import type { DatabaseUrl } from "../../database/DatabaseUrl.js"
-import type { Measures } from "../../measures/Measures.js"
-import type { MetricsConfig } from "../../measures/MetricsConfig.js"
+import type { HistoryPorts } from "../../history/HistoryPorts.js"
+import type { MetricsConfig } from "../../history/MetricsConfig.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Storage } from "../../uploads/Storage.js"
+import type { ClusterConfig } from "../../worker/ClusterConfig.js"
 
 /** The result of a check. Only status `fail` makes the command exit with code 1. */
 export interface Finding {
@@ -25,7 +25,7 @@ export type Services =
   | Database
   | DatabaseUrl
   | DatabaseConfig
-  | Measures
+  | HistoryPorts
   | Queue
   | JobSearch
   | Pods

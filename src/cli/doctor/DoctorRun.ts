@@ -1,17 +1,17 @@
 import { Cause, Effect, Layer, Predicate } from "effect"
 import * as ClusterPg from "../../cluster/ClusterPg.js"
-import { ClusterConfig } from "../../crew/ClusterConfig.js"
 import { Database } from "../../database/Database.js"
 import * as DatabaseClock from "../../database/DatabaseClock.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import { address, DatabaseUrl } from "../../database/DatabaseUrl.js"
 import * as Listener from "../../database/Listener.js"
 import { Migrations } from "../../database/Migrations.js"
-import * as MeasuresPg from "../../measures/MeasuresPg.js"
-import { MetricsConfig } from "../../measures/MetricsConfig.js"
+import * as HistoryPg from "../../history/HistoryPg.js"
+import { MetricsConfig } from "../../history/MetricsConfig.js"
 import * as QueuePg from "../../queue/QueuePg.js"
 import * as StoragePg from "../../uploads/StoragePg.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
+import { ClusterConfig } from "../../worker/ClusterConfig.js"
 import * as DatabaseChoice from "../DatabaseChoice.js"
 import { type Check, type Finding, fail, ok, type Services, warn } from "./Check.js"
 import { checks } from "./Checks.js"
@@ -57,7 +57,7 @@ const ports: Layer.Layer<
 > = Layer.mergeAll(
   QueuePg.layer,
   ClusterPg.layer,
-  MeasuresPg.layer,
+  HistoryPg.layer,
   // Reading file counts uses no setting.
   Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)
 ).pipe(Layer.provide(Listener.layerPolling))

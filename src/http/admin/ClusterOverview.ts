@@ -2,10 +2,10 @@ import { Clock, Context, Effect, Layer } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods, type StoredPod } from "../../cluster/Pods.js"
 import { shortPod } from "../../core/Ids.js"
-import { ClusterConfig } from "../../crew/ClusterConfig.js"
-import { unservedAmong } from "../../crew/loops/Rebalancer.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Queue } from "../../queue/Queue.js"
+import { ClusterConfig } from "../../worker/ClusterConfig.js"
+import { unservedAmong } from "../../worker/loops/Rebalancer.js"
 import { type PodView, podView } from "./PodsRoutes.js"
 
 /** A warning for operators. */

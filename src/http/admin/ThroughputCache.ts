@@ -1,7 +1,7 @@
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { MinuteBuckets, type QueueThroughput, type TooMuchToMerge } from "../../measures/MinuteBuckets.js"
-import * as TimeGrid from "../../measures/TimeGrid.js"
+import { MinuteBuckets, type QueueThroughput, type TooMuchToMerge } from "../../history/MinuteBuckets.js"
+import * as TimeGrid from "../../history/TimeGrid.js"
 import * as CoalescingCache from "../CoalescingCache.js"
 import type * as QueueView from "./QueueView.js"
 

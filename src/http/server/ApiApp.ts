@@ -10,15 +10,15 @@ import type { Tokens } from "../../access/Tokens.js"
 import type { Leadership } from "../../cluster/Leadership.js"
 import type { Pods } from "../../cluster/Pods.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
-import type { ClusterConfig } from "../../crew/ClusterConfig.js"
 import type { Bots } from "../../gateway/Bots.js"
 import type { Deliveries } from "../../gateway/Deliveries.js"
-import type { RateLimits } from "../../limits/RateLimits.js"
-import type { Measures } from "../../measures/Measures.js"
+import type { HistoryPorts } from "../../history/HistoryPorts.js"
 import type { QueuePorts } from "../../queue/QueuePorts.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import type { Schedules } from "../../schedule/Schedules.js"
 import type { Storage } from "../../uploads/Storage.js"
+import type { ClusterConfig } from "../../worker/ClusterConfig.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
@@ -42,7 +42,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type OtherPorts = Schedules | RateLimits | Pods | Leadership | Measures | Storage | Tokens
+type OtherPorts = Schedules | RateLimits | Pods | Leadership | HistoryPorts | Storage | Tokens
 type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
 type Needs = Configs | QueuePorts | Transactions | OtherPorts | Gateway | Memory | Lifecycle

@@ -1,6 +1,6 @@
 import { ConfigError, Effect, Layer } from "effect"
-import type { Crew } from "../../crew/Crew.js"
-import type { Services } from "../../crew/Nightshift.js"
+import type { Services } from "../../worker/Nightshift.js"
+import type { Worker } from "../../worker/Worker.js"
 import { fault, type Health, type HealthOptions } from "./HealthOptions.js"
 import type { ListenFailed } from "./Listening.js"
 
@@ -9,19 +9,19 @@ import type { ListenFailed } from "./Listening.js"
 export { Health, type HealthOptions } from "./HealthOptions.js"
 
 /**
- * Serves `/healthz`, `/readyz` and `/metrics` while a crew starts, runs and stops, with the answers of `nightshift serve`.
+ * Serves `/healthz`, `/readyz` and `/metrics` while a worker starts, runs and stops, with the answers of `nightshift serve`.
  * `/metrics` requires NIGHTSHIFT_METRICS_TOKEN if it is set.
  */
 export const serve =
   (options: HealthOptions) =>
   <E, R>(
-    crew: Layer.Layer<Crew, E, R>
-  ): Layer.Layer<Crew | Health, E | ListenFailed | ConfigError.ConfigError, R | Services> =>
+    worker: Layer.Layer<Worker, E, R>
+  ): Layer.Layer<Worker | Health, E | ListenFailed | ConfigError.ConfigError, R | Services> =>
     Layer.unwrapEffect(
       Effect.gen(function* () {
         const found = fault(options)
         if (found !== undefined) return yield* Effect.fail(ConfigError.InvalidData(found[0].split("."), found[1]))
         const { around } = yield* Effect.promise(() => import("./HealthServer.js"))
-        return around(options, crew)
+        return around(options, worker)
       })
     )

@@ -2,11 +2,11 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer, Option } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import { Lifecycle } from "../../core/Lifecycle.js"
-import type { Crew } from "../../crew/Crew.js"
-import * as Gauges from "../../crew/Gauges.js"
-import type { Services } from "../../crew/Nightshift.js"
 import { Migrations } from "../../database/Migrations.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
+import * as Gauges from "../../worker/Gauges.js"
+import type { Services } from "../../worker/Nightshift.js"
+import type { Worker } from "../../worker/Worker.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Problem from "../Problem.js"
 import { ServerConfig, settings } from "../ServerConfig.js"
@@ -47,7 +47,7 @@ const server = Layer.scoped(
   })
 )
 
-/** Built above the crew: the process is ready when the crew has started, and not any more when it begins to stop. */
+/** Built above the worker: the process is ready when the worker has started, and not any more when it begins to stop. */
 const following = Layer.scopedDiscard(
   Effect.gen(function* () {
     const lifecycle = yield* Lifecycle
@@ -56,12 +56,12 @@ const following = Layer.scopedDiscard(
   })
 )
 
-/** Counted once in a program, even if it has several crews. */
+/** Counted once in a program, even if it has several workers. */
 const gauges = Layer.mergeAll(Gauges.layer, Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions).pipe(
   Layer.provide(EventLoop.layer)
 )
 
-/** Fresh, because two crews of one program start and stop independently. */
+/** Fresh, because two workers of one program start and stop independently. */
 const serverOf = (options: HealthOptions) =>
   server.pipe(
     Layer.provide(Layer.merge(Attempts.layer, EventLoop.layer)),
@@ -72,9 +72,9 @@ const serverOf = (options: HealthOptions) =>
     Layer.fresh
   )
 
-/** The server is below the crew, so it responds while the crew starts and drains. */
+/** The server is below the worker, so it responds while the worker starts and drains. */
 export const around = <E, R>(
   options: HealthOptions,
-  crew: Layer.Layer<Crew, E, R>
-): Layer.Layer<Crew | Health, E | Listening.ListenFailed | ConfigError, R | Services> =>
-  following.pipe(Layer.provideMerge(crew), Layer.provideMerge(Layer.merge(serverOf(options), gauges)))
+  worker: Layer.Layer<Worker, E, R>
+): Layer.Layer<Worker | Health, E | Listening.ListenFailed | ConfigError, R | Services> =>
+  following.pipe(Layer.provideMerge(worker), Layer.provideMerge(Layer.merge(serverOf(options), gauges)))

@@ -16,7 +16,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   Readiness,
   {
     readonly report: Effect.Effect<Report>
-    /** Says that the crew has declared its kinds, queues, routes and schedules. The process is not ready before. */
+    /** Says that the worker has declared its kinds, queues, routes and schedules. The process is not ready before. */
     readonly declared: Effect.Effect<void>
   }
 >() {
@@ -65,7 +65,7 @@ export class Readiness extends Context.Tag("nightshift/http/Readiness")<
   static readonly layerWithoutDatabase: Layer.Layer<Readiness, never, Lifecycle> = Layer.effect(
     Readiness,
     Effect.map(Lifecycle, (lifecycle) => ({
-      report: reportOf(lifecycle, [], ["queue", "crew", "uploads"]),
+      report: reportOf(lifecycle, [], ["queue", "worker", "uploads"]),
       declared: Effect.void
     }))
   )

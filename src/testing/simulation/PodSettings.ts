@@ -1,13 +1,13 @@
 import { Context, Duration, Effect, Option } from "effect"
-import { ClusterConfig } from "../../crew/ClusterConfig.js"
-import { CrewConfig } from "../../crew/CrewConfig.js"
 import { AuthSessions } from "../../gateway/auth/AuthSessions.js"
 import * as Allowance from "../../gateway/config/Allowance.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
-import { MetricsConfig } from "../../measures/MetricsConfig.js"
+import { MetricsConfig } from "../../history/MetricsConfig.js"
 import { SchedulerConfig } from "../../schedule/SchedulerConfig.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 import { SweeperConfig } from "../../uploads/Sweeper.js"
+import { ClusterConfig } from "../../worker/ClusterConfig.js"
+import { WorkerConfig } from "../../worker/WorkerConfig.js"
 
 /** Metrics settings of the pods and of the database side. */
 export const metrics: typeof MetricsConfig.Service = {
@@ -49,7 +49,7 @@ export const slowPace = 0.9
  */
 export const context = Context.empty().pipe(
   Context.add(MetricsConfig, metrics),
-  Context.add(CrewConfig, {
+  Context.add(WorkerConfig, {
     queues: [],
     slots: 4,
     poll: Duration.seconds(4),

@@ -14,17 +14,17 @@ import {
 } from "effect"
 import * as ProcessBoot from "../../core/Boot.js"
 import { makeGenerator, type PodId } from "../../core/Ids.js"
-import * as Crew from "../../crew/Crew.js"
-import * as PodLoops from "../../crew/PodLoops.js"
 import { WebhookIntake } from "../../gateway/WebhookIntake.js"
 import type { Handler } from "../../handlers/Handler.js"
-import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
-import * as MetricsFlush from "../../measures/MetricsFlush.js"
+import * as MetricsFlush from "../../history/MetricsFlush.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Queue } from "../../queue/Queue.js"
+import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
+import * as PodLoops from "../../worker/PodLoops.js"
+import * as Worker from "../../worker/Worker.js"
 import type { Actor } from "./Actor.js"
 import { FaultInjector } from "./FaultInjector.js"
 import type { Faults } from "./Faults.js"
@@ -45,7 +45,7 @@ export interface Site<R> {
   readonly buckets: RateLimitsMemory.Table
   /** Provides the handlers' other requirements. */
   readonly runtime: Runtime.Runtime<R>
-  readonly crew: Omit<Crew.CrewOptions<R>, "handlers" | "loops">
+  readonly worker: Omit<Worker.WorkerOptions<R>, "handlers" | "loops">
   readonly handlersFor: (pod: SimulatedPod<R>, actor: Actor) => ReadonlyArray<Handler<R>>
   readonly logLevel: LogLevel.LogLevel
   /** Whether the clocks of some pods run slow. */
@@ -193,14 +193,14 @@ export class SimulatedPod<R> {
   }
 
   /**
-   * Starts and stops the crew in the same context. Otherwise each finalizer would compute the difference between two
+   * Starts and stops the worker in the same context. Otherwise each finalizer would compute the difference between two
    * contexts of fifty services, which took as long as the rest of the stop.
    */
   private lifeWith(boot: Boot) {
     const { checker } = this.site
     return Effect.gen(this, function* () {
       const scope = yield* Scope.make()
-      const built = yield* Effect.exit(Scope.extend(this.crew(boot), scope))
+      const built = yield* Effect.exit(Scope.extend(this.worker(boot), scope))
       if (Exit.isSuccess(built)) {
         boot.id = built.value.pod
         yield* Deferred.await(boot.stop)
@@ -231,20 +231,20 @@ export class SimulatedPod<R> {
     })
   }
 
-  /** Builds the crew, mostly with plain effects: a simulation starts several pods, and each layer costs as much as a tick. */
-  private crew(boot: Boot) {
+  /** Builds the worker, mostly with plain effects: a simulation starts several pods, and each layer costs as much as a tick. */
+  private worker(boot: Boot) {
     const { actor } = boot
-    const { crew, handlersFor } = this.site
+    const { worker, handlersFor } = this.site
     const started = Effect.gen(this, function* () {
       const tally = yield* Effect.provideServiceEffect(MetricsFlush.make, ProcessBoot.Boot, ProcessBoot.Boot.make)
       const built = yield* Effect.provideService(
-        Layer.build(Crew.layer({ ...crew, loops: PodLoops.inMemory, handlers: handlersFor(this, actor) })),
+        Layer.build(Worker.layer({ ...worker, loops: PodLoops.inMemory, handlers: handlersFor(this, actor) })),
         Tally,
         tally
       )
       const runtime = yield* Effect.runtime<Served>()
       boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
-      return Context.get(built, Crew.Crew)
+      return Context.get(built, Worker.Worker)
     })
     return Effect.provideServiceEffect(started, WebhookIntake, intake)
   }

@@ -1,7 +1,7 @@
 import { Data, Duration, Effect, LogLevel } from "effect"
 import type { Handler } from "../../handlers/Handler.js"
-import type { RateLimit } from "../../limits/RateLimit.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { RateLimit } from "../../rate-limits/RateLimit.js"
 import type { Schedule } from "../../schedule/Schedule.js"
 import type { Invariant } from "./Invariant.js"
 import * as Invariants from "./Invariants.js"
@@ -57,7 +57,7 @@ export interface SimulationOptions<R> {
 
 type Setup<R> = Pick<
   SimulationRun.RunSpec<R>,
-  "crew" | "handlersFor" | "jobs" | "queues" | "invariants" | "drainTimeout"
+  "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "drainTimeout"
 >
 
 /** The built-in workload. */
@@ -70,7 +70,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
     return nth
   }
   return {
-    crew: { queues: Object.keys(Workload.queues), schedules: [Workload.schedule], limits: [Workload.upstream] },
+    worker: { queues: Object.keys(Workload.queues), schedules: [Workload.schedule], limits: [Workload.upstream] },
     jobs:
       typeof options.jobs === "object"
         ? options.jobs
@@ -98,7 +98,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
 }
 
 const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: SimulationOptions<R>): Setup<R> => ({
-  crew: {
+  worker: {
     queues: [...new Set(handlers.map(({ kind }) => kind.queue))],
     schedules: options.schedules,
     limits: options.limits
@@ -124,7 +124,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
       seed,
       pods: options.pods ?? Plan.size(seed).pods,
       jobs: setup.jobs.length,
-      queues: [...setup.crew.queues],
+      queues: [...setup.worker.queues],
       viaEntryPoints: handlers === undefined,
       faultPlan: options.faults ?? {}
     })

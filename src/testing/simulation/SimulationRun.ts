@@ -2,13 +2,13 @@ import { Cause, Context, Duration, Effect, Exit, Layer, type LogLevel, Option, t
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
 import type { StoredJob } from "../../core/StoredJob.js"
-import type { CrewOptions } from "../../crew/Crew.js"
 import type { Handler } from "../../handlers/Handler.js"
-import type * as RateLimitsMemory from "../../limits/RateLimitsMemory.js"
-import { MinuteBuckets } from "../../measures/MinuteBuckets.js"
+import { MinuteBuckets } from "../../history/MinuteBuckets.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Storage } from "../../uploads/Storage.js"
+import type { WorkerOptions } from "../../worker/Worker.js"
 import type { Actor } from "./Actor.js"
 import { sum } from "./CountsModel.js"
 import type { Coverage } from "./Coverage.js"
@@ -29,7 +29,7 @@ import * as Workload from "./Workload.js"
 export interface RunSpec<R> {
   readonly seed: number
   readonly plan: Plan
-  readonly crew: Omit<CrewOptions<R>, "handlers" | "loops" | "queues"> & { readonly queues: ReadonlyArray<string> }
+  readonly worker: Omit<WorkerOptions<R>, "handlers" | "loops" | "queues"> & { readonly queues: ReadonlyArray<string> }
   readonly handlersFor: (controls: HandlerControls<R>) => ReadonlyArray<Handler<R>>
   readonly jobs: ReadonlyArray<JobSource>
   readonly queues: Readonly<Record<string, QueueSettingsPatch>>
@@ -100,7 +100,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
         tables: spec.tamper(tables),
         buckets,
         runtime,
-        crew: spec.crew,
+        worker: spec.worker,
         logLevel: spec.logLevel,
         slowClocks: plan.slowClocks ?? false,
         handlersFor: (pod, actor) =>
@@ -121,7 +121,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       for (const pod of pods.values()) pod.thaw()
       yield* allDone
       yield* planRunner.endPauses(plan)
-      yield* planRunner.endSchedules((spec.crew.schedules ?? []).map(({ name }) => name))
+      yield* planRunner.endSchedules((spec.worker.schedules ?? []).map(({ name }) => name))
       checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.drainTimeout)
       calmPeriod.until = scheduler.clock.now

@@ -1,0 +1,247 @@
+import type { SqlClient } from "@effect/sql/SqlClient"
+import type { PgClient } from "@effect/sql-pg/PgClient"
+import {
+  Config,
+  ConfigProvider,
+  Context,
+  DefaultServices,
+  Effect,
+  FiberRef,
+  Layer,
+  Option,
+  type Redacted,
+  Schema
+} from "effect"
+import type { ConfigError } from "effect/ConfigError"
+import type { Tokens } from "../access/Tokens.js"
+import * as TokensPg from "../access/TokensPg.js"
+import * as ClusterPg from "../cluster/ClusterPg.js"
+import type { Leadership } from "../cluster/Leadership.js"
+import type { Pods } from "../cluster/Pods.js"
+import type { Shares } from "../cluster/Shares.js"
+import { type DurationInput, decode } from "../core/DurationText.js"
+import { Database, patiently } from "../database/Database.js"
+import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
+import * as DatabaseClock from "../database/DatabaseClock.js"
+import { DatabaseConfig, settings as databaseSettings } from "../database/DatabaseConfig.js"
+import type { DatabaseError } from "../database/DatabaseError.js"
+import { DatabaseUrl } from "../database/DatabaseUrl.js"
+import * as Listener from "../database/Listener.js"
+import { type MigrationError, Migrations } from "../database/Migrations.js"
+import * as Package from "../database/Package.js"
+import type { Signals } from "../database/Signals.js"
+import type { Handler } from "../handlers/Handler.js"
+import * as HistoryPg from "../history/HistoryPg.js"
+import type { HistoryPorts } from "../history/HistoryPorts.js"
+import type { Operations } from "../queue/admin/Operations.js"
+import type { Batches } from "../queue/batch/Batches.js"
+import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
+import type { JobAdmin } from "../queue/JobAdmin.js"
+import type { Kinds } from "../queue/Kinds.js"
+import type { Queue } from "../queue/Queue.js"
+import * as QueuePg from "../queue/QueuePg.js"
+import type { JobSearch } from "../queue/search/JobSearch.js"
+import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
+import type { InvalidSetting, Queues } from "../queue/settings/QueueSettings.js"
+import * as RouteConfig from "../queue/settings/RouteConfig.js"
+import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Routes.js"
+import type { Transactions } from "../queue/Transactions.js"
+import type { Wakeups } from "../queue/Wakeups.js"
+import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
+import type { DeclaredLimit, InvalidLimit } from "../rate-limits/Limit.js"
+import type { RateLimits } from "../rate-limits/RateLimits.js"
+import * as RateLimitsPg from "../rate-limits/RateLimitsPg.js"
+import type { Schedule } from "../schedule/Schedule.js"
+import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
+import type { Schedules } from "../schedule/Schedules.js"
+import * as SchedulesPg from "../schedule/SchedulesPg.js"
+import { Metrics } from "../telemetry/Metrics.js"
+import { Tracing } from "../telemetry/tracing/Tracing.js"
+import type { Storage } from "../uploads/Storage.js"
+import * as StoragePg from "../uploads/StoragePg.js"
+import { UploadsConfig } from "../uploads/UploadsConfig.js"
+import { ClusterConfig } from "./ClusterConfig.js"
+import * as ConnectionBudget from "./ConnectionBudget.js"
+import * as PodLoops from "./PodLoops.js"
+import * as Shutdown from "./Shutdown.js"
+import type { WrittenEnd } from "./slots/JobMetrics.js"
+import * as Worker from "./Worker.js"
+import { WorkerConfig } from "./WorkerConfig.js"
+
+export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
+  override get message(): string {
+    return "Nightshift needs a database: set DATABASE_URL or pass its URL."
+  }
+}
+
+type QueuePorts =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | Operations
+  | Batches
+  | Workflows
+  | Kinds
+  | Routes
+  | Transactions
+type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
+
+/** The services that programs and handlers can use. `SqlClient` uses the current transaction. */
+export type Services =
+  | Ports
+  | Wakeups
+  | DirectHandoff
+  | Database
+  | SqlClient
+  | PgClient
+  | DatabaseClock.DatabaseTime
+  | Metrics
+  | HistoryPorts
+
+export type FoundationError =
+  | DatabaseUrlMissing
+  | DatabaseUnreachable
+  | DatabaseRejected
+  | DatabaseClock.ClockTooUncertain
+  | MigrationError
+  | DatabaseError
+  | ConfigError
+
+const urlFromConfig = Layer.unwrapEffect(
+  Effect.gen(function* () {
+    const { url } = yield* DatabaseConfig
+    return Option.isSome(url) ? DatabaseUrl.layerOf(url.value) : yield* new DatabaseUrlMissing()
+  })
+)
+
+const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => patiently(migrations.migrate)))
+
+const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
+
+/** Database settings. Absent ones are read from the environment. */
+export interface ClientOptions {
+  /** [DATABASE_URL] */
+  readonly databaseUrl?: Redacted.Redacted | undefined
+  /** Schema of Nightshift's tables. [DATABASE_SCHEMA] */
+  readonly schema?: string | undefined
+  /** Connections for Nightshift's own statements. [DATABASE_POOL, else 4 until the process runs jobs, then 10] */
+  readonly pool?: number | undefined
+  /** Additional connections for handlers. [DATABASE_HANDLER_POOL] */
+  readonly handlerPool?: number | undefined
+}
+
+/** Options take precedence over the environment and are validated the same way. */
+const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
+  const said = Object.entries({ DATABASE_SCHEMA: schema, DATABASE_POOL: pool, DATABASE_HANDLER_POOL: handlerPool })
+  const given = new Map(said.flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)] as const])))
+  if (given.size === 0) return DatabaseConfig.layer
+  return Layer.unwrapEffect(
+    Effect.map(FiberRef.get(DefaultServices.currentServices), (services) =>
+      Layer.provide(
+        DatabaseConfig.layer,
+        Layer.setConfigProvider(
+          ConfigProvider.orElse(ConfigProvider.fromMap(given), () =>
+            Context.get(services, ConfigProvider.ConfigProvider)
+          )
+        )
+      )
+    )
+  )
+}
+
+/** A client stores jobs with two connections, reads results with one and answers other calls. */
+const clientPool = 4
+
+/** Lowers the default of DATABASE_POOL until the process runs jobs. A value that was set is kept. */
+const configOf = (options: ClientOptions) => {
+  const config = databaseConfig(options)
+  if (options.pool !== undefined) return config
+  return Layer.effect(
+    DatabaseConfig,
+    Effect.gen(function* () {
+      const given = yield* Config.option(Config.string(databaseSettings.pool.key))
+      const values = yield* DatabaseConfig
+      return Option.isSome(given) ? values : { ...values, clientPool }
+    })
+  ).pipe(Layer.provide(config))
+}
+
+/** The queue on PostgreSQL for programs that enqueue jobs but run none. */
+export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobDiagnosis, FoundationError> =>
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
+    Layer.provideMerge(QueuePg.layer),
+    Layer.provideMerge(HistoryPg.counting),
+    Layer.provideMerge(Tracing.layer(Package.version.text)),
+    Layer.provideMerge(DatabaseClock.layer),
+    Layer.provide(Listener.layer),
+    Layer.provide(migrated),
+    Layer.provide(Migrations.layer),
+    Layer.provideMerge(Database.layer),
+    Layer.provide(options.databaseUrl === undefined ? urlFromConfig : DatabaseUrl.layerOf(options.databaseUrl)),
+    Layer.provide(configOf(options)),
+    Layer.provideMerge(Metrics.layer)
+  )
+
+export interface WorkerOptions<R> {
+  readonly handlers: ReadonlyArray<Handler<R>>
+  /**
+   * Queues that this process serves: names, or an object with the number of workers in this process, or the limits of the
+   * whole cluster, of each: `{ mail: { workers: 20, perKey: 1, rate: "100/m" } }`. Workers by default: NIGHTSHIFT_SLOTS.
+   */
+  readonly queues: DeclaredQueues
+  /** Queues by kind prefix, for kinds without a queue: `{ "gh.": "github" }`. NIGHTSHIFT_ROUTES takes precedence. */
+  readonly routes?: DeclaredRoutes | undefined
+  /** Recurring jobs. They are declared to the whole cluster and fired by its leader. */
+  readonly schedules?: ReadonlyArray<Schedule> | undefined
+  /** Rate limits that the handlers use. */
+  readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
+  /** How long a stopping process waits for running jobs. [SHUTDOWN_GRACE] */
+  readonly grace?: DurationInput | undefined
+  /** Called after the end of an attempt of this process is written. Must not throw. */
+  readonly onEnd?: ((end: WrittenEnd) => void) | undefined
+}
+
+export interface NightshiftOptions<R> extends WorkerOptions<R>, ClientOptions {}
+
+export type WorkerError =
+  | Worker.NoQueues
+  | Worker.BadQueueName
+  | InvalidSetting
+  | InvalidRoute
+  | InvalidLimit
+  | InvalidSchedule
+
+const workerConfig = <R>({ grace, onEnd }: WorkerOptions<R>) =>
+  Layer.effect(
+    WorkerConfig,
+    Effect.map(WorkerConfig, (config) => ({
+      ...config,
+      onEnd,
+      grace: grace === undefined ? config.grace : decode(grace)
+    }))
+  ).pipe(Layer.provide(WorkerConfig.layer))
+
+const workerOn = <R>(options: WorkerOptions<R>) =>
+  Layer.unwrapEffect(
+    Effect.map(RouteConfig.declared, (routes) =>
+      Worker.layer({ ...options, routes: { ...options.routes, ...routes }, loops: Effect.all(PodLoops.onDatabase) })
+    )
+  )
+
+/** Workers that run the handlers on an existing client. The client stays open when the workers stop. */
+export const worker = <R>(
+  options: WorkerOptions<R>
+): Layer.Layer<Worker.Worker, WorkerError | DatabaseError | ConfigError, Services | R> =>
+  Shutdown.logged(Layer.provideMerge(Layer.merge(Shutdown.layer, ConnectionBudget.layer), workerOn(options))).pipe(
+    Layer.provide([workerConfig(options), ClusterConfig.layer, PodLoops.configs])
+  )
+
+/** A complete process: the queue on PostgreSQL and workers that run the handlers. */
+export const layer = <R>(
+  options: NightshiftOptions<R>
+): Layer.Layer<Services | Worker.Worker, FoundationError | WorkerError, Exclude<R, Services>> => {
+  const services: Layer.Layer<Services, FoundationError> = client(options)
+  return Layer.provideMerge(worker(options), services)
+}

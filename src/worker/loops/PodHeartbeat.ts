@@ -1,0 +1,155 @@
+import { Context, Duration, Effect, Layer, Option, Schedule, type Scope } from "effect"
+import { type Assignment, type PodFacts, Pods, podsTopic } from "../../cluster/Pods.js"
+import { sharesTopic } from "../../cluster/Shares.js"
+import { steadyNow } from "../../core/ChangeWatch.js"
+import type { Loop } from "../../core/Loop.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { patiently } from "../../database/Database.js"
+import { DatabaseTime } from "../../database/DatabaseClock.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Signals } from "../../database/Signals.js"
+import { EventLoop } from "../../telemetry/EventLoop.js"
+import { runLoop } from "../../telemetry/LoopRunner.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+import { ClusterConfig } from "../ClusterConfig.js"
+import { Pod } from "../Pod.js"
+import { Supervisors } from "../slots/Supervisor.js"
+import { WorkerConfig } from "../WorkerConfig.js"
+
+// A pod sends a heartbeat every second, and the same statement returns its slot assignments. It is the first layer to
+// start and the last to stop: the pod's row exists until the last result of its last job is written.
+
+const lateBeats = MetricSpec.counter(
+  "heartbeats_late_total",
+  "Heartbeats of this process that were late because its event loop was blocked."
+)
+
+/** Timeout of each write on shutdown. */
+const shutdownTimeout = Duration.seconds(2)
+
+/** The heartbeat of this pod and the assignments it returned. */
+export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
+  PodHeartbeat,
+  {
+    /** The latest assignments. */
+    readonly assignment: () => Assignment
+    /** Calls the listener when the assignments change, until the Scope closes. */
+    readonly onOrders: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
+    /** How long heartbeats have been succeeding without a gap. */
+    readonly steadyFor: Effect.Effect<Duration.Duration>
+    /** Announces that this pod is stopping, so that its slots are assigned to other pods. */
+    readonly drain: Effect.Effect<void>
+  }
+>() {
+  /** Sends heartbeats until the Scope closes, then removes the pod's row. */
+  static layer(
+    serves: Serves
+  ): Layer.Layer<
+    PodHeartbeat,
+    DatabaseError,
+    Pods | Signals | Pod | Supervisors | ClusterConfig | WorkerConfig | Metrics
+  > {
+    return Layer.scoped(PodHeartbeat, make(serves))
+  }
+}
+
+type Serves = Pick<PodFacts, "queues" | "kinds" | "releases">
+
+const isSameMap = (a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>) =>
+  a.size === b.size && [...a].every(([key, value]) => b.get(key) === value)
+
+const isSame = (a: Assignment, b: Assignment) =>
+  isSameMap(a.shares, b.shares) && isSameMap(a.servingPods, b.servingPods)
+
+export const make = (serves: Serves) =>
+  Effect.gen(function* () {
+    const pods = yield* Pods
+    const signals = yield* Signals
+    const supervisors = yield* Supervisors
+    const { lease, podHeartbeat } = yield* ClusterConfig
+    const { heartbeat } = yield* WorkerConfig
+    const facts = { ...(yield* Pod), ...serves }
+    const delays = yield* (yield* EventLoop.own).watch
+    // Absent in memory, where all pods share one clock.
+    const time = yield* Effect.serviceOption(DatabaseTime)
+    const late = (yield* Metrics).series(lateBeats, {})
+    const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
+    let assignment: Assignment = { shares: new Map(), servingPods: new Map(), otherReleases: new Map() }
+    const listeners = new Set<() => void>()
+    let draining = false
+    let lastBeat = yield* steadyNow
+    let steadySince = lastBeat
+
+    const beat = Effect.gen(function* () {
+      const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
+      const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
+      const received = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
+      const before = assignment
+      assignment = received
+      if (!isSame(received, before)) for (const listener of listeners) listener()
+      const now = yield* steadyNow
+      if (now - lastBeat > longestGap) steadySince = now
+      lastBeat = now
+    })
+
+    /** Logs a heartbeat that was delayed by a blocked event loop, with the kinds that ran in the meantime. */
+    const noticeLateness = Effect.gen(function* () {
+      const kinds = new Set([...supervisors.values()].flatMap((supervisor) => supervisor.kindsSince()))
+      const lateBy = Duration.seconds((yield* delays).max)
+      if (Duration.lessThan(lateBy, podHeartbeat)) return
+      late.add(1)
+      const meanwhile = kinds.size === 0 ? "no job ran" : `kinds that ran: ${[...kinds].sort().join(", ")}`
+      yield* Effect.logWarning(
+        `the heartbeat was ${Duration.toSeconds(lateBy).toFixed(1)}s late because the event loop was blocked (${meanwhile})`
+      )
+    })
+
+    /** Writes and signals on shutdown. Best effort: without it, other pods notice the missing heartbeat later. */
+    const announce = (write: Effect.Effect<void, DatabaseError>) =>
+      write.pipe(
+        Effect.zipRight(signals.publish(podsTopic, facts.id)),
+        Effect.interruptible,
+        Effect.timeout(shutdownTimeout),
+        Effect.catchAll((error) =>
+          Effect.logDebug(
+            "could not announce that this process is stopping; other processes notice when its heartbeats stop",
+            error
+          )
+        )
+      )
+
+    yield* patiently(beat)
+    yield* signals.publish(podsTopic, facts.id)
+    yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
+    const latch = makeLatch()
+    yield* signals.subscribe(sharesTopic, latch.open)
+    const loop: Loop = {
+      name: "pod heartbeat",
+      about: "sending the heartbeat of this process",
+      schedule: wakeable(Schedule.spaced(podHeartbeat), latch.openedWithin),
+      runAtStart: false,
+      steps: [
+        {
+          name: "beat",
+          timeout: Duration.max(podHeartbeat, Duration.seconds(5)),
+          run: noticeLateness.pipe(Effect.zipRight(beat), Effect.as({}))
+        }
+      ]
+    }
+    yield* runLoop(loop)
+
+    return PodHeartbeat.of({
+      assignment: () => assignment,
+      onOrders: (listener) =>
+        Effect.acquireRelease(
+          Effect.sync(() => void listeners.add(listener)),
+          () => Effect.sync(() => void listeners.delete(listener))
+        ),
+      steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
+      drain: Effect.suspend(() => {
+        draining = true
+        return announce(beat)
+      })
+    })
+  })

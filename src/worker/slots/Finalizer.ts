@@ -1,0 +1,197 @@
+import { Context, Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
+import * as Batcher from "../../core/Batcher.js"
+import { steadyMillis } from "../../core/ChangeWatch.js"
+import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
+import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
+import { type HeldJob, Queue } from "../../queue/Queue.js"
+import * as MetricSpec from "../../telemetry/MetricSpec.js"
+import { Metrics } from "../../telemetry/Metrics.js"
+
+const stale = MetricSpec.counter(
+  "stale_ends_total",
+  "Results that were discarded because this process had lost the job's lease."
+)
+
+/** How long shutdown keeps retrying to write results to an unavailable database. */
+const lastTries = Duration.seconds(5)
+
+/** Number of waiting results at which a pod stops claiming: enough for the next statement of each lane. */
+const mostWaiting = 1_000
+
+/** Whether the database will always reject these values. */
+const isRefused = (error: DatabaseError) => isDataError(error) || error instanceof DatabaseConflict
+
+/** Whether the statement was cancelled because it took too long, usually because another transaction locked a job. */
+const isBlocked = ({ sqlState }: DatabaseError) => sqlState === "57014" || sqlState === "55P03"
+
+/** The result to write instead of one that the database rejects. */
+const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): AttemptEnd => ({
+  ...end,
+  written: (became, now, reason) => end.written?.(became, now, reason),
+  end: End.Dead({
+    reason: "rejected",
+    counted: true,
+    error: `the database rejected the result of this attempt (SQLSTATE ${sqlState}); see the process's log for details`
+  })
+})
+
+const mostNamed = 20
+
+const countOf = (ends: ReadonlyArray<AttemptEnd>) => (ends.length === 1 ? "1 job" : `${ends.length} jobs`)
+
+/** The log message for outcomes that were not written. */
+const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
+  const ids = ends.slice(0, mostNamed).map(({ id }) => id)
+  const more = ends.length > mostNamed ? ` and ${ends.length - mostNamed} more` : ""
+  return `PostgreSQL did not answer before the shutdown: the outcome of ${countOf(ends)} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
+}
+
+/** Writes the results of attempts in batches. */
+export class Finalizer extends Context.Tag("nightshift/worker/Finalizer")<
+  Finalizer,
+  {
+    /** Adds a result without waiting. Returns false when the buffer is full; the caller must then use `submit`. */
+    readonly offer: (end: AttemptEnd) => boolean
+    readonly submit: (end: AttemptEnd) => Effect.Effect<void>
+    /** Jobs whose result waits because another transaction has locked their row. This pod still holds them. */
+    readonly held: () => ReadonlyArray<HeldJob>
+    /** Whether too many results wait to be written for the pod to claim more jobs. */
+    readonly isBehind: () => boolean
+    /** Calls `listener` when `isBehind` was true and may have become false, until the Scope closes. */
+    readonly onRoom: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
+    /** Completes when all added results are written. */
+    readonly drained: Effect.Effect<void>
+  }
+>() {
+  /** Writes results until the Scope closes, then flushes what is left. */
+  static readonly make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Scope.Scope> = Effect.suspend(
+    () => make
+  )
+
+  static readonly layer: Layer.Layer<Finalizer, never, Queue | Metrics> = Layer.scoped(Finalizer, Finalizer.make)
+}
+
+const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Scope.Scope> = Effect.gen(function* () {
+  const queue = yield* Queue
+  const metrics = yield* Metrics
+  const staleEnds = metrics.series(stale, {})
+
+  const clock = yield* Effect.clock
+  let giveUpAt = Number.POSITIVE_INFINITY
+  const unwritten: Array<AttemptEnd> = []
+  const held = new Set<AttemptEnd>()
+  const listeners = new Set<() => void>()
+  let wasBehind = false
+
+  const mayRetry = (error: DatabaseError) =>
+    error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
+
+  /** The process is shutting down and the database is unavailable. */
+  const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
+
+  const warningOf = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) =>
+    isBlocked(error)
+      ? `another transaction has locked the row of job ${ends[0]?.id}: its result will be written when that transaction ends`
+      : `the results of ${countOf(ends)} are not written yet, trying again: ${error.message}`
+
+  /**
+   * Retries until the database is available again, unless the process stops first. A batch that is blocked fails: the
+   * batcher then writes its results one by one, so that only those of locked jobs wait.
+   */
+  const write = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail") =>
+    Effect.suspend(() => {
+      const isTriedAgain = (error: DatabaseError) => mayRetry(error) && (whenLocked === "fail" || !isBlocked(error))
+      const attempt = queue.finalize(ends, whenLocked)
+      // Effect.retry costs more than the write itself, so it begins with the first failure.
+      return Effect.catchIf(attempt, isTriedAgain, (error) => {
+        let isFirst = true
+        const again = Effect.suspend(() => {
+          if (!isFirst) return attempt
+          isFirst = false
+          return error
+        })
+        return Effect.zipRight(
+          Effect.logWarning(warningOf(ends, error)),
+          Effect.retry(again, {
+            while: isTriedAgain,
+            schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
+          })
+        )
+      })
+    })
+
+  const flush = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail" = "wait") =>
+    write(ends, whenLocked).pipe(
+      Effect.tapError((error) => Effect.sync(() => (isLost(error) ? unwritten.push(...ends) : 0))),
+      Effect.map((movedOn) => {
+        staleEnds.add(movedOn.length)
+        return ends.map(() => Exit.void)
+      })
+    )
+
+  /**
+   * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again
+   * forever.
+   */
+  const alone = (end: AttemptEnd) =>
+    Effect.suspend(() => {
+      held.add(end)
+      return flush([end], "fail")
+    }).pipe(
+      Effect.catchIf(isRefused, (error) =>
+        Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
+          Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
+          Effect.zipRight(flush([refused(end, error)], "fail"))
+        )
+      ),
+      Effect.ensuring(Effect.sync(() => held.delete(end))),
+      Effect.asVoid
+    )
+
+  // Before the batcher, so that it runs after the last flush.
+  yield* Effect.addFinalizer(() => (unwritten.length === 0 ? Effect.void : Effect.logError(lossOf(unwritten))))
+  const batcher = yield* Batcher.make<AttemptEnd, void, DatabaseError, never>({
+    maxWeight: 500,
+    // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
+    lanes: 2,
+    capacity: 10_000,
+    // Not after every flush: a pod has a listener for each queue, and may have a thousand of them.
+    onRoom: () => {
+      if (!wasBehind) return
+      wasBehind = false
+      for (const listener of listeners) listener()
+    },
+    isolate: (error) => !isLost(error),
+    alone,
+    flush
+  })
+
+  // Runs before the batcher's last flush. Jobs whose result is lost here are rescued and run again.
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
+    })
+  )
+
+  return {
+    held: () => [...held],
+    isBehind: () => {
+      const isBehind = batcher.size() >= mostWaiting
+      wasBehind ||= isBehind
+      return isBehind
+    },
+    onRoom: (listener) =>
+      Effect.acquireRelease(
+        Effect.sync(() => void listeners.add(listener)),
+        () => Effect.sync(() => void listeners.delete(listener))
+      ),
+    offer: batcher.offer,
+    submit: (end) =>
+      Effect.catchAll(batcher.submit(end), (error) =>
+        Effect.logError("could not write the result of a job", error).pipe(
+          Effect.annotateLogs("job", { id: end.id, queue: end.queue })
+        )
+      ),
+    drained: batcher.drained
+  }
+})

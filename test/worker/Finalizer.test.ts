@@ -1,0 +1,120 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Layer, Logger, LogLevel, Ref, Scope, TestClock } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import { type AttemptEnd, End } from "../../src/queue/AttemptEnd.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import * as VirtualClock from "../../src/testing/VirtualClock.js"
+import { Finalizer } from "../../src/worker/slots/Finalizer.js"
+
+/** Switches the database off, and records what was written to it. */
+class Away extends Context.Tag("test/Away")<
+  Away,
+  { readonly away: Ref.Ref<boolean | "for good">; readonly written: Ref.Ref<number> }
+>() {}
+
+const flickering = Layer.effect(
+  Queue,
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const { away, written } = yield* Away
+    return {
+      ...queue,
+      finalize: (ends: ReadonlyArray<AttemptEnd>) =>
+        Effect.gen(function* () {
+          const now = yield* Ref.get(away)
+          if (now !== false) {
+            const processEnds = now === "for good"
+            return yield* new DatabaseUnavailable({ detail: "away", processEnds, nothingWritten: true })
+          }
+          yield* Ref.update(written, (count) => count + ends.length)
+          return []
+        })
+    }
+  })
+).pipe(Layer.provide(QueueMemory.layer), Layer.provide(Wakeups.layer))
+
+const state = Layer.effect(Away, Effect.all({ away: Ref.make<boolean | "for good">(true), written: Ref.make(0) }))
+const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
+
+/** A finalizer in a separate Scope, with one end submitted while the database is unavailable. */
+const handedOver = Effect.gen(function* () {
+  const scope = yield* Scope.make()
+  const said: Array<string> = []
+  const logger = Logger.make(({ message }) => void said.push([message].flat().join(" ")))
+  const logged = Layer.provide(layer, Logger.replace(Logger.defaultLogger, logger))
+  const context = yield* Layer.buildWithScope(logged, scope)
+  const ids = yield* makeGenerator
+  const end = { id: ids.job(1), lease: ids.lease(1), end: End.Done({ result: undefined }) }
+  expect(Context.get(context, Finalizer).offer(end)).toBe(true)
+  yield* TestClock.adjust("1 second")
+  return { id: end.id, said, scope, ...Context.get(context, Away) }
+})
+
+describe("the finalizer", () => {
+  it.effect("writes results when the database is back, however long that takes", () =>
+    Effect.gen(function* () {
+      const { away, scope, written } = yield* handedOver
+      yield* TestClock.adjust("1 hour")
+      expect(yield* Ref.get(written)).toBe(0)
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("2 seconds")
+      expect(yield* Ref.get(written)).toBe(1)
+      yield* Scope.close(scope, Exit.void)
+    }).pipe(Effect.provide(VirtualClock.layer))
+  )
+
+  it.scoped("is behind while a thousand results wait, and reports room when it has caught up, to those who asked", () =>
+    Effect.gen(function* () {
+      const finalizer = yield* Finalizer
+      const { away, written } = yield* Away
+      const ids = yield* makeGenerator
+      const found: Array<boolean> = []
+      yield* finalizer.onRoom(() => void found.push(finalizer.isBehind()))
+      const lease = ids.lease(1)
+      for (let job = 0; job < 2_500; job += 1)
+        finalizer.offer({ id: ids.job(1), lease, end: End.Done({ result: undefined }) })
+      yield* TestClock.adjust("1 second")
+      expect(found).toEqual([])
+      // Two batches of 500 are being retried.
+      expect(finalizer.isBehind()).toBe(true)
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("5 seconds")
+      expect(yield* Ref.get(written)).toBe(2_500)
+      expect(finalizer.isBehind()).toBe(false)
+      expect(found.at(-1)).toBe(false)
+      const reports = found.length
+      finalizer.offer({ id: ids.job(1), lease, end: End.Done({ result: undefined }) })
+      yield* finalizer.drained
+      expect(found).toHaveLength(reports)
+    }).pipe(Effect.provide(layer), Effect.provide(VirtualClock.layer), Logger.withMinimumLogLevel(LogLevel.None))
+  )
+
+  it.effect("does not keep a process from exiting when the database stays unavailable", () =>
+    Effect.gen(function* () {
+      const { id, said, scope, written } = yield* handedOver
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(closing)
+      expect(yield* Ref.get(written)).toBe(0)
+      expect(said.filter((line) => line.includes("was not written"))).toEqual([
+        expect.stringMatching(`the outcome of 1 job was not written.*QUEUE_STALE_AFTER.*runs again: ${id}$`)
+      ])
+    }).pipe(Effect.provide(VirtualClock.layer))
+  )
+
+  it.effect("stops at once when the process has closed its connections", () =>
+    Effect.gen(function* () {
+      const { away, said, scope } = yield* handedOver
+      yield* Ref.set(away, "for good")
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      // Reaches the next retry, but not the last one at five seconds.
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(closing)
+      expect(said.join()).toMatch(/the outcome of 1 job was not written/)
+    }).pipe(Effect.provide(VirtualClock.layer))
+  )
+})

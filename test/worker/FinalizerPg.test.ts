@@ -1,0 +1,113 @@
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer, Logger, Schedule } from "effect"
+import * as Listener from "../../src/database/Listener.js"
+import { type AttemptEnd, End, type NextStatus } from "../../src/queue/AttemptEnd.js"
+import { type HeldJob, Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Finalizer } from "../../src/worker/slots/Finalizer.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const said: Array<string> = []
+const logger = Logger.make(({ message }) => void said.push([message].flat().join(" ")))
+
+const settings = Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_STATEMENT_TIMEOUT", "1s"]])))
+
+const house = Layer.merge(Finalizer.layer, QueuePg.layer).pipe(
+  Layer.provideMerge(QueuePg.layer),
+  Layer.provide(Listener.layerPolling),
+  Layer.provideMerge(TestDatabase.layer),
+  Layer.provide(Metrics.layer),
+  Layer.provide(settings),
+  Layer.provideMerge(Logger.replace(Logger.defaultLogger, logger))
+)
+
+/** Like the ends of a pod, which are instances of a class. */
+class Watched implements AttemptEnd {
+  readonly id
+  readonly lease
+  became: NextStatus | undefined
+
+  constructor(
+    { id, lease }: HeldJob,
+    readonly end: End
+  ) {
+    this.id = id
+    this.lease = lease
+  }
+
+  written(became: NextStatus) {
+    this.became = became
+  }
+}
+
+const done = End.Done({ result: undefined })
+
+/** Claims three jobs. */
+const three = Effect.gen(function* () {
+  const queue = yield* Queue
+  const job = { kind: "test", version: 1, queue: "ends", payload: {}, attempts: 5 }
+  yield* queue.enqueue([job, job, job])
+  const pod = "0198c0de-0000-7000-8000-000000000001" as never
+  const [one, two, last] = yield* queue.claim({ queue: "ends", pod, limit: 3 })
+  return one === undefined || two === undefined || last === undefined
+    ? yield* Effect.dieMessage("three were stored")
+    : ([one, two, last] as const)
+})
+
+describe("a result that PostgreSQL refuses", () => {
+  it.scopedLive("leaves its job dead with the reason, and the other results of the batch are written", () =>
+    Effect.gen(function* () {
+      const search = yield* JobSearch
+      const finalizer = yield* Finalizer
+      const [bad, good, plain] = yield* three
+      const again = (runAt: number) => End.Again({ runAt, counted: true, error: "no luck", remember: "failed" })
+      const ends = [new Watched(bad, again(1e300)), new Watched(good, again(good.runAt)), new Watched(plain, done)]
+      for (const end of ends) finalizer.offer(end)
+      yield* finalizer.drained
+      const dead = yield* search.get(bad.id)
+      expect(dead).toMatchObject({ state: "dead", reason: "rejected", pod: undefined })
+      expect(dead.lastError).toMatch(/^the database rejected the result of this attempt \(SQLSTATE 22008\)/)
+      expect(yield* search.get(good.id)).toMatchObject({ state: "retrying", lastError: "no luck" })
+      expect(yield* search.get(plain.id)).toMatchObject({ state: "done" })
+      expect(ends.map(({ became }) => became)).toEqual(["dead", "pending", "done"])
+    }).pipe(Effect.provide(house))
+  )
+})
+
+describe("a job whose row another transaction has locked", () => {
+  it.scopedLive("holds up its own result, but not the others of the batch", () =>
+    Effect.gen(function* () {
+      const search = yield* JobSearch
+      const finalizer = yield* Finalizer
+      const [locked, ...others] = yield* three
+      const session = yield* TestDatabase.connection
+      yield* Effect.promise(() => session.query("begin"))
+      yield* Effect.promise(() => session.query("select from nightshift.job where id = $1 for update", [locked.id]))
+      const ends = [locked, ...others].map((job) => new Watched(job, done))
+      for (const end of ends) finalizer.offer(end)
+      const states = Effect.forEach([locked, ...others], ({ id }) => Effect.map(search.get(id), ({ state }) => state))
+      const until = (wanted: ReadonlyArray<string>) =>
+        Effect.repeat(states, {
+          until: (found) => found.join() === wanted.join(),
+          schedule: Schedule.spaced("20 millis")
+        })
+      yield* until(["running", "done", "done"])
+      // Later results are written as usual.
+      for (const job of yield* three) finalizer.offer(new Watched(job, done))
+      yield* Effect.repeat(
+        Effect.sync(() => said.join("\n")),
+        { until: (lines) => lines.includes("has locked"), schedule: Schedule.spaced("20 millis") }
+      )
+      expect(ends.map(({ became }) => became)).toEqual([undefined, "done", "done"])
+      yield* Effect.promise(() => session.query("rollback"))
+      yield* finalizer.drained
+      expect(ends.map(({ became }) => became)).toEqual(["done", "done", "done"])
+      expect(yield* states).toEqual(["done", "done", "done"])
+      expect(said.filter((line) => line.includes("lock"))).toEqual([
+        `another transaction has locked the row of job ${locked.id}: its result will be written when that transaction ends`
+      ])
+    }).pipe(Effect.provide(house))
+  )
+})

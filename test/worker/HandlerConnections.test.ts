@@ -1,0 +1,78 @@
+import * as SqlClient from "@effect/sql/SqlClient"
+import { describe, expect, it } from "@effect/vitest"
+import { ConfigProvider, Deferred, Effect, Layer, Logger, LogLevel, Schedule, Schema } from "effect"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Handler from "../../src/handlers/Handler.js"
+import * as Job from "../../src/queue/Job.js"
+import { Transactions } from "../../src/queue/Transactions.js"
+import * as Nightshift from "../../src/worker/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const Hold = Job.make("hold", { payload: Schema.Struct({}), timeout: "1 minute" })
+const Quick = Job.make("quick", { payload: Schema.Struct({}), timeout: "1 minute" })
+
+const settings = Layer.setConfigProvider(
+  ConfigProvider.fromMap(
+    new Map([
+      ["DATABASE_POOL", "3"],
+      ["DATABASE_HANDLER_POOL", "3"],
+      ["DATABASE_CONNECT_TIMEOUT", "2s"],
+      ["QUEUE_HEARTBEAT", "200ms"]
+    ])
+  )
+)
+
+/** Three handlers that each report their start and hold a transaction until released. */
+const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknown, Nightshift.Services>) =>
+  Effect.gen(function* () {
+    const gate = yield* Deferred.make<void>()
+    const url = yield* DatabaseUrl
+    let held = 0
+    const wait = Effect.suspend(() => {
+      held += 1
+      return Deferred.await(gate)
+    })
+    const handlers = [Handler.make(Hold, () => hold(wait)), Handler.make(Quick, () => Effect.void)]
+    yield* Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* Effect.replicateEffect(Hold.enqueue({}), 3)
+      yield* Effect.repeat(
+        Effect.sync(() => held),
+        { until: (count) => count === 3, schedule: Schedule.spaced("10 millis") }
+      )
+      const beats = sql<{ pod: string; job: string }>`
+        select (select max(heartbeat_at) from nightshift.pod)::text as pod,
+          (select min(heartbeat_at) from nightshift.job where kind = 'hold')::text as job`
+      const [before] = yield* beats
+      yield* Quick.enqueue({})
+      yield* Effect.repeat(sql`select from nightshift.job where kind = 'quick' and status = 'done'`, {
+        until: (rows) => rows.length === 1,
+        schedule: Schedule.spaced("20 millis")
+      })
+      yield* Effect.repeat(beats, {
+        until: ([now]) => now?.pod !== before?.pod && now?.job !== before?.job,
+        schedule: Schedule.spaced("20 millis")
+      })
+      expect(yield* sql`select from nightshift.job where kind = 'hold' and status = 'running'`).toHaveLength(3)
+      yield* Deferred.succeed(gate, undefined)
+      yield* Effect.repeat(sql`select from nightshift.job where status = 'done'`, {
+        until: (rows) => rows.length === 4,
+        schedule: Schedule.spaced("20 millis")
+      })
+    }).pipe(
+      Effect.provide(Nightshift.layer({ handlers, queues: ["default"], databaseUrl: url })),
+      Effect.timeout("20 seconds"),
+      Logger.withMinimumLogLevel(LogLevel.None)
+    )
+  }).pipe(Effect.provide(Layer.provideMerge(TestDatabase.layer, settings)))
+
+describe("handlers that hold every connection available to them", () => {
+  it.scopedLive("do not block claims, heartbeats or results, through the program's SQL client", () =>
+    holding((wait) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(wait)))
+  )
+
+  it.scopedLive("do not block them through Nightshift's own transaction helpers", () =>
+    holding((wait) => Effect.flatMap(Transactions, ({ run }) => run(wait)))
+  )
+})

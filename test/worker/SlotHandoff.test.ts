@@ -1,0 +1,103 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Scope } from "effect"
+import type { JobId, Lease, PodId } from "../../src/core/Ids.js"
+import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
+import type { ClaimedJob } from "../../src/queue/Queue.js"
+import { Pod } from "../../src/worker/Pod.js"
+import { LocalQueue } from "../../src/worker/slots/LocalQueue.js"
+import * as SlotHandoff from "../../src/worker/slots/SlotHandoff.js"
+
+const claimed = (n: number): ClaimedJob => ({
+  id: `job-${n}` as JobId,
+  lease: "lease" as Lease,
+  queue: "default",
+  kind: "test",
+  version: 1,
+  payload: n,
+  key: undefined,
+  attempt: 1,
+  attempts: 1,
+  crashCount: 0,
+  meta: undefined,
+  createdAt: 0,
+  runAt: 0,
+  startedAt: 0
+})
+
+/** A queue's local queue that this many slots have found empty, open for direct handoff. */
+const handoff = (idle: number) =>
+  Effect.gen(function* () {
+    const localQueue = new LocalQueue()
+    for (let slot = 0; slot < idle; slot += 1) yield* Effect.forkScoped(localQueue.waiter(() => {}).somethingToDo)
+    yield* Effect.yieldNow()
+    const state = { caughtUp: true, mayTake: true, checks: 0 }
+    const claimer = {
+      wake: () => {},
+      checkRoom: () => {
+        state.checks += 1
+      },
+      isCaughtUp: () => state.caughtUp,
+      stop: Effect.void
+    }
+    const scope = yield* Scope.make()
+    yield* SlotHandoff.open({
+      queue: "default",
+      localQueue,
+      claimer,
+      mayTake: (kind) => state.mayTake && kind === "test"
+    }).pipe(Effect.provideService(Scope.Scope, scope))
+    const { reserve } = yield* DirectHandoff
+    return {
+      localQueue,
+      state,
+      reserve: (count: number, kind = "test") => reserve("default", { kind, version: 1, count }),
+      close: Scope.close(scope, Exit.void)
+    }
+  })
+
+const house = Layer.merge(DirectHandoff.layer, Layer.succeed(Pod, { id: "pod" as PodId } as typeof Pod.Service))
+
+describe("slots that wait for a job", () => {
+  it.scoped("are promised up to their number, and are not free for a claim meanwhile", () =>
+    Effect.gen(function* () {
+      const { reserve, localQueue } = yield* handoff(3)
+      const receiver = reserve(2)
+      expect(receiver?.pod).toBe("pod")
+      expect([localQueue.idleSlots, reserve(2)]).toEqual([1, undefined])
+      expect(receiver?.take([claimed(1), claimed(2)])).toBe(true)
+      expect([localQueue.size, localQueue.idleSlots]).toEqual([2, 1])
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scoped("are free again when a promised job does not arrive", () =>
+    Effect.gen(function* () {
+      const { reserve, localQueue, state } = yield* handoff(1)
+      reserve(1)?.release(1)
+      expect([localQueue.idleSlots, state.checks]).toEqual([1, 1])
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scoped("take no job past others that are due, nor while the queue may not start any", () =>
+    Effect.gen(function* () {
+      const { reserve, localQueue, state } = yield* handoff(2)
+      state.caughtUp = false
+      expect(reserve(1)).toBeUndefined()
+      state.caughtUp = true
+      state.mayTake = false
+      expect(reserve(1)).toBeUndefined()
+      state.mayTake = true
+      expect(reserve(1, "other")).toBeUndefined()
+      localQueue.put([claimed(1)])
+      expect(reserve(1)).toBeUndefined()
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scoped("refuse jobs after they have closed", () =>
+    Effect.gen(function* () {
+      const { close, reserve, localQueue } = yield* handoff(2)
+      const receiver = reserve(1)
+      yield* close
+      expect([receiver?.take([claimed(1)]), localQueue.size, reserve(1)]).toEqual([false, 0, undefined])
+    }).pipe(Effect.provide(house))
+  )
+})
