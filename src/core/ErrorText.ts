@@ -100,7 +100,7 @@ export const traceOf = (error: unknown): string => {
 }
 
 /** The trace without causes. It has stack frames only, no text of the error. */
-export const placeOf = (error: unknown): string => {
+export const framesText = (error: unknown): string => {
   try {
     return error instanceof Error ? framesOf(error).join("\n").slice(0, limits.traceCharacters) : ""
   } catch {

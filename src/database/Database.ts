@@ -107,7 +107,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             schema: config.schema,
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
-            mode: mapErrors(modeOf(sql)),
+            mode: mapErrors(serverMode(sql)),
             writes,
             poolSize: config.pool,
             poolUse: Effect.sync(pools.use),
@@ -139,7 +139,7 @@ export const patiently = <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<
     Option.isNone(database) ? step : repeatUnanswered(database.value.bootPatience)(step)
   )
 
-const modeOf = (sql: PgClient.PgClient) =>
+const serverMode = (sql: PgClient.PgClient) =>
   Effect.map(
     sql<{ standby: boolean; read_only: boolean }>`select pg_catalog.pg_is_in_recovery() as standby,
       pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,

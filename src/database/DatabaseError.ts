@@ -9,7 +9,7 @@ export interface DriverError {
   readonly constraint?: string
 }
 
-export type Sort = "retryable" | "conflict" | "fatal"
+export type ErrorClass = "retryable" | "conflict" | "fatal"
 
 /** SQLSTATE classes (two characters) and codes that are transient. */
 const retryable = new Set([
@@ -46,7 +46,7 @@ const sqlStateOf = (error: DriverError): string | undefined =>
   error.code !== undefined && isSqlState(error.code) ? error.code : undefined
 
 /** Classifies an error. An error without a SQLSTATE is a failed connection, which is transient. */
-export const sortOf = (error: DriverError): Sort => {
+export const classify = (error: DriverError): ErrorClass => {
   const code = sqlStateOf(error)
   if (code === undefined) return "retryable"
   const among = (codes: ReadonlySet<string>) => codes.has(code) || codes.has(code.slice(0, 2))
@@ -174,7 +174,7 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   const detail = cause.message ?? error.message
   const shared = { detail, ...(sqlState === undefined ? {} : { sqlState }) }
   const ends = error.cause instanceof ServerUnresponsive ? { processEnds: true } : {}
-  switch (sortOf(cause)) {
+  switch (classify(cause)) {
     case "retryable":
       // A server that answers COMMIT with an error has rolled back. A server that did not answer may have committed.
       return new DatabaseUnavailable({

@@ -97,7 +97,7 @@ const poolOf = (
         application_name: config.applicationName,
         keepAlive: true,
         keepAliveInitialDelayMillis: 10_000,
-        Client: ServerConnection.classOf(shared)
+        Client: ServerConnection.clientClass(shared)
       })
       // The pool replaces a broken idle connection on next use. Without a listener, the `error` event would end the
       // process.

@@ -55,7 +55,7 @@ export const destroySocket = (client: pg.Client, error?: Error): void => {
 }
 
 /** Returns the client class that the driver's pool instantiates. */
-export const classOf = ({
+export const clientClass = ({
   check,
   config: nextConfig,
   connections,

@@ -13,9 +13,9 @@ export const expression = `pg_catalog.concat(
   coalesce(pg_catalog.host(pg_catalog.inet_server_addr()) || ':' || pg_catalog.inet_server_port(), 'a local socket'), ' since ',
   pg_catalog.to_char(pg_catalog.pg_postmaster_start_time() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))`
 
-const startOf = (server: string): string => server.slice(server.lastIndexOf(" since "))
+const startTime = (server: string): string => server.slice(server.lastIndexOf(" since "))
 
-export const isSame = (one: string, other: string): boolean => startOf(one) === startOf(other)
+export const isSame = (one: string, other: string): boolean => startTime(one) === startTime(other)
 
 /** For display: without fractions of a second. */
 export const show = (server: string): string => server.replace(/\.\d+Z$/, "Z")

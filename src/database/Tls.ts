@@ -13,7 +13,7 @@ const modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-ful
 const system = "system"
 
 /** The mode. A certificate without a mode means `verify-full`. Undefined if no parameter asks for TLS. */
-const modeOf = (given: Parameters): string | undefined => {
+const sslMode = (given: Parameters): string | undefined => {
   const ssl = given.get("ssl")
   if (given.has("sslmode")) return given.get("sslmode")
   if (ssl === "0" || ssl === "false") return "disable"
@@ -43,7 +43,7 @@ const textOf = (given: Parameters, name: string): string | undefined => {
 
 /** Returns what is wrong with the parameters, or undefined. */
 export const faultOf = (given: Parameters): string | undefined => {
-  const mode = modeOf(given)
+  const mode = sslMode(given)
   if (mode !== undefined && !modes.includes(mode)) return `sslmode to be one of ${modes.join(", ")}`
   const root = given.get("sslrootcert")
   if (root === system && mode !== "verify-full") return "sslmode=verify-full with sslrootcert=system"
@@ -62,7 +62,7 @@ export const faultOf = (given: Parameters): string | undefined => {
 
 /** The ways to connect, in order: `false` is without encryption. Empty if no parameter asks for TLS. */
 export const attempts = (given: Parameters): ReadonlyArray<false | ConnectionOptions> => {
-  const mode = modeOf(given)
+  const mode = sslMode(given)
   if (mode === undefined) return []
   const ca = textOf(given, "sslrootcert")
   const cert = textOf(given, "sslcert")

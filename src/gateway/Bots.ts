@@ -128,7 +128,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
        * A kind takes the updates that match its payload schema, and all messages: if a message does not match, its user
        * gets an error reply instead of silence.
        */
-      const takesOf = (declared: BotDeclaration): Bot["takes"] => {
+      const updateFilter = (declared: BotDeclaration): Bot["takes"] => {
         const types = updatesOf(declared)
         if (types !== undefined) return (update) => types.includes(typeOf(update) ?? "")
         const entry = declared.handler._tag === "Kind" ? registry.get(declared.handler.kind) : undefined
@@ -154,7 +154,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         Effect.map(handlerOf(declared), ({ handle }) => ({
           ...declared,
           handle,
-          takes: takesOf(declared),
+          takes: updateFilter(declared),
           known: declared.secrets.map((secret) => padded(Redacted.value(secret)))
         }))
 

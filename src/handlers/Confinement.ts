@@ -11,10 +11,10 @@ export class Refused extends Data.TaggedError("Refused")<{ readonly reason: stri
   }
 }
 
-const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? String(error.code) : String(error))
+const errorCode = (error: unknown) => (error instanceof Error && "code" in error ? String(error.code) : String(error))
 
 const why = (error: unknown): string => {
-  switch (codeOf(error)) {
+  switch (errorCode(error)) {
     case "ENOENT":
     case "ENOTDIR":
       return "does not exist"
@@ -22,7 +22,7 @@ const why = (error: unknown): string => {
     case "EPERM":
       return "is not accessible to the user that runs Nightshift"
     default:
-      return `cannot be used (${codeOf(error)})`
+      return `cannot be used (${errorCode(error)})`
   }
 }
 

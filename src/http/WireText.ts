@@ -58,7 +58,7 @@ export const names = (description: string) =>
   repeated(Schema.String, byComma, readText, { type: "string" }, description)
 
 /** A repeated or comma-separated parameter with a fixed set of values. */
-export const someOf = <const A extends string>(words: ReadonlyArray<A>, description: string) =>
+export const anyOf = <const A extends string>(words: ReadonlyArray<A>, description: string) =>
   repeated(
     Schema.Literal(...words),
     byComma,

@@ -5,14 +5,14 @@ import { Tally } from "../telemetry/Tally.js"
 import { followUp, isComputed, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
-// The job table of the memory layers. A step is synchronous, so no other step runs between its reads and its writes.
+// The job table of the memory layers. A change is synchronous: no other one runs between its reads and its writes.
 
 /** Rows, with the indexes that keep simulations of many jobs fast. */
 export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
   JobTable,
   {
     /** Runs a change atomically, then notifies change listeners and wakes queues with new work. */
-    readonly step: <A>(act: (now: number) => A) => Effect.Effect<A>
+    readonly atomically: <A>(act: (now: number) => A) => Effect.Effect<A>
     readonly ids: IdGenerator
     readonly tally: typeof Tally.Service
     readonly get: (id: JobId) => JobRow | undefined
@@ -21,7 +21,7 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     /** Follow-ups that the code of a kind must compute, with the instant at which they are due. */
     readonly dueFollowUps: Map<string, { readonly dead: JobRow; readonly dueAt: number }>
     readonly remove: (row: JobRow) => void
-    /** Wakes the queue after this step even if no job was added. */
+    /** Wakes the queue after this change even if no job was added. */
     readonly wakeAfter: (queue: string) => void
     readonly rows: () => IterableIterator<JobRow>
     readonly running: () => Array<JobRow>
@@ -31,11 +31,11 @@ export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<
     readonly pending: (queue: string) => ReadonlyArray<JobRow>
     readonly holderOf: (dedupeKey: string) => JobRow | undefined
     readonly changes: () => number
-    /** Calls the listener after every step that changed a row. Returns a function that unsubscribes. */
+    /** Calls the listener after every change of a row. Returns a function that unsubscribes. */
     readonly onChange: (listener: () => void) => () => void
     readonly onRow: (listener: RowListener) => void
-    /** Registers the undo of a change that this step made in another table. */
-    readonly undoWith: (undo: () => void) => void
+    /** Registers how to take back what this change wrote to another table. */
+    readonly onRollback: (revert: () => void) => void
   }
 >() {}
 
@@ -50,7 +50,7 @@ const claimOrder = (left: JobRow, right: JobRow): number => {
 }
 
 /** Binary search for the row's index, or its insertion index. */
-const placeOf = (row: JobRow, sorted: ReadonlyArray<JobRow>): number => {
+const insertionIndex = (row: JobRow, sorted: ReadonlyArray<JobRow>): number => {
   let from = 0
   let to = sorted.length
   while (from < to) {
@@ -88,7 +88,7 @@ const makeRows = () => {
     const key = heldKey(row)
     if (key !== undefined) holders.delete(key)
     if (row.status !== "pending") return
-    pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 1)
+    pendingOf(row.queue).splice(insertionIndex(row, pendingOf(row.queue)), 1)
     pendingCount -= 1
   }
 
@@ -100,7 +100,7 @@ const makeRows = () => {
     const key = heldKey(row)
     if (key !== undefined) holders.set(key, row.id)
     if (row.status !== "pending") return
-    pendingOf(row.queue).splice(placeOf(row, pendingOf(row.queue)), 0, row)
+    pendingOf(row.queue).splice(insertionIndex(row, pendingOf(row.queue)), 0, row)
     pendingCount += 1
   }
 
@@ -127,18 +127,18 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     const { forget, put: store, ...reads } = makeRows()
     const listeners = new Set<() => void>()
     const rowListeners: Array<RowListener> = []
-    /** Undo functions of the current step. */
+    /** How to take back what the current change has written. */
     let written: Array<() => void> = []
     const woken = new Set<string>()
     const dueFollowUps = new Map<string, { readonly dead: JobRow; readonly dueAt: number }>()
     let changes = 0
-    let stepAt = 0
+    let changeAt = 0
     let announced = 0
 
     const wrote = (before: JobRow | undefined, after: JobRow | undefined) => {
       changes += 1
       written.push(() => revert(before, after))
-      for (const listener of rowListeners) listener(before, after, stepAt)
+      for (const listener of rowListeners) listener(before, after, changeAt)
     }
 
     const put = (row: JobRow) => {
@@ -153,7 +153,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       wrote(row, undefined)
     }
 
-    /** A row that another step has changed since is not restored: in PostgreSQL that step would have waited. */
+    /** A row that another change has written since is not restored: in PostgreSQL that change would have waited. */
     const revert = (before: JobRow | undefined, after: JobRow | undefined) => {
       if (after !== undefined && reads.get(after.id) !== after) return
       if (before !== undefined) put(before)
@@ -169,17 +169,17 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       for (const queue of queues) unsafeWake(queue)
     }
 
-    /** One operation of the fiber, because a test or a simulation runs millions of steps. */
-    const step = <A>(act: (now: number) => A): Effect.Effect<A> =>
+    /** One operation of the fiber, because a test or a simulation runs millions of them. */
+    const atomically = <A>(act: (now: number) => A): Effect.Effect<A> =>
       Effect.withFiberRuntime((fiber) => {
         written = []
-        stepAt = Context.get(fiber.currentDefaultServices, Clock.Clock).unsafeCurrentTimeMillis()
-        const answer = act(stepAt)
-        const undos = written
-        const undo = () => {
-          for (const each of undos.toReversed()) each()
+        changeAt = Context.get(fiber.currentDefaultServices, Clock.Clock).unsafeCurrentTimeMillis()
+        const answer = act(changeAt)
+        const reverts = written
+        const rollback = () => {
+          for (const each of reverts.toReversed()) each()
         }
-        if (undos.length > 0) Rollback.rememberIn(fiber, undo)
+        if (reverts.length > 0) Rollback.rememberIn(fiber, rollback)
         announce()
         return Effect.succeed(answer)
       })
@@ -190,7 +190,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       tally,
       dueFollowUps,
       put,
-      step,
+      atomically,
       putDead: (row, now) => {
         put(row)
         if (isComputed(row) && row.reason !== "cancelled") {
@@ -211,9 +211,9 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
         return () => void listeners.delete(listener)
       },
       onRow: (listener) => void rowListeners.push(listener),
-      undoWith: (undo) => {
+      onRollback: (revert) => {
         changes += 1
-        written.push(undo)
+        written.push(revert)
       }
     }
   })

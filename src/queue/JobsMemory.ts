@@ -43,10 +43,11 @@ const insertClaimed = (
 export const layer: Layer.Layer<JobsMemory, never, JobTable | QueueTable> = Layer.effect(
   JobsMemory,
   Effect.map(Effect.all([JobTable, QueueTable]), ([table, queues]) => ({
-    insertClaimed: (jobs, lease, pod) => table.step((now) => insertClaimed(table, queues, jobs, { lease, pod }, now)),
+    insertClaimed: (jobs, lease, pod) =>
+      table.atomically((now) => insertClaimed(table, queues, jobs, { lease, pod }, now)),
     changes: table.changes,
     watch: table.onRow,
-    all: table.step((now) =>
+    all: table.atomically((now) =>
       [...table.rows()].map((row) => toStored(row, now)).sort((left, right) => (left.id < right.id ? -1 : 1))
     )
   }))

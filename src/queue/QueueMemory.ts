@@ -146,7 +146,7 @@ const finalizeAll = (
     return []
   })
 
-/** A step for running jobs has nothing to do until there is one. */
+/** What acts on running jobs has nothing to do until there is one. */
 const untilRunning = (table: Table) => () => (table.isAnyRunning() ? 0 : Number.POSITIVE_INFINITY)
 
 const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {
@@ -212,7 +212,7 @@ const enqueuing = (
   tracer: Tracer.Tracer | undefined
 ): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
-    Effect.flatten(table.step((now) => enqueueAll(table, (queue) => queues.known(queue)?.depthCap, jobs, now)))
+    Effect.flatten(table.atomically((now) => enqueueAll(table, (queue) => queues.known(queue)?.depthCap, jobs, now)))
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // Without a database the caller has no transaction, so the jobs are stored immediately.
   return { enqueue, submitter: submitterOf(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
@@ -229,9 +229,9 @@ const make = (
   watchOf = perClock(() => new ChangeWatch<Lease, number>())
 ): typeof Queue.Service => ({
   ...enqueuing(table, queues, routes, tracer),
-  claim: (request) => table.step((now) => claimAll(table, tables, request, now)),
+  claim: (request) => table.atomically((now) => claimAll(table, tables, request, now)),
   finalize: (ends) =>
-    table.step((now) => {
+    table.atomically((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
       const { current, superseded } = withoutSuperseded(ends)
@@ -243,7 +243,7 @@ const make = (
     }),
   heartbeat: (held) =>
     table
-      .step((now) => {
+      .atomically((now) => {
         const rows = held.map((job) => ({ job, row: heldBy(table, job) }))
         for (const { row } of rows)
           if (row?.run !== undefined) table.put({ ...row, run: { ...row.run, heartbeatAt: now } })
@@ -254,25 +254,25 @@ const make = (
       })
       .pipe(Effect.zipLeft(idleUntil(untilRunning(table)))),
   progress: (job, progress) =>
-    table.step((now) => {
+    table.atomically((now) => {
       const row = heldBy(table, job)
       if (row !== undefined) table.put({ ...row, progress, updatedAt: now })
       return row !== undefined
     }),
   nextDue: (names) =>
     table
-      .step((now) => {
+      .atomically((now) => {
         const starts = names.map((name) => [name, nextDue({ jobs: table, queues: tables }, name, now)] as const)
         return new Map(starts.flatMap(([name, start]) => (start === undefined ? [] : [[name, start]])))
       })
       .pipe(Effect.zipLeft(idleUntil(() => (table.isAnyPending() ? 0 : Number.POSITIVE_INFINITY)))),
-  pendingQueues: table.step(() =>
+  pendingQueues: table.atomically(() =>
     [...new Set([...table.rows()].filter(({ status }) => status === "pending").map(({ queue }) => queue))].sort()
   ),
   recoverStuck: (stuckFor) =>
     Effect.clockWith((clock) => {
       const watch = watchOf(clock)
-      return table.step((now) => {
+      return table.atomically((now) => {
         watch.record(signsOfLife(table), steadyMillis(clock))
         return recoverAll(
           table,
@@ -283,7 +283,7 @@ const make = (
       })
     }).pipe(Effect.zipLeft(idleUntil(untilRunning(table)))),
   recoverAbandoned: (quietFor) =>
-    table.step((now) => {
+    table.atomically((now) => {
       const before = now - Duration.toMillis(quietFor)
       return recoverAll(
         table,
@@ -294,11 +294,11 @@ const make = (
     }),
   makeFollowUps: (kinds, compute) =>
     table
-      .step((now) => makeDueFollowUps(table, kinds, compute, now))
+      .atomically((now) => makeDueFollowUps(table, kinds, compute, now))
       .pipe(Effect.zipLeft(idleUntil(() => Math.min(...[...table.dueFollowUps.values()].map(({ dueAt }) => dueAt))))),
   purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>
-      table.step((now) => {
+      table.atomically((now) => {
         workflows.purgeEarly(now - Duration.toMillis(doneRetention))
         return purgeAll(table, settings, doneRetention, now)
       })

@@ -13,7 +13,7 @@ export interface RetentionClass {
   readonly keepFor: Duration.Duration
 }
 
-const classOf = (status: "done" | "dead", queue: string, keepFor: Duration.Duration): RetentionClass => ({
+const retentionClass = (status: "done" | "dead", queue: string, keepFor: Duration.Duration): RetentionClass => ({
   status,
   queues: [queue],
   onlyThese: true,
@@ -26,10 +26,10 @@ export const classesOf = (
   doneRetention: Duration.Duration
 ): ReadonlyArray<RetentionClass> => {
   const own = settings.flatMap(({ name, retainDone }) =>
-    retainDone === undefined ? [] : [classOf("done", name, retainDone)]
+    retainDone === undefined ? [] : [retentionClass("done", name, retainDone)]
   )
   const dead = settings.flatMap(({ name, retainDead }) =>
-    retainDead === undefined ? [] : [classOf("dead", name, retainDead)]
+    retainDead === undefined ? [] : [retentionClass("dead", name, retainDead)]
   )
   const rest: RetentionClass = {
     status: "done",

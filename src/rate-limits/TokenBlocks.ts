@@ -45,11 +45,11 @@ const makeRetryTimes = () => {
 /** `holder` identifies this process's blocks. */
 export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
   const blocks = new Map<string, Block>()
-  const turns = new Map<string, Effect.Semaphore>()
+  const locks = new Map<string, Effect.Semaphore>()
   const lifeMillis = Duration.toMillis(blockLife)
   const turnAfter = makeRetryTimes()
 
-  const answerOf = (scope: string, least: number, taken: Taken, now: number, inTurn: boolean) => {
+  const toAcquired = (scope: string, least: number, taken: Taken, now: number, inTurn: boolean) => {
     const { capacity, granted, rate, waitMillis } = taken
     if (granted > 0) return Effect.succeed(Acquired.Granted())
     if (least > capacity) return new BeyondCapacity({ scope, asked: least, capacity })
@@ -83,15 +83,15 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
       const taken = yield* take(scope, taking, now)
       if (taken.granted > tokens) blocks.set(scope, { tokens: taken.granted - tokens, until: now + lifeMillis })
       else if (taken.granted === 0 && rest !== undefined) blocks.set(scope, rest)
-      return yield* answerOf(scope, tokens, taken, now, inTurn)
+      return yield* toAcquired(scope, tokens, taken, now, inTurn)
     }).pipe(Effect.uninterruptible)
 
-  const turnOf = (scope: string): Effect.Semaphore => {
-    const known = turns.get(scope)
+  const lockFor = (scope: string): Effect.Semaphore => {
+    const known = locks.get(scope)
     if (known !== undefined) return known
-    const turn = Effect.unsafeMakeSemaphore(1)
-    turns.set(scope, turn)
-    return turn
+    const lock = Effect.unsafeMakeSemaphore(1)
+    locks.set(scope, lock)
+    return lock
   }
 
   return {
@@ -103,11 +103,11 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
         const now = yield* Clock.currentTimeMillis
         if (ahead === 0) {
           const taken = yield* take(scope, { least: tokens, most: tokens }, now)
-          return yield* answerOf(scope, tokens, taken, now, inTurn)
+          return yield* toAcquired(scope, tokens, taken, now, inTurn)
         }
         if (fromBlock(scope, tokens, now)) return Acquired.Granted()
         // One request at a time: the block that one request reserves also serves the callers that wait.
-        return yield* turnOf(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
+        return yield* lockFor(scope).withPermits(1)(withBlock(scope, tokens, ahead, inTurn))
       })
   }
 }

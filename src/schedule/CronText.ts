@@ -87,7 +87,7 @@ const quoted = (text: string) => JSON.stringify(text.length > 40 ? `${text.slice
 /** One list element: `*`, a value or a range, with an optional step. */
 const element = /^(?:\*|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:\/(\d{1,2}))?$/i
 
-const valueOf = ({ least, most, names }: FieldRule, text: string): number | undefined => {
+const parseValue = ({ least, most, names }: FieldRule, text: string): number | undefined => {
   const named = names.indexOf(text.toLowerCase())
   const value = named >= 0 ? least + named : Number(text)
   return value >= least && value <= most ? value : undefined
@@ -99,10 +99,10 @@ const elementOf = (field: FieldRule, text: string): ReadonlyArray<number> | unde
   if (match === null) return undefined
   const [, fromText, toText, stepText] = match
   const step = stepText === undefined ? 1 : Number(stepText)
-  const from = fromText === undefined ? field.least : valueOf(field, fromText)
+  const from = fromText === undefined ? field.least : parseValue(field, fromText)
   // A value with a step is an open range: 5/20 means 5-59/20.
   const open = fromText === undefined || stepText !== undefined ? field.most : from
-  const to = toText === undefined ? open : valueOf(field, toText)
+  const to = toText === undefined ? open : parseValue(field, toText)
   if (from === undefined || to === undefined || from > to || step < 1 || step > field.mostStep) return undefined
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => from + index * step)
 }

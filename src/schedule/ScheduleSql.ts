@@ -6,7 +6,7 @@ import { fragments } from "../database/SqlInstant.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
-import { lastOf, mostRemembered, type TickOutcome } from "./TickOutcome.js"
+import { lastFireAndSkip, mostRemembered, type TickOutcome } from "./TickOutcome.js"
 
 interface Row {
   readonly name: string
@@ -157,7 +157,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
 
     /** A single statement, so that concurrent writers do not overwrite each other's outcomes. */
     note: (name: string, outcomes: ReadonlyArray<TickOutcome>): Effect.Effect<void, DatabaseError> => {
-      const { fire, skip } = lastOf(outcomes)
+      const { fire, skip } = lastFireAndSkip(outcomes)
       const newest = JSON.stringify(outcomes.slice(-mostRemembered).toReversed())
       return Effect.asVoid(
         mapErrors(

@@ -4,7 +4,7 @@ import { Signals } from "../database/Signals.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import { Schedules, topic } from "./Schedules.js"
 import * as Stored from "./StoredSchedule.js"
-import { lastOf, remembered, type TickOutcome } from "./TickOutcome.js"
+import { lastFireAndSkip, remembered, type TickOutcome } from "./TickOutcome.js"
 
 type Row = Stored.ScheduleRow
 
@@ -128,7 +128,7 @@ const make = Effect.gen(function* () {
       Effect.suspend(() => {
         const row = rows.get(name)
         if (row === undefined) return Effect.void
-        const { fire, skip } = lastOf(outcomes)
+        const { fire, skip } = lastFireAndSkip(outcomes)
         const noted = {
           ...row,
           lastFireAt: fire === undefined ? row.lastFireAt : fire.at,

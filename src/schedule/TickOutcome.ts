@@ -25,7 +25,7 @@ export const remembered = (
 ): ReadonlyArray<TickOutcome> => [...outcomes.toReversed(), ...known].slice(0, mostRemembered)
 
 /** Returns the last outcome with a job and the last skipped tick. */
-export const lastOf = (outcomes: ReadonlyArray<TickOutcome>) => ({
+export const lastFireAndSkip = (outcomes: ReadonlyArray<TickOutcome>) => ({
   fire: outcomes.findLast((outcome) => "job" in outcome),
   skip: outcomes.findLast(TickOutcome.$is("Skipped"))
 })

@@ -9,7 +9,7 @@ export const minuteOf = (millis: number): number => Math.floor(millis / minuteMi
 export const grains = [1, 10, 60] as const
 export type Grain = (typeof grains)[number]
 
-export const startOf = (grain: Grain, millis: number): number => {
+export const bucketStart = (grain: Grain, millis: number): number => {
   const length = grain * minuteMillis
   return Math.floor(millis / length) * length
 }

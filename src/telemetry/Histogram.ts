@@ -12,9 +12,9 @@ const scale = perOctave / Math.LN2
 const size = octaves * perOctave + 1
 
 /** The value of a bucket with the smallest relative error to both of its ends. */
-const middleOf = (place: number): number => (lowest * 2 ** (place / perOctave) * 2) / (1 + 2 ** (1 / perOctave))
+const bucketMiddle = (place: number): number => (lowest * 2 ** (place / perOctave) * 2) / (1 + 2 ** (1 / perOctave))
 
-const placeOf = (value: number): number =>
+const bucketIndex = (value: number): number =>
   value <= lowest ? 0 : Math.min(size - 1, Math.ceil(Math.log(value / lowest) * scale - 1e-9))
 
 /** A serializable histogram: non-empty buckets with their counts. Repeated buckets are summed. */
@@ -56,7 +56,7 @@ export class Histogram {
   /** Records a value. A value that is not a positive number counts as 0: the clock may have gone back. */
   record(value: number, times = 1): void {
     const known = value > 0 ? Math.min(value, highest) : 0
-    const place = placeOf(known)
+    const place = bucketIndex(known)
     this.counts[place] = (this.counts[place] ?? 0) + times
     this.count += times
     this.sum += known * times
@@ -86,7 +86,7 @@ export class Histogram {
       if (passed >= rank) break
       place += 1
     }
-    return Math.min(place === 0 ? lowest : middleOf(place), this.max)
+    return Math.min(place === 0 ? lowest : bucketMiddle(place), this.max)
   }
 
   summary(): Summary {

@@ -1,5 +1,5 @@
 import type { DeadReason } from "../core/StoredJob.js"
-import { type BucketCount, type Grain, minuteOf, RunningCounts, startOf } from "./BucketCount.js"
+import { type BucketCount, bucketStart, type Grain, minuteOf, RunningCounts } from "./BucketCount.js"
 import type { Series } from "./MetricFamily.js"
 import * as MetricSpec from "./MetricSpec.js"
 import type { Metrics } from "./Metrics.js"
@@ -138,7 +138,7 @@ export class KindTally {
 
   /** Whether nothing was counted in the hour of this minute. A new tally of the pair then starts with new buckets. */
   isIdleAt(minute: number): boolean {
-    return this.running === 0 && this.wide.every(({ grain, start }) => startOf(grain, minute) > start)
+    return this.running === 0 && this.wide.every(({ grain, start }) => bucketStart(grain, minute) > start)
   }
 
   /** Hands over the counts that were not taken, and removes the series. */
@@ -161,7 +161,7 @@ export class KindTally {
   private open(minute: number): void {
     if (this.changed) this.owner.closed(this.openMinute())
     for (const bucket of this.wide) {
-      const start = startOf(bucket.grain, minute)
+      const start = bucketStart(bucket.grain, minute)
       if (start === bucket.start) {
         bucket.past.add(this.counts)
       } else {

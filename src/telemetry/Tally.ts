@@ -1,5 +1,5 @@
 import { Context, Effect } from "effect"
-import { type BucketCount, startOf } from "./BucketCount.js"
+import { type BucketCount, bucketStart } from "./BucketCount.js"
 import { KindTally } from "./KindTally.js"
 import * as MetricSpec from "./MetricSpec.js"
 import { Metrics } from "./Metrics.js"
@@ -77,7 +77,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
 
   /** Closes pairs that are not preferred and were idle in this hour. Returns whether there is room for another pair. */
   const makeRoom = (): boolean => {
-    const hour = startOf(60, newest)
+    const hour = bucketStart(60, newest)
     if (hour === lookedAt) return false
     lookedAt = hour
     for (const tally of all()) {

@@ -20,7 +20,7 @@ const isReadable = (upload: Upload, now: number) => upload.ackedAt !== undefined
 const byAge = (left: Upload, right: Upload) => left.createdAt - right.createdAt || (left.id < right.id ? -1 : 1)
 
 /** Groups waiting files, which are sorted by age, by workspace. */
-const stuckOf = (waiting: ReadonlyArray<Upload>): ReadonlyArray<StuckWorkspace> => {
+const byWorkspace = (waiting: ReadonlyArray<Upload>): ReadonlyArray<StuckWorkspace> => {
   const workspaces = new Map<Workspace, StuckWorkspace>()
   for (const { createdAt, size, workspace } of waiting) {
     const known = workspaces.get(workspace) ?? { workspace, files: 0, bytes: 0, oldest: createdAt }
@@ -217,7 +217,7 @@ const make = Effect.gen(function* () {
     stuck: (waitingFor) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const since = now - Duration.toMillis(waitingFor)
-        return stuckOf(waitingNow(now).filter(({ createdAt }) => createdAt <= since))
+        return byWorkspace(waitingNow(now).filter(({ createdAt }) => createdAt <= since))
       })
   })
 })

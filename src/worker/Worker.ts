@@ -88,7 +88,7 @@ type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Sc
 type Configs = WorkerConfig | ClusterConfig
 type Needs = Ports | Configs | Metrics
 
-interface Staff<R, L> {
+interface Parts<R, L> {
   readonly queues: ReadonlyArray<string>
   /** The number of workers that queues have in this process, if code says so. */
   readonly workers: Readonly<Record<string, number | undefined>>
@@ -98,7 +98,7 @@ interface Staff<R, L> {
 }
 
 /** Starts the loops and supervisors in this order. Closing the Scope stops them in reverse order. */
-const hire = <R, L>({ features, queues, registry, releases, workers }: Staff<R, L>) =>
+const startAll = <R, L>({ features, queues, registry, releases, workers }: Parts<R, L>) =>
   Effect.gen(function* () {
     const supervisors = yield* Supervisors
     yield* Gauges.watchQueues(queues)
@@ -109,14 +109,14 @@ const hire = <R, L>({ features, queues, registry, releases, workers }: Staff<R, 
     yield* JobHeartbeat.listenForCancels
     const duePoller = yield* DuePoller.start
     // Closes the supervisors in parallel, so that all queues drain within one grace period.
-    const shift = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
+    const queueScope = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     const podHeartbeat = yield* PodHeartbeat.PodHeartbeat
     for (const name of queues) {
       const onShort = () => duePoller.ranShort(name)
       const releasesOf = (kind: string) =>
         CodeRelease.of(kind, releases, podHeartbeat.assignment().otherReleases.get(name))
       const supervisor = Supervisor.start(name, registry, { onShort, onHeld, releasesOf })
-      supervisors.set(name, yield* Scope.extend(supervisor, shift))
+      supervisors.set(name, yield* Scope.extend(supervisor, queueScope))
     }
     yield* SlotReconciler.start(workers)
     // Built after the supervisors, so it closes first: leadership is released before the jobs drain.
@@ -139,7 +139,7 @@ const hire = <R, L>({ features, queues, registry, releases, workers }: Staff<R, 
   })
 
 /** Builds what the worker shares, in this order, and starts it. Plain effects: a layer for each would double the cost. */
-const staffed = <R, L>({ features, queues, registry, workers }: Omit<Staff<R, L>, "releases">) =>
+const assembled = <R, L>({ features, queues, registry, workers }: Omit<Parts<R, L>, "releases">) =>
   Effect.gen(function* () {
     const pod = Context.make(Pod, yield* Pod.make).pipe(Context.add(Supervisors, new Map()))
     const { workerVersion } = yield* ClusterConfig
@@ -150,7 +150,7 @@ const staffed = <R, L>({ features, queues, registry, workers }: Omit<Staff<R, L>
       Context.add(Finalizer, yield* Finalizer.make),
       Context.add(Deadlines, yield* Deadlines.make)
     )
-    return yield* Effect.provide(hire({ features, queues, registry, releases, workers }), shared)
+    return yield* Effect.provide(startAll({ features, queues, registry, releases, workers }), shared)
   })
 
 const checked = (
@@ -215,6 +215,6 @@ export const layer = <R, L>(
         })
       )
       yield* recoverAbandoned
-      return yield* staffed({ queues, workers, registry, features: options.loops })
+      return yield* assembled({ queues, workers, registry, features: options.loops })
     })
   ).pipe(Layer.provide(Boot.layer))

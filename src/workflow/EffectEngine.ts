@@ -193,7 +193,7 @@ export const make = (
         // An activity that waits runs again from its start, so waiting in this process saves nothing.
         const inside = yield* InsideActivity
         const isClock = run.clocks.has(run.nameOf(deferred.name))
-        return yield* isClock ? run.clock(deferred.name, 0, inside) : run.signal(deferred.name, inside)
+        return yield* isClock ? run.clock(deferred.name, 0, inside) : run.awaitSignal(deferred.name, inside)
       }),
     deferredDone: ({ deferredName, executionId, exit }) =>
       Effect.gen(function* () {

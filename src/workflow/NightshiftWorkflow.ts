@@ -87,8 +87,8 @@ const ordered = (run: Run): ReadonlyArray<Undo & { readonly name: string }> => {
     return { finalizer, step, name: times === 1 ? step : `${step}/${times}` }
   })
   return named
-    .map((undo, index) => ({ undo, index, place: run.placeOf(undo.step) }))
-    .sort((a, b) => b.place - a.place || b.index - a.index)
+    .map((undo, index) => ({ undo, index, sequence: run.lastSequence(undo.step) }))
+    .sort((a, b) => b.sequence - a.sequence || b.index - a.index)
     .map(({ undo }) => undo)
 }
 

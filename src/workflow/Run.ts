@@ -62,7 +62,7 @@ export class Run extends Journal {
 
   /** The recorded failure of the workflow, whose compensations have begun. */
   get failure(): unknown {
-    return this.step(ExitJson.failureStep, 1)?.exit
+    return this.recordedStep(ExitJson.failureStep, 1)?.exit
   }
 
   /** Whether the code may start a step. The code of a cancelled or failed execution is only replayed. */
@@ -110,7 +110,7 @@ export class Run extends Journal {
   }
 
   /** The recorded attempt of a step, numbered as the code does. */
-  private step(name: string, attempt: number): Step | NewStep | undefined {
+  private recordedStep(name: string, attempt: number): Step | NewStep | undefined {
     return this.steps.get(keyOf(name, this.attemptsBefore(name) + attempt))
   }
 
@@ -129,7 +129,7 @@ export class Run extends Journal {
 
   /** The recorded exit of a step. */
   recorded(name: string, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
-    const step = this.step(name, attempt)
+    const step = this.recordedStep(name, attempt)
     return step === undefined ? Effect.succeed(undefined) : this.give(step)
   }
 
@@ -148,7 +148,7 @@ export class Run extends Journal {
 
   /** How long the code waited for this attempt of an activity before it interrupted it, in milliseconds. */
   abandonedAfter(name: string, attempt: number): number | undefined {
-    const step = this.undoing === undefined ? this.step(name, attempt) : undefined
+    const step = this.undoing === undefined ? this.recordedStep(name, attempt) : undefined
     if (step === undefined || !isStored(step) || !ExitJson.isAbandoned(step.exit)) return undefined
     return step.endedAt - step.startedAt
   }
@@ -260,7 +260,7 @@ export class Run extends Journal {
   }
 
   /** The exit of a deferred, or undefined to suspend. Polls while an activity runs. */
-  signal(signal: string, inside: string | undefined): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+  awaitSignal(signal: string, inside: string | undefined): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(signal)
       // The result of a race is recorded by the run itself, after its members.
@@ -319,8 +319,8 @@ export class Run extends Journal {
     })
   }
 
-  /** The place of a step in the journal. */
-  placeOf(name: string | undefined): number {
+  /** The place of the last attempt of a step in the journal. */
+  lastSequence(name: string | undefined): number {
     const places = [...this.steps.values()].filter((each) => each.name === name).map(({ sequence }) => sequence)
     return Math.max(0, ...places)
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { lineOf, placeOf, withField, withValue } from "../../src/dashboard/app/JsonText.js"
+import { lineOf, locate, withField, withValue } from "../../src/dashboard/app/JsonText.js"
 import { exampleOf, faultsOf, fieldsOf } from "../../src/dashboard/app/PayloadSchema.js"
 
 const schema = {
@@ -56,7 +56,7 @@ describe("a value in JSON text", () => {
 
   it("is found by its path, or else the closest value around it", () => {
     const found = (...path: ReadonlyArray<string>) => {
-      const { from, to } = placeOf(text, path)
+      const { from, to } = locate(text, path)
       return text.slice(from, to)
     }
     expect(found("a", "1", 'b"')).toBe("12345678901234567890")
@@ -64,7 +64,7 @@ describe("a value in JSON text", () => {
     expect(found("c")).toBe('"x, y"')
     expect(found("c", "d")).toBe('"x, y"')
     expect(found("nothing")).toBe(text)
-    expect(lineOf(text, placeOf(text, ["c"]).from)).toBe(2)
+    expect(lineOf(text, locate(text, ["c"]).from)).toBe(2)
   })
 
   it("is replaced without touching the others, and a field is added to the object", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { placeOf, ticksOf } from "../../src/dashboard/app/parts/Scale.js"
+import { positionOn, ticksOf } from "../../src/dashboard/app/parts/Scale.js"
 import type { Execution } from "../../src/dashboard/app/Views.js"
 import { axisOf, barsOf } from "../../src/dashboard/app/Waterfall.js"
 
@@ -147,9 +147,9 @@ describe("the time axis", () => {
   const axis = { start: zero, ends: zero + 200_000 }
 
   it("places bars to scale and cuts them off at its ends", () => {
-    expect(placeOf({ from: zero + 50_000, to: zero + 150_000 }, axis)).toEqual({ from: 0.25, length: 0.5 })
-    expect(placeOf({ from: zero - 90_000, to: zero + 20_000 }, axis)).toEqual({ from: 0, length: 0.1 })
-    expect(placeOf({ from: zero - 90_000, to: zero - 80_000 }, axis)).toEqual({ from: 0, length: 0 })
+    expect(positionOn({ from: zero + 50_000, to: zero + 150_000 }, axis)).toEqual({ from: 0.25, length: 0.5 })
+    expect(positionOn({ from: zero - 90_000, to: zero + 20_000 }, axis)).toEqual({ from: 0, length: 0.1 })
+    expect(positionOn({ from: zero - 90_000, to: zero - 80_000 }, axis)).toEqual({ from: 0, length: 0 })
   })
 
   it("has one to five ticks at round distances, for a millisecond as for ten years", () => {

@@ -9,12 +9,12 @@ import * as Kinds from "./DemoKinds.js"
 const takes = (min: number, max: number) =>
   Effect.flatMap(Random.nextRange(min, max), (millis) => Effect.sleep(Duration.millis(millis)))
 
-const oneOf = (chances: number) => Effect.map(Random.nextIntBetween(0, chances), (drawn) => drawn === 0)
+const oneIn = (chances: number) => Effect.map(Random.nextIntBetween(0, chances), (drawn) => drawn === 0)
 
 /** Reports progress in steps of 10 %. */
 const renderVideo = Handler.make(Kinds.RenderVideo, ({ frames, title }, job) =>
   Effect.gen(function* () {
-    const breaksAt = (yield* oneOf(8)) ? yield* Random.nextIntBetween(3, 9) : undefined
+    const breaksAt = (yield* oneIn(8)) ? yield* Random.nextIntBetween(3, 9) : undefined
     const step = yield* Random.nextRange(500, 1_500)
     for (let tenth = 1; tenth <= 10; tenth += 1) {
       yield* Effect.sleep(Duration.millis(step))
@@ -36,7 +36,7 @@ const chargeCard = Handler.make(Kinds.ChargeCard, ({ card, cents, order }) =>
     if (card.endsWith("0259")) return yield* Effect.never
     if (card.endsWith("0341"))
       return yield* Effect.die(new TypeError("Cannot read properties of undefined (reading 'iban')"))
-    if (yield* oneOf(15)) return yield* Effect.fail("connect ECONNRESET payments.example.com:443")
+    if (yield* oneIn(15)) return yield* Effect.fail("connect ECONNRESET payments.example.com:443")
     return { charge: `ch_${order}`, cents }
   })
 )
@@ -46,7 +46,7 @@ const syncStock = Handler.make(Kinds.SyncStock, ({ sku }) =>
   Effect.gen(function* () {
     yield* Kinds.shopApi.acquire
     yield* takes(50, 250)
-    if (yield* oneOf(80)) return yield* Kinds.shopApi.refused("4 seconds")
+    if (yield* oneIn(80)) return yield* Kinds.shopApi.refused("4 seconds")
     return { sku, onHand: yield* Random.nextIntBetween(0, 200) }
   })
 )
@@ -54,7 +54,7 @@ const syncStock = Handler.make(Kinds.SyncStock, ({ sku }) =>
 const publishPrice = Handler.make(Kinds.PublishPrice, () =>
   Effect.gen(function* () {
     yield* takes(30, 120)
-    if (yield* oneOf(40)) return Outcome.throttled({ after: Duration.seconds(8), scope: "queue" })
+    if (yield* oneIn(40)) return Outcome.throttled({ after: Duration.seconds(8), scope: "queue" })
     return undefined
   })
 )

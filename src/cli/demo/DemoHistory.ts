@@ -3,7 +3,14 @@ import { makeGenerator, type PodId } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { MinuteBuckets } from "../../history/MinuteBuckets.js"
 import { type PodSample, PodSamples } from "../../history/PodSamples.js"
-import { type BucketCount, type Grain, grains, minuteOf, RunningCounts, startOf } from "../../telemetry/BucketCount.js"
+import {
+  type BucketCount,
+  bucketStart,
+  type Grain,
+  grains,
+  minuteOf,
+  RunningCounts
+} from "../../telemetry/BucketCount.js"
 import { Histogram } from "../../telemetry/Histogram.js"
 import { type DemoProfile, isIncident, profiles, trafficFactor } from "./DemoProfile.js"
 
@@ -52,17 +59,23 @@ const addMinute = (buckets: ReadonlyArray<RunningCounts>, profile: DemoProfile, 
 const bucketsOf = (profile: DemoProfile, now: number, chances: () => number): ReadonlyArray<BucketCount> => {
   const written: Array<BucketCount> = []
   const open = grains.map((grain) => ({ grain, counts: new RunningCounts() }))
-  for (let at = startOf(60, now - reach[60]); at < now; at += minute) {
+  for (let at = bucketStart(60, now - reach[60]); at < now; at += minute) {
     const share = Math.min(1, (now - at) / minute)
     const chance = chances()
     const count = Math.round(profile.perMinute * trafficFactor(at, chance) * share)
-    const kept = open.filter(({ grain }) => at >= startOf(grain, now - reach[grain]))
+    const kept = open.filter(({ grain }) => at >= bucketStart(grain, now - reach[grain]))
     const counts = kept.map((bucket) => bucket.counts)
     addMinute(counts, profile, { count, chance, trouble: isIncident(now - at) })
     for (const { counts, grain } of kept) {
       const next = at + minute
-      if (next < now && startOf(grain, next) === startOf(grain, at)) continue
-      written.push({ grain, start: startOf(grain, at), queue: profile.queue, kind: profile.kind, ...counts.sketch() })
+      if (next < now && bucketStart(grain, next) === bucketStart(grain, at)) continue
+      written.push({
+        grain,
+        start: bucketStart(grain, at),
+        queue: profile.queue,
+        kind: profile.kind,
+        ...counts.sketch()
+      })
       counts.clear()
     }
   }

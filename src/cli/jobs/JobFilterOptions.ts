@@ -31,14 +31,15 @@ export const options = (states: ReadonlyArray<State> = State.literals) => ({
   batch: Input.optional(batchId, "Only jobs of this batch.")
 })
 
-const someOf = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (values.length === 0 ? undefined : values)
+const unlessEmpty = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined =>
+  values.length === 0 ? undefined : values
 
 /** Builds the filter; all options must match. */
 export const filterOf = (given: Input.Given<ReturnType<typeof options>>): JobFilter => ({
-  queue: someOf(given.queue),
-  kind: someOf(given.kind),
-  state: someOf(given.state),
-  reason: someOf(given.deadReason),
+  queue: unlessEmpty(given.queue),
+  kind: unlessEmpty(given.kind),
+  state: unlessEmpty(given.state),
+  reason: unlessEmpty(given.deadReason),
   since: given.since,
   until: given.until,
   payload: given.containing,

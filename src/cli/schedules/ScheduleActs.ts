@@ -26,7 +26,7 @@ interface ScheduleAct {
   readonly report: (schedule: StoredSchedule) => string
 }
 
-const seenOf = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule, StoredSchedule]) =>
+const auditSummary = ({ name }: ScheduleAct, [before, after]: readonly [StoredSchedule, StoredSchedule]) =>
   name === "trigger"
     ? { after: ScheduleView.triggeredSummary(after) }
     : { before: ScheduleView.summaryOf(before), after: ScheduleView.summaryOf(after) }
@@ -38,7 +38,7 @@ const perform = (what: ScheduleAct, names: ReadonlyArray<string>, json: boolean)
     yield* actOnEach(names, json, {
       act: (name) =>
         Effect.zip(schedules.get(name), what.act(name)).pipe(
-          audited(`schedule.${what.name}`, name, (seen) => seenOf(what, seen)),
+          audited(`schedule.${what.name}`, name, (seen) => auditSummary(what, seen)),
           Effect.map(([, after]) => after)
         ),
       report: what.report,

@@ -78,7 +78,7 @@ export class RunJournal extends Journal {
     const step = { name, kind: "undo", attempt: 1, startedAt: now } as const
     const before = this.undone.get(name)
     const recorded = before ?? (await this.write({ ...step, sequence: this.newPlace(), ...StepExit.ofValue(names) }))
-    return StepExit.valueOf(recorded) as ReadonlyArray<string>
+    return StepExit.recordedValue(recorded) as ReadonlyArray<string>
   }
 
   /** Remembers an undo that has ended in this run. */

@@ -77,8 +77,8 @@ class AttemptContext implements StepContext {
 export class StepAttempts {
   constructor(private readonly host: AttemptHost) {}
 
-  /** Runs a step with its retries. The delays between attempts are waits like others. */
-  run(given: Attempts): void {
+  /** Starts a step, with its retries. The delays between attempts are waits like others. */
+  start(given: Attempts): void {
     const before = this.host.journal.attemptsOf(given.name)
     const last = before.at(-1)
     const next = (last?.attempt ?? 0) + 1

@@ -33,7 +33,7 @@ export const ofValue = (value: unknown): Stored => {
 }
 
 export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {
-  const stack = ErrorText.placeOf(error)
+  const stack = ErrorText.framesText(error)
   const stored: StoredError = {
     name: error instanceof Error ? error.name : "Error",
     message: truncated(textOf(error), limits.errorCharacters),
@@ -56,7 +56,8 @@ export const textOf = (error: unknown): string => {
 }
 
 /** The value of a success. */
-export const valueOf = ({ exit }: Stored): unknown => (Predicate.hasProperty(exit, "value") ? exit.value : undefined)
+export const recordedValue = ({ exit }: Stored): unknown =>
+  Predicate.hasProperty(exit, "value") ? exit.value : undefined
 
 /** The error of a failure, as thrown to the code. */
 export const errorOf = (step: string, { exit }: Stored): ShiftError => {

@@ -108,10 +108,10 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
   const read =
     <A>(options: StepOptions<A>) =>
     (stored: Stored, name: string, sequence: number): A => {
-      const value = StepExit.valueOf(stored) as A
+      const value = StepExit.recordedValue(stored) as A
       const { undo, ...others } = options
       if (undo !== undefined) {
-        run.onUndo({ step: name, sequence, options: others, run: (context) => undo(value, context) })
+        run.onUndo({ step: name, sequence, options: others, code: (context) => undo(value, context) })
       }
       return value
     }
@@ -163,7 +163,7 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
           else wait()
         })
       },
-      (stored) => StepExit.valueOf(stored) as A
+      (stored) => StepExit.recordedValue(stored) as A
     )
 
   const signal = <A>(name: string, options: WaitOptions<A>, timeout: number | undefined): Promise<A | undefined> =>
@@ -205,7 +205,7 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
             )
         })
       },
-      (stored) => StepExit.valueOf(stored) as A | undefined
+      (stored) => StepExit.recordedValue(stored) as A | undefined
     )
 
   return {

@@ -8,7 +8,7 @@ import * as StepScope from "./StepScope.js"
 export interface Undo {
   readonly step: string
   readonly sequence: number
-  readonly run: (context: StepContext) => unknown
+  readonly code: (context: StepContext) => unknown
   readonly options: StepOptions<unknown>
 }
 
@@ -83,10 +83,10 @@ export class UndoPhase {
     const open = this.undos.filter(({ step }) => !undone.has(Undos.nameOf(step)))
     const next = open.sort((a, b) => b.sequence - a.sequence)[0]
     if (next === undefined) this.host.finish(StepExit.outcomeOf(this.failure, [...undone.values()], this.unknown))
-    else this.run(next)
+    else this.start(next)
   }
 
-  private run(next: Undo): void {
+  private start(next: Undo): void {
     const { host } = this
     this.step = next.step
     this.hasSteps = false
@@ -97,7 +97,7 @@ export class UndoPhase {
       counts: false,
       options: next.options as StepOptions<never>,
       perform: async (context, record) => {
-        await StepScope.inside(host, undefined, () => next.run(context))
+        await StepScope.inside(host, undefined, () => next.code(context))
         return record(StepExit.ofValue(undefined))
       },
       settle: (stored, sequence) => {

@@ -27,7 +27,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
   private readonly bodies = new Set<Promise<unknown>>()
-  private readonly undo = new UndoPhase(this)
+  private readonly undoPhase = new UndoPhase(this)
   /** Whether the run only compares the code with its journal. */
   private isComparing = false
   private running = 0
@@ -64,7 +64,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
   }
 
   get undoing(): string | undefined {
-    return this.undo.step
+    return this.undoPhase.step
   }
 
   now(): number {
@@ -122,7 +122,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
     })
     this.waits.clear()
     this.signals.abort(true, false)
-    const undo = this.undo.hasSteps ? undefined : Promise.race([this.undoBody, blocked])
+    const undo = this.undoPhase.hasSteps ? undefined : Promise.race([this.undoBody, blocked])
     await Promise.allSettled([...this.bodies, undo])
     this.phase = "over"
   }
@@ -132,7 +132,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
    * are aborted. A run that undoes already does what the cancel requests.
    */
   cancel(): void {
-    if (this.isOver || this.undo.isActive || this.execution.cancelled) return
+    if (this.isOver || this.undoPhase.isActive || this.execution.cancelled) return
     this.phase = "cancelled"
     this.waits.clear()
     this.signals.abort(false)
@@ -187,7 +187,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
       const { replay } = this
       const inUndo = this.undoing !== undefined
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
-      this.undo.hasSteps ||= inUndo
+      this.undoPhase.hasSteps ||= inUndo
       const own = kind === "patch" ? `patch:${base}` : base
       const name = replay.numbered(Undos.within(this.undoing, own))
       const settle = (stored: Stored, sequence: number) => {
@@ -205,7 +205,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
       } else if (inUndo) {
         if (before !== undefined) settle(before, before.sequence)
         else live(name, settle)
-      } else if (this.undo.isActive) {
+      } else if (this.undoPhase.isActive) {
         // Code that continues in parallel to a failure starts no more steps.
       } else if (before !== undefined) {
         if (place !== undefined && canUndo) replay.keep({ name, start: () => live(name, settle) })
@@ -255,7 +255,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
       () => {
         this.running -= weight
         if (this.isOver) return this.endCancelled()
-        if (!this.waits.isEmpty || this.undo.isActive || this.execution.cancelled) this.check()
+        if (!this.waits.isEmpty || this.undoPhase.isActive || this.execution.cancelled) this.check()
       },
       (error: unknown) => this.fail(error)
     )
@@ -277,16 +277,16 @@ export class WorkflowRun implements AttemptHost, UndoHost {
 
   /** Runs a step with its retries. */
   attempt(given: Attempts): void {
-    this.attempts.run(given)
+    this.attempts.start(given)
   }
 
   /** Registers the undo of a step that is done. */
   onUndo(undo: Undo): void {
-    this.undo.add(undo, this.replay?.place(undo.step) !== undefined)
+    this.undoPhase.add(undo, this.replay?.place(undo.step) !== undefined)
   }
 
   private returned(value: unknown): void {
-    if (this.isOver || this.undo.isActive) return
+    if (this.isOver || this.undoPhase.isActive) return
     const difference = this.replay?.difference()
     if (difference !== undefined) this.changed(difference)
     else if (this.execution.cancelled) this.undoAll()
@@ -294,17 +294,17 @@ export class WorkflowRun implements AttemptHost, UndoHost {
   }
 
   private threw(error: unknown): void {
-    if (this.isOver || this.undo.isActive) return
+    if (this.isOver || this.undoPhase.isActive) return
     const difference = this.replay?.difference()
     if (difference === undefined) {
-      this.undo.failure = { error }
+      this.undoPhase.failure = { error }
       this.undoAll()
     } else this.changed(difference)
   }
 
   /** Stops the code, lets running steps end, and undoes the steps that are done, the last one first. */
   private undoAll(): void {
-    this.undo.isActive = true
+    this.undoPhase.isActive = true
     this.waits.clear()
     this.check()
   }
@@ -330,14 +330,14 @@ export class WorkflowRun implements AttemptHost, UndoHost {
 
   private advance(): void {
     if (this.isOver || this.replay === undefined) return
-    const state = this.undo.isActive ? "still" : this.replay.turn()
+    const state = this.undoPhase.isActive ? "still" : this.replay.turn()
     if (state === "wait") this.check()
     else if (state !== "still") this.changed(state)
     else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.running > 0) this.waits.arm()
-    else if (this.execution.cancelled && !this.undo.isActive) this.undoAll()
+    else if (this.execution.cancelled && !this.undoPhase.isActive) this.undoAll()
     // While nothing is undone, only a step that runs again may wait: for its next attempt.
-    else if (this.undo.isActive && this.undoing === undefined && this.waits.isEmpty) this.undo.next()
+    else if (this.undoPhase.isActive && this.undoing === undefined && this.waits.isEmpty) this.undoPhase.next()
     else this.waitForAll()
   }
 

@@ -22,7 +22,7 @@ export interface Column {
 }
 
 /** Time shown in the list: finished, started or due. */
-const lastOf = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
+const lastChange = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
 
 /** How long the last run took, or has taken so far. */
 const Duration = ({ job }: { readonly job: Job }) => {
@@ -95,7 +95,7 @@ const columns: ReadonlyArray<Column> = [
     sort: "when",
     descending: true,
     class: "time when",
-    cell: (job) => <Age at={lastOf(job)} />
+    cell: (job) => <Age at={lastChange(job)} />
   },
   {
     id: "duration",

@@ -46,7 +46,7 @@ const walk = (
 }
 
 /** Returns the place of the value at a path, or of its closest ancestor. */
-export const placeOf = (text: string, path: ReadonlyArray<string>): Place => {
+export const locate = (text: string, path: ReadonlyArray<string>): Place => {
   let best: { readonly depth: number; readonly place: Place } = { depth: -1, place: { from: 0, to: text.length } }
   try {
     JSON.parse(text)
@@ -67,7 +67,7 @@ const indented = (text: string) => text.replaceAll("\n", "\n  ")
 
 /** Adds a field to the object in the text. Returns the text unchanged if it is not an object. */
 export const withField = (text: string, name: string, value: string): string => {
-  const { from, to } = placeOf(text, [])
+  const { from, to } = locate(text, [])
   if (text[from] !== "{" || text[to - 1] !== "}") return text
   const inside = text.slice(from + 1, to - 1)
   const before = inside.trim() === "" ? "" : `${inside.replace(/\s+$/, "")},`
@@ -76,6 +76,6 @@ export const withField = (text: string, name: string, value: string): string => 
 
 /** Replaces the value at a path. */
 export const withValue = (text: string, path: ReadonlyArray<string>, value: string): string => {
-  const { from, to } = placeOf(text, path)
+  const { from, to } = locate(text, path)
   return text.slice(0, from) + value + text.slice(to)
 }

@@ -1,5 +1,5 @@
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks"
-import { lineOf, placeOf, withField, withValue } from "./JsonText"
+import { lineOf, locate, withField, withValue } from "./JsonText"
 import { exampleOf, type Fault, faultsOf, fieldsOf } from "./PayloadSchema"
 import { Suggestions } from "./parts/Suggestions"
 import { slowPoll, useResource } from "./Resource"
@@ -32,7 +32,7 @@ const marksOf = (text: string, schema: unknown): ReadonlyArray<Marked> => {
   }
   if (schema === null || schema === undefined) return []
   const marks = faultsOf(schema, value).map((fault) => {
-    const place = placeOf(text, fault.path)
+    const place = locate(text, fault.path)
     return { ...fault, ...place, line: lineOf(text, place.from) }
   })
   return marks.sort((a, b) => a.line - b.line)

@@ -16,7 +16,7 @@ import {
 } from "effect"
 import { repeatLoop, single } from "../../core/Loop.js"
 import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
-import { isSame, place, startOf } from "./OsProcess.js"
+import { isSame, place, processStart } from "./OsProcess.js"
 
 // A process that wants the directory first writes a claim, a file with a unique name, and only then reads the claims of
 // other processes. It holds the directory if it finds no other claim. If two processes start at once, the one whose
@@ -162,7 +162,7 @@ export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
   const name = `${since.epochMillis.toString().padStart(15, "0")}-${process.pid}-${unique}.json`
   const file = join(claims, name)
   const here = yield* place
-  const start = Option.getOrElse(yield* startOf(process.pid), () => "")
+  const start = Option.getOrElse(yield* processStart(process.pid), () => "")
   const claim: Claim = { pid: process.pid, start, place: here, host: hostname(), path: directory, since }
   const lost = yield* Deferred.make<void>()
 

@@ -38,7 +38,7 @@ const signalReaches = (pid: number): boolean => {
 }
 
 /** Returns the start time of a process in the system's format; none if it has exited, even if it is still a zombie. */
-export const startOf = (pid: number): Effect.Effect<Option.Option<string>> =>
+export const processStart = (pid: number): Effect.Effect<Option.Option<string>> =>
   Effect.gen(function* () {
     if (!signalReaches(pid)) return Option.none()
     if (process.platform === "darwin") {
@@ -57,14 +57,14 @@ export const startOf = (pid: number): Effect.Effect<Option.Option<string>> =>
 /** Whether the process with this pid and start time still runs. The pid alone may have been reused. */
 export const isSame = (pid: number, start: string): Effect.Effect<boolean> =>
   Effect.map(
-    startOf(pid),
+    processStart(pid),
     Option.exists((found) => found === start || found === "" || start === "")
   )
 
 /** Whether the process is a PostgreSQL server on this directory. */
 export const isServerOf = (pid: number, directory: string): Effect.Effect<boolean> =>
   Effect.gen(function* () {
-    if (Option.isNone(yield* startOf(pid))) return false
+    if (Option.isNone(yield* processStart(pid))) return false
     if (process.platform === "linux") return (yield* read(() => readlink(`/proc/${pid}/cwd`))) === directory
     return yield* Effect.async<boolean>((resume) => {
       execFile("/bin/ps", ["-o", "command=", "-p", `${pid}`], (_, stdout) =>

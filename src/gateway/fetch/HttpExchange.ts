@@ -34,7 +34,7 @@ export class ExchangeFailed extends Data.TaggedError("ExchangeFailed")<{
   readonly cause?: unknown
 }> {}
 
-const codeOf = (error: unknown): string =>
+const errorCode = (error: unknown): string =>
   Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : "UNKNOWN"
 
 /** The code of a response that exceeds `mostBytes`. */
@@ -53,7 +53,7 @@ const readAnswer = (
     if (bytes <= mostBytes) chunks.push(chunk)
     else fail(tooLong)
   })
-  response.on("error", (error) => fail(codeOf(error)))
+  response.on("error", (error) => fail(errorCode(error)))
   response.on("close", () => fail("ECONNRESET"))
   response.on("end", () => {
     const { headers, statusCode: status = 0 } = response
@@ -94,7 +94,7 @@ const once = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
       readAnswer(response, mostBytes, done)
     })
     outgoing.on("error", (cause) =>
-      done(new ExchangeFailed({ code: codeOf(cause), sent, reused: outgoing.reusedSocket, cause }))
+      done(new ExchangeFailed({ code: errorCode(cause), sent, reused: outgoing.reusedSocket, cause }))
     )
     outgoing.on("close", () => done(new ExchangeFailed({ code: "ECONNRESET", sent })))
     outgoing.end(body)

@@ -16,8 +16,8 @@ const batch = BatchId.annotations(WireText.withMessage("must be a batch id"))
 export const query = {
   queue: WireText.optional(WireText.names("Any of these queues. Separate them with commas or repeat the parameter.")),
   kind: WireText.optional(WireText.texts("Any of these kinds. Repeat the parameter for several.")),
-  state: WireText.optional(WireText.someOf(State.literals, "Any of these states.")),
-  reason: WireText.optional(WireText.someOf(DeadReason.literals, "Dead for any of these reasons.")),
+  state: WireText.optional(WireText.anyOf(State.literals, "Any of these states.")),
+  reason: WireText.optional(WireText.anyOf(DeadReason.literals, "Dead for any of these reasons.")),
   since: instant("Enqueued at or after this time."),
   until: instant("Enqueued before this time."),
   payload: WireText.optional(
@@ -44,14 +44,14 @@ const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
     )
   )
 
-const oneOf = (words: ReadonlyArray<string>) => `must be one of ${words.join(", ")}, or a list of them`
+const mustBeOneOf = (words: ReadonlyArray<string>) => `must be one of ${words.join(", ")}, or a list of them`
 
 /** Job filter as a JSON body. A field has one value or a list; the payload is plain JSON. */
 export const Body = Schema.Struct({
   queue: oneOrMany(WireText.Text, "must be a string or a list of strings"),
   kind: oneOrMany(WireText.Text, "must be a string or a list of strings"),
-  state: oneOrMany(State, oneOf(State.literals)),
-  reason: oneOrMany(DeadReason, oneOf(DeadReason.literals)),
+  state: oneOrMany(State, mustBeOneOf(State.literals)),
+  reason: oneOrMany(DeadReason, mustBeOneOf(DeadReason.literals)),
   since: WireText.optional(Instant.Instant),
   until: WireText.optional(Instant.Instant),
   payload: WireText.optional(Schema.Unknown),

@@ -24,7 +24,7 @@ const act =
   (table: Table, name: string, allowed: ReadonlyArray<Status>) =>
   <E>(id: JobId, change: (row: JobRow, now: number) => Either.Either<JobRow, E>) =>
     Effect.flatten(
-      table.step((now): Either.Either<StoredJob, E | JobNotFound | JobNotInState> => {
+      table.atomically((now): Either.Either<StoredJob, E | JobNotFound | JobNotInState> => {
         const row = table.get(id)
         if (row === undefined) return Either.left(new JobNotFound({ id }))
         if (!allowed.includes(row.status)) {
@@ -256,7 +256,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
     edit: (id, change) => edit(id, (row, now) => edited(table, workflows, row, change, now)),
     undo: (id, kept) =>
       Effect.flatten(
-        table.step((now) => {
+        table.atomically((now) => {
           const { jobs, refused } = recordsOf(kept)
           const own = jobs.get(id)
           return Either.mapBoth(restored(table, id, own?.below === true ? undefined : own, now), {

@@ -15,7 +15,7 @@ import type { ScanSql } from "./ScanSql.js"
 // jobs, and most keys are busy when there are more slots than keys, so the number of keys tried is bounded.
 
 const windowOf = (limit: number) => Math.min(1_000, limit + 100)
-const triesOf = (limit: number) => Math.min(2_000, Math.ceil(1.25 * limit) + 20)
+const keysToTry = (limit: number) => Math.min(2_000, Math.ceil(1.25 * limit) + 20)
 
 /** Jobs scanned per claim when many are due. */
 const longest = 1_000
@@ -37,11 +37,11 @@ interface Tries {
   readonly isAll: boolean
 }
 
-const startOf = ({ id, priority, run_at }: FrontRow): Start => ({ priority, runAt: run_at, id })
+const scanStart = ({ id, priority, run_at }: FrontRow): Start => ({ priority, runAt: run_at, id })
 
 /** The first row of each priority: earlier entries are taken. */
 const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
-  new Map(rows.toReversed().map((row) => [row.priority, startOf(row)]))
+  new Map(rows.toReversed().map((row) => [row.priority, scanStart(row)]))
 
 /** Claims by key, round-robin, with a limit per key. */
 export const make = (database: typeof Database.Service, scans: ScanSql, take: Take): Claim => {
@@ -72,7 +72,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
     const lastPriority = front.at(-1)?.priority ?? 0
     const urgent = front.flatMap(({ key, priority }) => (priority < lastPriority ? (key ?? []) : []))
     const inTurn = keys.toSorted((a, b) => Number(a <= keyScan.last) - Number(b <= keyScan.last) || (a < b ? -1 : 1))
-    const tried = new Set([...urgent, ...inTurn.slice(0, triesOf(limit))])
+    const tried = new Set([...urgent, ...inTurn.slice(0, keysToTry(limit))])
     return { keys: [...tried], keyless: keylessOf(front), isAll: tried.size === keys.length }
   }
 
@@ -90,13 +90,13 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
         : []
       const lastSeen = further.at(-1)
       if (keyScan.isWalkDue(now))
-        keyScan.walk(further.length < longest || !lastSeen ? undefined : startOf(lastSeen), now)
+        keyScan.walk(further.length < longest || !lastSeen ? undefined : scanStart(lastSeen), now)
       const lastPriority = front.at(-1)?.priority ?? 0
       const urgent = front.flatMap(({ key, priority }) => (priority < lastPriority ? (key ?? []) : []))
-      const inTurn = yield* keysAfter(queue, keyScan.last, triesOf(limit))
+      const inTurn = yield* keysAfter(queue, keyScan.last, keysToTry(limit))
       const keyless = [...new Set([...keylessOf(front), ...keylessOf(further)])]
       if (keyless.length > 0) keyScan.isMixed = true
-      const isAll = inTurn.length < triesOf(limit) && !keyScan.isMixed
+      const isAll = inTurn.length < keysToTry(limit) && !keyScan.isMixed
       return { keys: [...new Set([...urgent, ...inTurn])], keyless, isAll }
     })
 
@@ -117,7 +117,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
 
   const claimReady = (claiming: Claiming, keyScan: KeyScan) =>
     Effect.gen(function* () {
-      const keys = keyScan.takeReady(triesOf(claiming.limit))
+      const keys = keyScan.takeReady(keysToTry(claiming.limit))
       const jobs = yield* claimOf({ keys, keyless: [], isAll: true }, claiming, keyScan)
       // The claim was full, so keys without a claimed job may still have one.
       if (jobs.length >= claiming.limit) for (const key of keys) keyScan.touched(key)
@@ -137,7 +137,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
       let last = keyScan.last
       for (let round = 1; round < rounds && jobs.length === 0 && !tries.isAll; round += 1) {
         last = tries.keys.at(-1) ?? last
-        const keys = yield* keysAfter(queue, last, triesOf(limit))
+        const keys = yield* keysAfter(queue, last, keysToTry(limit))
         tries = { keys, keyless: [], isAll: false }
         jobs = yield* claimOf(tries, claiming, keyScan)
       }

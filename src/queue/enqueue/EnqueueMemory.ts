@@ -57,7 +57,7 @@ const hasLapsed = ({ dedupe, status }: JobRow, now: number) =>
   dedupe?.until !== undefined && dedupe.until <= now && (status === "done" || status === "dead")
 
 /** The job in the way of this one: the job with its id, or the holder of its dedupe key. */
-const standingOf = (table: Table, { dedupeKey, id }: StampedJob, now: number): JobRow | undefined => {
+const existingJob = (table: Table, { dedupeKey, id }: StampedJob, now: number): JobRow | undefined => {
   const holder = table.get(id) ?? (dedupeKey === null ? undefined : table.holderOf(dedupeKey))
   return holder === undefined || (holder.id !== id && hasLapsed(holder, now)) ? undefined : holder
 }
@@ -67,7 +67,7 @@ const fullQueue = (table: Table, capOf: CapOf, jobs: StampedJobs, now: number): 
   for (const queue of new Set(jobs.map((job) => job.queue))) {
     const cap = capOf(queue)
     if (cap === undefined) continue
-    const fresh = jobs.filter((job) => job.queue === queue && standingOf(table, job, now) === undefined)
+    const fresh = jobs.filter((job) => job.queue === queue && existingJob(table, job, now) === undefined)
     const coming = new Set(fresh.map(({ dedupeKey, id }) => (dedupeKey === null ? id : `key ${dedupeKey}`))).size
     // Sleeping executions do not count.
     const waiting = table.pending(queue).filter(({ runAt, woken }) => woken === undefined || runAt <= now)
@@ -77,7 +77,7 @@ const fullQueue = (table: Table, capOf: CapOf, jobs: StampedJobs, now: number): 
 }
 
 const storeOne = (table: Table, job: StampedJob, now: number): Enqueued => {
-  const standing = standingOf(table, job, now)
+  const standing = existingJob(table, job, now)
   if (standing?.id === job.id) return enqueued(job.id)
   if (standing === undefined) {
     const lapsed = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)

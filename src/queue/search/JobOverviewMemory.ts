@@ -24,7 +24,7 @@ const newestFirst = (a: ListedJob, b: ListedJob) => b.updatedAt - a.updatedAt ||
 
 const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
   deadGroups: (queue) =>
-    table.step(() =>
+    table.atomically(() =>
       group(
         [...table.rows()]
           .filter((row) => queue === undefined || row.queue === queue)
@@ -35,12 +35,12 @@ const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
       )
     ),
   changed: (since, limit) =>
-    table.step((now) => {
+    table.atomically((now) => {
       const jobs = [...table.rows()].filter(({ updatedAt }) => updatedAt >= since).map((row) => listedOf(row, now))
       return { jobs: jobs.sort(newestFirst).slice(0, limit), sampled: jobs.length >= limit }
     }),
   listed: (ids) =>
-    table.step((now) => {
+    table.atomically((now) => {
       const found = [...new Set(ids)].flatMap((id) => table.get(id) ?? [])
       return found.map((row) => listedOf(row, now)).sort(newestFirst)
     })

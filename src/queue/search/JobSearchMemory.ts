@@ -7,7 +7,7 @@ import { JobTable } from "../JobTableMemory.js"
 import type { JobFilter } from "./JobFilter.js"
 import { matches } from "./JobMatch.js"
 import { BadCursor, type JobPage, JobSearch, type PageRequest, type QueueCounts } from "./JobSearch.js"
-import { compare, type IndirectSort, newestFirst, readCursor, valueOf, writeCursor } from "./JobSort.js"
+import { compare, type IndirectSort, newestFirst, readCursor, sortValue, writeCursor } from "./JobSort.js"
 
 type Table = typeof JobTable.Service
 
@@ -43,7 +43,7 @@ const sortedPage = (
   const after = cursor === undefined ? undefined : readCursor(sort, cursor)
   if (cursor !== undefined && after === undefined) return Either.left(new BadCursor({ cursor }))
   const placed = found(table, filter, now)
-    .map((row) => ({ row, id: row.id, value: valueOf(row, sort.by, now) }))
+    .map((row) => ({ row, id: row.id, value: sortValue(row, sort.by, now) }))
     .filter((place) => after === undefined || (compare(sort, after, place) < 0 && place.id <= after.newest))
     .sort((a, b) => compare(sort, a, b))
   const shown = placed.slice(0, limit)
@@ -101,10 +101,10 @@ const awaitEnd = (table: Table, id: JobId): Effect.Effect<StoredJob, JobNotFound
   )
 
 const make = (table: Table): typeof JobSearch.Service => ({
-  get: (id) => Effect.flatten(table.step((now) => get(table, id, now))),
+  get: (id) => Effect.flatten(table.atomically((now) => get(table, id, now))),
   list: (filter, request) =>
     Effect.flatten(
-      table.step((now) => {
+      table.atomically((now) => {
         const { among, cursor, limit, sort = newestFirst } = request
         const { by, descending } = sort
         if (by !== "created") return sortedPage(table, filter, { by, descending }, request, now)
@@ -116,13 +116,13 @@ const make = (table: Table): typeof JobSearch.Service => ({
       })
     ),
   total: (filter, cap) =>
-    table.step((now) => {
+    table.atomically((now) => {
       const { length } = found(table, filter, now)
       return { count: Math.min(length, cap), exact: length <= cap }
     }),
-  counts: table.step((now) => allCounts(table, now)),
+  counts: table.atomically((now) => allCounts(table, now)),
   overdue: (before) =>
-    table.step(() => {
+    table.atomically(() => {
       const late = [...table.rows()].filter(({ runAt, status }) => status === "pending" && runAt <= before)
       return [...new Set(late.map(({ queue }) => queue))].sort()
     }),

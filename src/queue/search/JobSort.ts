@@ -90,7 +90,7 @@ export const readCursor = ({ by, descending }: JobSort, text: string): SortCurso
 const places = new Map(State.literals.map((state, place) => [state, place]))
 
 /** The value of a job in an order, for the memory layer. */
-export const valueOf = (row: JobRow, by: IndirectSort["by"], now: number): SortValue => {
+export const sortValue = (row: JobRow, by: IndirectSort["by"], now: number): SortValue => {
   switch (by) {
     case "due":
       return row.runAt

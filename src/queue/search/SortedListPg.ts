@@ -87,7 +87,7 @@ const byFinish = (parts: ListParts): Fragment => {
 const isText = (by: IndirectSort["by"]) => by === "kind" || by === "queue"
 
 /** The value of a job in an order. */
-const valueOf = ({ now, sort: { by }, sql }: ListParts): Fragment => {
+const sortExpression = ({ now, sort: { by }, sql }: ListParts): Fragment => {
   const time = (column: string) => sql.literal(`${micros(column)}::float8`)
   switch (by) {
     case "due":
@@ -136,7 +136,7 @@ const bySorting = (parts: ListParts, source: Fragment | Identifier, searched: Fr
   }
   return sql`
     with candidates as materialized (
-      select j.id, ${valueOf(parts)} as place from ${source} j where ${sql.and([...conditions, ...known])}
+      select j.id, ${sortExpression(parts)} as place from ${source} j where ${sql.and([...conditions, ...known])}
       order by j.id desc limit ${mostSorted}
     )
     select ${columns}, c.place, (select count(*)::int from candidates) as looked, ${searched} as searched,

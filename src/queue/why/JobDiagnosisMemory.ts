@@ -53,7 +53,7 @@ const make = (
   return {
     of: (id) =>
       Effect.flatten(
-        table.step((now) =>
+        table.atomically((now) =>
           Either.map(
             Either.fromNullable(table.get(id), () => new JobNotFound({ id })),
             (job) => {

@@ -49,7 +49,7 @@ const makeTable = (jobs: Jobs) => {
     const before = map.get(key)
     if (value === undefined) map.delete(key)
     else map.set(key, value)
-    jobs.undoWith(() => (before === undefined ? map.delete(key) : map.set(key, before)))
+    jobs.onRollback(() => (before === undefined ? map.delete(key) : map.set(key, before)))
   }
 
   const executionRow = (execution: string): JobRow | undefined => {

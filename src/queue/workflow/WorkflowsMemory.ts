@@ -43,7 +43,7 @@ const make = Effect.gen(function* () {
   const record: typeof Workflows.Service.record = (run, step) =>
     Effect.flatMap(admitted(step.kind, step.name, step.exit), (text) =>
       Effect.flatten(
-        jobs.step((now) =>
+        jobs.atomically((now) =>
           Either.map(held(run), ({ id }) => {
             const known = table.stepsOf(id)
             const same = known.find(({ attempt, name }) => name === step.name && attempt === step.attempt)
@@ -68,7 +68,7 @@ const make = Effect.gen(function* () {
 
   const signal: typeof Workflows.Service.signal = ({ execution, name, value }) =>
     Effect.flatMap(admittedSignal(name, value), (text) =>
-      jobs.step((now) => {
+      jobs.atomically((now) => {
         const known = table.deferred(execution, "signal", name)
         if (known?.completedAt === undefined) {
           const early = table.executionRow(execution) === undefined
@@ -94,7 +94,7 @@ const make = Effect.gen(function* () {
     started: ReadonlyArray<{ readonly id: JobId; readonly isNew: boolean }>,
     detached: boolean
   ) =>
-    jobs.step((now): Either.Either<void, ChildNotLinked> => {
+    jobs.atomically((now): Either.Either<void, ChildNotLinked> => {
       const isOver = (id: JobId) => detached || jobs.get(id)?.finishedAt !== undefined
       if (
         started.some(({ id }) => {
@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
   const startChildren: typeof Workflows.Service.startChildren = (run, name, children, { detached = false } = {}) =>
     Effect.gen(function* () {
       const execution = yield* Effect.flatten(
-        jobs.step(() =>
+        jobs.atomically(() =>
           Either.map(held(run), (row) =>
             table.deferred(row.execution, "children", name) === undefined ? row.execution : undefined
           )
@@ -210,7 +210,7 @@ const make = Effect.gen(function* () {
         const below = row === undefined ? [] : table.below(row)
         return { job, cancelled: 1 + below.filter((each) => each.cancelRequestedAt !== undefined).length }
       }
-      return yield* jobs.step((now) => {
+      return yield* jobs.atomically((now) => {
         const row = jobs.get(id)
         const all = row === undefined ? [] : [row, ...table.below(row)]
         const open = all.filter(({ finishedAt }) => finishedAt === undefined)
@@ -233,7 +233,7 @@ const make = Effect.gen(function* () {
       const first = steps.find(({ name }) => name === step)
       const known = [...new Set(steps.map(({ name }) => name))]
       if (first === undefined) return yield* new StepNotFound({ execution, step, known })
-      const now = yield* jobs.step((instant) => instant)
+      const now = yield* jobs.atomically((instant) => instant)
       const name = as ?? `${source}:fork:${jobs.ids.job(now)}`
       const [answer] = yield* queue.enqueue([
         jobOf({
@@ -250,7 +250,7 @@ const make = Effect.gen(function* () {
       ])
       if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
       if (answer.outcome !== "enqueued") return yield* new ExecutionExists({ execution: name })
-      yield* jobs.step(() => {
+      yield* jobs.atomically(() => {
         table.setSteps(
           answer.id,
           steps
@@ -271,11 +271,11 @@ const make = Effect.gen(function* () {
       return { id: answer.id, execution: name }
     })
 
-  const wake: typeof Workflows.Service.wake = (execution) => jobs.step((now) => table.wake(execution, now))
+  const wake: typeof Workflows.Service.wake = (execution) => jobs.atomically((now) => table.wake(execution, now))
 
   const show: typeof Workflows.Service.show = (execution) =>
     Effect.flatten(
-      jobs.step((now) =>
+      jobs.atomically((now) =>
         Either.map(find(execution), (row) => {
           const found = summary(row, now)
           const steps = table.stepsOf(row.id)
@@ -299,7 +299,7 @@ const make = Effect.gen(function* () {
       ) as Effect.Effect<Effect.Effect.Success<ReturnType<typeof Workflows.Service.start>>, EnqueueError>,
     load: (run) =>
       Effect.flatten(
-        jobs.step(() =>
+        jobs.atomically(() =>
           Either.map(held(run), (row) => ({
             woken: row.woken ?? 0,
             cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
@@ -312,17 +312,17 @@ const make = Effect.gen(function* () {
     signal,
     wake,
     startChildren,
-    children: (execution, name) => jobs.step((now) => childrenOf(now, execution, name)),
+    children: (execution, name) => jobs.atomically((now) => childrenOf(now, execution, name)),
     cancel,
     retry: retryOf(
       { show, wake },
       (id) => Effect.catchTags(jobAdmin.requeue(id), { JobNotFound: Effect.die, DedupeKeyHeld: Effect.die }),
       (id, execution) =>
-        Effect.flatMap(find(execution), (row) => jobs.step((now) => toStored(jobs.get(id) ?? row, now)))
+        Effect.flatMap(find(execution), (row) => jobs.atomically((now) => toStored(jobs.get(id) ?? row, now)))
     ),
     fork,
     list: (filter, { before, limit }) =>
-      jobs.step((now) => {
+      jobs.atomically((now) => {
         const all = [...jobs.rows()]
           .filter((row) => isExecution(row) && (before === undefined || row.id < before))
           .sort((a, b) => (a.id < b.id ? 1 : -1))
@@ -336,7 +336,7 @@ const make = Effect.gen(function* () {
         const executions = all.slice(0, limit)
         return { executions, next: all.length > limit ? executions.at(-1)?.id : undefined }
       }),
-    suspended: jobs.step((now) => {
+    suspended: jobs.atomically((now) => {
       const states = [...jobs.rows()].filter(isExecution).map((row) => summary(row, now).state)
       const count = (state: ExecutionState) => states.filter((each) => each === state).length
       return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }

@@ -23,7 +23,7 @@ export interface Attribute {
   readonly value: Value
 }
 
-const valueOf = (value: unknown): Value => {
+const anyValue = (value: unknown): Value => {
   if (typeof value === "boolean") return { boolValue: value }
   if (typeof value === "bigint" || Number.isSafeInteger(value)) return { intValue: String(value) }
   if (typeof value === "number") return { doubleValue: value }
@@ -31,7 +31,7 @@ const valueOf = (value: unknown): Value => {
 }
 
 export const attributesOf = (entries: Iterable<readonly [string, unknown]>): ReadonlyArray<Attribute> =>
-  Array.from(entries, ([key, value]) => ({ key, value: valueOf(value) }))
+  Array.from(entries, ([key, value]) => ({ key, value: anyValue(value) }))
 
 /** Returns the error's type, without its message. */
 const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
@@ -44,7 +44,7 @@ const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
   return error instanceof Error ? error.name : typeof error
 }
 
-const idOf = (bytes: number) => randomBytes(bytes).toString("hex")
+const randomHex = (bytes: number) => randomBytes(bytes).toString("hex")
 
 /** The nearest span that the collector knows: one of ours, or an external one. */
 const nearest = (span: Option.Option<Tracer.AnySpan>): Option.Option<Tracer.AnySpan> =>
@@ -75,8 +75,8 @@ export class OtlpSpan implements Tracer.Span {
     const found = nearest(parent)
     const isRoot = Context.get(context as Context.Context<IsRoot>, IsRoot)
     this.parent = isRoot ? Option.none() : found
-    this.traceId = Option.match(found, { onNone: () => idOf(16), onSome: ({ traceId }) => traceId })
-    this.spanId = isRoot && Option.isSome(found) ? found.value.spanId : idOf(8)
+    this.traceId = Option.match(found, { onNone: () => randomHex(16), onSome: ({ traceId }) => traceId })
+    this.spanId = isRoot && Option.isSome(found) ? found.value.spanId : randomHex(8)
     this.sampled = Option.match(found, { onNone: () => true, onSome: ({ sampled }) => sampled })
     this.links = [...links]
     this.status = { _tag: "Started", startTime }

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Either, Exit, Logger, Option, Schedule, Scope } from "effect"
 import { acquire, claimsOf, isHeld } from "../../../src/database/embedded/DirectoryLock.js"
-import { place, startOf } from "../../../src/database/embedded/OsProcess.js"
+import { place, processStart } from "../../../src/database/embedded/OsProcess.js"
 import { eventually, scratch } from "./fixtures/Scratch.js"
 
 const quick = { beat: "50 millis", silence: "300 millis" } as const
@@ -23,7 +23,7 @@ const plant = (directory: string, name: string, claim: { pid: number; start: str
   })
 
 const living = Effect.gen(function* () {
-  const start = Option.getOrThrow(yield* startOf(process.pid))
+  const start = Option.getOrThrow(yield* processStart(process.pid))
   return { pid: process.pid, start, place: yield* place }
 })
 
@@ -31,7 +31,7 @@ const living = Effect.gen(function* () {
 const dead = Effect.gen(function* () {
   const child = spawn("/bin/sh", ["-c", "read line"], { stdio: ["pipe", "ignore", "ignore"] })
   const pid = child.pid ?? 0
-  const start = Option.getOrThrow(yield* startOf(pid))
+  const start = Option.getOrThrow(yield* processStart(pid))
   child.kill("SIGKILL")
   yield* Effect.promise(() => once(child, "exit"))
   return { pid, start, place: yield* place }

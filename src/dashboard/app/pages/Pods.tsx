@@ -184,7 +184,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
   const running = useResource<JobPage>(runningPath(id), { pulse, every: 5_000 })
   const since = new Date(Math.floor(useTick() / 60_000) * 60_000 - 120_000).toISOString()
   const measures = useResource<PodMeasures>(`metrics/pods${Api.query({ since })}`, { every: 10_000 })
-  const lastOf = (pod: string) => measures.data?.pods.find((each) => each.pod === pod)?.points.at(-1)
+  const latestSample = (pod: string) => measures.data?.pods.find((each) => each.pod === pod)?.points.at(-1)
   const jobsOf = (pod: string) => running.data?.jobs.filter((job) => job.pod === pod)
   return (
     <>
@@ -223,7 +223,7 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
                     <GonePod key={pod} id={pod} jobs={jobsOf(pod) ?? []} />
                   ))}
                   {shown.map((pod) => (
-                    <PodCard key={pod.id} pod={pod} measure={lastOf(pod.id)} jobs={jobsOf(pod.id)} />
+                    <PodCard key={pod.id} pod={pod} measure={latestSample(pod.id)} jobs={jobsOf(pod.id)} />
                   ))}
                 </div>
               )}

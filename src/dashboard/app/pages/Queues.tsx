@@ -25,7 +25,7 @@ const rateOf = ({ throughput }: Queue) =>
 const counted: ReadonlyArray<State> = ["pending", "scheduled", "retrying", "dead"]
 
 /** The value of a queue in a column. */
-const valueOf = (queue: Queue, by: string): number | string => {
+const sortValue = (queue: Queue, by: string): number | string => {
   if (by === "rate") return rateOf(queue)
   if (by === "running") return queue.counts.running
   if (by === "oldest") return queue.oldestDueAgeSeconds ?? -1
@@ -37,7 +37,7 @@ const byName: Order = { by: "name", descending: false }
 
 const sorted = (queues: ReadonlyArray<Queue>, { by, descending }: Order): ReadonlyArray<Queue> =>
   queues.toSorted((a, b) => {
-    const [left, right] = [valueOf(a, by), valueOf(b, by)]
+    const [left, right] = [sortValue(a, by), sortValue(b, by)]
     if (left === right) return a.name < b.name ? -1 : 1
     return left < right === descending ? 1 : -1
   })

@@ -29,7 +29,7 @@ const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: num
   })
 }
 
-const lastOf = (values: ArrayLike<number | null | undefined>) => values[values.length - 1] ?? null
+const lastValue = (values: ArrayLike<number | null | undefined>) => values[values.length - 1] ?? null
 
 /**
  * A line chart over time. The legend shows the values at the pointer, or the last ones. Dragging zooms in; a double
@@ -79,7 +79,7 @@ export const Chart = (props: {
             {
               label: "at",
               value: (plot: uPlot, pointed: number | null, _: number, place: number | null) => {
-                const at = place === null ? lastOf(plot.data[0]) : pointed
+                const at = place === null ? lastValue(plot.data[0]) : pointed
                 if (at === null) return "–"
                 return hasManyDays(plot) ? `${dayText(at)} ${clockText(at)}` : clockText(at)
               }
@@ -92,7 +92,7 @@ export const Chart = (props: {
               spanGaps: false,
               points: { show: false },
               value: (plot: uPlot, pointed: number | null, line: number, place: number | null) => {
-                const value = place === null ? lastOf(plot.data[line] ?? []) : pointed
+                const value = place === null ? lastValue(plot.data[line] ?? []) : pointed
                 return value === null ? "–" : props.format(value)
               }
             }))

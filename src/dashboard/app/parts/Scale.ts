@@ -7,7 +7,7 @@ export interface Axis {
 }
 
 /** The position of a time span on the axis, as shares of its length, clipped to the axis. */
-export const placeOf = (of: { readonly from: number; readonly to: number }, { ends, start }: Axis) => {
+export const positionOn = (of: { readonly from: number; readonly to: number }, { ends, start }: Axis) => {
   const share = (at: number) => Math.min(1, Math.max(0, (at - start) / Math.max(1, ends - start)))
   return { from: share(of.from), length: share(of.to) - share(of.from) }
 }

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact"
-import { type Axis, placeOf } from "./Scale"
+import { type Axis, positionOn } from "./Scale"
 import { measured } from "./Time"
 
 // Phases as bars on one time axis, to scale.
@@ -25,7 +25,7 @@ export const Bar = (props: {
 }) => {
   const { axis, of, ticks = [] } = props
   const label = `${of.name}: ${measured((of.to - of.from) / 1000)}`
-  const place = placeOf(of, axis)
+  const place = positionOn(of, axis)
   const x = Math.min(width - 4, place.from * width)
   return (
     <svg
