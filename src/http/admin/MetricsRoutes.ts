@@ -175,7 +175,7 @@ export const group = HttpApiGroup.make("metrics")
       .setUrlParams(RangeQuery)
       .addSuccess(PodsView)
       .annotateContext(
-        about("Get the resource usage of each pod: the mean of its CPU usage, the maximum of all other values.")
+        about("Get the resource usage of each process: the mean of its CPU usage, the maximum of all other values.")
       )
   )
   .add(

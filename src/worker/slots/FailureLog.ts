@@ -23,7 +23,7 @@ export class FailureLog {
         if (end.error === undefined) return Effect.void
         if (end.unknownTimeout !== undefined)
           return this.line("unknown", job, now, (more) =>
-            Effect.logWarning(`returned a job to the queue for another pod: ${end.error}${more}`)
+            Effect.logWarning(`returned a job to the queue for another process: ${end.error}${more}`)
           )
         if (end.dying !== undefined)
           return this.line("dead", job, now, (more) =>
