@@ -168,7 +168,7 @@ layer(layerPostgres(), { excludeTestServices: true })("GET /api/v1/jobs/{id}/why
         detail: expect.stringContaining("number 3 in line; 2 of 2 slots")
       })
       const run = yield* take
-      expect(yield* whyOf(done)).toEqual({ reason: "running", detail: "It runs on process life-worker." })
+      expect(yield* whyOf(done)).toEqual({ reason: "running", detail: "It runs in process life-worker." })
       yield* admin("POST", `/api/v1/jobs/${done}/cancel`)
       expect(yield* whyOf(done)).toMatchObject({ reason: "running", detail: expect.stringContaining("asked to stop") })
       yield* end(run, End.Done({ result: undefined }))

@@ -232,7 +232,7 @@ const rows: ReadonlyArray<Row> = [
     /behind more than 1000 others in line \(keys take turns/
   ],
   ["in a queue without workers", { standing: { maxWorkers: 0 } }, "waiting_for_slot", /worker total of 0/],
-  ["that runs", { job: running }, "running", /^It runs on process shop-worker-1\.$/],
+  ["that runs", { job: running }, "running", /^It runs in process shop-worker-1\.$/],
   [
     "that was asked to stop",
     { job: { ...running, cancelRequestedAt: now } },

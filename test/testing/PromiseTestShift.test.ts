@@ -63,7 +63,7 @@ describe("testShift", () => {
     await using shift = await testShift({ handlers: [waiting] })
     const { id } = await shift.enqueue(remind, { who: "Ada" })
     await expect(shift.result(id, { timeout: "3s" })).rejects.toThrow(
-      /was not done within 3s\. It runs on process \w+\. Time is virtual in a test, and the clock waits at most 100 ms/
+      /was not done within 3s\. It runs in process \w+\. Time is virtual in a test, and the clock waits at most 100 ms/
     )
     release()
   })

@@ -96,8 +96,8 @@ const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
     return why("running", `Its process ${name} sends no heartbeat; unless it resumes, the job ${next}.`, until)
   }
   return job.cancelRequestedAt === undefined
-    ? why("running", `It runs on process ${name}.`)
-    : why("running", `It runs on process ${name}. It was asked to stop and has not stopped yet.`)
+    ? why("running", `It runs in process ${name}.`)
+    : why("running", `It runs in process ${name}. It was asked to stop and has not stopped yet.`)
 }
 
 /** The outcome of the last attempt, if the job has not changed since. */
