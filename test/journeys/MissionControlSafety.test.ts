@@ -62,7 +62,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           [`jobs/${dead}`, "leftover"],
           ["queues/default", "default"],
           ["kinds/noop_echo", "noop_echo"],
-          [`pods/${pods[0]?.id}`, "Pod"],
+          [`pods/${pods[0]?.id}`, "Process"],
           ["nowhere", "Page not found"]
         ] as const) {
           yield* step(() => page.evaluate(`location.hash = "#/${place}"`))

@@ -113,7 +113,7 @@ const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): Reado
 const Usual = ({ job, latest }: { readonly job: Job; readonly latest: Phase | undefined }) => {
   const day = Math.floor(Date.parse(job.createdAt) / 86_400_000) * 86_400
   const since = new Date((day - 86_400) * 1000).toISOString()
-  const series = useResource<Series>(`metrics/series${Api.query({ kind: job.kind, since, bucket: 86_400 })}`)
+  const series = useResource<Series>(`metrics/series${Api.query({ kind: job.kind, since, bucket: "1d" })}`)
   const known = (series.data?.points ?? [])
     .map(({ processing }) => processing)
     .reduce<Latency | undefined>((best, each) => (each.count > (best?.count ?? 0) ? each : best), undefined)
