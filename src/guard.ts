@@ -39,9 +39,9 @@ const numbers = (version: string): ReadonlyArray<number> =>
 /** Returns whether a version satisfies a caret range. Supports only major versions above 0. */
 export const satisfies = (version: string, range: string): boolean => {
   const [major = 0, minor = 0, patch = 0] = numbers(version)
-  const [leastMajor = 0, leastMinor = 0, leastPatch = 0] = numbers(range)
-  if (major !== leastMajor) return false
-  return minor > leastMinor || (minor === leastMinor && patch >= leastPatch)
+  const [minMajor = 0, minMinor = 0, minPatch = 0] = numbers(range)
+  if (major !== minMajor) return false
+  return minor > minMinor || (minor === minMinor && patch >= minPatch)
 }
 
 const lockFiles = {

@@ -139,10 +139,10 @@ const retryBackoff = (name: string, { backoff, jitter }: RetryOptions): Backoff.
 }
 
 /** Deeper values may be circular. */
-const mostLevels = 1_000
+const maxLevels = 1_000
 
 /** Whether the value survives a JSON round trip unchanged. */
-const isPlain = (value: unknown, levels = mostLevels): boolean => {
+const isPlain = (value: unknown, levels = maxLevels): boolean => {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true
   if (typeof value === "number") return Number.isFinite(value)
   if (typeof value !== "object" || "toJSON" in value || levels === 0) return false

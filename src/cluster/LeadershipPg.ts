@@ -21,7 +21,7 @@ interface CampaignRow {
 }
 
 /** Idle timeout in milliseconds of a leader's transaction whose lease has expired or is held by another process. */
-const leastIdle = 1_000
+const minIdleMillis = 1_000
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
@@ -75,7 +75,7 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const clock = yield* Effect.clock
         const left = watchOf(clock).leftOf(term, steadyMillis(clock)) ?? 0
-        const idle = Math.min(Math.ceil(left > 0 ? left : leastIdle), 2_147_483_647)
+        const idle = Math.min(Math.ceil(left > 0 ? left : minIdleMillis), 2_147_483_647)
         const rows = yield* mapErrors(sql`
           -- for key share blocks a change of leader until the commit, but not a renewal. The idle timeout makes the
           -- server end the transaction when the lease expires, so that a suspended process cannot hold the lock

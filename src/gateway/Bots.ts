@@ -29,17 +29,17 @@ export interface Bot extends BotDeclaration {
 export const untilDeclared: Duration.Duration = Duration.seconds(30)
 
 /** Maximum length of a Telegram webhook secret. */
-const mostLength = 256
+const maxSecretCharacters = 256
 
 /** Pads a text to a fixed size and appends its length. */
-const padded = (text: string, into = Buffer.alloc(mostLength + 2)): Buffer => {
+const padded = (text: string, into = Buffer.alloc(maxSecretCharacters + 2)): Buffer => {
   into.fill(0)
-  into.write(text, 0, mostLength, "latin1")
-  into.writeUInt16LE(Math.min(text.length, 0xffff), mostLength)
+  into.write(text, 0, maxSecretCharacters, "latin1")
+  into.writeUInt16LE(Math.min(text.length, 0xffff), maxSecretCharacters)
   return into
 }
 
-const given = Buffer.alloc(mostLength + 2)
+const given = Buffer.alloc(maxSecretCharacters + 2)
 
 /**
  * Whether the text is one of the bot's webhook secrets. Compares all of them in constant time, without digests: the

@@ -5,7 +5,7 @@ import { type JobId, millisOf } from "../core/Ids.js"
 // bounded memory and are lost when the process ends. The jobs are durable.
 
 /** Maximum number of deliveries kept per bot or source. */
-export const mostRemembered = 100
+export const maxDeliveries = 100
 
 /** A delivery, including its redeliveries. */
 export interface Delivery {
@@ -51,7 +51,7 @@ export class DeliveryBook {
         job
       })
       const [oldest] = this.remembered.keys()
-      if (this.remembered.size > mostRemembered && oldest !== undefined) this.remembered.delete(oldest)
+      if (this.remembered.size > maxDeliveries && oldest !== undefined) this.remembered.delete(oldest)
       return
     }
     // With concurrent deliveries, the duplicate may be recorded before the one that was stored.

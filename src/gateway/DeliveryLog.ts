@@ -13,7 +13,7 @@ import { botDedupePrefix, sourceDedupePrefix } from "./WebhookIntake.js"
 // job table has the deliveries to every pod.
 
 /** Bounds of the job search. Senders stop retrying before `lookBack`. */
-const mostJobs = 50
+const maxJobs = 50
 const lookBack = Duration.hours(72)
 
 /** The search by kind has no index, so it reads at most this many of the newest jobs. */
@@ -100,7 +100,7 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const since = (yield* Clock.currentTimeMillis) - Duration.toMillis(lookBack)
       const remembered = deliveries.book(hook).recent
-      const { complete, jobs } = yield* search.list({ ...filter, since }, { limit: mostJobs, among }).pipe(
+      const { complete, jobs } = yield* search.list({ ...filter, since }, { limit: maxJobs, among }).pipe(
         Effect.map((page) => ({ jobs: page.jobs, complete: true })),
         Effect.catchTag("SearchTooSlow", () => Effect.succeed({ jobs: [], complete: false })),
         Effect.catchTag("BadCursor", Effect.die)

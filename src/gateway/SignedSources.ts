@@ -10,7 +10,7 @@ import type { SignatureStyle } from "./config/Declarations.js"
 const toleranceMillis = 300_000
 
 /** Limits the CPU time that a forged header can cost. */
-const mostSignatures = 16
+const maxSignatures = 16
 
 export type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
@@ -86,8 +86,8 @@ const checkClaim = (style: SignatureStyle, headers: Headers, now: number): Claim
   const claim = claimOf[style](headers)
   if (claim === undefined) return { reason: "The signature headers are incomplete." }
   const { encoding, signatures, timestamp } = claim
-  if (signatures.length > mostSignatures)
-    return { reason: `The signature header has more than ${mostSignatures} signatures.` }
+  if (signatures.length > maxSignatures)
+    return { reason: `The signature header has more than ${maxSignatures} signatures.` }
   if (!signatures.some((signature) => forms[encoding].test(signature)))
     return { reason: "The signature is missing or malformed." }
   return timestamp === undefined || isFresh(timestamp, now)

@@ -4,7 +4,7 @@ import { fieldAt } from "../queue/enqueue/PayloadCheck.js"
 import type { JobKind } from "../queue/Job.js"
 
 /** Larger schemas are not published: they are unreadable for people and slow down every enqueue. */
-const mostCharacters = 64 * 1024
+const maxCharacters = 64 * 1024
 
 const published = new WeakMap<SchemaAST.AST, { readonly text: string | undefined }>()
 
@@ -24,7 +24,7 @@ const publish = (ast: SchemaAST.AST): string | undefined => {
       additionalPropertiesStrategy: "allow"
     })
     const text = JSON.stringify(Object.keys(definitions).length === 0 ? schema : { ...schema, $defs: definitions })
-    return text.length > mostCharacters ? undefined : text
+    return text.length > maxCharacters ? undefined : text
   } catch {
     // A declared type without a `jsonSchema` annotation.
     return undefined

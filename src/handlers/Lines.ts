@@ -6,7 +6,7 @@ export class Lines {
   private held = 0
 
   constructor(
-    private readonly mostBytes: number,
+    private readonly maxBytes: number,
     private readonly onLine: (line: string) => void,
     /** Called when a line exceeds the limit. The line is dropped, and the lines after it are meaningless. */
     private readonly onTooLong: () => void
@@ -17,7 +17,7 @@ export class Lines {
     for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {
       this.keep(chunk.subarray(from, at))
       from = at + 1
-      if (this.held > this.mostBytes) {
+      if (this.held > this.maxBytes) {
         this.overflow()
         return
       }
@@ -27,7 +27,7 @@ export class Lines {
       this.onLine(line.endsWith("\r") ? line.slice(0, -1) : line)
     }
     this.keep(chunk.subarray(from))
-    if (this.held > this.mostBytes) this.overflow()
+    if (this.held > this.maxBytes) this.overflow()
   }
 
   private keep(piece: Buffer): void {

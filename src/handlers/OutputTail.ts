@@ -27,13 +27,13 @@ export class OutputTail {
     }
   }
 
-  /** Returns the tail as text that PostgreSQL can store and that takes at most `mostJsonBytes` as JSON. */
-  text(mostJsonBytes: number): string {
+  /** Returns the tail as text that PostgreSQL can store and that takes at most `maxJsonBytes` as JSON. */
+  text(maxJsonBytes: number): string {
     const all = Buffer.concat(this.chunks)
     const end = all.subarray(Math.max(0, all.length - this.most))
     const cut = this.bytes > end.length
     const text = (cut ? wholeCharacters(end) : end).toString("utf8").replaceAll("\u0000", "\ufffd")
-    const fitting = endFitting(text, mostJsonBytes - cutMark.length * 4)
+    const fitting = endFitting(text, maxJsonBytes - cutMark.length * 4)
     return cut || fitting.length < text.length ? `${cutMark}${fitting}` : fitting
   }
 }
@@ -45,13 +45,13 @@ const wholeCharacters = (bytes: Buffer): Buffer => {
   return bytes.subarray(from)
 }
 
-/** Returns the longest tail that takes at most `mostBytes` as JSON, where a control character takes six bytes. */
-const endFitting = (text: string, mostBytes: number): string => {
+/** Returns the longest tail that takes at most `maxBytes` as JSON, where a control character takes six bytes. */
+const endFitting = (text: string, maxBytes: number): string => {
   let rest = text
   for (;;) {
     const size = Buffer.byteLength(JSON.stringify(rest))
-    if (size <= mostBytes) return rest
-    const from = Math.max(1, Math.ceil(rest.length * (1 - mostBytes / size)))
+    if (size <= maxBytes) return rest
+    const from = Math.max(1, Math.ceil(rest.length * (1 - maxBytes / size)))
     // Do not split a surrogate pair.
     rest = rest.slice(/^[\udc00-\udfff]/.test(rest.slice(from)) ? from + 1 : from)
   }

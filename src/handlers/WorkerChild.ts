@@ -36,7 +36,7 @@ export interface WorkerChildOptions {
   readonly command: ChildProcess.Command
   readonly isReady: (line: string) => boolean
   readonly startTimeout: Duration.Duration
-  readonly mostLineBytes: number
+  readonly maxLineBytes: number
 }
 
 export interface WorkerChild {
@@ -93,7 +93,7 @@ const outputClosed = "it closed its output"
  */
 export const start = (
   reaper: ChildReaper,
-  { command, isReady, mostLineBytes, startTimeout }: WorkerChildOptions
+  { command, isReady, maxLineBytes, startTimeout }: WorkerChildOptions
 ): Effect.Effect<WorkerChild, ChildBroken, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.flatMap(Effect.scope, (outer) => Scope.fork(outer, ExecutionStrategy.sequential))
@@ -105,8 +105,8 @@ export const start = (
     )
     const conversation = new Conversation()
     const stderr = new OutputTail(stderrBytes)
-    const lines = new Lines(mostLineBytes, conversation.onLine, () =>
-      conversation.break(`it wrote a line longer than ${mostLineBytes} bytes`)
+    const lines = new Lines(maxLineBytes, conversation.onLine, () =>
+      conversation.break(`it wrote a line longer than ${maxLineBytes} bytes`)
     )
     child.stdout.on("data", lines.add).on("end", () => conversation.break(outputClosed))
     child.stderr.on("data", stderr.add)

@@ -26,7 +26,7 @@ export interface WorkerPoolOptions {
   /** How long an idle child is kept. [5 minutes] */
   readonly idle?: Duration.DurationInput
   /** Maximum length of a line from a child. [1 MiB] */
-  readonly mostLineBytes?: number
+  readonly maxLineBytes?: number
 }
 
 /** No child is available because recent starts failed. The job is snoozed and loses no attempt. */
@@ -60,7 +60,7 @@ interface Member {
 
 const open = (kind: string, options: WorkerPoolOptions) =>
   Effect.gen(function* () {
-    const { command, directory = process.cwd(), environment, mostLineBytes = 1024 * 1024, ready = "ready" } = options
+    const { command, directory = process.cwd(), environment, maxLineBytes = 1024 * 1024, ready = "ready" } = options
     const reaper = yield* ChildReaper.make
     // Close children in parallel: a slow child must not delay other children.
     const scope = yield* Effect.flatMap(Effect.scope, (pod) => Scope.fork(pod, ExecutionStrategy.parallel))
@@ -73,7 +73,7 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       command: { argv: command, directory, root: "", environment: { PATH: cleanPath, ...environment } },
       isReady: (line) => (typeof ready === "string" ? line === ready : ready.test(line)),
       startTimeout: Duration.decode(options.startTimeout ?? "30 seconds"),
-      mostLineBytes
+      maxLineBytes
     }).pipe(Scope.extend(scope))
 
     const discard = (member: Member): Effect.Effect<void> =>

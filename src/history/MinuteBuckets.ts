@@ -41,16 +41,16 @@ export interface QueueThroughput {
   readonly dead: ReadonlyArray<number>
 }
 
-export const mostMerged = 200_000
+export const maxMergedBuckets = 200_000
 
 /** Too many queues, kinds and pods were active to merge, even with a bounded number of points. */
 export class TooMuchToMerge extends Expected<TooMuchToMerge>(400, { field: "bucket" })("TooMuchToMerge", {}) {
   override get message(): string {
-    return `The chart would have to merge more than ${mostMerged} rows. Select one queue or kind, a shorter range, or buckets of whole hours.`
+    return `The chart would have to merge more than ${maxMergedBuckets} rows. Select one queue or kind, a shorter range, or buckets of whole hours.`
   }
 }
 
-export const mostTotals = 500
+export const maxTotals = 500
 
 /** Job statistics per minute, collected from all pods. */
 export class MinuteBuckets extends Context.Tag("nightshift/history/MinuteBuckets")<

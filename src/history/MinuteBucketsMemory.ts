@@ -5,7 +5,7 @@ import { Histogram } from "../telemetry/Histogram.js"
 import {
   type KindTotals,
   MinuteBuckets,
-  mostTotals,
+  maxTotals,
   type SeriesPoint,
   type SeriesRequest,
   throughputOf
@@ -94,7 +94,7 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
           const key = `${queue} ${kind}`
           totals.set(key, { queue, kind, ...plus(totals.get(key) ?? noCounts, count) })
         }
-        return [...totals.values()].sort(byDeathsThenWork).slice(0, mostTotals)
+        return [...totals.values()].sort(byDeathsThenWork).slice(0, maxTotals)
       }),
     purge: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {

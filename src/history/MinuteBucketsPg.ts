@@ -10,8 +10,8 @@ import { bucketStart, during } from "./HistorySql.js"
 import {
   type KindTotals,
   MinuteBuckets,
-  mostMerged,
-  mostTotals,
+  maxMergedBuckets,
+  maxTotals,
   type QueueCount,
   type SeriesPoint,
   TooMuchToMerge,
@@ -49,7 +49,7 @@ const statementsOf = (schema: string) => ({
 
   size: `
   select count(*)::int as rows
-  from (select 1 from ${schema}.job_bucket where ${wanted} limit ${mostMerged + 1}) found`,
+  from (select 1 from ${schema}.job_bucket where ${wanted} limit ${maxMergedBuckets + 1}) found`,
 
   series: `
   select ${bucketStart("start", "$6")} as at, ${sums}, ${SketchBytes.merged("processing")}, ${SketchBytes.merged("total")}
@@ -64,7 +64,7 @@ const statementsOf = (schema: string) => ({
 
   totals: `
   select queue, kind, ${sums} from ${schema}.job_bucket where minutes = $3 and ${during("start")}
-  group by queue, kind order by sum(dead) desc, sum(started) desc, queue, kind limit ${mostTotals}`
+  group by queue, kind order by sum(dead) desc, sum(started) desc, queue, kind limit ${maxTotals}`
 })
 
 interface SeriesRow extends JobCounts {
@@ -113,7 +113,7 @@ const make = Effect.gen(function* () {
   const checkSize = (wanted: ReadonlyArray<unknown>) =>
     Effect.gen(function* () {
       const [size] = yield* sql.unsafe<{ readonly rows: number }>(statements.size, wanted)
-      if ((size?.rows ?? 0) > mostMerged) return yield* new TooMuchToMerge()
+      if ((size?.rows ?? 0) > maxMergedBuckets) return yield* new TooMuchToMerge()
     })
 
   /** Returns rows by bucket. */

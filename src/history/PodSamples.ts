@@ -35,7 +35,7 @@ export interface PodSeries {
 }
 
 /** Maximum number of pods returned, newest first. */
-export const mostPods = 100
+export const maxPods = 100
 
 /** Resource usage of pods per minute. */
 export class PodSamples extends Context.Tag("nightshift/history/PodSamples")<

@@ -6,7 +6,7 @@ import { instant } from "../database/SqlInstant.js"
 import { named } from "../database/Statements.js"
 import * as HistorySql from "./HistorySql.js"
 import { bucketStart, during } from "./HistorySql.js"
-import { mostPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
+import { maxPods, type PodPoint, type PodSample, PodSamples } from "./PodSamples.js"
 import * as SketchBytes from "./SketchBytes.js"
 import * as TimeGrid from "./TimeGrid.js"
 
@@ -33,7 +33,7 @@ const statementsOf = (schema: string) => ({
 
   series: `
   with newest as (
-    select distinct pod_id from ${schema}.pod_sample where ${during("minute")} order by pod_id desc limit ${mostPods}
+    select distinct pod_id from ${schema}.pod_sample where ${during("minute")} order by pod_id desc limit ${maxPods}
   )
   select pod_id, ${bucketStart("minute", "$3")} as at, avg(cpu) as cpu, max(rss_bytes)::float8 as rss_bytes,
     max(event_loop_p99) as event_loop_p99, max(event_loop_max) as event_loop_max, max(pool_busy) as pool_busy,

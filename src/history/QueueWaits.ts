@@ -25,7 +25,7 @@ export interface QueueWait {
 }
 
 /** Maximum number of waits that `during` returns. */
-export const mostWaits = 100
+export const maxWaits = 100
 
 export class QueueWaits extends Context.Tag("nightshift/history/QueueWaits")<
   QueueWaits,

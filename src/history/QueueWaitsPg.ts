@@ -4,7 +4,7 @@ import { mapErrors } from "../database/DatabaseError.js"
 import { instant, millis } from "../database/SqlInstant.js"
 import { named } from "../database/Statements.js"
 import * as HistorySql from "./HistorySql.js"
-import { mostWaits, type QueueWait, QueueWaits, type WaitReason } from "./QueueWaits.js"
+import { maxWaits, type QueueWait, QueueWaits, type WaitReason } from "./QueueWaits.js"
 
 interface WaitRow {
   readonly queue: string
@@ -32,7 +32,7 @@ const statementsOf = (schema: string) => ({
   during: `
   select ${columns} from ${schema}.queue_wait
   where queue = $1 and since < ${instant("$3")} and (until is null or until > ${instant("$2")})
-  order by since desc limit ${mostWaits}`
+  order by since desc limit ${maxWaits}`
 })
 
 const toWait = ({ queue, reason, since, until }: WaitRow): QueueWait => ({

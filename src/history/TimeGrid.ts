@@ -3,7 +3,7 @@ import * as DurationText from "../core/DurationText.js"
 import { Expected } from "../core/ExpectedError.js"
 import { type Grain, grains } from "../telemetry/BucketCount.js"
 
-const mostPoints = 1_500
+const maxPoints = 1_500
 
 export class TooManyPoints extends Expected<TooManyPoints>(400, { field: "bucket" })("TooManyPoints", {
   points: Schema.Number,
@@ -11,7 +11,7 @@ export class TooManyPoints extends Expected<TooManyPoints>(400, { field: "bucket
   narrowest: Schema.String
 }) {
   override get message(): string {
-    return `The range has ${this.points} buckets, but the maximum is ${mostPoints}. Use buckets of at least ${this.narrowest}, or a shorter range.`
+    return `The range has ${this.points} buckets, but the maximum is ${maxPoints}. Use buckets of at least ${this.narrowest}, or a shorter range.`
   }
 }
 
@@ -41,13 +41,13 @@ export const of = ({ from, to }: Range, width: Duration.Duration): Either.Either
   const first = Math.floor(from / step) * step
   const end = Math.max(first + step, Math.ceil(to / step) * step)
   const points = (end - first) / step
-  return points <= mostPoints
+  return points <= maxPoints
     ? Either.right({ from: first, to: end, width: step, points, grain: grainOf(step) })
     : Either.left(new TooManyPoints({ points, narrowest: DurationText.format(narrowest({ from, to })) }))
 }
 
 /** One bucket less than the maximum, because a range that starts inside a bucket touches one more. */
-const narrowest = ({ from, to }: Range) => wholeMinutes((to - from) / (mostPoints - 1))
+const narrowest = ({ from, to }: Range) => wholeMinutes((to - from) / (maxPoints - 1))
 
 /** Chart bucket widths, in minutes. From ten minutes on they can be read from wider stored buckets. */
 const chartMinutes = [1, 2, 5, 10, 20, 30, 60, 120, 240, 360, 720, 1440]

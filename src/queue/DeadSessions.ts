@@ -7,7 +7,7 @@ import * as SqlArrays from "./SqlArrays.js"
 // recovery skips locked rows.
 
 /** Jobs to look at per call, and how long the lock of each is waited for. */
-const mostLocked = 16
+const maxLockedJobs = 16
 const probeFor = "250ms"
 
 const statementsOf = (schema: string) => ({
@@ -17,7 +17,7 @@ const statementsOf = (schema: string) => ({
   from unnest($1::uuid[]) as quiet(id) join ${schema}.lease l on l.id = quiet.id
   cross join unnest(l.jobs) as taken(id)
   join ${schema}.job j on j.id = taken.id and j.lease = l.id
-  order by j.xmax::text, j.id limit ${mostLocked}`,
+  order by j.xmax::text, j.id limit ${maxLockedJobs}`,
 
   prepare: `select set_config('lock_timeout', '${probeFor}', true), pg_backend_pid() as pid`,
 

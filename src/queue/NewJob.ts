@@ -117,12 +117,12 @@ const faultOfMeta = (meta: unknown): string | undefined =>
     ? undefined
     : `must be an object, got ${shown(meta)}`
 
-const mostWindow = Duration.toMillis(Duration.days(limits.waitDays))
+const maxDedupeWindow = Duration.toMillis(Duration.days(limits.waitDays))
 
 const faultOfWindow = ({ scope, window }: Dedupe): string | undefined => {
   if (window === undefined) return undefined
   if (scope === "active") return 'needs the scope "retained", got "active"'
-  if (typeof window === "number" && window >= 0 && window <= mostWindow) return undefined
+  if (typeof window === "number" && window >= 0 && window <= maxDedupeWindow) return undefined
   try {
     return faultOfWait(decodeDuration(window))
   } catch (error) {

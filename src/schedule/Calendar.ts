@@ -6,7 +6,7 @@ import type { CronFields } from "./CronText.js"
 const daySeconds = 86_400
 
 /** More days than can lie between two matches: two leap days can be eight years apart. */
-const mostSteps = 4_000
+const maxDays = 4_000
 
 const lastDayOf = (year: number, month: number) => new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
 
@@ -45,7 +45,7 @@ export const make = (fields: CronFields): ((local: number) => number | undefined
 
   return (local) => {
     let at = Math.ceil(local / 1_000) * 1_000
-    for (let step = 0; step < mostSteps; step += 1) {
+    for (let step = 0; step < maxDays; step += 1) {
       const date = new Date(at)
       const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
       if (!fields.month.has(month + 1)) {

@@ -62,11 +62,11 @@ const ordinal = (value: number): string =>
   `${value}${Math.floor(value / 10) % 10 === 1 ? "th" : (endings[value % 10] ?? "th")}`
 
 /** Minimum number of evenly spaced values to describe by their distance. */
-const leastEven = 4
+const minEvenValues = 4
 
 /** Returns the distance if the values should be described by it. */
 const spacedBy = ({ all, step }: Values): number | undefined =>
-  step !== undefined && step > 1 && all.length >= leastEven ? step : undefined
+  step !== undefined && step > 1 && all.length >= minEvenValues ? step : undefined
 
 /** Describes the values of one field: `minutes 5 and 20`, `every 7th minute from 0 to 56`. */
 const within = (values: Values, unit: string): string => {
@@ -166,11 +166,11 @@ interface Rhythm {
 const day = 86_400
 
 /**
- * Up to `mostListed` times are listed. Fewer than `leastRhythm` times are not described by an interval: 09:00 and 17:00
+ * Up to `maxListedValues` times are listed. Fewer than `minRhythmValues` times are not described by an interval: 09:00 and 17:00
  * is not "every 8 hours".
  */
-const mostListed = 6
-const leastRhythm = 4
+const maxListedValues = 6
+const minRhythmValues = 4
 
 const two = (value: number) => String(value).padStart(2, "0")
 
@@ -203,7 +203,7 @@ const rhythmOf = (clock: Clock): Rhythm | undefined => {
     isContinuous = isContinuous && values.isRound
   }
   const count = countOf(clock)
-  if (count < leastRhythm) return undefined
+  if (count < minRhythmValues) return undefined
   return { step: finest.values.step * finest.unit, count, first: firstTime(clock), last: lastTime(clock) }
 }
 
@@ -253,7 +253,7 @@ const timesOf = ({ hours, minutes, seconds }: Clock): ReadonlyArray<number> =>
 const timeWords = (clock: Clock, rhythm: Rhythm | undefined): string => {
   const count = countOf(clock)
   if (rhythm !== undefined) return rhythmText(clock, rhythm)
-  if (count > mostListed) return fieldByField(clock)
+  if (count > maxListedValues) return fieldByField(clock)
   return `at ${listed(timesOf(clock).map((time) => timeText(clock, time)))}`
 }
 

@@ -29,7 +29,7 @@ export interface CronFields {
 }
 
 /** Longer than any reasonable expression. */
-const mostCharacters = 256
+const maxCharacters = 256
 
 const macros: Readonly<Record<string, string>> = {
   "@yearly": "0 0 0 1 1 *",
@@ -52,7 +52,7 @@ interface FieldRule {
   readonly most: number
   /** Names of the values, starting with `least`. */
   readonly names: ReadonlyArray<string>
-  readonly mostStep: number
+  readonly maxStep: number
   /** Whether the field accepts `L` for the last value. */
   readonly hasLast: boolean
 }
@@ -63,7 +63,7 @@ const rule = (name: string, least: number, most: number, more: Partial<FieldRule
   most,
   expected: `${least} to ${most}`,
   names: [],
-  mostStep: most - least,
+  maxStep: most - least,
   hasLast: false,
   ...more
 })
@@ -77,7 +77,7 @@ const rules = {
   hour: rule("hour", 0, 23),
   dayOfMonth: rule("day of month", 1, 31, { expected: "1 to 31, or L for the last", hasLast: true }),
   month: rule("month", 1, 12, { expected: "1 to 12 or JAN to DEC", names: monthNames }),
-  dayOfWeek: rule("day of week", 0, 7, { expected: "0 to 7 or SUN to SAT", names: dayNames, mostStep: 6 })
+  dayOfWeek: rule("day of week", 0, 7, { expected: "0 to 7 or SUN to SAT", names: dayNames, maxStep: 6 })
 }
 
 const refuse = (part: string, reason: string) => Either.left(new InvalidExpression({ part, reason }))
@@ -103,7 +103,7 @@ const elementOf = (field: FieldRule, text: string): ReadonlyArray<number> | unde
   // A value with a step is an open range: 5/20 means 5-59/20.
   const open = fromText === undefined || stepText !== undefined ? field.most : from
   const to = toText === undefined ? open : parseValue(field, toText)
-  if (from === undefined || to === undefined || from > to || step < 1 || step > field.mostStep) return undefined
+  if (from === undefined || to === undefined || from > to || step < 1 || step > field.maxStep) return undefined
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => from + index * step)
 }
 
@@ -134,7 +134,7 @@ type Texts = readonly [string, string, string, string, string, string]
 
 /** Splits the expression into six unvalidated field texts, seconds first. */
 const split = (given: string): Either.Either<Texts, InvalidExpression> => {
-  if (given.length > mostCharacters) return refuse("expression", `must be at most ${mostCharacters} characters long`)
+  if (given.length > maxCharacters) return refuse("expression", `must be at most ${maxCharacters} characters long`)
   const text = given.trim()
   const word = text.toLowerCase()
   const macro = Object.hasOwn(macros, word) ? macros[word] : undefined

@@ -43,7 +43,7 @@ const second = 1_000
 const day = 86_400_000
 
 /** The largest clock change is one day (Samoa, 2011). Earlier changes do not affect the local time. */
-const mostShift = day + 3_600_000
+const maxClockChange = day + 3_600_000
 
 const never = new CronText.InvalidExpression({ part: "expression", reason: "would never fire: no date matches it" })
 
@@ -62,7 +62,7 @@ const compile = (
    */
   const inStretch = (from: number): number => {
     const offset = zone.offsetAt(from)
-    const change = zone.changeBetween(from - mostShift, from)
+    const change = zone.changeBetween(from - maxClockChange, from)
     if (isInterval || change === undefined || change.before === offset) return match(from + offset) - offset
     // Set back: skip the local times that are repeated.
     if (change.before > offset) {
@@ -79,8 +79,8 @@ const compile = (
     for (;;) {
       const candidate = inStretch(from)
       // Nothing matches before the candidate, so only clock changes shortly before it matter.
-      if (candidate - from > 4 * mostShift) {
-        from = candidate - 2 * mostShift
+      if (candidate - from > 4 * maxClockChange) {
+        from = candidate - 2 * maxClockChange
         continue
       }
       const change = zone.changeBetween(from, candidate)

@@ -6,7 +6,7 @@ import { fragments } from "../database/SqlInstant.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
-import { lastFireAndSkip, mostRemembered, type TickOutcome } from "./TickOutcome.js"
+import { lastFireAndSkip, maxOutcomes, type TickOutcome } from "./TickOutcome.js"
 
 interface Row {
   readonly name: string
@@ -62,7 +62,7 @@ const toRow = (row: Row): ScheduleRow => ({
 })
 
 /** JSON path of the newest outcomes; the list is newest first. */
-const lastKept = `$[0 to ${mostRemembered - 1}]`
+const lastKept = `$[0 to ${maxOutcomes - 1}]`
 
 /** SQL statements for schedules. Instants are passed as epoch milliseconds. */
 export const make = ({ schema, sql }: typeof Database.Service) => {
@@ -158,7 +158,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     /** A single statement, so that concurrent writers do not overwrite each other's outcomes. */
     note: (name: string, outcomes: ReadonlyArray<TickOutcome>): Effect.Effect<void, DatabaseError> => {
       const { fire, skip } = lastFireAndSkip(outcomes)
-      const newest = JSON.stringify(outcomes.slice(-mostRemembered).toReversed())
+      const newest = JSON.stringify(outcomes.slice(-maxOutcomes).toReversed())
       return Effect.asVoid(
         mapErrors(
           sql`update ${table} set ${sql.csv([

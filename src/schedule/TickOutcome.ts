@@ -16,13 +16,13 @@ export type TickOutcome = Data.TaggedEnum<{
 export const TickOutcome = Data.taggedEnum<TickOutcome>()
 
 /** Maximum number of outcomes kept per schedule. */
-export const mostRemembered = 20
+export const maxOutcomes = 20
 
 /** Adds outcomes (oldest first) to the kept ones (newest first). */
 export const remembered = (
   known: ReadonlyArray<TickOutcome>,
   outcomes: ReadonlyArray<TickOutcome>
-): ReadonlyArray<TickOutcome> => [...outcomes.toReversed(), ...known].slice(0, mostRemembered)
+): ReadonlyArray<TickOutcome> => [...outcomes.toReversed(), ...known].slice(0, maxOutcomes)
 
 /** Returns the last outcome with a job and the last skipped tick. */
 export const lastFireAndSkip = (outcomes: ReadonlyArray<TickOutcome>) => ({

@@ -11,7 +11,7 @@ export const settings = {
 export const masked = "[masked]"
 
 /** Maximum nesting depth; deeper values are hidden entirely. */
-const mostDepth = 64
+const maxDepth = 64
 
 export type Mask = (value: unknown) => unknown
 
@@ -27,7 +27,7 @@ export const make = (names: ReadonlyArray<string>): Mask => {
   if (names.length === 0) return (value) => value
   const hidden = new Set(names.map((name) => name.toLowerCase()))
   const hide = (value: unknown, depth: number): unknown => {
-    if (depth > mostDepth) return masked
+    if (depth > maxDepth) return masked
     if (Array.isArray(value)) return value.map((each) => hide(each, depth + 1))
     if (!isPlain(value)) return value
     return Object.fromEntries(
@@ -44,17 +44,17 @@ export const make = (names: ReadonlyArray<string>): Mask => {
 // fields, and by the usual notations of a name and its value.
 
 /** Only this much of a text is searched. A text with more hidden values than the limit is not shown at all. */
-const mostText = 16 * 1024
-const mostSecrets = 256
+const maxTextCharacters = 16 * 1024
+const maxSecrets = 256
 
 /** Shorter values occur in any text: they are hidden only in quotes or after `actual`. */
-const leastBare = 3
+const minBareCharacters = 3
 
 /** Returns every value below a hidden field, as text. */
 const secretsIn = (hidden: ReadonlySet<string>, data: unknown): ReadonlyArray<string> => {
   const found = new Set<string>()
   const walk = (value: unknown, isHidden: boolean, depth: number): void => {
-    if (found.size > mostSecrets || depth > mostDepth) return
+    if (found.size > maxSecrets || depth > maxDepth) return
     if (Array.isArray(value)) for (const each of value) walk(each, isHidden, depth + 1)
     else if (isPlain(value)) {
       for (const [name, field] of Object.entries(value)) {
@@ -69,7 +69,7 @@ const secretsIn = (hidden: ReadonlySet<string>, data: unknown): ReadonlyArray<st
 
 const replaceSecret = (text: string, secret: string): string => {
   const quoted = JSON.stringify(secret)
-  if (secret.length < leastBare) {
+  if (secret.length < minBareCharacters) {
     return text.replaceAll(quoted, `"${masked}"`).replaceAll(`actual ${secret}`, `actual ${masked}`)
   }
   return text.replaceAll(secret, masked).replaceAll(quoted.slice(1, -1), masked)
@@ -92,8 +92,8 @@ export const makeText = (names: ReadonlyArray<string>): ((text: string, data?: u
   const pattern = patternOf(names)
   return (text, data) => {
     const secrets = secretsIn(hidden, data)
-    if (secrets.length > mostSecrets) return masked
-    const searched = text.slice(0, mostText)
+    if (secrets.length > maxSecrets) return masked
+    const searched = text.slice(0, maxTextCharacters)
     const cleared = secrets.reduce(replaceSecret, searched).replace(pattern, `$1${masked}`)
     // If the text was cut, its end may be the start of a hidden value.
     return searched.length === text.length ? cleared : cleared.slice(0, -Math.max(1, secrets[0]?.length ?? 1))

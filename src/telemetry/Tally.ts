@@ -14,11 +14,11 @@ const dropped = MetricSpec.counter(
  * Kind names come from users: beyond this many pairs of queue and kind, the rest are counted together. Pairs of a
  * registered kind and a served queue do not count: the programs of the cluster bound their number.
  */
-const mostPairs = 2_000
+const maxPairs = 2_000
 /** Not a valid queue name, so it cannot collide. */
 const others = "(other)"
 /** Maximum number of closed buckets kept while the database is unavailable. */
-const mostWaiting = 10_000
+const maxWaitingCounts = 10_000
 
 interface Counting {
   /** Returns the counters of a kind in a queue, always the same object. Keep them in a variable on hot paths. */
@@ -60,7 +60,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
     },
     closed: (counted: BucketCount) => {
       waiting.set(keyOf(counted), counted)
-      if (waiting.size <= mostWaiting) return
+      if (waiting.size <= maxWaitingCounts) return
       const [oldest] = waiting.keys()
       if (oldest !== undefined) waiting.delete(oldest)
       metrics.series(dropped, {}).add(1)
@@ -86,7 +86,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
       queues.get(tally.queue)?.delete(tally.kind)
       pairs -= 1
     }
-    return pairs < mostPairs
+    return pairs < maxPairs
   }
 
   const add = (queue: string, kind: string): KindTally => {
@@ -101,7 +101,7 @@ const count = (metrics: typeof Metrics.Service): Counting => {
   const of = (queue: string, kind: string): KindTally => {
     const known = queues.get(queue)?.get(kind)
     if (known !== undefined) return known
-    const hasRoom = pairs < mostPairs || isPreferred(queue, kind) || makeRoom()
+    const hasRoom = pairs < maxPairs || isPreferred(queue, kind) || makeRoom()
     return hasRoom ? add(queue, kind) : of(others, others)
   }
 

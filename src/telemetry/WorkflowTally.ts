@@ -20,7 +20,7 @@ const signals = MetricSpec.counter(
 export type ExecutionEnd = "completed" | "failed" | "cancelled"
 
 /** Workflow names come from users: beyond this many that are not registered, the rest are counted together. */
-const mostWorkflows = 500
+const maxWorkflows = 500
 const others = "(other)"
 
 /** Counters of workflow executions since process start. Plain calls, because every step uses them. */
@@ -39,7 +39,7 @@ export class WorkflowTally {
   }
 
   private hasRoom(workflow: string): boolean {
-    if (this.workflows.size < mostWorkflows) this.workflows.add(workflow)
+    if (this.workflows.size < maxWorkflows) this.workflows.add(workflow)
     return this.workflows.has(workflow)
   }
 

@@ -19,9 +19,9 @@ export const currentRun: FiberRef.FiberRef<HandlerRun | undefined> = FiberRef.un
 )
 
 /** Maximum real time per run, in milliseconds. A run may wait for an event that occurs only when virtual time advances. */
-export const mostGiven = 100
+export const maxRunMillis = 100
 
-const timeoutHint = `in a test the clock waits at most ${mostGiven} ms of real time for a run of a handler, and this run took longer`
+const timeoutHint = `in a test the clock waits at most ${maxRunMillis} ms of real time for a run of a handler, and this run took longer`
 
 const realMillisecond = Effect.withClock(Effect.sleep("1 millis"), Clock.make())
 
@@ -59,10 +59,10 @@ export class HandlerRuns {
    * such run.
    */
   readonly giveRealTime: Effect.Effect<boolean> = Effect.suspend(() => {
-    const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < mostGiven)
+    const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < maxRunMillis)
     for (const run of waiting) {
       run.given += 1
-      if (run.given === mostGiven) this.overdue.add(run.job)
+      if (run.given === maxRunMillis) this.overdue.add(run.job)
     }
     return waiting.length === 0 ? Effect.succeed(false) : Effect.as(realMillisecond, true)
   })

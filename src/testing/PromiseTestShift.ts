@@ -10,7 +10,7 @@ import type { DurationInput } from "../core/DurationText.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
-import { mostGiven } from "./HandlerRuns.js"
+import { maxRunMillis } from "./HandlerRuns.js"
 import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
 
 /** An in-memory shift on a virtual clock that only the test moves, for tests that use promises. */
@@ -73,7 +73,7 @@ const levelOf = (level: PromiseTestShiftOptions["logLevel"] = "warn"): LogLevel.
   throw new InvalidOptionError("logLevel", `logLevel must be ${joinOr(Object.keys(levels))}, got "${level}".`)
 }
 
-const realTime = `Time is virtual in a test, and the clock waits at most ${mostGiven} ms of real time for a run of a handler.`
+const realTime = `Time is virtual in a test, and the clock waits at most ${maxRunMillis} ms of real time for a run of a handler.`
 
 const hasEnded = ({ finishedAt }: StoredJob) => finishedAt !== undefined
 

@@ -125,7 +125,7 @@ export type TestServices = TestShift | TestPorts
  * Rounds without a change after which the pod counts as settled. More while a handler runs, which may await a promise.
  */
 const stillRounds = { idle: 2, busy: 25 }
-const mostSteps = 10_000
+const maxSteps = 10_000
 
 /** Instants with a change after which counts are written. A loop that writes them would take as long as the jobs. */
 const instantsPerFlush = 100
@@ -250,7 +250,7 @@ const layerOn = <R>(
       const settleNow = Effect.gen(function* () {
         let still = 0
         seen = table.changes()
-        for (let step = 0; step < mostSteps; step += 1) {
+        for (let step = 0; step < maxSteps; step += 1) {
           yield* eventLoopTurn
           const changes = table.changes()
           still = changes === seen ? still + 1 : 0
@@ -296,14 +296,14 @@ const layerOn = <R>(
       })
 
       const drain = Effect.gen(function* () {
-        for (let step = 0; step < mostSteps; step += 1) {
+        for (let step = 0; step < maxSteps; step += 1) {
           yield* settle
           const next = yield* nextInstant
           if (next === undefined) return
           const now = yield* Clock.currentTimeMillis
           yield* clock.adjust(Duration.millis(Math.max(0, next - now)))
         }
-        return yield* Effect.dieMessage(`TestShift did not drain within ${mostSteps} steps`)
+        return yield* Effect.dieMessage(`TestShift did not drain within ${maxSteps} steps`)
       })
 
       const stopPod = Effect.suspend(() => Scope.close(pod.scope, Exit.void))

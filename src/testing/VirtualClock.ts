@@ -26,7 +26,7 @@ interface Pause {
 }
 
 /** Turns of microtasks before the scheduler lets the event loop continue. */
-const mostMicrotasks = 2_048
+const maxMicrotasks = 2_048
 
 /**
  * Runs fibers in the order in which they became ready. After many microtasks, Effect's own scheduler continues on a real
@@ -34,7 +34,7 @@ const mostMicrotasks = 2_048
  */
 class OrderedScheduler extends Scheduler.MixedScheduler {
   private readonly runner = new Scheduler.SchedulerRunner((depth, drain) => {
-    if (depth >= mostMicrotasks) setImmediate(() => drain(0))
+    if (depth >= maxMicrotasks) setImmediate(() => drain(0))
     else queueMicrotask(() => drain(depth + 1))
   })
 
@@ -45,7 +45,7 @@ class OrderedScheduler extends Scheduler.MixedScheduler {
 
 /** Sets the scheduler of a test. */
 export const ordered: Layer.Layer<never> = Layer.unwrapEffect(
-  Effect.sync(() => Layer.setScheduler(new OrderedScheduler(mostMicrotasks)))
+  Effect.sync(() => Layer.setScheduler(new OrderedScheduler(maxMicrotasks)))
 )
 
 /** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work as on Effect's own. */

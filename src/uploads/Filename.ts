@@ -1,19 +1,19 @@
 import { truncated } from "../core/Storable.js"
 
 /** Maximum length of an original name in UTF-16 units, which is also a common file system limit. */
-export const mostCharacters = 255
+export const maxCharacters = 255
 
 /** Maximum length of a safe name. */
-const mostSafeCharacters = 100
+const maxSafeCharacters = 100
 
-const mostExtension = 16
+const maxExtensionCharacters = 16
 
 /** Only the end of a longer name is read: the start may be a long path, and the end has the extension. */
-const mostRead = 1024
+const maxReadCharacters = 1024
 
 const splitExtension = (name: string): readonly [stem: string, extension: string] => {
   const dot = name.lastIndexOf(".")
-  return dot > 0 && name.length - dot <= mostExtension ? [name.slice(0, dot), name.slice(dot)] : [name, ""]
+  return dot > 0 && name.length - dot <= maxExtensionCharacters ? [name.slice(0, dot), name.slice(dot)] : [name, ""]
 }
 
 /** Strips leading and trailing dots. A loop, because `/\.+$/` takes quadratic time on a long run of dots. */
@@ -43,8 +43,8 @@ const unprintable = /[\p{Cc}\p{Cs}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2
  * extension, with `_` for each unprintable character. May start with a dot and contain spaces and quotes.
  */
 export const original = (given: string): string => {
-  const base = given.slice(-mostRead).split(/[/\\]/).at(-1) ?? ""
-  const name = cut(base.replace(unprintable, "_"), mostCharacters)
+  const base = given.slice(-maxReadCharacters).split(/[/\\]/).at(-1) ?? ""
+  const name = cut(base.replace(unprintable, "_"), maxCharacters)
   return /^\.{0,2}$/.test(name) ? "file" : name
 }
 
@@ -54,8 +54,8 @@ export const original = (given: string): string => {
  */
 export const sanitize = (given: string): string => {
   // NFKD first, because a file system may normalize a full-width slash or a dot leader to `/` or `.`.
-  const plain = given.slice(-mostRead).normalize("NFKD").replace(/\p{M}/gu, "")
+  const plain = given.slice(-maxReadCharacters).normalize("NFKD").replace(/\p{M}/gu, "")
   const base = plain.split(/[/\\]/).at(-1) ?? ""
   const safe = withoutDots(base.replace(/[^A-Za-z0-9._-]/gu, "_"))
-  return safe === "" ? "file" : cut(safe, mostSafeCharacters)
+  return safe === "" ? "file" : cut(safe, maxSafeCharacters)
 }

@@ -25,7 +25,7 @@ export interface Swept {
   readonly leftovers: number
 }
 
-/** Number of files in each state, counted up to `mostCounted`. */
+/** Number of files in each state, counted up to `maxCounted`. */
 export interface UploadCounts {
   readonly waiting: number
   readonly fetched: number
@@ -130,4 +130,4 @@ export const stuckAfter: Duration.DurationInput = "1 hour"
 export const maxListedFiles = 1_000
 
 /** Upper bound of counts, so that counting never reads the whole table. */
-export const mostCounted = 100_000
+export const maxCounted = 100_000

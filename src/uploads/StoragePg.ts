@@ -5,7 +5,7 @@ import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { named } from "../database/Statements.js"
 import * as IntakePg from "./IntakePg.js"
-import { maxListedFiles, mostCounted, Storage, type StuckWorkspace, type Swept, type UploadCounts } from "./Storage.js"
+import { maxCounted, maxListedFiles, Storage, type StuckWorkspace, type Swept, type UploadCounts } from "./Storage.js"
 import { type ByteRange, chunkBytes } from "./Upload.js"
 import { UploadNotFound } from "./UploadErrors.js"
 import * as UploadSql from "./UploadSql.js"
@@ -121,13 +121,13 @@ const make = Effect.gen(function* () {
     }),
     counts: Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const [row] = yield* mapErrors(sql.unsafe<UploadCounts>(statements.counts, [now, mostCounted]))
+      const [row] = yield* mapErrors(sql.unsafe<UploadCounts>(statements.counts, [now, maxCounted]))
       return row ?? { waiting: 0, fetched: 0, acked: 0, expired: 0 }
     }),
     stuck: Effect.fn("Storage.stuck")(function* (waitingFor) {
       const now = yield* Clock.currentTimeMillis
       const since = now - Duration.toMillis(waitingFor)
-      return yield* mapErrors(sql.unsafe<StuckWorkspace>(statements.stuck, [since, now, mostCounted]))
+      return yield* mapErrors(sql.unsafe<StuckWorkspace>(statements.stuck, [since, now, maxCounted]))
     })
   })
 })

@@ -5,7 +5,7 @@ import type { Loop, Report } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
-import { mostCounted, Storage } from "./Storage.js"
+import { maxCounted, Storage } from "./Storage.js"
 
 export const settings = {
   interval: Setting.positiveDuration(
@@ -38,7 +38,7 @@ const sweptTotal = MetricSpec.counter(
   ["outcome"]
 )
 
-const uploads = MetricSpec.gauge("uploads", `Files by state; counting stops at ${mostCounted} per state.`, ["state"])
+const uploads = MetricSpec.gauge("uploads", `Files by state; counting stops at ${maxCounted} per state.`, ["state"])
 
 const states = ["waiting", "fetched", "acked", "expired"] as const
 

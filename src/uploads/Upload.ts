@@ -55,7 +55,7 @@ export const faultOfNames = (
   { filename, mimetype }: Pick<NewUpload, "filename" | "mimetype">,
   index: number
 ): InvalidUpload | undefined => {
-  const reason = faultOfText(filename, Filename.mostCharacters)
+  const reason = faultOfText(filename, Filename.maxCharacters)
   if (reason !== undefined) return new InvalidUpload({ index, field: "filename", reason })
   if (mimetype.length > 255 || isUnstorable(mimetype)) {
     return new InvalidUpload({

@@ -6,7 +6,7 @@ import * as Package from "../database/Package.js"
 import { DatabaseHealth, type Health } from "../history/DatabaseHealth.js"
 import { JobSearch, type QueueCounts } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
-import { mostCounted as mostExecutions, Workflows } from "../queue/workflow/Workflows.js"
+import { maxCounted as maxExecutions, Workflows } from "../queue/workflow/Workflows.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import type { Series } from "../telemetry/MetricFamily.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
@@ -125,11 +125,11 @@ const jobSpecs = {
 }
 
 /** Queue names come from users, so the number of label values is limited. */
-const mostQueues = 500
+const maxQueues = 500
 
 /** Sets the gauges of every queue. Queues without jobs are set to 0. */
 const showCounts = (metrics: typeof Metrics.Service, shown: Set<string>, queues: ReadonlyArray<QueueCounts>) => {
-  const found = new Map(queues.slice(0, mostQueues).map((counts) => [counts.queue, counts]))
+  const found = new Map(queues.slice(0, maxQueues).map((counts) => [counts.queue, counts]))
   for (const queue of found.keys()) shown.add(queue)
   for (const queue of shown) {
     const { counts, oldestDueAge = 0 } = found.get(queue) ?? {}
@@ -193,7 +193,7 @@ export const watchQueues = (
 
 const suspended = MetricSpec.gauge(
   "workflow_executions_suspended",
-  `Workflow executions that wait, in the whole database; counting stops at ${mostExecutions}. Aggregate with max.`,
+  `Workflow executions that wait, in the whole database; counting stops at ${maxExecutions}. Aggregate with max.`,
   ["state"]
 )
 

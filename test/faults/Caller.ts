@@ -18,7 +18,7 @@ export interface Caller {
 
 export const isSuccess = ({ status }: Answer): boolean => status >= 200 && status < 300
 
-const mostTries = 400
+const maxTries = 400
 
 export const make = (deployment: Deployment): Caller => {
   const refusals: Record<string, number> = {}
@@ -43,14 +43,14 @@ export const make = (deployment: Deployment): Caller => {
     })
   const insistRaw = (what: string, path: string, init: RequestInit) =>
     Effect.gen(function* () {
-      for (let tries = 0; tries < mostTries; tries += 1) {
+      for (let tries = 0; tries < maxTries; tries += 1) {
         const answer = yield* send(path, init)
         if (isSuccess(answer)) return answer
         refused(what, answer)
         if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) return answer
         yield* Effect.sleep("200 millis")
       }
-      return yield* Effect.die(new Error(`${what}: no success in ${mostTries} attempts`))
+      return yield* Effect.die(new Error(`${what}: no success in ${maxTries} attempts`))
     })
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
   return {

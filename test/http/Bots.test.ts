@@ -6,7 +6,7 @@ import * as AuthSessionsMemory from "../../src/gateway/auth/AuthSessionsMemory.j
 import * as Bots from "../../src/gateway/Bots.js"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
-import { Deliveries, DeliveryBook, mostRemembered } from "../../src/gateway/Deliveries.js"
+import { Deliveries, DeliveryBook, maxDeliveries } from "../../src/gateway/Deliveries.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
 import { jobsOfBot, WebhookIntake } from "../../src/gateway/WebhookIntake.js"
@@ -171,8 +171,8 @@ describe("the deliveries that a process remembers", () => {
 
   it("are the newest hundred", () => {
     const book = new DeliveryBook()
-    for (let id = 0; id < mostRemembered + 5; id += 1) book.note(String(id), "answered", undefined, id)
-    expect(book.recent.map(({ id }) => id)).toEqual(Array.from({ length: mostRemembered }, (_, n) => String(n + 5)))
+    for (let id = 0; id < maxDeliveries + 5; id += 1) book.note(String(id), "answered", undefined, id)
+    expect(book.recent.map(({ id }) => id)).toEqual(Array.from({ length: maxDeliveries }, (_, n) => String(n + 5)))
   })
 
   it("date a redelivery by its job's id", () => {

@@ -220,10 +220,10 @@ describe("live events", () => {
       for (const listener of listeners) listener.leave()
       yield* Effect.repeat(admin("GET", "/healthz"), { times: 5 })
       const after = looks
-      const mostAgain = polls()
+      const maxAgain = polls()
       const fresh = yield* follow(adminToken)
       expect((yield* fresh.heard("snapshot")).data).toMatchObject({ jobs: [{ kind: "greet" }] })
-      expect(looks - after).toBeLessThanOrEqual(mostAgain())
+      expect(looks - after).toBeLessThanOrEqual(maxAgain())
     }).pipe(Effect.provide(layer()))
   )
 

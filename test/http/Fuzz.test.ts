@@ -135,7 +135,7 @@ const size = 64 * 1024
 const filled = (begins: string, unit: string, size: number) => begins + unit.repeat(Math.ceil(size / unit.length))
 
 /** A hundred reads of each byte, each ten times slower than the fastest. */
-const mostPasses = 1_000
+const maxPasses = 1_000
 
 /** What a parser returned, as text; two errors are equal if they say the same. */
 const shown = (value: unknown): string => inspect(Either.isEither(value) ? Either.mapLeft(value, String) : value)
@@ -163,7 +163,7 @@ describe.each(parsers)("the parser of a %s", (_, read, begins) => {
     for (const unit of units) {
       for (const last of ["", "!"]) {
         const text = filled(begins, unit, size) + last
-        const isFast = passes(() => void read(text), mostPasses) < mostPasses
+        const isFast = passes(() => void read(text), maxPasses) < maxPasses
         // A constant slowdown is fine; time that grows faster than the input is not.
         const grown = isFast ? 1 : growth((bytes) => void read(filled(begins, unit, bytes) + last), size / 8)
         expect(grown, `${JSON.stringify(begins)} and many ${JSON.stringify(unit)}`).toBeLessThan(linear)

@@ -1,7 +1,7 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { mostRemembered, TickOutcome } from "../../src/schedule/TickOutcome.js"
+import { maxOutcomes, TickOutcome } from "../../src/schedule/TickOutcome.js"
 import type { Law } from "./SchedulePlan.js"
 
 const { CaughtUp, Fired, Missed, Skipped, Triggered } = TickOutcome
@@ -50,12 +50,12 @@ export const historyLaws = (law: Law) => {
   law("the history is bounded, however entries arrive", (plan) =>
     Effect.gen(function* () {
       yield* plan.schedules.create(plan.hourly())
-      const fired = Array.from({ length: mostRemembered + 15 }, (_, index) => Missed({ since: index, at: index }))
-      const newest = fired.toReversed().slice(0, mostRemembered)
+      const fired = Array.from({ length: maxOutcomes + 15 }, (_, index) => Missed({ since: index, at: index }))
+      const newest = fired.toReversed().slice(0, maxOutcomes)
       yield* plan.schedules.note(plan.name(), fired)
       expect(yield* plan.schedules.history(plan.name())).toEqual(newest)
       yield* plan.schedules.note(plan.name(), [Missed({ since: 900, at: 900 })])
-      const kept = [Missed({ since: 900, at: 900 }), ...newest].slice(0, mostRemembered)
+      const kept = [Missed({ since: 900, at: 900 }), ...newest].slice(0, maxOutcomes)
       expect(yield* plan.schedules.history(plan.name())).toEqual(kept)
     })
   )

@@ -28,7 +28,7 @@ const untilConnected = (signals: typeof Signals.Service, isConnected: boolean) =
 
 /** Another process on the test's database. */
 const process = (
-  polling: { readonly first: number; readonly most: number; readonly mostAlone: number },
+  polling: { readonly first: number; readonly most: number; readonly maxWithoutNotifications: number },
   listener: Layer.Layer<Listener.Listener, never, DatabaseUrl | DatabaseConfig> = Listener.layer
 ) =>
   Effect.gen(function* () {
@@ -51,7 +51,7 @@ const process = (
   })
 
 /** Never polls within a test. */
-const byNotification = { first: rarely, most: rarely, mostAlone: rarely }
+const byNotification = { first: rarely, most: rarely, maxWithoutNotifications: rarely }
 
 /** Counts the statements of an effect, and those that send a notification. */
 const statementsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -201,7 +201,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
 
   it.scoped("share one query per poll without notifications, and learn of ends without a worker", () =>
     Effect.gen(function* () {
-      const caller = yield* process({ first: 20, most: 20, mostAlone: 20 }, Listener.layerPolling)
+      const caller = yield* process({ first: 20, most: 20, maxWithoutNotifications: 20 }, Listener.layerPolling)
       const ids = yield* stored(caller.queue, "alone", 500)
       const begun = performance.now()
       const ended = yield* statementsOf(

@@ -82,7 +82,7 @@ describe("lists on PostgreSQL", () => {
             union all select 'nightshift.job'::regclass) as places`,
         ([row]) => row?.rows ?? 0
       )
-      const mostRead: ReadonlyArray<readonly [JobFilter, number, JobSort?]> = [
+      const maxRowsRead: ReadonlyArray<readonly [JobFilter, number, JobSort?]> = [
         [{ state: "scheduled" }, 1_000],
         [{ state: "retrying" }, 1_000],
         [{ state: "dead" }, 1_000],
@@ -96,7 +96,7 @@ describe("lists on PostgreSQL", () => {
         // Others sort a bounded number of the newest jobs.
         [{ state: "pending" }, 45_000, { by: "priority", descending: true }]
       ]
-      for (const [filter, most, sort] of mostRead) {
+      for (const [filter, most, sort] of maxRowsRead) {
         // On one connection, because the counters are per connection.
         const [before, found, after] = yield* transaction(Effect.all([read, list(filter, { limit: 50, sort }), read]))
         expect(found.jobs, JSON.stringify(filter)).toHaveLength(50)

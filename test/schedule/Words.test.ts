@@ -76,9 +76,9 @@ const inUtc: Readonly<Record<string, string>> = {
 const value = (least: number, most: number) => fc.integer({ min: least, max: most })
 
 /** A typical field: all, a value, a range, steps, and lists of those. */
-const field = (least: number, most: number, mostStep: number, ...odd: ReadonlyArray<string>) => {
+const field = (least: number, most: number, maxStep: number, ...odd: ReadonlyArray<string>) => {
   const range = fc.tuple(value(least, most), value(least, most)).map((ends) => ends.toSorted((a, b) => a - b))
-  const step = value(1, mostStep)
+  const step = value(1, maxStep)
   const element = fc.oneof(
     value(least, most).map(String),
     range.map(([from, to]) => `${from}-${to}`),

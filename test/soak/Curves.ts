@@ -56,8 +56,8 @@ export const tolerances: Readonly<Record<string, Tolerance>> = {
 }
 
 const hour = 3_600_000
-const leastSamples = 10
-const leastSpan = 600_000
+const minSamples = 10
+const minSpan = 600_000
 const significance = 0.01
 
 const medianOf = (values: ReadonlyArray<number>): number => {
@@ -100,7 +100,7 @@ const judge = (name: string, points: ReadonlyArray<Point>): Curve => {
   if (tolerance === undefined) throw new Error(`The curve "${name}" has no tolerance. Add one to Curves.ts.`)
   const values = points.map(([, value]) => value)
   const [first = [0, 0], last = [0, 0]] = [points[0], points.at(-1)]
-  const isTooShort = points.length < leastSamples || last[0] - first[0] < leastSpan
+  const isTooShort = points.length < minSamples || last[0] - first[0] < minSpan
   const median = medianOf(values)
   const accepted = Math.max(tolerance.share * median, tolerance.least)
   const risePerHour = isTooShort ? 0 : slopeOf(points) * hour

@@ -16,7 +16,7 @@ const shortest = (run: () => void): number => {
 }
 
 /** Shorter runs are repeated until they take this long, because of the timer's resolution. */
-const leastMillis = 0.5
+const minMillis = 0.5
 
 /**
  * How many times longer an input of eight times the size takes: about 8 for linear work, about 64 for quadratic work.
@@ -32,7 +32,7 @@ export const growth = (run: (size: number) => void, small: number): number => {
 const measured = (run: (size: number) => void, small: number): number => {
   for (let turn = 0; turn < 20; turn += 1) run(small)
   let times = 1
-  while (times < 1_000 && shortest(() => repeat(times, () => run(small))) < leastMillis) times *= 2
+  while (times < 1_000 && shortest(() => repeat(times, () => run(small))) < minMillis) times *= 2
   const before = shortest(() => repeat(times, () => run(small))) / times
   return shortest(() => run(8 * small)) / before
 }

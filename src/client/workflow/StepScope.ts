@@ -18,7 +18,7 @@ let followed = 0
 
 /** Names of steps whose code did not return a promise the last time. */
 const direct = new Set<string>()
-const mostDirect = 1_000
+const maxDirectNames = 1_000
 
 /** The scope of the code that runs in this moment and is not followed. */
 let current: Scope | undefined
@@ -35,7 +35,7 @@ const follow = <A>(scope: Scope, code: () => A): A => {
     const result = scopes.run(scope, code)
     isPending = Predicate.isPromiseLike(result)
     if (Predicate.isPromiseLike(result)) result.then(release, release)
-    else if (scope.step !== undefined && direct.size < mostDirect) direct.add(scope.step)
+    else if (scope.step !== undefined && direct.size < maxDirectNames) direct.add(scope.step)
     return result
   } finally {
     if (!isPending) release()

@@ -32,7 +32,7 @@ export type ValidationContext = Pick<FileContext, "database" | "kinds">
 const usualFile = "bots.yaml"
 
 /** Maximum size of the file. */
-const mostBytes = 256 * 1024
+const maxBytes = 256 * 1024
 
 const reasonOf = (error: unknown) =>
   Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : String(error)
@@ -42,9 +42,9 @@ const readBounded = async (path: string): Promise<string> => {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     if (!(await file.stat()).isFile()) throw new Error("not a regular file")
-    const buffer = Buffer.alloc(mostBytes + 1)
+    const buffer = Buffer.alloc(maxBytes + 1)
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-    if (bytesRead > mostBytes) throw new Error(`larger than ${mostBytes} bytes`)
+    if (bytesRead > maxBytes) throw new Error(`larger than ${maxBytes} bytes`)
     return buffer.toString("utf8", 0, bytesRead)
   } finally {
     await file.close()

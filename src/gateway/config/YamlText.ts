@@ -2,7 +2,7 @@ import { Either } from "effect"
 import { LineCounter, parseDocument, visit } from "yaml"
 
 /** Limits the output for a text that is not YAML at all. */
-const mostProblems = 20
+const maxProblems = 20
 
 /** Parses YAML into plain values, or returns its problems. Rejects aliases, which could expand to billions of nodes. */
 export const parse = (text: string): Either.Either<unknown, ReadonlyArray<string>> => {
@@ -18,7 +18,7 @@ export const parse = (text: string): Either.Either<unknown, ReadonlyArray<string
       problems.push(`${at(range?.[0] ?? 0)}: aliases are not supported; repeat the value instead`)
     }
   })
-  if (problems.length > 0) return Either.left(problems.slice(0, mostProblems))
+  if (problems.length > 0) return Either.left(problems.slice(0, maxProblems))
   const value: unknown = document.toJS({ maxAliasCount: 0 })
   return Either.right(value)
 }

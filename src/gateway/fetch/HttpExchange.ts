@@ -11,7 +11,7 @@ export interface Request {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   /** Maximum size of the response body. */
-  readonly mostBytes: number
+  readonly maxBytes: number
   /** Keeps connections alive. Without it, the request uses a new connection and closes it. */
   readonly agent?: Http.Agent | undefined
   readonly lookup?: LookupFunction | undefined
@@ -37,12 +37,12 @@ export class ExchangeFailed extends Data.TaggedError("ExchangeFailed")<{
 const errorCode = (error: unknown): string =>
   Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : "UNKNOWN"
 
-/** The code of a response that exceeds `mostBytes`. */
+/** The code of a response that exceeds `maxBytes`. */
 export const tooLong = "ANSWER_TOO_LONG"
 
 const readAnswer = (
   response: Http.IncomingMessage,
-  mostBytes: number,
+  maxBytes: number,
   done: (result: Effect.Effect<Response, ExchangeFailed>) => void
 ) => {
   const chunks: Array<Buffer> = []
@@ -50,7 +50,7 @@ const readAnswer = (
   const fail = (code: string) => done(new ExchangeFailed({ code, sent: true }))
   response.on("data", (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes <= mostBytes) chunks.push(chunk)
+    if (bytes <= maxBytes) chunks.push(chunk)
     else fail(tooLong)
   })
   response.on("error", (error) => fail(errorCode(error)))
@@ -63,7 +63,7 @@ const readAnswer = (
 
 const once = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
   Effect.async((resume) => {
-    const { agent, body, headers, lookup, mostBytes, url } = request
+    const { agent, body, headers, lookup, maxBytes, url } = request
     let sent = false
     let finished = false
     let incoming: Http.IncomingMessage | undefined
@@ -91,7 +91,7 @@ const once = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
     })
     outgoing.on("response", (response) => {
       incoming = response
-      readAnswer(response, mostBytes, done)
+      readAnswer(response, maxBytes, done)
     })
     outgoing.on("error", (cause) =>
       done(new ExchangeFailed({ code: errorCode(cause), sent, reused: outgoing.reusedSocket, cause }))

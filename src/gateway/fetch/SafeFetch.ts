@@ -55,7 +55,7 @@ const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
 }
 
 /** Maximum size of a response. */
-const mostBytes = 1024 * 1024
+const maxBytes = 1024 * 1024
 
 export interface SafeRequest {
   readonly url: URL
@@ -96,7 +96,7 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
     const failureOf = ({ cause, code }: HttpExchange.ExchangeFailed, { host }: URL) => {
       if (cause instanceof AddressRefused) return cause
       return code === HttpExchange.tooLong
-        ? new UpstreamTooLarge({ host, mostBytes })
+        ? new UpstreamTooLarge({ host, maxBytes })
         : new UpstreamUnreachable({ host, code })
     }
 
@@ -106,7 +106,7 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
       const request = {
         url,
         body: json,
-        mostBytes,
+        maxBytes,
         agent: url.protocol === "https:" ? agents["https:"] : agents["http:"],
         lookup: guardedLookup(url, httpAllow),
         // No compression: a small compressed body can expand far beyond the size limit.

@@ -58,10 +58,10 @@ export class UpstreamRedirected extends Schema.TaggedError<UpstreamRedirected>()
 /** The response exceeds the size limit. */
 export class UpstreamTooLarge extends Schema.TaggedError<UpstreamTooLarge>()("UpstreamTooLarge", {
   host: Schema.String,
-  mostBytes: Schema.Int
+  maxBytes: Schema.Int
 }) {
   override get message(): string {
-    return `${this.host} responded with more than ${this.mostBytes} bytes.`
+    return `${this.host} responded with more than ${this.maxBytes} bytes.`
   }
 }
 

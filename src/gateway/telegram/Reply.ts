@@ -7,11 +7,11 @@ export interface Reply {
 }
 
 /** Maximum length of a Telegram message. */
-const mostLength = 4096
+const maxReplyCharacters = 4096
 
 /** Makes a reply, or undefined for a blank text, which Telegram rejects. */
 export const make = (text: string): Reply | undefined =>
-  text.trim() === "" ? undefined : { text: truncated(text, mostLength) }
+  text.trim() === "" ? undefined : { text: truncated(text, maxReplyCharacters) }
 
 /** Converts a string or an object with `text` to a reply. */
 export const of = (value: unknown): Reply | undefined => {

@@ -62,9 +62,9 @@ export type TelegramError = TelegramThrottled | ChatClosed | TokenRefused | Tele
 
 /** Longer than a healthy Telegram API takes. */
 const timeout = Duration.seconds(15)
-const mostBytes = 1024 * 1024
+const maxBytes = 1024 * 1024
 /** A group migrates to a supergroup only once. */
-const mostMigrations = 2
+const maxMigrations = 2
 
 export interface WebhookSettings {
   readonly url: string
@@ -154,7 +154,7 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
         url: new URL(`${prefix}/bot${Redacted.value(token)}/${method}`),
         headers: { "content-type": "application/json" },
         body: JSON.stringify(parameters),
-        mostBytes,
+        maxBytes,
         agent: fresh ? undefined : agent
       }).pipe(
         Effect.mapError(({ code, sent }) => new TelegramUnavailable({ method, reason: code, maybeDone: sent })),
@@ -170,7 +170,7 @@ const make: Layer.Layer<Telegram, never, GatewayConfig> = Layer.scoped(
       token: Token,
       method: string,
       parameters: Readonly<Record<string, unknown>>,
-      { fresh = false, moves = mostMigrations }: { readonly fresh?: boolean; readonly moves?: number } = {}
+      { fresh = false, moves = maxMigrations }: { readonly fresh?: boolean; readonly moves?: number } = {}
     ): Effect.Effect<unknown, TelegramError> =>
       Effect.catchTag(ask(token, method, parameters, fresh), "ChatMoved", ({ to }) =>
         moves > 0

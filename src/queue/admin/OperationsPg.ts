@@ -31,7 +31,7 @@ const countedUpTo = 100_000
 const purgeBatch = 1_000
 
 /** Maximum number of running jobs per batch that are signalled one by one. */
-const mostSignalled = 100
+const maxSignalledJobs = 100
 
 /** Whether a retry of the batch cannot succeed. The operation then fails with the reason. */
 const isPermanent = (error: DatabaseError) =>
@@ -123,7 +123,7 @@ const make = Effect.gen(function* () {
       if (stepped === undefined) return Option.none()
       yield* Effect.forEach(stepped.woken, wakeups.wake, { discard: true })
       // Signalled pods stop the job immediately; the others notice at their next heartbeat.
-      const soon = stepped.stopped.slice(0, mostSignalled)
+      const soon = stepped.stopped.slice(0, maxSignalledJobs)
       yield* Effect.forEach(soon, (job) => signals.publish(cancelTopic, job), { discard: true })
       return Option.some(toOperation(stepped.after))
     })

@@ -13,7 +13,7 @@ import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 /** Maximum number of jobs in one call. A batch has no maximum: add more jobs to it. */
 export const maxBatchJobs = 10_000
 
-export const mostNameCharacters = 128
+export const maxNameCharacters = 128
 
 /** Number of jobs of a batch by outcome. */
 export interface BatchCounts {
@@ -134,7 +134,7 @@ export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<v
   const refuse = (field: string, reason: string) => Effect.fail(new InvalidBatch({ field, reason }))
   if (id !== undefined && !isId(id)) return refuse("id", "must be a lower-case UUID")
   if (jobs.length > maxBatchJobs) return refuse("jobs", `must have at most ${maxBatchJobs} jobs, got ${jobs.length}`)
-  const badName = name === undefined ? undefined : faultOfText(name, mostNameCharacters)
+  const badName = name === undefined ? undefined : faultOfText(name, maxNameCharacters)
   if (badName !== undefined) return refuse("name", badName)
   if (followUp === undefined) return Effect.void
   const fault = faultOfFollowUp(followUp, "followUp")

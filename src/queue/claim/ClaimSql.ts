@@ -28,7 +28,7 @@ export interface Form {
 }
 
 /** All running jobs of a key are remembered, and waiting ones up to this number in all. Others are found by their start time. */
-const mostBegun = 64
+const maxRememberedStarts = 64
 
 // Asynchronous commit: if a server crash loses a claim, its jobs are still pending and no row carries its lease. Jobs
 // start sooner because the claim does not wait for the disk. The setting is local to the transaction.
@@ -166,7 +166,7 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
       (select case when min(place) > 1 then min(place) - 1 else min(place) end from ranked where crash_count > 0), $3::int)
   ), wanted as materialized (
     select key_scan.key, key_scan.spot, key_scan.turn, case when key_scan.most is null then '{}'
-      else coalesce(key_scan.begun[1:greatest(${mostBegun}, key_scan.running)], '{}') || mine.jobs end as jobs
+      else coalesce(key_scan.begun[1:greatest(${maxRememberedStarts}, key_scan.running)], '{}') || mine.jobs end as jobs
     from (select key, array_agg(id) as jobs from chosen where key is not null group by key) mine
     join key_scan on key_scan.key = mine.key
   ), held as materialized (

@@ -6,7 +6,7 @@ import type { HeldJob } from "../Queue.js"
 // reaper deletes the row when it finds no job under it.
 
 /** The size of a batch of ends: each end finishes at most one lease, so finished leases do not accumulate. */
-const mostAtOnce = 500
+const maxFinishedLeases = 500
 
 interface Held {
   readonly left: Set<JobId>
@@ -55,7 +55,7 @@ export class HeldLeases {
 
   /** Returns finished leases, at most as many as one statement should delete. Each is returned once. */
   takeOver(): EndedLeases {
-    const taken = this.over.splice(0, mostAtOnce)
+    const taken = this.over.splice(0, maxFinishedLeases)
     return { leases: taken.map(([lease]) => lease), witnesses: taken.flatMap(([, witnesses]) => witnesses) }
   }
 }

@@ -75,13 +75,13 @@ const compile = (text: string): PayloadCheck => {
 }
 
 const compiled = new Map<string, PayloadCheck>()
-const mostCompiled = 500
+const maxCompiledChecks = 500
 
 /** Compiles a JSON Schema into a check. An unreadable schema accepts everything. */
 export const ofSchema = (text: string): PayloadCheck => {
   const known = compiled.get(text)
   if (known !== undefined) return known
-  if (compiled.size >= mostCompiled) compiled.clear()
+  if (compiled.size >= maxCompiledChecks) compiled.clear()
   let check: PayloadCheck = () => undefined
   try {
     const strict = compile(text)

@@ -8,22 +8,22 @@ import type { Enqueued } from "../Queue.js"
 type Enqueue<E> = (jobs: ReadonlyArray<NewJob>) => Effect.Effect<ReadonlyArray<Enqueued>, E>
 
 /** The trace context must not push the job's meta over its size limit. */
-const mostMeta = limits.resultBytes - 1_024
+const maxMetaBytes = limits.resultBytes - 1_024
 
 const roomFor = ({ meta }: NewJob): boolean =>
-  meta === undefined || (!(TraceParent.key in meta) && Buffer.byteLength(JSON.stringify(meta)) < mostMeta)
+  meta === undefined || (!(TraceParent.key in meta) && Buffer.byteLength(JSON.stringify(meta)) < maxMetaBytes)
 
 const marked = (job: NewJob, span: Tracer.Span): NewJob =>
   roomFor(job) ? { ...job, meta: { ...job.meta, [TraceParent.key]: TraceParent.format(span) } } : job
 
 /** Collectors drop links beyond this many. */
-const mostLinks = 128
+const maxLinks = 128
 
 /** Links to the traces of the executions that were started. */
 const linksOf = (jobs: ReadonlyArray<NewJob>, answers: ReadonlyArray<Enqueued>): ReadonlyArray<Tracer.SpanLink> =>
   answers
     .filter((_, place) => jobs[place]?.link === "execution")
-    .slice(0, mostLinks)
+    .slice(0, maxLinks)
     .map(({ id }) => ExecutionTrace.link(ExecutionTrace.of(id)))
 
 const begin = (

@@ -14,7 +14,7 @@ import type { DirectHandoff, HandoffReceiver } from "./DirectHandoff.js"
 export type HandoffResult = "not stored" | "pending" | "taken"
 
 /** Larger groups are served as fast by a claim, which several pods can share. */
-const mostAtOnce = 16
+const maxOfferedJobs = 16
 
 const unstarted = ({ id, lease, queue, runAt }: ClaimedJob): AttemptEnd => ({
   id,
@@ -95,7 +95,7 @@ export const make = ({ again, directHandoff, returnJobs, ids, insertClaimed, onT
 
   return (jobs: StampedJobs, now: number): Effect.Effect<HandoffResult, StoreError> => {
     const [first] = jobs
-    if (first === undefined || jobs.length > mostAtOnce || !isUniform(jobs)) return Effect.succeed("not stored")
+    if (first === undefined || jobs.length > maxOfferedJobs || !isUniform(jobs)) return Effect.succeed("not stored")
     if (jobs.some((job) => job.runAt > now || hasExtras(job))) return Effect.succeed("not stored")
     const { kind, queue, version } = first
     const receiver = directHandoff.reserve(queue, { kind, version, count: jobs.length })

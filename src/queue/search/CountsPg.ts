@@ -17,10 +17,10 @@ const cap = 10_000
 
 /** Total number of unfinished jobs counted, shared by the lanes; each lane gets a minimum. */
 const budget = 50_000
-const leastPerLane = 100
+const minPerLane = 100
 
 /** Maximum number of lanes, and of queues with dead or cancelled jobs. */
-const mostLanes = 1_000
+const maxLanes = 1_000
 
 /** Counts the jobs of one index per queue: dead or cancelled ones. */
 const ended = (schema: string, name: string, condition: string) => `
@@ -32,7 +32,7 @@ const ended = (schema: string, name: string, condition: string) => `
       select j.queue from ${schema}.job j
       where j.${condition} and j.queue > ${name}_queue.queue order by j.queue limit 1
     ) next
-    where ${name}_queue.number < ${mostLanes}
+    where ${name}_queue.number < ${maxLanes}
   ), ${name} as (
     select ${name}_queue.queue, count(*) as count, count(*) >= ${cap} as cut
     from ${name}_queue cross join lateral (
@@ -51,11 +51,11 @@ const statement = (schema: string) => `
       where j.finished_at is null and (j.queue, j.priority) > (step.queue, step.priority)
       order by j.queue, j.priority limit 1
     ) next
-    where step.number < ${mostLanes}
+    where step.number < ${maxLanes}
   ), lanes as materialized (
     select queue, priority,
-      greatest(${leastPerLane}, least(${cap}, ${budget} / count(*) over ()))::int as share,
-      count(*) over () >= ${mostLanes} as cut
+      greatest(${minPerLane}, least(${cap}, ${budget} / count(*) over ()))::int as share,
+      count(*) over () >= ${maxLanes} as cut
     from step
   ), open as (
     select lanes.queue,

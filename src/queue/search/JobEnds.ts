@@ -31,7 +31,7 @@ const announceEvery = Duration.toMillis("30 seconds")
 const forgetAfter = 3 * announceEvery
 
 /** Announced jobs that a process remembers. */
-const mostAnnounced = 100_000
+const maxAnnouncedEnds = 100_000
 
 /** Pause between two queries, so that ends that follow each other closely share one. */
 const spacing = Duration.millis(5)
@@ -44,7 +44,7 @@ export class EndPolling extends Context.Reference<EndPolling>()("nightshift/queu
     /** While notifications arrive. */
     most: 1_000,
     /** Without notifications. */
-    mostAlone: 200
+    maxWithoutNotifications: 200
   })
 }) {}
 
@@ -101,7 +101,7 @@ const make = Effect.gen(function* () {
       announced.set(id, now)
     }
     for (const [id, at] of announced) {
-      if (now - at < forgetAfter && announced.size <= mostAnnounced) break
+      if (now - at < forgetAfter && announced.size <= maxAnnouncedEnds) break
       announced.delete(id)
     }
   })
@@ -166,7 +166,7 @@ const make = Effect.gen(function* () {
       interval = polling.first
     } else if (isPoll) interval *= 2
     if (isPoll || fresh.length > 0) {
-      interval = Math.min(interval, (yield* signals.connected) ? polling.most : polling.mostAlone)
+      interval = Math.min(interval, (yield* signals.connected) ? polling.most : polling.maxWithoutNotifications)
       nextPoll = (yield* steadyNow) + interval
     }
     yield* Effect.sleep(spacing)

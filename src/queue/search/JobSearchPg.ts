@@ -14,8 +14,8 @@ import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 import { BadCursor, JobSearch, type PageRequest } from "./JobSearch.js"
 import {
   type IndirectSort,
-  mostSearched,
-  mostSorted,
+  maxSearchedJobs,
+  maxSortedJobs,
   newestFirst,
   orderingOf,
   readCursor,
@@ -43,8 +43,8 @@ type PlacedRow = StoredJobRow & {
 
 /** The bound that the list has reached, if any. */
 const boundOf = ({ looked = 0, searched = 0 }: PlacedRow) => {
-  if (looked >= mostSorted) return mostSorted
-  return searched > mostSearched ? mostSearched : undefined
+  if (looked >= maxSortedJobs) return maxSortedJobs
+  return searched > maxSearchedJobs ? maxSearchedJobs : undefined
 }
 
 const make = Effect.gen(function* () {

@@ -2,13 +2,20 @@ import type { Fragment, Identifier } from "@effect/sql/Statement"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { State } from "../../core/StoredJob.js"
 import { fragments, instant, micros } from "../../database/SqlInstant.js"
-import { type IndirectSort, type JobSort, mostSearched, mostSorted, type Ordering, type SortCursor } from "./JobSort.js"
+import {
+  type IndirectSort,
+  type JobSort,
+  maxSearchedJobs,
+  maxSortedJobs,
+  type Ordering,
+  type SortCursor
+} from "./JobSort.js"
 
 // Queries of job lists that are not ordered by id. A page continues after the place of its last job: its value, then
 // its id. Times are compared in microseconds, which is what PostgreSQL stores.
 
 /** Maximum number of lanes (queue and priority) that a list by due time merges. */
-const mostLanes = 1_000
+const maxLanes = 1_000
 
 export interface ListParts {
   readonly sql: PgClient
@@ -49,7 +56,7 @@ const byLanes = (parts: ListParts, queue: Fragment): Fragment => {
         where j.finished_at is null and ${queue} and (j.queue, j.priority) > (lane.queue, lane.priority)
         order by j.queue, j.priority limit 1
       ) next
-      where lane.number < ${mostLanes}
+      where lane.number < ${maxLanes}
     )
     select ${columns}, ${sql.literal(micros("j.run_at"))}::float8 as place from lane cross join lateral (
       select j.* from ${table} j where ${sql.and([inLane, ...conditions, ...afterMoment(parts, "j.run_at")])} ${order}
@@ -67,7 +74,7 @@ export const lateQueues = (schema: string): string => `
       where j.finished_at is null and (j.queue, j.priority) > (lane.queue, lane.priority)
       order by j.queue, j.priority limit 1
     ) next
-    where lane.number < ${mostLanes}
+    where lane.number < ${maxLanes}
   )
   select distinct lane.queue from lane where exists (
     select from ${schema}.job j where j.finished_at is null and j.lease is null and j.queue = lane.queue
@@ -137,7 +144,7 @@ const bySorting = (parts: ListParts, source: Fragment | Identifier, searched: Fr
   return sql`
     with candidates as materialized (
       select j.id, ${sortExpression(parts)} as place from ${source} j where ${sql.and([...conditions, ...known])}
-      order by j.id desc limit ${mostSorted}
+      order by j.id desc limit ${maxSortedJobs}
     )
     select ${columns}, c.place, (select count(*)::int from candidates) as looked, ${searched} as searched,
       (select id from candidates order by id desc limit 1) as newest
@@ -150,8 +157,8 @@ const recent = ({ sql, table }: ListParts, onlyFinished: boolean) => {
   const where = onlyFinished ? sql`where finished_at is not null` : sql``
   const order = onlyFinished ? sql`order by finished_at desc` : sql`order by id desc`
   return {
-    source: sql`(select * from ${table} ${where} ${order} limit ${mostSearched})`,
-    searched: sql`(select count(*)::int from (select 1 from ${table} ${where} limit ${mostSearched + 1}) counted)`
+    source: sql`(select * from ${table} ${where} ${order} limit ${maxSearchedJobs})`,
+    searched: sql`(select count(*)::int from (select 1 from ${table} ${where} limit ${maxSearchedJobs + 1}) counted)`
   }
 }
 

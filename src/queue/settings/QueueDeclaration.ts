@@ -62,7 +62,7 @@ const perKeyFields = ["concurrency", "order"]
 const rateFields = ["jobs", "per"]
 const backoffFields = ["enabled", "base", "max"]
 
-const mostWorkers = 10_000
+const maxWorkers = 10_000
 
 /** Throws InvalidSetting for a field that does not exist. */
 const checkKnown = (given: object, known: ReadonlyArray<string>, prefix = ""): void => {
@@ -164,8 +164,8 @@ const declaredOf = (name: string, given: number | QueueDeclaration): DeclaredQue
     throw new InvalidSetting({ field: "", reason })
   }
   const { workers, ...limits } = typeof given === "number" ? { workers: given } : given
-  if (workers !== undefined && !(Number.isInteger(workers) && workers >= 1 && workers <= mostWorkers)) {
-    const reason = `must be a whole number from 1 to ${mostWorkers}, got ${shown(workers)}`
+  if (workers !== undefined && !(Number.isInteger(workers) && workers >= 1 && workers <= maxWorkers)) {
+    const reason = `must be a whole number from 1 to ${maxWorkers}, got ${shown(workers)}`
     throw new InvalidSetting({ field: typeof given === "number" ? "" : "workers", reason })
   }
   const settings = patch(limits, ["workers", ...Object.keys(limitFields)])

@@ -16,9 +16,9 @@ import {
 const longest = Duration.days(36_500)
 /** Maximum worker total of a queue. */
 export const maxQueueWorkers = 10_000
-const mostOfKey = 10_000
-const mostJobs = 1_000_000
-const mostDepth = 1_000_000_000
+const maxJobsPerKey = 10_000
+const maxRateJobs = 1_000_000
+const maxDepthCap = 1_000_000_000
 
 type Fault = readonly [field: string, reason: string]
 
@@ -46,7 +46,7 @@ const faultOfBackoff = ({ base, max }: QueueSettings["backoff"]): Fault | undefi
 const faultOfRate = (rate: QueueSettingsPatch["rate"]): Fault | undefined =>
   rate === null || rate === undefined
     ? undefined
-    : (whole("rate.jobs", rate.jobs, 1, mostJobs) ?? span("rate.per", rate.per, "1 millis"))
+    : (whole("rate.jobs", rate.jobs, 1, maxRateJobs) ?? span("rate.per", rate.per, "1 millis"))
 
 const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined => {
   if (perKey === null || perKey === undefined) return undefined
@@ -54,7 +54,7 @@ const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined 
   if (order !== "none" && concurrency !== 1) {
     return ["perKey.concurrency", `must be 1 with order ${order}, which runs one job at a time, got ${concurrency}`]
   }
-  return whole("perKey.concurrency", concurrency, 1, mostOfKey)
+  return whole("perKey.concurrency", concurrency, 1, maxJobsPerKey)
 }
 
 const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): Fault | undefined =>
@@ -64,7 +64,7 @@ const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): 
   (patch.backoff === undefined ? undefined : faultOfBackoff(backoff)) ??
   faultOfRate(patch.rate) ??
   faultOfPerKey(patch.perKey) ??
-  whole("depthCap", patch.depthCap, 1, mostDepth)
+  whole("depthCap", patch.depthCap, 1, maxDepthCap)
 
 /** The new value, the old one if the patch omits it, or the default if the patch sets null. */
 const patched = <A>(before: A | undefined, change: A | null | undefined): A | undefined =>

@@ -40,7 +40,7 @@ export interface OpenWait {
   readonly remaining: number | undefined
 }
 
-export const mostAhead = 1_000
+export const maxCountedAhead = 1_000
 
 /** Explains why jobs are not running. */
 export class JobDiagnosis extends Context.Tag("nightshift/queue/JobDiagnosis")<
@@ -81,7 +81,7 @@ export const diagnosisOf = (
     rated: row.rate === undefined || opens === undefined ? undefined : { rate: row.rate, opensAt: opens },
     held,
     waits,
-    ahead: { count: Math.min(ahead, mostAhead), exact: ahead <= mostAhead },
+    ahead: { count: Math.min(ahead, maxCountedAhead), exact: ahead <= maxCountedAhead },
     keyed: formOf(row, now).keyed
   }
 }

@@ -11,7 +11,7 @@ import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { fresh, type QueueRow } from "../settings/QueueRow.js"
 import { type QueueColumns, columns as queueColumns, toRow } from "../settings/QueueSql.js"
-import { diagnosisOf, JobDiagnosis, mostAhead, type OpenWait } from "./JobDiagnosis.js"
+import { diagnosisOf, JobDiagnosis, maxCountedAhead, type OpenWait } from "./JobDiagnosis.js"
 import { holdOf, type StartedJob } from "./KeyHold.js"
 
 type Row = StoredJobRow & Omit<QueueColumns, "name"> & { readonly name: string | null }
@@ -19,7 +19,7 @@ type Row = StoredJobRow & Omit<QueueColumns, "name"> & { readonly name: string |
 const hasQueue = (row: Row): row is StoredJobRow & QueueColumns => row.name !== null
 
 /** Maximum number of more urgent priorities to search. */
-const mostLanes = 100
+const maxLanes = 100
 
 const waiting = "j.finished_at is null and j.lease is null"
 
@@ -34,17 +34,17 @@ const statementsOf = (schema: string) => ({
     union all
     select (select j.priority from ${schema}.job j where j.queue = $2 and ${waiting} and j.priority > lane.priority
       and j.priority < $3 order by j.priority limit 1), number + 1
-    from lane where lane.priority is not null and number < ${mostLanes}
+    from lane where lane.priority is not null and number < ${maxLanes}
   ), before as (
     (select 1 from ${schema}.job j where j.queue = $2 and ${waiting} and j.priority = $3
-      and (j.run_at, j.id) < ((select own.run_at from ${schema}.job own where own.id = $1), $1) limit ${mostAhead + 1})
+      and (j.run_at, j.id) < ((select own.run_at from ${schema}.job own where own.id = $1), $1) limit ${maxCountedAhead + 1})
     union all
     select 1 from lane cross join lateral (
       select 1 from ${schema}.job j where j.queue = $2 and ${waiting} and j.priority = lane.priority
-        and j.run_at <= ${instant("$4")} limit ${mostAhead + 1}
+        and j.run_at <= ${instant("$4")} limit ${maxCountedAhead + 1}
     ) urgent
   )
-  select count(*)::int as count from (select 1 from before limit ${mostAhead + 1}) counted`,
+  select count(*)::int as count from (select 1 from before limit ${maxCountedAhead + 1}) counted`,
 
   turn: `
   select ${millis("cooling_until")} as cooling_until from ${schema}.key_turn where queue = $1 and key = $2`,

@@ -42,7 +42,7 @@ export type RecordError = LeaseLost | InvalidStep | DatabaseError
 /** Suspended executions by their state. */
 export type SuspendedCounts = Readonly<Record<"sleeping" | "waiting" | "changed", number>>
 
-export const mostCounted = 10_000
+export const maxCounted = 10_000
 
 export interface CancelReport {
   readonly job: StoredJob
@@ -133,7 +133,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       page: { readonly limit: number; readonly before?: string | undefined }
     ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
 
-    /** Number of suspended executions by state. Counting stops at `mostCounted` in total. */
+    /** Number of suspended executions by state. Counting stops at `maxCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>
 
     /** By the execution's id, or by the id of its job. */
@@ -171,7 +171,7 @@ export const retryOf =
     })
 
 /** A `children` step has the results of many jobs, so it may be as large as a payload. */
-const mostBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
+const maxBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
 
 /** Checks a signal to send. Returns its value as JSON text. */
 export const admittedSignal = (name: string, value: unknown): Either.Either<string, InvalidStep> =>
@@ -182,12 +182,12 @@ export const admitted = (
   kind: string,
   name: string,
   value: unknown,
-  mostCharacters: number = limits.keyCharacters
+  maxCharacters: number = limits.keyCharacters
 ): Either.Either<string, InvalidStep> => {
-  const fault = faultOfText(name, mostCharacters)
+  const fault = faultOfText(name, maxCharacters)
   if (fault !== undefined)
     return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `has an invalid name: it ${fault}` }))
-  return Either.mapLeft(jsonText(value === undefined ? null : value, mostBytes(kind)), (reason) => {
+  return Either.mapLeft(jsonText(value === undefined ? null : value, maxBytes(kind)), (reason) => {
     const advice = reason.includes("bytes as JSON") ? `. ${smallerResult}` : ""
     return new InvalidStep({ step: name, reason: `is invalid: its value ${reason}${advice}` })
   })

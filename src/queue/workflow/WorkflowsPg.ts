@@ -24,7 +24,7 @@ import {
   admittedSignal,
   jobOf,
   jobOfChild,
-  mostCounted,
+  maxCounted,
   type Recorded,
   retryOf,
   type Signal,
@@ -377,7 +377,7 @@ const make = Effect.gen(function* () {
       }),
     suspended: Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const [row] = yield* mapErrors(sql.unsafe<SuspendedCounts>(statements.countSuspended, [now, mostCounted]))
+      const [row] = yield* mapErrors(sql.unsafe<SuspendedCounts>(statements.countSuspended, [now, maxCounted]))
       return row ?? { sleeping: 0, waiting: 0, changed: 0 }
     }),
     show

@@ -7,8 +7,8 @@ import type { Collector } from "./TracingConfig.js"
 class NotAccepted extends Data.TaggedError("NotAccepted")<{ readonly reason: string; readonly passing: boolean }> {}
 
 /** Maximum number of queued spans; more are dropped, so that an unavailable collector does not exhaust memory. */
-const mostWaiting = 10_000
-const mostAtOnce = 500
+const maxQueuedSpans = 10_000
+const maxSpansPerRequest = 500
 
 /** Minimum interval between two requests in milliseconds: a busy process must not send one per job. */
 const pause = 250
@@ -103,8 +103,8 @@ export const make = (
     })
 
     const batcher = yield* Batcher.make<OtlpSpan, void, never, never>({
-      maxWeight: mostAtOnce,
-      capacity: mostWaiting,
+      maxWeight: maxSpansPerRequest,
+      capacity: maxQueuedSpans,
       isolate: () => false,
       flush: (spans) =>
         Effect.gen(function* () {

@@ -8,7 +8,7 @@ import { IsRoot } from "./ExecutionTrace.js"
 
 const kinds = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
 
-const mostCharacters = 1_024
+const maxCharacters = 1_024
 
 type Value =
   | { readonly stringValue: string }
@@ -27,7 +27,7 @@ const anyValue = (value: unknown): Value => {
   if (typeof value === "boolean") return { boolValue: value }
   if (typeof value === "bigint" || Number.isSafeInteger(value)) return { intValue: String(value) }
   if (typeof value === "number") return { doubleValue: value }
-  return { stringValue: String(value).slice(0, mostCharacters) }
+  return { stringValue: String(value).slice(0, maxCharacters) }
 }
 
 export const attributesOf = (entries: Iterable<readonly [string, unknown]>): ReadonlyArray<Attribute> =>
@@ -107,7 +107,7 @@ export const toJson = (span: OtlpSpan) => {
     traceId: span.traceId,
     spanId: span.spanId,
     ...Option.match(span.parent, { onNone: () => ({}), onSome: ({ spanId }) => ({ parentSpanId: spanId }) }),
-    name: span.name.slice(0, mostCharacters),
+    name: span.name.slice(0, maxCharacters),
     kind: kinds[span.kind],
     startTimeUnixNano: String(status.startTime),
     endTimeUnixNano: String(status._tag === "Ended" ? status.endTime : status.startTime),

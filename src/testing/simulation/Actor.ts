@@ -4,7 +4,7 @@ import type { Fiber, Scheduler } from "effect"
  * Operations after which a fiber must yield. It is high because in-memory database operations must be atomic; only an
  * endless loop reaches it.
  */
-const mostOperations = 1_000_000
+const maxOperations = 1_000_000
 
 /**
  * A simulated process, implemented as a Scheduler. Each turn runs its next ready fiber, in FIFO order. A paused process
@@ -36,7 +36,7 @@ export class Actor implements Scheduler.Scheduler {
   }
 
   shouldYield(fiber: Fiber.RuntimeFiber<unknown, unknown>): number | false {
-    return fiber.currentOpCount > mostOperations ? 0 : false
+    return fiber.currentOpCount > maxOperations ? 0 : false
   }
 
   scheduleTask(task: Scheduler.Task): void {

@@ -17,7 +17,7 @@ export interface Violation {
 }
 
 /** Maximum number of violations recorded. */
-const mostViolations = 20
+const maxViolations = 20
 
 const described = (row: JobRow, trace: Trace): string => {
   if (row.run !== undefined) return `running (attempt ${row.attempt}, ${trace.nameOfLease(row.run.lease)})`
@@ -129,7 +129,7 @@ export class HistoryChecker {
   }
 
   private hold(invariant: Invariant, job: JobId | undefined, found: string | undefined): void {
-    if (found === undefined || this.found.length >= mostViolations) return
+    if (found === undefined || this.found.length >= maxViolations) return
     this.found.push({ invariant: invariant.name, promise: invariant.promise, found, job })
     this.trace.note("checker", `VIOLATION of ${invariant.name}: ${found}`, job === undefined ? [] : [job])
   }

@@ -38,7 +38,7 @@ export const gateway = Context.make(GatewayConfig, {
 export const lease = Duration.seconds(10)
 
 /** Maximum clock skew of a pod in milliseconds. A pod with more would refuse to start. */
-export const mostSkew = Duration.toMillis(lease) / 20
+export const maxClockSkew = Duration.toMillis(lease) / 20
 
 /** Speed of a slow clock. */
 export const slowPace = 0.9

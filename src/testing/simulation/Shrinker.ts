@@ -6,7 +6,7 @@ import type { Report } from "./Report.js"
 // removal if the same invariant is still violated.
 
 /** Maximum number of runs per shrink. */
-const mostRuns = 120
+const maxRuns = 120
 
 /** The plan with the faults that were actually injected. */
 const asPlayed = ({ faults, plan }: Report): Plan => ({ ...plan, faults })
@@ -40,7 +40,7 @@ export const shrink = <R>(
 
     const tried = (plan: Plan) =>
       Effect.gen(function* () {
-        if (broken === undefined || runs >= mostRuns) return false
+        if (broken === undefined || runs >= maxRuns) return false
         runs += 1
         const next = yield* run(plan, broken)
         const fails = next.violations.some(({ invariant }) => invariant === broken)

@@ -177,7 +177,7 @@ export class SimulatedPod<R> {
     }
     this.boot = boot
     checker.trace.note(actor.name, "starts")
-    const skew = Math.round((drawn(seed, `skew ${this.name}`) * 2 - 1) * PodSettings.mostSkew)
+    const skew = Math.round((drawn(seed, `skew ${this.name}`) * 2 - 1) * PodSettings.maxClockSkew)
     const pace =
       faults.areOver || !this.site.slowClocks || drawn(seed, `pace ${this.name}`) > 0.2 ? 1 : PodSettings.slowPace
     if (pace < 1) checker.trace.note(actor.name, slowClock)

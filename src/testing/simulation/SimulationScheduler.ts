@@ -8,14 +8,14 @@ import { SteppingClock } from "./SteppingClock.js"
 // ready; otherwise it jumps to the next wake-up.
 
 /** Yields to the event loop before time advances: a replay of a workflow takes a few to see that its code has stopped. */
-const mostYields = 4
+const maxYields = 4
 
 /** Turns between two yields to the real event loop. */
 const turnsPerYield = 5_000
 
 /** Turns per instant and in total after which the run counts as an endless loop. */
-const mostTurnsPerInstant = 200_000
-const mostTurns = 20_000_000
+const maxTurnsPerInstant = 200_000
+const maxTurns = 20_000_000
 
 /** Yields to the event loop, so that handlers' promises can resolve. */
 const yieldToEventLoop = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
@@ -127,10 +127,10 @@ export class SimulationScheduler {
           this.turnsTaken += 1
           yields = 0
           ready.turn()
-          if (inInstant > mostTurnsPerInstant || this.turnsTaken > mostTurns) {
+          if (inInstant > maxTurnsPerInstant || this.turnsTaken > maxTurns) {
             return Option.some(Option.some("endless loop: a process never waits, so the simulation does not end"))
           }
-        } else if (yields < mostYields && this.actors.some(({ waiting }) => waiting > 0)) {
+        } else if (yields < maxYields && this.actors.some(({ waiting }) => waiting > 0)) {
           yields += 1
           return Option.none()
         } else {

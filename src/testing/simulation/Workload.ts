@@ -115,7 +115,7 @@ export interface HandlerControls {
 }
 
 /** Number of runs after which a job always succeeds, so that it finishes eventually. */
-const mostTrouble = 6
+const maxTroubledRuns = 6
 
 /** Draws by the job's number instead of its id, because shrinking a plan changes ids but not numbers. */
 const misbehave = (
@@ -125,7 +125,7 @@ const misbehave = (
 ): Effect.Effect<unknown, string> => {
   const nth = nthRun(id)
   const name = n === 0 ? `${id} ${nth}` : `${kind} ${n} ${nth}`
-  const chance = isCalm() || nth > mostTrouble ? 0 : drawn(seed, `run ${name}`)
+  const chance = isCalm() || nth > maxTroubledRuns ? 0 : drawn(seed, `run ${name}`)
   const long = Duration.millis(drawn(seed, `length ${name}`) * 3_000)
   if (chance < 0.55) return Effect.sleep(isCalm() ? "10 millis" : long)
   if (chance < 0.65) return Effect.zipRight(Effect.sleep(long), Effect.fail("on purpose"))

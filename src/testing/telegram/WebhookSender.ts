@@ -79,7 +79,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
           ...(secret === undefined ? {} : { "x-telegram-bot-api-secret-token": secret })
         },
         body: JSON.stringify(update),
-        mostBytes: 1024 * 1024,
+        maxBytes: 1024 * 1024,
         // A lost response means a broken connection, which must not be reused.
         agent: lost ? undefined : agent
       }).pipe(

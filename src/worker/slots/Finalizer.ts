@@ -16,7 +16,7 @@ const stale = MetricSpec.counter(
 const lastTries = Duration.seconds(5)
 
 /** Number of waiting results at which a pod stops claiming: enough for the next statement of each lane. */
-const mostWaiting = 1_000
+const maxWaitingEnds = 1_000
 
 /** Whether the database will always reject these values. */
 const isRefused = (error: DatabaseError) => isDataError(error) || error instanceof DatabaseConflict
@@ -35,14 +35,14 @@ const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): Atte
   })
 })
 
-const mostNamed = 20
+const maxNamedJobs = 20
 
 const countOf = (ends: ReadonlyArray<AttemptEnd>) => (ends.length === 1 ? "1 job" : `${ends.length} jobs`)
 
 /** The log message for outcomes that were not written. */
 const lossOf = (ends: ReadonlyArray<AttemptEnd>): string => {
-  const ids = ends.slice(0, mostNamed).map(({ id }) => id)
-  const more = ends.length > mostNamed ? ` and ${ends.length - mostNamed} more` : ""
+  const ids = ends.slice(0, maxNamedJobs).map(({ id }) => id)
+  const more = ends.length > maxNamedJobs ? ` and ${ends.length - maxNamedJobs} more` : ""
   return `PostgreSQL did not answer before the shutdown: the outcome of ${countOf(ends)} was not written. Each stays "running" until the reaper of another process returns it to the queue after QUEUE_STALE_AFTER, and then runs again: ${ids.join(", ")}${more}`
 }
 
@@ -176,7 +176,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   return {
     held: () => [...held],
     isBehind: () => {
-      const isBehind = batcher.size() >= mostWaiting
+      const isBehind = batcher.size() >= maxWaitingEnds
       wasBehind ||= isBehind
       return isBehind
     },

@@ -5,7 +5,7 @@ import type { LocalQueue } from "./LocalQueue.js"
 // holds about as many jobs as the slots took in the last `aheadMillis`.
 
 const aheadMillis = 100
-const mostAhead = 1_000
+const maxPrefetchedJobs = 1_000
 
 export interface Prefetch {
   /** Number of jobs to claim now; 0 while the local queue is full enough. */
@@ -28,7 +28,7 @@ export const make = (slots: number): Prefetch => {
    * reset it.
    */
   const measure = (elapsed: number) => {
-    ahead = Math.min(mostAhead, Math.max(Math.floor((taken / elapsed) * aheadMillis), Math.floor(ahead / 2)))
+    ahead = Math.min(maxPrefetchedJobs, Math.max(Math.floor((taken / elapsed) * aheadMillis), Math.floor(ahead / 2)))
     taken = 0
   }
 
@@ -37,7 +37,7 @@ export const make = (slots: number): Prefetch => {
       const short = Math.min(slots, localQueue.idleSlots) + ahead - localQueue.size
       // Claim only when half-empty or when a slot is idle, because many small claims cost more than a few large ones.
       return localQueue.size <= ahead / 2 || localQueue.size < localQueue.idleSlots
-        ? Math.max(0, Math.min(short, mostAhead))
+        ? Math.max(0, Math.min(short, maxPrefetchedJobs))
         : 0
     },
     taken: () => {
