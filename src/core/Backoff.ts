@@ -18,6 +18,7 @@ export const stepwise = (first: DurationInput, ...more: ReadonlyArray<DurationIn
   return (attempt) => all[Math.min(attempt, all.length) - 1] ?? decode(first)
 }
 
+/** The same delay after every failed attempt. */
 export const fixed = (wait: DurationInput): Backoff => {
   const decoded = decode(wait)
   return () => decoded
@@ -47,8 +48,11 @@ export const jittered = (backoff: Backoff, jitter: Jitter): Backoff => {
  * capped at `max`, so that jobs that failed together do not retry together.
  */
 export const exponential = (options: {
+  /** Delay after the first failed attempt. Each further failure doubles it. */
   readonly base: DurationInput
+  /** Longest delay, including its jitter. */
   readonly max: DurationInput
+  /** Random share by which each delay varies, from 0 to 1. `true` is 0.1, `false` is 0. [`true`] */
   readonly jitter?: Jitter | undefined
 }): Backoff => {
   const share = shareOf(options.jitter ?? true)

@@ -33,7 +33,10 @@ export interface ExpectedErrorClass<Self, Tag extends string, Fields extends Sch
     Schema.Struct.Context<Fields>,
     Schema.Struct.Constructor<Omit<Fields, "_tag">>,
     object,
-    Cause.YieldableError & { get answer(): Answer }
+    Cause.YieldableError & {
+      /** How the HTTP API, promises and commands report this error. */
+      get answer(): Answer
+    }
   > {
   readonly _tag: Tag
   readonly answer: Answer
@@ -49,7 +52,14 @@ export const Expected =
   <Tag extends string, Fields extends Schema.Struct.Fields>(
     tag: Tag,
     fields: Fields
-  ): ExpectedErrorClass<Self, Tag, { readonly _tag: Schema.tag<Tag> } & Fields> => {
+  ): ExpectedErrorClass<
+    Self,
+    Tag,
+    {
+      /** Name of the error, for `Effect.catchTag`. */
+      readonly _tag: Schema.tag<Tag>
+    } & Fields
+  > => {
     const Base = Schema.TaggedError<Error>()(tag, fields)
     const answer: Answer = { status, ...more }
     // Defined on the prototype, so that it is no field of the error: it is neither encoded nor logged.

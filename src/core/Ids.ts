@@ -22,6 +22,7 @@ export type PodId = typeof PodId.Type
 /** A pod without a label is shown by the end of its id, which is random; the start is the same for pods of one day. */
 export const shortPod = (id: string): string => id.slice(-8)
 
+/** Id of an uploaded file. */
 export const UploadId = Schema.UUID.pipe(Schema.brand("UploadId"))
 export type UploadId = typeof UploadId.Type
 

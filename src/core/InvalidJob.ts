@@ -16,7 +16,9 @@ export class InvalidJob extends Expected<InvalidJob>(400)("InvalidJob", {
   index: Schema.Int,
   /** Number of jobs in the request. [1] */
   jobs: Schema.optional(Schema.Int),
+  /** Name of the invalid field, such as `payload` or `dedupe.key`. */
   field: Schema.String,
+  /** What is wrong with the field, as the end of a sentence: `must not be negative`. */
   reason: Schema.String
 }) {
   override get message(): string {

@@ -2,7 +2,9 @@
 
 /** What is wrong with a value, and where. */
 export interface Issue {
+  /** Property names and array indexes that lead to the invalid value. Empty for the value itself. */
   readonly path: ReadonlyArray<PropertyKey>
+  /** What the validator says about the value. */
   readonly message: string
 }
 

@@ -6,7 +6,9 @@ import { type DurationInput, decode } from "./DurationText.js"
  * A kind of job: its payload schema and the default options of its jobs. Contains no handler, so clients can import it.
  */
 export interface Kind<in out A> {
+  /** Name that is stored with every job and selects its handler. */
   readonly name: string
+  /** Queue for jobs of this kind. [`default`] */
   readonly queue: string
   /**
    * True when the kind specifies no queue. Jobs then follow the routes that processes declared; `queue` is the fallback when
@@ -15,13 +17,17 @@ export interface Kind<in out A> {
   readonly routed: boolean
   /** Schema of the current payload version. */
   readonly payload: Schema.Schema<A, unknown>
+  /** Current version of the payload. Older stored payloads pass through the upcasters. [1] */
   readonly version: number
   /** Functions that upgrade a payload by one version: `1` takes a payload of version 1 and returns one of version 2. */
   readonly upcasters: Readonly<Record<number, (payload: unknown) => unknown>>
+  /** Attempts before a job is dead, counting the first. [5] */
   readonly attempts: number
+  /** Time limit of one attempt. Then the attempt fails. [15 minutes] */
   readonly timeout: Duration.Duration
   /** Defaults to the queue's backoff, or to `Backoff.ladder` if the queue has none. */
   readonly backoff: Backoff | undefined
+  /** Lower runs first, from -32768 to 32767. [0] */
   readonly priority: number
 }
 
@@ -33,11 +39,13 @@ export interface KindOptions<A, I> {
   readonly attempts?: number | undefined
   /** Time limit of one attempt. [15 minutes] */
   readonly timeout?: DurationInput | undefined
+  /** Delay after each failed attempt. [the queue's backoff, else `Backoff.ladder`] */
   readonly backoff?: Backoff | undefined
   /** Lower values run first. [0] */
   readonly priority?: number | undefined
   /** Version of the payload schema. Increase it with every change that breaks decoding of stored payloads. [1] */
   readonly version?: number | undefined
+  /** Functions that upgrade a stored payload by one version: `1` takes version 1 and returns version 2. [none] */
   readonly upcasters?: Readonly<Record<number, (payload: unknown) => unknown>> | undefined
 }
 

@@ -11,6 +11,10 @@ export type Status = "pending" | "running" | "done" | "dead"
 export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead", "cancelled")
 export type State = typeof State.Type
 
+/**
+ * Why a job is dead: all attempts failed, a handler rejected it, an operator cancelled it, no code could decode its
+ * payload, no process knew its kind, its process crashed five times, or a workflow could not undo its steps.
+ */
 export const DeadReason = Schema.Literal(
   "exhausted",
   "rejected",
@@ -28,11 +32,17 @@ export type DedupeScope = typeof DedupeScope.Type
 
 /** A job to enqueue when this one dies. It cannot have a follow-up itself. */
 export const FollowUp = Schema.Struct({
+  /** Kind of the job to enqueue. */
   kind: Schema.String,
+  /** Version of the payload, from 1. */
   version: Schema.Int,
+  /** Queue that the follow-up waits in, unless `routed` is set and a route matches. */
   queue: Schema.String,
+  /** Payload as it is stored: a JSON value of up to 1 MiB. */
   payload: Schema.Unknown,
+  /** Attempts before the follow-up is dead, counting the first. */
   attempts: Schema.Int,
+  /** Lower runs first, from -32768 to 32767. [0] */
   priority: Schema.optional(Schema.Int),
   /** The kind names no queue: a matching route takes precedence over `queue`. Resolved when the job or batch is stored. */
   routed: Schema.optional(Schema.Boolean)
@@ -48,11 +58,17 @@ export const computed = "computed"
 
 /** History entry of an attempt that ended in anything other than success. */
 export const HistoryEntry = Schema.Struct({
+  /** Number of the attempt, from 1. */
   attempt: Schema.Int,
+  /** Id of the process that ran the attempt. */
   pod: Schema.String,
+  /** When the attempt started. */
   startedAt: Schema.Number,
+  /** When the attempt ended. */
   endedAt: Schema.Number,
+  /** How the attempt ended, in words: `failed`, `exhausted`, `snoozed`, `throttled`, `crashed` and others. */
   outcome: Schema.String,
+  /** Message of the error, if there was one. */
   message: Schema.optional(Schema.String)
 })
 export type HistoryEntry = typeof HistoryEntry.Type
@@ -82,33 +98,68 @@ export const cancelledLate = "a cancel was requested too late: the handler succe
 
 /** A stored job with all its fields. Instants are epoch milliseconds. */
 export interface StoredJob {
+  /** UUID of the job. */
   readonly id: JobId
+  /** Queue that the job waits in. */
   readonly queue: string
+  /** Name of the kind, which selects the handler. */
   readonly kind: string
+  /** Version of the payload, from 1. Upcasters convert payloads of older versions. */
   readonly version: number
+  /** Payload as it is stored, before upcasters and the schema. */
   readonly payload: unknown
+  /** Key that limits or orders this job together with others. */
   readonly key: string | undefined
+  /** Displayed state. A pending job that is not due is `scheduled`, or `retrying` if it has failed before. */
   readonly state: State
+  /** Lower runs first, from -32768 to 32767. */
   readonly priority: number
+  /** Earliest time at which the job, or its next attempt, starts. */
   readonly runAt: number
+  /** Attempts that have started and count. 0 before the first. */
   readonly attempt: number
+  /** Attempts before the job is dead, counting the first. */
   readonly attempts: number
+  /** How often a process ended while it ran this job. The fifth crash makes the job dead. */
   readonly crashCount: number
-  readonly dedupe: { readonly key: string; readonly scope: DedupeScope } | undefined
+  /** Dedupe key of the job and how long the job holds it. */
+  readonly dedupe:
+    | {
+        /** Text that only one job can hold at a time. */
+        readonly key: string
+        /** `active`: held until the job ends. `retained`: held as long as its row exists. */
+        readonly scope: DedupeScope
+      }
+    | undefined
+  /** Id of the process that runs the job, or ran it last. */
   readonly pod: string | undefined
+  /** When the job was stored. */
   readonly createdAt: number
+  /** When the row last changed. */
   readonly updatedAt: number
+  /** When the current or last attempt started. */
   readonly startedAt: number | undefined
+  /** Last sign of life from the process that runs the job. */
   readonly heartbeatAt: number | undefined
+  /** When the job became done, dead or cancelled. */
   readonly finishedAt: number | undefined
+  /** When a running job was asked to stop. It becomes `cancelled` when it stops. */
   readonly cancelRequestedAt: number | undefined
+  /** Job to enqueue if this one dies. */
   readonly onDead: FollowUp | undefined
+  /** What the handler returned. Undefined until the job is done. */
   readonly result: unknown
+  /** Last value that the handler reported with `progress`. */
   readonly progress: unknown
+  /** Message of the last error, followed by its stack trace. */
   readonly lastError: string | undefined
+  /** Last 32 attempts that did not succeed, oldest first. */
   readonly history: ReadonlyArray<HistoryEntry>
+  /** Why the job is dead or cancelled. */
   readonly reason: DeadReason | undefined
+  /** Object that was stored beside the payload. */
   readonly meta: unknown
+  /** Id of the batch that the job belongs to. */
   readonly batch: BatchId | undefined
   /** The id of the workflow execution, if the job is one. */
   readonly execution: string | undefined

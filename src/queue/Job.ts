@@ -10,9 +10,13 @@ import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
 /** Options of one job. */
 export interface EnqueueOptions {
+  /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. [generated] */
   readonly id?: JobId | undefined
+  /** Queue that the job waits in. [the kind's queue] */
   readonly queue?: string | undefined
+  /** Lower runs first, from -32768 to 32767. [the kind's] */
   readonly priority?: number | undefined
+  /** Attempts before the job is dead, counting the first, up to 1000. [the kind's] */
   readonly attempts?: number | undefined
   /** Earliest start time. */
   readonly runAt?: DateTime.Utc | undefined
@@ -22,12 +26,15 @@ export interface EnqueueOptions {
   readonly key?: string | undefined
   /** A plain string is a dedupe key that is held while the job is active. */
   readonly dedupe?: string | Dedupe | undefined
+  /** Object that is stored with the job and passed to its handler beside the payload, up to 64 KiB of JSON. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** Options of a bulk enqueue. Functions derive a value from each payload. */
 export interface EnqueueManyOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
+  /** Key of every job, or a function that derives it from the payload. [none] */
   readonly key?: string | ((payload: A) => string) | undefined
+  /** Derives the dedupe key of each job from its payload. [none] */
   readonly dedupe?: ((payload: A) => string | Dedupe) | undefined
 }
 
@@ -55,7 +62,15 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
 
 /** The earliest start of a job in epoch milliseconds, undefined for now; or why the delay is invalid. */
 export const startOf = (
-  { delay, runAt }: { readonly delay?: DurationInput | undefined; readonly runAt?: number | undefined },
+  {
+    delay,
+    runAt
+  }: {
+    /** Delay from now until the earliest start. Excludes `runAt`. */
+    readonly delay?: DurationInput | undefined
+    /** Earliest start in epoch milliseconds. Excludes `delay`. */
+    readonly runAt?: number | undefined
+  },
   now: () => number
 ): Either.Either<number | undefined, string> => {
   if (delay === undefined) return Either.right(runAt)
@@ -73,11 +88,15 @@ export const startOf = (
 
 /** Defaults that a kind sets for its jobs, in code or as processes without its code know it. */
 export interface KindDefaults {
+  /** Name that is stored with every job and selects its handler. */
   readonly name: string
+  /** Current version of the payload. */
   readonly version: number
+  /** Queue for jobs that name none. */
   readonly queue: string
   /** The kind declares no queue: a matching route takes precedence over `queue`. */
   readonly routed?: boolean | undefined
+  /** Attempts before a job is dead, counting the first. */
   readonly attempts: number
   /** [0] */
   readonly priority?: number | undefined
@@ -85,18 +104,27 @@ export interface KindDefaults {
 
 /** A request for a job with an encoded payload. The kind's defaults fill what it does not say. */
 export interface JobFields {
+  /** Payload as it is stored: a JSON value of up to 1 MiB. */
   readonly payload: unknown
   /** The payload as JSON, if the caller has it. */
   readonly payloadText?: string | undefined
+  /** Queue that the job waits in. [the kind's queue, or its route] */
   readonly queue?: string | undefined
+  /** Lower runs first, from -32768 to 32767. [the kind's] */
   readonly priority?: number | undefined
   /** Epoch milliseconds. */
   readonly runAt?: number | undefined
+  /** Attempts before the job is dead, counting the first, up to 1000. [the kind's] */
   readonly attempts?: number | undefined
+  /** Jobs with the same key can be limited or ordered together. [none] */
   readonly key?: string | undefined
+  /** Stores nothing while another job holds this key. [none] */
   readonly dedupe?: Dedupe | undefined
+  /** A UUID, so that a request whose reply was lost can be repeated. [generated] */
   readonly id?: JobId | undefined
+  /** Object that is stored with the job and passed to its handler beside the payload. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** Job to enqueue if this one dies. [the kind's] */
   readonly onDead?: OnDead | undefined
 }
 
@@ -104,7 +132,13 @@ export interface JobFields {
  * The job of a request: the only place where the defaults of a kind meet a request, for every way to enqueue. The SQL
  * function `enqueue` does the same.
  */
-export const jobOf = (kind: KindDefaults & { readonly onDead?: OnDead | undefined }, request: JobFields): NewJob => ({
+export const jobOf = (
+  kind: KindDefaults & {
+    /** Job to enqueue if one of this kind dies. [none] */
+    readonly onDead?: OnDead | undefined
+  },
+  request: JobFields
+): NewJob => ({
   kind: kind.name,
   version: kind.version,
   queue: request.queue ?? kind.queue,
@@ -123,8 +157,11 @@ export const jobOf = (kind: KindDefaults & { readonly onDead?: OnDead | undefine
 
 /** Options of a job, and of many: functions derive a value from each payload. */
 export interface CallOptions<in A> extends Pick<JobFields, "queue" | "priority" | "attempts" | "meta"> {
+  /** A UUID, so that a call whose response was lost can be repeated. [generated] */
   readonly id?: string | undefined
+  /** Key of the job, or a function that derives it from the payload. [none] */
   readonly key?: string | ((payload: A) => string) | undefined
+  /** Dedupe key of the job, or a function that derives it from the payload. [none] */
   readonly dedupe?: string | Dedupe | ((payload: A) => string | Dedupe) | undefined
 }
 
@@ -182,7 +219,10 @@ const clockOf = (fiber: Fiber.RuntimeFiber<unknown, unknown>): Clock.Clock =>
 /** Declares a job kind. */
 export const make = <A, I>(
   name: string,
-  options: Kind.KindOptions<A, I> & { readonly onDead?: FollowUp | ((payload: A) => FollowUp) }
+  options: Kind.KindOptions<A, I> & {
+    /** Job to enqueue if one of this kind dies: a constant, or computed from the payload. [none] */
+    readonly onDead?: FollowUp | ((payload: A) => FollowUp)
+  }
 ): JobKind<A> => {
   const kind = Kind.make(name, options)
   const { onDead } = options

@@ -8,6 +8,8 @@ import { joinOr } from "../core/Spelling.js"
 import { DeadReason, State } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
+/** No job has this id: it was deleted, or its transaction was rolled back or is not committed yet. */
+/** Id that was looked up. */
 export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", { id: Schema.String }) {
   override get message(): string {
     return isId(this.id)
@@ -16,10 +18,15 @@ export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", { id:
   }
 }
 
+/** The action is not possible in the job's current state. */
 export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STATE" })("JobNotInState", {
+  /** Id of the job, which is unchanged. */
   id: JobId,
+  /** Action that was refused, such as `cancel` or `requeue`. */
   act: Schema.String,
+  /** State of the job when the action was refused. */
   state: State,
+  /** States in which the action is possible. */
   allowed: Schema.Array(State)
 }) {
   override get message(): string {
@@ -29,7 +36,9 @@ export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STA
 
 /** The job cannot become active again while another job holds its dedupe key. */
 export class DedupeKeyHeld extends Expected<DedupeKeyHeld>(409)("DedupeKeyHeld", {
+  /** Job that should become active again. */
   id: JobId,
+  /** Job that holds the dedupe key. */
   holder: JobId
 }) {
   override get message(): string {
@@ -50,10 +59,13 @@ export class UndoRefused extends Expected<UndoRefused>(409)("UndoRefused", {
   }
 }
 
+/** A job with this id exists and has different content. No job of the request was stored. */
 export class JobIdTaken extends Expected<JobIdTaken>(409)("JobIdTaken", {
+  /** Index of the job in the request, starting at 0. */
   index: Schema.Int,
   /** Number of jobs in the request [1]. */
   jobs: Schema.optional(Schema.Int),
+  /** Id that another job already has. */
   id: JobId
 }) {
   override get message(): string {
@@ -65,8 +77,11 @@ export class JobIdTaken extends Expected<JobIdTaken>(409)("JobIdTaken", {
   }
 }
 
+/** The queue has reached its depth cap. No job of the request was stored. */
 export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-after": "5" } })("QueueFull", {
+  /** Name of the full queue. */
   queue: Schema.String,
+  /** Maximum number of waiting jobs. */
   cap: Schema.Int
 }) {
   override get message(): string {
@@ -76,10 +91,13 @@ export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-afte
 
 /** The job whose result was awaited is dead. */
 export class JobDead extends Expected<JobDead>(409)("JobDead", {
+  /** Id of the dead job. */
   id: Schema.String,
+  /** Why the job is dead. `cancelled` if an operator cancelled it. */
   reason: DeadReason,
   /** Attempts that were used. */
   attempt: Schema.Number,
+  /** Message of the last error. Undefined if no attempt failed. */
   lastError: Schema.UndefinedOr(Schema.String),
   /** Where the last error was thrown, and its causes. */
   lastErrorStack: Schema.UndefinedOr(Schema.String),
@@ -99,6 +117,7 @@ export class JobDead extends Expected<JobDead>(409)("JobDead", {
 
 /** The job was not done before the timeout. It is still queued or running. */
 export class ResultTimeout extends Expected<ResultTimeout>(408)("ResultTimeout", {
+  /** Id of the job, which is still queued or running. */
   id: Schema.String,
   /** In milliseconds. */
   timeout: Schema.Number,
@@ -121,7 +140,9 @@ export class ResultTimeout extends Expected<ResultTimeout>(408)("ResultTimeout",
 /** How a caller skips the check of kind and payload. */
 export const forceAdvice = 'store the job anyway with "force": true'
 
+/** No process has registered a kind of this name, so the job would wait forever. */
 export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind" })("UnknownKind", {
+  /** Name that no process has registered. */
   kind: Schema.String,
   /** A registered kind of a similar name. */
   near: Schema.optional(Schema.String)

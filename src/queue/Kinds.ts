@@ -26,7 +26,9 @@ export class Kinds extends Context.Tag("nightshift/queue/Kinds")<
      * higher one.
      */
     readonly register: (kinds: ReadonlyArray<RegisteredKind>) => Effect.Effect<void, DatabaseError>
+    /** Returns a kind by name. Fails with UnknownKind if no process has registered it. */
     readonly find: (name: string) => Effect.Effect<RegisteredKind, UnknownKind | DatabaseError>
+    /** All registered kinds, by name. */
     readonly all: Effect.Effect<ReadonlyArray<RegisteredKind>, DatabaseError>
   }
 >() {}

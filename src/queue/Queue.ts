@@ -11,13 +11,16 @@ import type { RunState } from "./workflow/RunState.js"
 
 /** The result of an enqueue: a new job, or the existing job that holds the dedupe key. */
 export interface Enqueued {
+  /** Id of the new job, or of the job that holds the dedupe key. */
   readonly id: JobId
+  /** `enqueued` if the job was stored, `deduplicated` if another job holds its dedupe key. */
   readonly outcome: "enqueued" | "deduplicated"
 }
 
 export const enqueued = (id: JobId): Enqueued => ({ id, outcome: "enqueued" })
 export const deduplicated = (id: JobId): Enqueued => ({ id, outcome: "deduplicated" })
 
+/** Errors of an enqueue. In every case nothing was stored. */
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 
 /** A statement for the caller's transaction, with one text parameter. Its rows carry the id of their `transaction`. */

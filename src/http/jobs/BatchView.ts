@@ -35,6 +35,7 @@ const fieldsOf = ResponseFields.of(BatchView)
 /** A batch whose follow-up has the fields that callers see. */
 export const described = ({ followUp, followUpId, ...batch }: Batch) => ({
   ...batch,
+  /** Job that runs once when all jobs have ended. Its `id` is set when the job is enqueued. */
   followUp:
     followUp === undefined
       ? undefined

@@ -27,13 +27,17 @@ export interface BatchCounts {
 
 /** Jobs that were stored together, and the follow-up that is enqueued once when all of them have ended. */
 export interface Batch {
+  /** UUID of the batch. */
   readonly id: BatchId
+  /** Name that lists show. */
   readonly name: string | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number
   /** When all jobs had ended; the counts are those of that moment. */
   readonly closedAt: number | undefined
+  /** Number of jobs that the batch has had, including deleted ones. */
   readonly total: number
+  /** Number of jobs by outcome. */
   readonly counts: BatchCounts
   readonly followUp: FollowUp | undefined
   /** The job that was enqueued when the batch was closed. */
@@ -108,13 +112,17 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
       jobs: ReadonlyArray<NewJob>
     ) => Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError | InvalidBatch | BatchNotFound | BatchClosed>
 
+    /** Returns a batch with its counts. Fails with BatchNotFound. */
     readonly get: (id: BatchId) => Effect.Effect<Batch, BatchNotFound | DatabaseError>
 
     /** Newest first. */
-    readonly list: (
-      page: BatchPage
-    ) => Effect.Effect<
-      { readonly batches: ReadonlyArray<Batch>; readonly next: string | undefined },
+    readonly list: (page: BatchPage) => Effect.Effect<
+      {
+        /** One page of batches. */
+        readonly batches: ReadonlyArray<Batch>
+        /** Cursor of the next page. Undefined on the last page. */
+        readonly next: string | undefined
+      },
       BadCursor | DatabaseError
     >
 

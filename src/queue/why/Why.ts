@@ -36,6 +36,7 @@ export type Reason = typeof Reason.Type
 
 /** The reason why a job is in its current state. */
 export interface Why {
+  /** Code of the reason, such as `paused`, `no_pod` or `rate_limited`. Stable; `detail` has the words. */
   readonly reason: Reason
   /** Text for operators: the cause and what to do about it. */
   readonly detail: string
