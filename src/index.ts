@@ -1,33 +1,41 @@
 /** The SQL client's tag, re-exported so that programs need not install `@effect/sql`. */
 export * as SqlClient from "@effect/sql/SqlClient"
+/** The SQL client with PostgreSQL's own features, such as `listen` and `json`. Queries use the current transaction. */
 export { PgClient } from "@effect/sql-pg/PgClient"
 export { TokenNotFound, Tokens } from "./access/Tokens.js"
 export { Leadership } from "./cluster/Leadership.js"
 export { Pods } from "./cluster/Pods.js"
 export { Shares } from "./cluster/Shares.js"
+/** Delays between the attempts of a job. */
 export * as Backoff from "./core/Backoff.js"
 export type { DurationInput } from "./core/DurationText.js"
 export { type JobId, type TokenId, UploadId, Workspace } from "./core/Ids.js"
 export { InvalidJob } from "./core/InvalidJob.js"
+/** What a handler can return instead of a plain result: retry, dead, throttled, snooze or cancelled. */
 export * as Outcome from "./core/Outcome.js"
 export type { DeadReason, FollowUp, State, StoredJob } from "./core/StoredJob.js"
 export { Database } from "./database/Database.js"
 export { DatabaseTime } from "./database/DatabaseClock.js"
 export { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailable } from "./database/DatabaseError.js"
 export { Signals } from "./database/Signals.js"
+/** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
 export * as CmdExec from "./handlers/CmdExec.js"
+/** Handlers: an Effect or an async function that runs the jobs of a kind. */
 export * as Handler from "./handlers/Handler.js"
 export type { JobContext } from "./handlers/JobContext.js"
+/** Handlers that run jobs in long-lived child processes, written in any language. */
 export * as WorkerPool from "./handlers/WorkerPool.js"
 export { DatabaseHealth } from "./history/DatabaseHealth.js"
 export type { HistoryPorts } from "./history/HistoryPorts.js"
 export { MinuteBuckets } from "./history/MinuteBuckets.js"
 export { PodSamples } from "./history/PodSamples.js"
 export { QueueWaits } from "./history/QueueWaits.js"
+/** A small HTTP server with `/healthz`, `/readyz` and `/metrics` for a worker. */
 export * as Health from "./http/server/Health.js"
 export { Operations } from "./queue/admin/Operations.js"
 export { Batches } from "./queue/batch/Batches.js"
 export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
+/** Kinds of jobs, and how to enqueue them and wait for their results. */
 export * as Job from "./queue/Job.js"
 export { JobAdmin } from "./queue/JobAdmin.js"
 export {
@@ -67,8 +75,10 @@ export {
 } from "./queue/workflow/WorkflowErrors.js"
 export { Workflows } from "./queue/workflow/Workflows.js"
 export { BeyondCapacity, InvalidLimit, UnknownScope } from "./rate-limits/Limit.js"
+/** Rate limits that handlers share across the cluster, for calls to services that have one. */
 export * as RateLimit from "./rate-limits/RateLimit.js"
 export { RateLimits } from "./rate-limits/RateLimits.js"
+/** Recurring jobs, declared in code. */
 export * as Schedule from "./schedule/Schedule.js"
 export { PreviousRunActive, trigger as triggerSchedule } from "./schedule/ScheduledJobs.js"
 export { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./schedule/ScheduleErrors.js"
@@ -79,4 +89,5 @@ export type { Draft, WholeDraft } from "./uploads/Draft.js"
 export { Storage, type Stored, type Swept } from "./uploads/Storage.js"
 export type { ByteRange, NewUpload, Upload } from "./uploads/Upload.js"
 export { DraftLost, InvalidUpload, QuotaExceeded, UploadNotFound, UploadTooLarge } from "./uploads/UploadErrors.js"
+/** Layers that connect a program to the cluster, as a client or as a worker. */
 export * as Nightshift from "./worker/Nightshift.js"

@@ -21,7 +21,10 @@ export interface NewToken extends Token {
 }
 
 /** The workspace has no token with this id. */
-export class TokenNotFound extends Expected<TokenNotFound>(404)("TokenNotFound", { id: Schema.String }) {
+export class TokenNotFound extends Expected<TokenNotFound>(404)("TokenNotFound", {
+  /** Id that was looked up. */
+  id: Schema.String
+}) {
   override get message(): string {
     return `This workspace has no token ${this.id}. It may have been revoked already.`
   }

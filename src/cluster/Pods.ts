@@ -59,6 +59,7 @@ export interface Assignment {
 /** Signal topic for pods that start, drain or stop. */
 export const podsTopic = "pods"
 
+/** The live processes of the cluster: their heartbeats, queues, slots and releases. */
 export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,
   {

@@ -27,7 +27,7 @@ export type Outcome = Data.TaggedEnum<{
    * only this job. Does not use up an attempt.
    */
   Throttled: {
-    /** Length of the pause. [the queue's cool-down backoff] */
+    /** Length of the pause. [60s, or the queue's own backoff for the scopes `queue` and `key`] */
     readonly after?: Duration.Duration
     /** What pauses: the whole queue, the jobs with the same key, or only this job. */
     readonly scope: "queue" | "key" | "job"
@@ -66,7 +66,7 @@ export const throttled = ({
   after,
   ...options
 }: {
-  /** Length of the pause. [the queue's cool-down backoff] */
+  /** Length of the pause. [60s, or the queue's own backoff for the scopes `queue` and `key`] */
   readonly after?: DurationInput
   /** What pauses: the whole queue, the jobs with the same key, or only this job. [`queue`] */
   readonly scope?: "queue" | "key" | "job"

@@ -131,7 +131,7 @@ export interface StoredJob {
         readonly scope: DedupeScope
       }
     | undefined
-  /** Id of the process that runs the job, or ran it last. */
+  /** Id of the process that runs the job, or that completed it. Undefined in other states. */
   readonly pod: string | undefined
   /** When the job was stored. */
   readonly createdAt: number
@@ -139,7 +139,7 @@ export interface StoredJob {
   readonly updatedAt: number
   /** When the current or last attempt started. */
   readonly startedAt: number | undefined
-  /** Last sign of life from the process that runs the job. */
+  /** Last heartbeat of the process that runs the job. Undefined unless the job is running. */
   readonly heartbeatAt: number | undefined
   /** When the job became done, dead or cancelled. */
   readonly finishedAt: number | undefined

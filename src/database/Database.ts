@@ -34,6 +34,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       effect: Effect.Effect<A, E, R>
     ) => Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R>
 
+    /** Runs `select 1`. Fails if the server does not answer. */
     readonly ping: Effect.Effect<void, DatabaseError>
 
     /** Whether the server accepts writes. */
@@ -45,11 +46,13 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Maximum number of connections for Nightshift's own statements. */
     readonly poolSize: number
 
+    /** Busy and idle connections of the main pool, and statements that wait for one. */
     readonly poolUse: Effect.Effect<Pools.PoolUse>
 
     /** Maximum number of additional connections for handlers and the program's own statements. */
     readonly handlerPoolSize: number
 
+    /** Busy and idle connections of the handlers' pool, and statements that wait for one. */
     readonly handlerPoolUse: Effect.Effect<Pools.PoolUse>
 
     /** Allows DATABASE_POOL connections. A client without that setting starts with fewer. */

@@ -58,6 +58,7 @@ export const classify = (error: DriverError): ErrorClass => {
 const fields = {
   /** The message of PostgreSQL or the driver. For the log only; never send it to a client. */
   detail: Schema.String,
+  /** SQLSTATE of PostgreSQL, such as `23505`. Absent if the server was not reached. */
   sqlState: Schema.optional(Schema.String)
 }
 
@@ -109,6 +110,7 @@ export class DatabaseConflict extends Expected<DatabaseConflict>(409, {
   logged: true
 })("DatabaseConflict", {
   ...fields,
+  /** Name of the violated constraint, if PostgreSQL reported it. */
   constraint: Schema.optional(Schema.String)
 }) {
   override get message(): string {
@@ -141,6 +143,7 @@ export class DatabaseFault extends Expected<DatabaseFault>(500, {
   }
 }
 
+/** A statement failed. DatabaseUnavailable can be retried; the other two fail again. */
 export type DatabaseError = DatabaseUnavailable | DatabaseConflict | DatabaseFault
 
 /** serialization_failure and deadlock_detected: the database is healthy, and an immediate retry may succeed. */

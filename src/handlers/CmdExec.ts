@@ -12,6 +12,7 @@ import { OutputTail } from "./OutputTail.js"
 // The `cmd_exec` kind runs allowed executables on this machine. It is off unless an operator enables it with a list of
 // executables and a root directory.
 
+/** What the jobs of `cmd_exec` may run, and where. */
 export interface CmdExecOptions {
   /** Executables by absolute path, or by name. Names are resolved once, in the directories of `path`. */
   readonly allow: ReadonlyArray<string>
@@ -27,7 +28,9 @@ export interface CmdExecOptions {
 
 /** `cmd_exec` is enabled with invalid options. */
 export class CmdExecUnusable extends Schema.TaggedError<CmdExecUnusable>()("CmdExecUnusable", {
+  /** Option that is invalid. */
   option: Schema.Literal("allow", "root", "env"),
+  /** What is wrong with the option, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -44,6 +47,7 @@ const errorTailJsonBytes = 3 * 1024
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
 // The dynamic loader and the gate shell act on these for every program.
+/** Environment variables that no job may set: the dynamic loader and shells act on them for every program. */
 export const neverAllowed = /^(?:(?:LD|DYLD|NIGHTSHIFT)_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4)$/
 
 /**

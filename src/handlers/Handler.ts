@@ -17,9 +17,11 @@ export type ResultOf<A> = Exclude<A, Outcome>
 
 /** A kind and the effect that runs its jobs. `Result` is the result type of a done job. */
 export interface Handler<out R, out Result = unknown> {
+  /** Kind of the jobs that this handler runs. A process has one handler per kind. */
   readonly kind: JobKind<never>
   /** Whether `run` and the job's completion share one database transaction. */
   readonly transactional: boolean
+  /** Runs one attempt. A failure or a defect is retried; an `Outcome` decides what happens to the job. */
   readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
   /** Acquires resources shared by all jobs of the process: opened before the first job, closed after the last. */
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
@@ -78,10 +80,15 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
 /** Logs a message with the job's id, kind, queue and attempt. */
 export type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void
 
+/** Logger of one attempt. Every line carries the job's id, kind, queue and attempt. */
 export interface HandlerLog {
+  /** Logs at level debug, which `LOG_LEVEL` hides by default. */
   readonly debug: LogLine
+  /** Logs at level info. */
   readonly info: LogLine
+  /** Logs at level warning. */
   readonly warn: LogLine
+  /** Logs at level error. Does not fail the attempt: throw to do that. */
   readonly error: LogLine
 }
 
@@ -106,7 +113,9 @@ export interface PromiseJobContext extends Omit<JobContext, "progress" | "execut
   readonly progress: (value: unknown) => Promise<void>
   /** The current time, which is virtual in tests; the time of JavaScript's `Date` never is. */
   readonly now: () => Date
+  /** Logs with the job's id, kind, queue and attempt. */
   readonly log: HandlerLog
+  /** Stores a job, in the handler's transaction if it has one. */
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<Enqueued>
   /** Runs an Effect in the job's transaction, if it has one. Rejects with the original failure. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, Queue | RateLimits>) => Promise<A>

@@ -12,13 +12,19 @@ export interface LateSuccess {
 
 /** The job as passed to its handler. */
 export interface JobContext {
+  /** UUID of the job. The same in every attempt, so it can serve as an idempotency key. */
   readonly id: JobId
+  /** Name of the job's kind. */
   readonly kind: string
+  /** Queue that the job was claimed from. */
   readonly queue: string
+  /** Key that limits or orders this job together with others. */
   readonly key: string | undefined
   /** The number of this attempt, from 1. */
   readonly attempt: number
+  /** Attempts before the job is dead, counting the first. */
   readonly attempts: number
+  /** Object that was stored beside the payload. Undefined if there is none. */
   readonly meta: unknown
   /** Set if the job is a workflow execution. */
   readonly execution?: ClaimedExecution | undefined

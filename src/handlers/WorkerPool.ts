@@ -12,6 +12,7 @@ import * as WorkerChild from "./WorkerChild.js"
 // there are never more children than concurrent jobs. Idle children are closed after a while. A broken child is closed
 // with the job it broke in.
 
+/** How to start the child processes and how long to keep them. */
 export interface WorkerPoolOptions {
   /** The executable and its arguments. A bare name is resolved in the PATH of `environment`. */
   readonly command: readonly [string, ...ReadonlyArray<string>]

@@ -53,8 +53,10 @@ export interface Sessions {
 export class DatabaseHealth extends Context.Tag("nightshift/history/DatabaseHealth")<
   DatabaseHealth,
   {
+    /** Checks the database now. */
     readonly check: Effect.Effect<Health, DatabaseError>
 
+    /** Counts the connections of the whole server and its limit. */
     readonly sessions: Effect.Effect<Sessions, DatabaseError>
 
     /** Checks the database and stores a sample, unless another process has done so this minute. */
@@ -62,7 +64,10 @@ export class DatabaseHealth extends Context.Tag("nightshift/history/DatabaseHeal
 
     /** Buckets of a range that have samples, oldest first. */
     readonly series: (
-      request: Range & { readonly width: Duration.Duration }
+      request: Range & {
+        /** Length of one bucket. */
+        readonly width: Duration.Duration
+      }
     ) => Effect.Effect<ReadonlyArray<DatabasePoint>, TooManyPoints | DatabaseError>
 
     /** Deletes samples older than this. Returns the number deleted. */

@@ -46,7 +46,10 @@ export class PodSamples extends Context.Tag("nightshift/history/PodSamples")<
 
     /** Returns the pods that have samples in a range, newest first. */
     readonly series: (
-      request: Range & { readonly width: Duration.Duration }
+      request: Range & {
+        /** Length of one bucket. */
+        readonly width: Duration.Duration
+      }
     ) => Effect.Effect<ReadonlyArray<PodSeries>, TooManyPoints | DatabaseError>
 
     /** Duration of the SQL statements of all pods in a range, in milliseconds. */

@@ -27,6 +27,7 @@ export interface QueueWait {
 /** Maximum number of waits that `during` returns. */
 export const maxWaits = 100
 
+/** When queues had due jobs that no slot could run, and why. */
 export class QueueWaits extends Context.Tag("nightshift/history/QueueWaits")<
   QueueWaits,
   {
@@ -35,7 +36,12 @@ export class QueueWaits extends Context.Tag("nightshift/history/QueueWaits")<
 
     /** Ends the open waits of these queues now, and starts new ones where there is a reason. */
     readonly change: (
-      changes: ReadonlyArray<{ readonly queue: string; readonly reason: WaitReason | undefined }>
+      changes: ReadonlyArray<{
+        /** Name of the queue. */
+        readonly queue: string
+        /** Why its due jobs wait now. Undefined if they do not wait. */
+        readonly reason: WaitReason | undefined
+      }>
     ) => Effect.Effect<void, DatabaseError>
 
     /** Waits of a queue that overlap a range, oldest first. If there are too many, only the latest. */

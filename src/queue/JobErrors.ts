@@ -9,8 +9,10 @@ import { DeadReason, State } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** No job has this id: it was deleted, or its transaction was rolled back or is not committed yet. */
-/** Id that was looked up. */
-export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", { id: Schema.String }) {
+export class JobNotFound extends Expected<JobNotFound>(404)("JobNotFound", {
+  /** Id that was looked up. */
+  id: Schema.String
+}) {
   override get message(): string {
     return isId(this.id)
       ? `There is no job ${this.id}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.`

@@ -9,6 +9,7 @@ import { inHandler } from "../database/Pools.js"
 export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
   Transactions,
   {
+    /** Runs an effect in a transaction, or in a savepoint if one is already open. A failure rolls it back. */
     readonly run: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
 
     /** Runs a handler in a transaction. Handlers may take long, so they use a separate connection pool. */

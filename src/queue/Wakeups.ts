@@ -10,6 +10,7 @@ export const workChannel = (schema: string): string => `${schema}_work`
 export class Wakeups extends Context.Tag("nightshift/queue/Wakeups")<
   Wakeups,
   {
+    /** Tells the workers of this process that the queue may have work. */
     readonly wake: (queue: string) => Effect.Effect<void>
     /** Like `wake`, as a plain call: starting a fiber takes longer than waking a worker. */
     readonly unsafeWake: (queue: string) => void

@@ -3,11 +3,14 @@ import { type Answer, Expected } from "../core/ExpectedError.js"
 
 /** A token bucket: maximum number of tokens, and tokens added per second. */
 export interface Limit {
+  /** Most tokens that the bucket holds: the burst that is allowed. */
   readonly capacity: number
+  /** Tokens added per second. */
   readonly rate: number
 }
 
 export interface DeclaredLimit extends Limit {
+  /** Name of the limit, which all processes share. */
   readonly scope: string
 }
 
@@ -29,9 +32,13 @@ export interface LimitPatch {
   readonly rate?: number | null | undefined
 }
 
+/** A limit is declared or changed with an invalid value. Nothing was changed. */
 export class InvalidLimit extends Expected<InvalidLimit>(400)("InvalidLimit", {
+  /** Name of the limit. */
   scope: Schema.String,
+  /** Invalid field: `scope`, `capacity`, `rate` or another argument. */
   field: Schema.String,
+  /** What is wrong with the field, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -39,7 +46,11 @@ export class InvalidLimit extends Expected<InvalidLimit>(400)("InvalidLimit", {
   }
 }
 
-export class UnknownScope extends Expected<UnknownScope>(404)("UnknownScope", { scope: Schema.String }) {
+/** No process has declared a limit of this name. */
+export class UnknownScope extends Expected<UnknownScope>(404)("UnknownScope", {
+  /** Name that was looked up. */
+  scope: Schema.String
+}) {
   override get message(): string {
     return `Limit "${this.scope}" is not declared. Create it with RateLimit.make and pass it to Nightshift.layer({ limits: [...] }), or export it as \`limits\` from the app's module.`
   }
@@ -54,8 +65,11 @@ export class UnknownScope extends Expected<UnknownScope>(404)("UnknownScope", { 
 
 /** The request exceeds the bucket's capacity and can never be granted. */
 export class BeyondCapacity extends Schema.TaggedError<BeyondCapacity>()("BeyondCapacity", {
+  /** Name of the limit. */
   scope: Schema.String,
+  /** Tokens that were requested at once. */
   asked: Schema.Number,
+  /** Most tokens that the bucket can hold. */
   capacity: Schema.Number
 }) {
   override get message(): string {

@@ -5,17 +5,26 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import type { DeclaredLimit, InvalidLimit, UnknownScope } from "./Limit.js"
 import { type AcquireError, RateLimits } from "./RateLimits.js"
 
+/** Size and refill rate of a token bucket. */
 export interface RateLimitOptions {
   /** Maximum number of tokens: the burst that the upstream tolerates. */
   readonly capacity: number
   /** Tokens added per second, or `{ tokens: 5000, per: "1 hour" }`. */
-  readonly rate: number | { readonly tokens: number; readonly per: DurationInput }
+  readonly rate:
+    | number
+    | {
+        /** Tokens added in each period. */
+        readonly tokens: number
+        /** Length of the period. */
+        readonly per: DurationInput
+      }
   /** Extra tokens that a process may reserve for its next calls. Tokens not used within a second are lost. [0] */
   readonly ahead?: number
   /** What pauses when the bucket is empty. [job] */
   readonly throttles?: "queue" | "key" | "job"
 }
 
+/** Options of `take`. */
 export interface TakeOptions {
   /** How long to wait for tokens before the attempt ends as throttled. [does not wait] */
   readonly timeout?: DurationInput

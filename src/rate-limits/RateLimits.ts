@@ -58,12 +58,19 @@ export class RateLimits extends Context.Tag("nightshift/rate-limits/RateLimits")
       scope: string,
       patch: LimitPatch
     ) => Effect.Effect<
-      { readonly before: LimitState; readonly after: LimitState },
+      /** The limit before the change. */
+      {
+        readonly before: LimitState
+        /** The limit after the change. */
+        readonly after: LimitState
+      },
       UnknownScope | InvalidLimit | DatabaseError
     >
 
+    /** Returns a limit and its tokens. Fails with UnknownScope. */
     readonly get: (scope: string) => Effect.Effect<LimitState, UnknownScope | DatabaseError>
 
+    /** All declared limits and their tokens, by name. */
     readonly all: Effect.Effect<ReadonlyArray<LimitState>, DatabaseError>
   }
 >() {}

@@ -6,7 +6,9 @@ import { InvalidSchedule } from "./ScheduleErrors.js"
 
 /** A schedule declared in code. It is validated when a process starts with it. */
 export interface Schedule {
+  /** Unique name of the schedule in the cluster. */
   readonly name: string
+  /** The validated definition, or why it is invalid. */
   readonly definition: Either.Either<ScheduleDefinition, InvalidSchedule>
 }
 
@@ -28,7 +30,9 @@ export interface ScheduleSettings {
   readonly paused?: boolean | undefined
 }
 
+/** When a schedule fires, and the job that it enqueues. */
 export interface ScheduleOptions<A> extends ScheduleSettings {
+  /** Kind of the jobs. */
   readonly job: Kind<A>
   /** Payload of every job of the schedule. */
   readonly payload: NoInfer<A>

@@ -4,8 +4,11 @@ import type { InvalidExpression } from "./CronText.js"
 
 /** The schedule was rejected because of the named field. Nothing was written. */
 export class InvalidSchedule extends Expected<InvalidSchedule>(400)("InvalidSchedule", {
+  /** Name of the schedule. */
   name: Schema.String,
+  /** Name of the invalid field, such as `cron` or `timezone`. */
   field: Schema.String,
+  /** What is wrong with the field, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -23,13 +26,18 @@ export class InvalidSchedule extends Expected<InvalidSchedule>(400)("InvalidSche
 }
 
 /** No schedule has this name, or it was removed. */
-export class ScheduleNotFound extends Expected<ScheduleNotFound>(404)("ScheduleNotFound", { name: Schema.String }) {
+export class ScheduleNotFound extends Expected<ScheduleNotFound>(404)("ScheduleNotFound", {
+  /** Name that was looked up. */
+  name: Schema.String
+}) {
   override get message(): string {
     return `There is no schedule ${JSON.stringify(this.name.slice(0, 80))}. Check the name with \`nightshift schedules list\`.`
   }
 }
 
+/** A schedule of this name exists. Nothing was written. */
 export class ScheduleExists extends Expected<ScheduleExists>(409, { field: "name" })("ScheduleExists", {
+  /** Name that is taken. */
   name: Schema.String
 }) {
   override get message(): string {

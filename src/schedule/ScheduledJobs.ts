@@ -20,7 +20,9 @@ import { TickOutcome } from "./TickOutcome.js"
 export class PreviousRunActive extends Expected<PreviousRunActive>(409, { code: "SCHEDULE_BUSY" })(
   "PreviousRunActive",
   {
+    /** Name of the schedule. */
     name: Schema.String,
+    /** Id of the job that has not finished. */
     job: JobId
   }
 ) {

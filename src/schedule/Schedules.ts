@@ -44,6 +44,7 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
      */
     readonly remove: (name: string) => Effect.Effect<StoredSchedule, ScheduleNotFound | DatabaseError>
 
+    /** Returns a schedule and when it fires next. Fails with ScheduleNotFound. */
     readonly get: (name: string) => Effect.Effect<StoredSchedule, ScheduleNotFound | DatabaseError>
 
     /** Like `get`, and locks the schedule until the end of the transaction. */
@@ -51,7 +52,9 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
 
     /** Lists schedules by name: at most `limit`, starting after `after`. */
     readonly list: (page: {
+      /** Maximum number of schedules in this page. */
       readonly limit: number
+      /** Name of the last schedule of the previous page. [the first page] */
       readonly after?: string | undefined
     }) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 

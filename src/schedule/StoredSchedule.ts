@@ -14,12 +14,17 @@ export interface StoredSchedule extends ScheduleDefinition {
   readonly edited: ReadonlyArray<ScheduleField>
   /** Next fire time; absent until the scheduler has computed it. */
   readonly nextFireAt: number | undefined
+  /** When the schedule last fired. */
   readonly lastFireAt: number | undefined
   /** The last tick that was skipped because the previous job had not finished. */
   readonly lastSkipAt: number | undefined
+  /** Why the last tick stored no job. Undefined if it did. */
   readonly lastError: string | undefined
+  /** Id of the last job that the schedule enqueued. */
   readonly lastJobId: JobId | undefined
+  /** When the schedule was stored. */
   readonly createdAt: number
+  /** When the schedule last changed or fired. */
   readonly updatedAt: number
   /** Increases with every write, for optimistic locking. */
   readonly revision: number

@@ -7,15 +7,21 @@ import { type DraftLost, InvalidUpload, UploadTooLarge } from "./UploadErrors.js
 
 /** A draft whose content has arrived completely. */
 export interface WholeDraft {
+  /** Id that the file has once it is published. */
   readonly id: UploadId
+  /** Name as the client sent it. */
   readonly filename: string
+  /** Media type that the client sent. */
   readonly mimetype: string
+  /** Size of the content in bytes. */
   readonly size: number
+  /** SHA-256 of the content, in hexadecimal. */
   readonly sha256: string
 }
 
 /** A file whose content is still arriving. */
 export interface Draft {
+  /** Id that the file has once it is published. */
   readonly id: UploadId
 
   /** Appends bytes, in the order of the calls. Fails before storing bytes that exceed the file size limit. */

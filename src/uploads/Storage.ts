@@ -8,6 +8,7 @@ import type { DraftLost, InvalidUpload, QuotaExceeded, UploadNotFound, UploadToo
 
 /** A file and access to its content. */
 export interface Stored {
+  /** Name, type, size and times of the file. */
   readonly upload: Upload
   /** Streams the content, or a range of it, chunk by chunk. Fails if the sweeper deletes the file meanwhile. */
   readonly content: (range?: ByteRange) => Stream.Stream<Uint8Array, UploadNotFound | DatabaseError>
@@ -113,9 +114,15 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
     /** Returns a page of at most `limit` files of all workspaces, for operators. The query has a time limit. */
     readonly browse: (
       filter: UploadFilter,
-      page: { readonly limit: number; readonly cursor?: string | undefined }
+      page: {
+        /** Maximum number of files in this page. */
+        readonly limit: number
+        /** Cursor returned by the previous page. [the first page] */
+        readonly cursor?: string | undefined
+      }
     ) => Effect.Effect<UploadPage, BadCursor | DatabaseError>
 
+    /** Counts the files in each state, of all workspaces. */
     readonly counts: Effect.Effect<UploadCounts, DatabaseError>
 
     /** Returns workspaces whose oldest file has waited longer than this, longest wait first. */

@@ -6,17 +6,25 @@ import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 
 /** A published file. Times are epoch milliseconds. */
 export interface Upload {
+  /** Id of the file. */
   readonly id: UploadId
+  /** Workspace that the file belongs to. */
   readonly workspace: Workspace
   /** As the client sent it, in any script. May start with a dot and contain spaces and quotes. */
   readonly filename: string
+  /** Media type that the client sent. */
   readonly mimetype: string
+  /** Size of the content in bytes. */
   readonly size: number
   /** SHA-256 of the content, in hexadecimal. */
   readonly sha256: string
+  /** When the file was published. */
   readonly createdAt: number
+  /** When the file is deleted if the workspace has not acknowledged it. */
   readonly expiresAt: number
+  /** When the file was last downloaded. */
   readonly fetchedAt: number | undefined
+  /** When the workspace first acknowledged the file. */
   readonly ackedAt: number | undefined
 }
 
@@ -36,14 +44,19 @@ export const stateOf = ({ ackedAt, expiresAt, fetchedAt }: Upload, now: number):
 
 /** A file to store, with its content in memory. */
 export interface NewUpload {
+  /** Name without a path, in any script. */
   readonly filename: string
+  /** Media type, such as `application/pdf`. */
   readonly mimetype: string
+  /** The bytes of the file. An empty file is rejected. */
   readonly content: Uint8Array
 }
 
 /** A range of bytes, both ends inclusive. */
 export interface ByteRange {
+  /** Offset of the first byte, from 0. */
   readonly first: number
+  /** Offset of the last byte, which is included. */
   readonly last: number
 }
 

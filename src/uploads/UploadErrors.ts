@@ -6,7 +6,9 @@ import { type Answer, Expected } from "../core/ExpectedError.js"
 export class InvalidUpload extends Expected<InvalidUpload>(400)("InvalidUpload", {
   /** Index of the file in the request, from 0. */
   index: Schema.Int,
+  /** Which part of the file is invalid. */
   field: Schema.Literal("filename", "mimetype", "content"),
+  /** What is wrong with it, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -20,9 +22,11 @@ export class InvalidUpload extends Expected<InvalidUpload>(400)("InvalidUpload",
 
 /** A file exceeds the size limit. */
 export class UploadTooLarge extends Expected<UploadTooLarge>(413)("UploadTooLarge", {
+  /** Name of the file that is too large. */
   filename: Schema.String,
   /** Bytes received when the file was rejected. */
   size: Schema.Int,
+  /** Limit for one file, in bytes. */
   max: Schema.Int
 }) {
   override get message(): string {
@@ -44,10 +48,13 @@ export class RequestTooLarge extends Expected<RequestTooLarge>(413)("RequestTooL
 
 /** The workspace's quota is exhausted. */
 export class QuotaExceeded extends Expected<QuotaExceeded>(413)("QuotaExceeded", {
+  /** Workspace whose quota is exhausted. */
   workspace: Schema.String,
   /** Bytes stored before the request, and bytes to be added. */
   kept: Schema.Int,
+  /** Bytes that the request would add. */
   size: Schema.Int,
+  /** Quota in bytes. */
   max: Schema.Int
 }) {
   override get message(): string {
@@ -56,7 +63,10 @@ export class QuotaExceeded extends Expected<QuotaExceeded>(413)("QuotaExceeded",
 }
 
 /** The workspace has no such file: it never existed, belongs to another workspace, expired or was swept. */
-export class UploadNotFound extends Expected<UploadNotFound>(404)("UploadNotFound", { id: Schema.String }) {
+export class UploadNotFound extends Expected<UploadNotFound>(404)("UploadNotFound", {
+  /** Id that was looked up. */
+  id: Schema.String
+}) {
   override get message(): string {
     return "The file does not exist, has expired or was deleted."
   }

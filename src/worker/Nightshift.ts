@@ -69,6 +69,7 @@ import type { WrittenEnd } from "./slots/JobMetrics.js"
 import * as Worker from "./Worker.js"
 import { WorkerConfig } from "./WorkerConfig.js"
 
+/** Neither DATABASE_URL nor the option `databaseUrl` is set. */
 export class DatabaseUrlMissing extends Schema.TaggedError<DatabaseUrlMissing>()("DatabaseUrlMissing", {}) {
   override get message(): string {
     return "Nightshift needs a database: set DATABASE_URL or pass its URL."
@@ -100,6 +101,7 @@ export type Services =
   | Metrics
   | HistoryPorts
 
+/** Why a process cannot start: its settings, its database or the schema of its tables. */
 export type FoundationError =
   | DatabaseUrlMissing
   | DatabaseUnreachable
@@ -184,7 +186,9 @@ export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobD
     Layer.provideMerge(Metrics.layer)
   )
 
+/** What a worker runs: handlers, queues, schedules and limits. */
 export interface WorkerOptions<R> {
+  /** One handler for each kind that this process runs. */
   readonly handlers: ReadonlyArray<Handler<R>>
   /**
    * Queues that this process serves: names, or an object with the number of workers in this process, or the limits of the
@@ -203,8 +207,10 @@ export interface WorkerOptions<R> {
   readonly onEnd?: ((end: WrittenEnd) => void) | undefined
 }
 
+/** Options of the worker and of its database connections. */
 export interface NightshiftOptions<R> extends WorkerOptions<R>, ClientOptions {}
 
+/** Why a worker cannot start: its queues, routes, limits or schedules are invalid. */
 export type WorkerError =
   | Worker.NoQueues
   | Worker.BadQueueName

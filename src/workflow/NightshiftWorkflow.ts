@@ -239,6 +239,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
   }
 }
 
+/** How often and after which delays an activity is tried again. */
 export interface RetryOptions {
   /** Attempts of the activity, counting the first. */
   readonly attempts: number
@@ -248,7 +249,10 @@ export interface RetryOptions {
 
 /** Runs an activity again if it fails, with durable waits between the attempts. */
 export const retry = <A, E, R>(
-  activity: Effect.Effect<A, E, R> & { readonly name: string },
+  activity: Effect.Effect<A, E, R> & {
+    /** Name of the activity, from which the names of its waits are derived. */
+    readonly name: string
+  },
   { attempts, delay }: RetryOptions
 ): Effect.Effect<A, E, R | WorkflowEngine | WorkflowInstance> => {
   const delayOf = typeof delay === "function" ? delay : () => delay

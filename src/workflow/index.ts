@@ -3,4 +3,5 @@
  *
  * @module
  */
+/** The engine and the handlers that run workflows of `@effect/workflow` on the job queue. */
 export * as NightshiftWorkflow from "./NightshiftWorkflow.js"

@@ -56,7 +56,9 @@ const fieldsOf = ResponseFields.of(ScheduleView)
 /** A schedule with what callers see and no row has: its expression in words. A paused schedule has no next time. */
 export const described = (schedule: StoredSchedule) => ({
   ...schedule,
+  /** The expression in words, such as `Every day at 06:30`. Undefined if it is invalid. */
   words: wordsOf(schedule.cron, schedule.timezone) ?? undefined,
+  /** When the schedule fires next. Undefined while it is paused. */
   nextFireAt: schedule.paused ? undefined : schedule.nextFireAt
 })
 

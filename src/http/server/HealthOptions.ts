@@ -1,6 +1,7 @@
 import { Context } from "effect"
 import { shown } from "../../core/Storable.js"
 
+/** Where the server of health checks and metrics listens. */
 export interface HealthOptions {
   /** Port to listen on. 0 chooses a free port. */
   readonly port: number
@@ -9,7 +10,13 @@ export interface HealthOptions {
 }
 
 /** The server of a worker's health checks and metrics. */
-export class Health extends Context.Tag("nightshift/http/Health")<Health, { readonly url: string }>() {}
+export class Health extends Context.Tag("nightshift/http/Health")<
+  Health,
+  {
+    /** Address of the server, with the port that it listens on: `http://127.0.0.1:9090`. */
+    readonly url: string
+  }
+>() {}
 
 /** What is wrong with the options: the option's name, and a sentence that starts with it. */
 export const fault = ({ host, port }: HealthOptions): readonly [option: string, message: string] | undefined => {

@@ -91,14 +91,21 @@ export const ExecutionView = Schema.Struct({
 export type ExecutionView = typeof ExecutionView.Type
 
 /** The value of a signal is stored like the result of a step, but callers get it as a value. */
-const describedWait = ({ exit, ...wait }: Deferred) => ({ ...wait, value: exit })
+const describedWait = ({ exit, ...wait }: Deferred) => ({
+  ...wait,
+  /** Value of the signal. Undefined until it arrives. */
+  value: exit
+})
 
 /** A child and, while its job exists, the fields of the job. */
 const describedChild = ({
   job,
   name,
   ...child
-}: Child): Omit<Child, "job" | "name"> & { readonly step: string } & Partial<NonNullable<Child["job"]>> => ({
+}: Child): Omit<Child, "job" | "name"> & {
+  /** Name of the step that started the child. */
+  readonly step: string
+} & Partial<NonNullable<Child["job"]>> => ({
   ...child,
   step: name,
   ...job,

@@ -144,13 +144,22 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
      */
     readonly step: (id?: string) => Effect.Effect<Option.Option<Operation>, DatabaseError>
 
+    /** Returns an operation and its progress. Fails with OperationNotFound. */
     readonly get: (id: string) => Effect.Effect<Operation, OperationNotFound | DatabaseError>
 
+    /** Lists operations, newest first. */
     readonly list: (page: {
+      /** Maximum number of operations in this page. */
       readonly limit: number
+      /** `next` of the previous page. [the first page] */
       readonly cursor?: string | undefined
     }) => Effect.Effect<
-      { readonly operations: ReadonlyArray<Operation>; readonly next: string | undefined },
+      /** One page of operations. */
+      {
+        readonly operations: ReadonlyArray<Operation>
+        /** Cursor of the next page. Undefined on the last page. */
+        readonly next: string | undefined
+      },
       BadCursor | DatabaseError
     >
 

@@ -57,6 +57,7 @@ export class SearchTooSlow extends Expected<SearchTooSlow>(503)("SearchTooSlow",
 export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   JobSearch,
   {
+    /** Returns a job with all its fields. Fails with JobNotFound. */
     readonly get: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>
 
     /** Returns at most `limit` jobs, newest first or as sorted, starting after the cursor. */

@@ -14,9 +14,27 @@ export interface QueueLimits {
   /** Maximum number of its jobs that run at a time in the whole cluster. [10] */
   readonly maxWorkers?: number | undefined
   /** Maximum number of running jobs with the same `key`, and their order. `1` is `{ concurrency: 1, order: "none" }`. */
-  readonly perKey?: number | { readonly concurrency: number; readonly order?: KeyOrder | undefined } | null | undefined
+  readonly perKey?:
+    | number
+    | {
+        /** Maximum number of running jobs with the same key. */
+        readonly concurrency: number
+        /** Whether the jobs of a key run in the order of their enqueue. Needs a concurrency of 1. [`none`] */
+        readonly order?: KeyOrder | undefined
+      }
+    | null
+    | undefined
   /** Maximum number of jobs that start in a period, in the whole cluster. `"100/m"` is `{ jobs: 100, per: "1m" }`. */
-  readonly rate?: `${number}/${string}` | { readonly jobs: number; readonly per: DurationInput } | null | undefined
+  readonly rate?:
+    | `${number}/${string}`
+    | {
+        /** Jobs that may start in each period. After an idle period they may start at once. */
+        readonly jobs: number
+        /** Length of the period. */
+        readonly per: DurationInput
+      }
+    | null
+    | undefined
   /** Maximum number of waiting jobs. Beyond it, `enqueue` fails because the queue is full. */
   readonly depthCap?: number | null | undefined
   /** How long done jobs are kept. */
@@ -26,8 +44,11 @@ export interface QueueLimits {
   /** The waits of cool-downs, and of kinds without a backoff of their own. */
   readonly backoff?:
     | {
+        /** Whether the queue has its own backoff. [false: cool-downs last 60s, and retries follow the kind] */
         readonly enabled?: boolean | undefined
+        /** First delay. Each further failure or cool-down doubles it. [60s] */
         readonly base?: DurationInput | undefined
+        /** Longest delay. [30m] */
         readonly max?: DurationInput | undefined
       }
     | undefined

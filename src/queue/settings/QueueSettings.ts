@@ -9,24 +9,48 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 export const KeyOrder = Schema.Literal("none", "serial", "strict")
 export type KeyOrder = typeof KeyOrder.Type
 
+/** The current settings of a queue and the state of its cool-down. */
 export interface QueueSettings {
+  /** Name of the queue: 1 to 64 letters, digits, `_`, `.` or `-`. */
   readonly name: string
   /** Target number of slots for this queue in the whole cluster. [10] */
   readonly maxWorkers: number
+  /** Whether no job of the queue starts until an operator resumes it. */
   readonly paused: boolean
   /** Default: `QUEUE_DONE_RETENTION`. */
   readonly retainDone: Duration.Duration | undefined
   /** Default: dead jobs are kept. */
   readonly retainDead: Duration.Duration | undefined
   /** The queue's own backoff for retries and cool-downs, if enabled. */
-  readonly backoff: { readonly enabled: boolean; readonly base: Duration.Duration; readonly max: Duration.Duration }
+  readonly backoff: {
+    /** Whether retries and cool-downs follow this backoff. [false] */
+    readonly enabled: boolean
+    /** First delay. Each further failure or cool-down doubles it. [60s] */
+    readonly base: Duration.Duration
+    /** Longest delay. [30m] */
+    readonly max: Duration.Duration
+  }
   /**
    * Cluster-wide limit on claims: a bucket of `jobs` tokens that refills evenly over `per`. After an idle period up to
    * `jobs` jobs can start at once, then one every `per / jobs`.
    */
-  readonly rate: { readonly jobs: number; readonly per: Duration.Duration } | undefined
+  readonly rate:
+    | {
+        /** Jobs that may start in each period. */
+        readonly jobs: number
+        /** Length of the period. */
+        readonly per: Duration.Duration
+      }
+    | undefined
   /** Cluster-wide limit on the number of running jobs per key. */
-  readonly perKey: { readonly concurrency: number; readonly order: KeyOrder } | undefined
+  readonly perKey:
+    | {
+        /** Maximum number of running jobs with the same key. */
+        readonly concurrency: number
+        /** Whether the jobs of a key run in the order of their enqueue. */
+        readonly order: KeyOrder
+      }
+    | undefined
   /** Maximum number of waiting jobs, due or scheduled. Enqueues beyond it fail. */
   readonly depthCap: number | undefined
   /** End of the queue's cool-down, in epoch milliseconds. No job is claimed before it. */
@@ -39,26 +63,41 @@ export interface QueueSettings {
 
 /** Changes to a queue's settings. An absent field is unchanged; `null` restores the default. */
 export interface QueueSettingsPatch {
+  /** Target number of slots for this queue in the whole cluster. */
   readonly maxWorkers?: number | undefined
+  /** `true` stops claims until the queue is resumed; running jobs finish. */
   readonly paused?: boolean | undefined
+  /** How long done jobs are kept. `null` restores QUEUE_DONE_RETENTION. */
   readonly retainDone?: Duration.Duration | null | undefined
+  /** How long dead jobs are kept. `null` keeps them forever. */
   readonly retainDead?: Duration.Duration | null | undefined
+  /** Changes the given parts of the queue's own backoff. */
   readonly backoff?: Partial<QueueSettings["backoff"]> | undefined
+  /** Cluster-wide limit on job starts. `null` removes it. */
   readonly rate?: QueueSettings["rate"] | null | undefined
+  /** Limit on running jobs per key. `null` removes it. */
   readonly perKey?: QueueSettings["perKey"] | null | undefined
+  /** Maximum number of waiting jobs. Enqueues beyond it fail. `null` removes it. */
   readonly depthCap?: number | null | undefined
   /** Ends a cool-down immediately. */
   readonly throttledUntil?: null | undefined
 }
 
-export class QueueNotFound extends Expected<QueueNotFound>(404)("QueueNotFound", { name: Schema.String }) {
+/** No process has declared a queue of this name. */
+export class QueueNotFound extends Expected<QueueNotFound>(404)("QueueNotFound", {
+  /** Name that was looked up. */
+  name: Schema.String
+}) {
   override get message(): string {
     return `There is no queue "${this.name}": no process has declared it. Check the name, or start a process that serves it. To set it up before its first process, pause it first: pausing creates it.`
   }
 }
 
+/** A setting of a queue is invalid. Nothing was changed. */
 export class InvalidSetting extends Expected<InvalidSetting>(400, { code: "INVALID_OPTION" })("InvalidSetting", {
+  /** Name of the invalid setting, such as `rate` or `backoff.base`. */
   field: Schema.String,
+  /** What is wrong with the setting, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -71,8 +110,17 @@ export type QueueField = Exclude<keyof QueueSettingsPatch, "paused" | "throttled
 
 /** What a declaration did: the fields it set, and those where the value of an operator stays. */
 export interface DeclaredSettings {
+  /** Fields that now have the declared value. */
   readonly set: ReadonlyArray<QueueField>
-  readonly kept: ReadonlyArray<{ readonly field: QueueField; readonly value: string; readonly declared: string }>
+  /** Fields that keep the value of an operator. */
+  readonly kept: ReadonlyArray<{
+    /** Name of the setting. */
+    readonly field: QueueField
+    /** Value that an operator set, as text. */
+    readonly value: string
+    /** Value that the code declares, as text. */
+    readonly declared: string
+  }>
 }
 
 /** Signal topic with the name of a queue whose settings changed. */
@@ -95,8 +143,10 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
       settings: QueueSettingsPatch
     ) => Effect.Effect<DeclaredSettings, QueueNotFound | InvalidSetting | DatabaseError>
 
+    /** All declared queues, by name. */
     readonly all: Effect.Effect<ReadonlyArray<QueueSettings>, DatabaseError>
 
+    /** Returns the settings of a queue. Fails with QueueNotFound. */
     readonly get: (name: string) => Effect.Effect<QueueSettings, QueueNotFound | DatabaseError>
 
     /**
@@ -107,7 +157,12 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
       name: string,
       patch: QueueSettingsPatch
     ) => Effect.Effect<
-      { readonly before: QueueSettings; readonly after: QueueSettings },
+      /** Settings before the change. */
+      {
+        readonly before: QueueSettings
+        /** Settings after the change. */
+        readonly after: QueueSettings
+      },
       QueueNotFound | InvalidSetting | DatabaseError
     >
 

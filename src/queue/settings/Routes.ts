@@ -11,8 +11,11 @@ export interface Route {
 /** Routes declared in code or settings, as queues by prefix. `null` removes an earlier route. */
 export type DeclaredRoutes = Readonly<Record<string, string | null>>
 
+/** A declared route has an invalid prefix or queue name. */
 export class InvalidRoute extends Schema.TaggedError<InvalidRoute>()("InvalidRoute", {
+  /** Prefix of the invalid route. */
   prefix: Schema.String,
+  /** What is wrong with the route, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -49,6 +52,7 @@ export class Routes extends Context.Tag("nightshift/queue/Routes")<
     /** Registers routes. The latest registration of a prefix wins, whichever pod made it; `null` removes it. */
     readonly register: (declared: DeclaredRoutes) => Effect.Effect<void, InvalidRoute | DatabaseError>
 
+    /** All registered routes. */
     readonly all: Effect.Effect<ReadonlyArray<Route>, DatabaseError>
 
     /** The current routing function. Changes by other processes may take a second to appear. */

@@ -11,16 +11,23 @@ export type StepOutcome = "done" | "failed" | "retrying"
 
 /** A step of the journal. Instants are epoch milliseconds. */
 export interface Step {
+  /** Name of the step. A repeated name has a number: `charge#2`. */
   readonly name: string
+  /** Call that recorded the step. */
   readonly kind: StepKind
+  /** Number of the attempt, from 1. */
   readonly attempt: number
   /** Position in the journal: the order in which the code received the results. */
   readonly sequence: number
+  /** Whether the attempt succeeded, failed for good, or is tried again. */
   readonly outcome: StepOutcome
   /** The result or error, as JSON in the form of the library that wrote it. */
   readonly exit: unknown
+  /** When the attempt started. */
   readonly startedAt: number
+  /** When the result was recorded. */
   readonly endedAt: number
+  /** When the next attempt is due, if one follows. */
   readonly retryAt: number | undefined
   /**
    * When a retry of the execution reopened the step, because it failed or was undone. Its result is no longer valid: the
@@ -34,10 +41,15 @@ export type NewStep = Omit<Step, "endedAt" | "retryAt" | "reopenedAt"> & { reado
 
 /** Something that an execution waits or waited for. */
 export interface Deferred {
+  /** What ends the wait: an instant, a signal, or the end of children. */
   readonly kind: WaitKind
+  /** Name of the step or signal. */
   readonly name: string
+  /** When the wait began, or the signal arrived early. */
   readonly createdAt: number
+  /** When the wait ends by itself: the end of a sleep, or the timeout of a signal. */
   readonly dueAt: number | undefined
+  /** When the wait ended. Undefined while it is open. */
   readonly completedAt: number | undefined
   /** The value of a signal, as JSON. */
   readonly exit: unknown
@@ -67,19 +79,29 @@ export interface Journal {
 export interface Child {
   /** The step that started it, and its place there. */
   readonly name: string
+  /** Index of the child among those of its step, from 0. */
   readonly position: number
+  /** Id of the child's job. */
   readonly id: JobId
+  /** Whether this execution started the child and cancels it with itself. */
   readonly owned: boolean
   /** Undefined once the child's job was deleted. */
   readonly job:
     | {
+        /** Name of the job kind or workflow. */
         readonly kind: string
+        /** Id of the child's execution. Undefined for a plain job. */
         readonly execution: string | undefined
+        /** State of the job, or of the execution if the child is one. */
         readonly state: State | ExecutionState
+        /** Why the child is dead or cancelled. */
         readonly reason: DeadReason | undefined
         readonly result: unknown
+        /** Message of the child's last error. */
         readonly lastError: string | undefined
+        /** When the child was stored. */
         readonly createdAt: number
+        /** When the child ended. Undefined while it is active. */
         readonly finishedAt: number | undefined
       }
     | undefined
@@ -107,20 +129,31 @@ export type ExecutionState = typeof ExecutionState.Type
 
 /** An execution without its journal. */
 export interface ExecutionSummary {
+  /** Id of the execution's job. */
   readonly id: JobId
   /** The execution's id: the dedupe key of its job. */
   readonly execution: string
   /** The kind of its job. */
   readonly workflow: string
+  /** Version of the workflow that started the execution. */
   readonly version: number
+  /** Queue that the execution's job waits in. */
   readonly queue: string
+  /** Displayed state, such as `running`, `sleeping`, `waiting` or `failed`. */
   readonly state: ExecutionState
+  /** Why the execution failed or was cancelled. */
   readonly reason: DeadReason | undefined
+  /** Payload that the execution was started with. */
   readonly payload: unknown
+  /** What the code returned. Undefined until the execution is done. */
   readonly result: unknown
+  /** Message of the last error. */
   readonly lastError: string | undefined
+  /** When the execution was started. */
   readonly createdAt: number
+  /** When its job last changed. */
   readonly updatedAt: number
+  /** When the execution ended. Undefined while it is active. */
   readonly finishedAt: number | undefined
   /** When it continues without a signal; undefined if it has no due time. */
   readonly dueAt: number | undefined

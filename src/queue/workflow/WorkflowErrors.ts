@@ -3,13 +3,18 @@ import { Expected } from "../../core/ExpectedError.js"
 import { limits } from "../../core/StoredJob.js"
 
 /** The run no longer holds the lease of its execution: another pod may be running it. Nothing was written. */
-export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", { id: Schema.String }) {
+export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
+  /** Id of the execution's job. */
+  id: Schema.String
+}) {
   override get message(): string {
     return `This run of job ${this.id} lost its lease, so nothing was recorded.`
   }
 }
 
+/** No execution has this id: it was never started, its retention expired, or the id is wrong. */
 export class ExecutionNotFound extends Expected<ExecutionNotFound>(404)("ExecutionNotFound", {
+  /** Id that was looked up: the workflow's name, a slash and the key. */
   execution: Schema.String
 }) {
   override get message(): string {
@@ -27,11 +32,15 @@ export class NotAWorkflow extends Expected<NotAWorkflow>(422, { field: "workflow
   }
 }
 
+/** The journal of the execution has no step of this name. */
 export class StepNotFound extends Expected<StepNotFound>(404, { code: "INVALID_OPTION", field: "step" })(
   "StepNotFound",
   {
+    /** Id of the execution. */
     execution: Schema.String,
+    /** Name that was looked up. */
     step: Schema.String,
+    /** Names of the steps that the journal has. */
     known: Schema.Array(Schema.String)
   }
 ) {
@@ -45,6 +54,7 @@ export class StepNotFound extends Expected<StepNotFound>(404, { code: "INVALID_O
 export class ExecutionExists extends Expected<ExecutionExists>(409, { code: "INVALID_OPTION", field: "as" })(
   "ExecutionExists",
   {
+    /** Id that is taken. */
     execution: Schema.String
   }
 ) {
@@ -55,7 +65,9 @@ export class ExecutionExists extends Expected<ExecutionExists>(409, { code: "INV
 
 /** The result of a step, a signal or a name cannot be stored. */
 export class InvalidStep extends Expected<InvalidStep>(400, { code: "INVALID_OPTION" })("InvalidStep", {
+  /** Name of the step or signal. */
   step: Schema.String,
+  /** What is wrong with it, as the end of a sentence. */
   reason: Schema.String
 }) {
   override get message(): string {
@@ -68,7 +80,9 @@ export const smallerResult = `Store large data elsewhere and return its key; the
 
 /** A child already exists as a plain job, whose end would not be reported to the parent. */
 export class ChildNotLinked extends Schema.TaggedError<ChildNotLinked>()("ChildNotLinked", {
+  /** Id of the parent execution. */
   execution: Schema.String,
+  /** Step that starts the child. */
   name: Schema.String
 }) {
   override get message(): string {

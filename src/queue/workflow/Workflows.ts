@@ -97,7 +97,10 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       run: HeldJob,
       name: string,
       children: ReadonlyArray<NewChild>,
-      options?: { readonly detached?: boolean }
+      options?: {
+        /** Whether the parent neither waits for the children nor cancels them. [false] */
+        readonly detached?: boolean
+      }
     ) => Effect.Effect<void, LeaseLost | ChildNotLinked | EnqueueError>
 
     /** The children of a step, or of all steps, in order. */
@@ -109,7 +112,10 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
      */
     readonly cancel: (
       execution: string,
-      options?: { readonly now?: boolean | undefined }
+      options?: {
+        /** Ends all executions immediately, without undoing their steps. [false] */
+        readonly now?: boolean | undefined
+      }
     ) => Effect.Effect<CancelReport, ExecutionNotFound | JobNotInState | DatabaseError>
 
     /**
@@ -122,15 +128,29 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     readonly fork: (
       execution: string,
       step: string,
-      options?: { readonly as?: string | undefined }
+      options?: {
+        /** Id of the new execution. [the id of the old one, `:fork:` and a UUID] */
+        readonly as?: string | undefined
+      }
     ) => Effect.Effect<
-      { readonly id: JobId; readonly execution: string },
+      /** Id of the new execution's job. */
+      {
+        readonly id: JobId
+        /** Id of the new execution. */
+        readonly execution: string
+      },
       ExecutionNotFound | StepNotFound | ExecutionExists | EnqueueError
     >
 
+    /** Lists executions, newest first. */
     readonly list: (
       filter: ExecutionFilter,
-      page: { readonly limit: number; readonly before?: string | undefined }
+      page: {
+        /** Maximum number of executions in this page. */
+        readonly limit: number
+        /** `next` of the previous page. [the first page] */
+        readonly before?: string | undefined
+      }
     ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
 
     /** Number of suspended executions by state. Counting stops at `maxCounted` in total. */
