@@ -16,6 +16,7 @@ export type AddJob = <In>(
   options?: Omit<EnqueueOptions, "tx">
 ) => void
 
+/** Options of `batches.create`. */
 export interface BatchOptions {
   /** Shown in lists. */
   readonly name?: string | undefined
@@ -34,6 +35,7 @@ export interface BatchAdmin {
   create(fill: (add: AddJob) => void, options?: BatchOptions): Promise<BatchView>
   /** Adds jobs to a batch that is still open. Safe from a handler of one of its jobs. */
   add(id: string, fill: (add: AddJob) => void): Promise<ReadonlyArray<Enqueued>>
+  /** The batch with its counts. Rejects with BatchError if there is none with this id. */
   get(id: string): Promise<BatchView>
 }
 

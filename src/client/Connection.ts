@@ -23,6 +23,7 @@ import { type OnEvent, reporting } from "./WorkerEvents.js"
 // One connection pool per process: a second connect() with the same settings shares the open pool, and workers use the pool
 // of their shift. The pool closes with its last user.
 
+/** Options of `connect`. Absent ones are read from the environment. */
 export interface ConnectOptions {
   /** The schema of Nightshift's tables. [DATABASE_SCHEMA, else nightshift] */
   readonly schema?: string | undefined
@@ -97,6 +98,7 @@ const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.
   store: (job) => (isOpen() ? engine.store(job) : Promise.reject(new ClosedError()))
 })
 
+/** Options of `worker`. */
 export interface WorkerOptions {
   /** What `job.handle(…)` returned. */
   readonly handlers: ReadonlyArray<Handler<Nightshift.Services>>
@@ -139,11 +141,13 @@ const healthOptions = optionNames<Health.HealthOptions>({ port: 0, host: 0 })
 export interface Worker {
   /** The id of this process, as `pod` of its jobs shows it. */
   readonly pod: string
+  /** Names of the queues that this worker serves. */
   readonly queues: ReadonlyArray<string>
   /** The URL of the server of `health`. */
   readonly healthUrl: string | undefined
   /** Stops claiming, waits for running jobs up to the grace period, and returns the rest to the queue. */
   stop(): Promise<void>
+  /** Calls `stop()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>
 }
 

@@ -34,9 +34,13 @@ export type Ports = Queue | Queues | JobAdmin | JobSearch | Workflows | Batches 
 
 /** A logger with the methods of `console`. */
 export interface LogSink {
+  /** Gets lines of levels debug and trace. `fields` has the job, the process and other details. */
   debug(message: string, fields: Readonly<Record<string, unknown>>): void
+  /** Gets lines of level info. */
   info(message: string, fields: Readonly<Record<string, unknown>>): void
+  /** Gets lines of level warning. */
   warn(message: string, fields: Readonly<Record<string, unknown>>): void
+  /** Gets lines of levels error and fatal. `fields.error` is the error with its causes, if there is one. */
   error(message: string, fields: Readonly<Record<string, unknown>>): void
 }
 

@@ -14,12 +14,17 @@ import type { Transaction } from "./TransactionAdapter.js"
 declare const resultOf: unique symbol
 
 /** A job id and the type of the job's result. */
-export type JobId<Result = unknown> = string & { readonly [resultOf]?: Result }
+export type JobId<Result = unknown> = string & {
+  /** Carries the type of the job's result. No id has this property. */
+  readonly [resultOf]?: Result
+}
 
 /** A Date, an ISO 8601 string, or epoch milliseconds. */
 export type InstantInput = Date | string | number
 
+/** A dedupe key and how long its job holds it. */
 export interface DedupeOptions {
+  /** Text that only one job can hold at a time, up to 512 characters. */
   readonly key: string
   /** How long the key is held: until the job ends, or as long as its row exists. [`retained` with a window, else `active`] */
   readonly scope?: "active" | "retained" | undefined
@@ -29,12 +34,15 @@ export interface DedupeOptions {
   readonly replace?: boolean | undefined
 }
 
+/** Options of one job. */
 export interface EnqueueOptions {
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
   readonly id?: string | undefined
+  /** Queue that the job waits in. [the job's queue, else its route] */
   readonly queue?: string | undefined
   /** Lower runs first, from -32768 to 32767. [the job's] */
   readonly priority?: number | undefined
+  /** Attempts before the job is dead, counting the first, up to 1000. [the job's] */
   readonly attempts?: number | undefined
   /** Earliest start time. */
   readonly runAt?: InstantInput | undefined
@@ -52,18 +60,23 @@ export interface EnqueueOptions {
 
 /** Options of `enqueueMany`. Functions derive a value from each payload. */
 export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
+  /** Key of every job, or a function that derives it from the payload. [none] */
   readonly key?: string | ((payload: In) => string) | undefined
+  /** Derives the dedupe key of each job from its payload. [none] */
   readonly dedupe?: ((payload: In) => string | DedupeOptions) | undefined
 }
 
 /** A new job, or the job that already holds the dedupe key. */
 export interface Enqueued<Result = unknown> {
+  /** Id of the new job, or of the job that holds the dedupe key. Pass it to `shift.result`. */
   readonly id: JobId<Result>
+  /** `enqueued` if the job was stored, `deduplicated` if another job holds its dedupe key. */
   readonly outcome: "enqueued" | "deduplicated"
 }
 
 /** What can be enqueued. */
 export interface Enqueueable<in In, out Result> {
+  /** Name, version, queue and other defaults of the job's kind. */
   readonly kind: Kind.KindDefaults
   /**
    * Validates a payload and returns it as it is stored. Throws InvalidPayloadError. `index` is the index of the payload
@@ -80,6 +93,10 @@ type ReadResult<Result> =
   | { readonly value: Result; readonly issues?: undefined }
   | { readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }> }
 
+/**
+ * Stores one job and resolves when it is durable. Rejects with InvalidPayloadError, InvalidJobError, QueueFullError
+ * and others.
+ */
 export type EnqueueOne<Options> = <In, Result>(
   job: Enqueueable<In, Result>,
   payload: NoInfer<In>,

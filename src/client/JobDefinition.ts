@@ -16,7 +16,14 @@ import * as StandardSchema from "./StandardSchema.js"
 export type BackoffInput =
   | DurationInput
   | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
-  | { readonly base: DurationInput; readonly max: DurationInput; readonly jitter?: Backoff.Jitter | undefined }
+  | {
+      /** Delay after the first failed attempt. Each further failure doubles it. */
+      readonly base: DurationInput
+      /** Longest delay, including its jitter. */
+      readonly max: DurationInput
+      /** Random share by which each delay varies, from 0 to 1. `true` is 0.1, `false` is 0. [`true`] */
+      readonly jitter?: Backoff.Jitter | undefined
+    }
 
 /** How often and after which delays a failed job is tried again. */
 export interface RetryOptions {
@@ -31,6 +38,7 @@ export interface RetryOptions {
   readonly jitter?: Backoff.Jitter | undefined
 }
 
+/** Validators and defaults of a kind of job. */
 export interface JobOptions<In, Out, RIn, ROut> extends RetryOptions {
   /** Validates payloads, at enqueue and before the handler: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema.StandardSchema<In, Out>
@@ -50,6 +58,7 @@ export interface JobOptions<In, Out, RIn, ROut> extends RetryOptions {
   readonly onDead?: FollowUp | ((payload: In) => FollowUp) | undefined
 }
 
+/** When a schedule fires, and the payload of its jobs. */
 export interface ScheduleOptions<In> extends Schedule.ScheduleSettings {
   /** The payload of every job. */
   readonly payload: In
@@ -57,6 +66,7 @@ export interface ScheduleOptions<In> extends Schedule.ScheduleSettings {
 
 /** A kind of job. `In` is enqueued, the handler gets `Out` and returns `RIn`, and `shift.result` returns `ROut`. */
 export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknown> extends Enqueueable<In, ROut> {
+  /** Name that is stored with every job and selects its handler. */
   readonly name: string
   /** The kind for the Effect API. */
   readonly kind: Kind.JobKind<StandardSchema.Decoded>

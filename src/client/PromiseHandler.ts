@@ -15,6 +15,7 @@ export interface Handler extends Core.Handler<Queue | RateLimits> {}
 
 /** The job as passed to a handler. */
 export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
+  /** UUID of the job. The same in every attempt, so it can serve as an idempotency key. */
   readonly id: string
   /** Stores another job. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>

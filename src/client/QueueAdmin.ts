@@ -10,9 +10,13 @@ type Millis<Settings> = {
 /** The current settings of a queue. A limit that is not set is undefined; durations are in milliseconds. */
 export interface QueueView
   extends Omit<QueueSettings, "revision" | "retainDone" | "retainDead" | "backoff" | "rate" | "throttledUntil"> {
+  /** How long done jobs are kept, in milliseconds. Undefined means QUEUE_DONE_RETENTION. */
   readonly retainDone: number | undefined
+  /** How long dead jobs are kept, in milliseconds. Undefined means forever. */
   readonly retainDead: number | undefined
+  /** The queue's own backoff for retries and cool-downs, if `enabled`. Delays are in milliseconds. */
   readonly backoff: Millis<QueueSettings["backoff"]>
+  /** Limit on job starts in the whole cluster: `jobs` in each period of `per` milliseconds. */
   readonly rate: Millis<NonNullable<QueueSettings["rate"]>> | undefined
   /** End of the queue's cool-down. */
   readonly throttledUntil: Date | undefined
@@ -20,6 +24,7 @@ export interface QueueView
 
 /** Changes to the settings of a queue. An absent field is unchanged; `null` restores the default. */
 export interface QueueChange extends QueueLimits {
+  /** `true` stops new jobs of the queue until it is resumed; running jobs finish. */
   readonly paused?: boolean | undefined
 }
 

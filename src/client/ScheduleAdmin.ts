@@ -16,6 +16,7 @@ export interface ScheduleView
 export interface ScheduleAdmin {
   /** Creates or updates a schedule: `put(job.schedule(name, options))`. */
   put(schedule: Schedule): Promise<ScheduleView>
+  /** The schedule with this name. Rejects with ScheduleNotFoundError. */
   get(name: string): Promise<ScheduleView>
   /** All schedules, by name. */
   list(): Promise<ReadonlyArray<ScheduleView>>

@@ -58,6 +58,7 @@ export interface Shift {
   readonly workflows: WorkflowAdmin
   /** Stops the workers of this shift, then closes its connections. */
   close(): Promise<void>
+  /** Calls `close()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>
 }
 

@@ -9,6 +9,7 @@ import type { WhyView } from "./JobView.js"
 /** Base class of the client's errors. Test `code`, which is stable; the message may change. */
 export class ShiftError extends Error {
   override readonly name: string = "ShiftError"
+  /** Stable code of the error, such as `QUEUE_FULL`. The class has the same meaning. */
   readonly code: string
 
   constructor(code: string, message: string, cause?: unknown) {
@@ -34,7 +35,9 @@ const errorClass = <const Name extends string>(name: Name, code: string) =>
 export class InvalidPayloadError extends ShiftError {
   override readonly name = "InvalidPayloadError"
   constructor(
+    /** Name of the job's kind. */
     readonly kind: string,
+    /** What the validator says, one entry per problem. */
     readonly issues: ReadonlyArray<Issue>,
     /** Index of the payload in `enqueueMany`; 0 for a single job. */
     readonly index: number,
@@ -46,8 +49,11 @@ export class InvalidPayloadError extends ShiftError {
 
 /** An option or a limit was violated. Nothing was stored. */
 export class InvalidJobError extends errorClass("InvalidJobError", "INVALID_JOB")<{
+  /** Name of the invalid field, such as `priority` or `dedupe.key`. */
   readonly field: string
+  /** What is wrong with the field, as the end of a sentence: `must not be negative`. */
   readonly reason: string
+  /** Index of the job in `enqueueMany` or a batch; 0 for a single job. */
   readonly index: number
 }> {}
 
@@ -55,6 +61,7 @@ export class InvalidJobError extends errorClass("InvalidJobError", "INVALID_JOB"
 export class InvalidOptionError extends ShiftError {
   override readonly name = "InvalidOptionError"
   constructor(
+    /** Name of the invalid option, such as `timeout` or `dedupe.scope`. */
     readonly option: string,
     message: string
   ) {
@@ -63,35 +70,52 @@ export class InvalidOptionError extends ShiftError {
 }
 
 /** A job with this id exists and has different content. */
-export class JobIdTakenError extends errorClass("JobIdTakenError", "JOB_ID_TAKEN")<{ readonly id: string }> {}
+export class JobIdTakenError extends errorClass("JobIdTakenError", "JOB_ID_TAKEN")<{
+  /** Id that another job already has. */
+  readonly id: string
+}> {}
 
 /** The queue has reached its depth cap. */
 export class QueueFullError extends errorClass("QueueFullError", "QUEUE_FULL")<{
+  /** Name of the full queue. */
   readonly queue: string
+  /** Maximum number of waiting jobs. */
   readonly cap: number
 }> {}
 
 /** There is no job with this id: it was deleted, or its transaction was rolled back or is not committed yet. */
-export class JobNotFoundError extends errorClass("JobNotFoundError", "JOB_NOT_FOUND")<{ readonly id: string }> {}
+export class JobNotFoundError extends errorClass("JobNotFoundError", "JOB_NOT_FOUND")<{
+  /** Id that was looked up. */
+  readonly id: string
+}> {}
 
 /** The action is not possible in the job's current state. */
 export class JobStateError extends errorClass("JobStateError", "JOB_STATE")<{
+  /** Id of the job, which is unchanged. */
   readonly id: string
+  /** State of the job when the action was refused. */
   readonly state: State
+  /** States in which the action is possible. */
   readonly allowed: ReadonlyArray<State>
 }> {}
 
 /** Another job holds this job's dedupe key, so it cannot become active again. */
 export class DedupeKeyHeldError extends errorClass("DedupeKeyHeldError", "DEDUPE_KEY_HELD")<{
+  /** Job that should become active again. */
   readonly id: string
+  /** Job that holds the dedupe key. */
   readonly holder: string
 }> {}
 
 /** The job whose result was awaited is dead. */
 export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
+  /** Id of the dead job. */
   readonly id: string
+  /** Why the job is dead. `cancelled` if it was cancelled. */
   readonly reason: DeadReason
+  /** Attempts that were used. */
   readonly attempt: number
+  /** Message of the last error. Undefined if no attempt failed. */
   readonly lastError: string | undefined
   /** Where the last error was thrown, and its causes. */
   readonly lastErrorStack: string | undefined
@@ -99,7 +123,9 @@ export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
 
 /** The job was not done before the timeout. It is still queued or running. */
 export class ResultTimeoutError extends errorClass("ResultTimeoutError", "RESULT_TIMEOUT")<{
+  /** Id of the job, which is still queued or running. */
   readonly id: string
+  /** How long the call waited, in milliseconds. */
   readonly timeout: number
   /** What the job waits for. Absent if that could not be read. */
   readonly why: WhyView | undefined
@@ -109,7 +135,9 @@ export class ResultTimeoutError extends errorClass("ResultTimeoutError", "RESULT
 export class InvalidResultError extends ShiftError {
   override readonly name = "InvalidResultError"
   constructor(
+    /** Id of the job, which is done. */
     readonly id: string,
+    /** What the validator says, one entry per problem. */
     readonly issues: ReadonlyArray<Issue>
   ) {
     super("INVALID_RESULT", `The result of job ${id} is invalid: ${issuesText("result", issues)}.`)
@@ -120,6 +148,7 @@ export class InvalidResultError extends ShiftError {
 export class StepFailedError extends ShiftError {
   override readonly name = "StepFailedError"
   constructor(
+    /** Name of the step. */
     readonly step: string,
     /** The name of the error that the step threw. */
     readonly errorName: string,
@@ -135,6 +164,7 @@ export class NestedStepError extends ShiftError {
   constructor(
     /** The step whose code made the call. */
     readonly step: string,
+    /** Step that was called inside of it. */
     readonly inner: string
   ) {
     super(
@@ -148,8 +178,15 @@ export class NestedStepError extends ShiftError {
 export class ChildrenFailedError extends ShiftError {
   override readonly name = "ChildrenFailedError"
   constructor(
+    /** Name of the step that started the children. */
     readonly step: string,
-    readonly failures: ReadonlyArray<{ readonly position: number; readonly error: string }>,
+    /** The children that failed. */
+    readonly failures: ReadonlyArray<{
+      /** Index of the child among the items of the step, from 0. */
+      readonly position: number
+      /** Message of the child's last error. */
+      readonly error: string
+    }>,
     message: string
   ) {
     super("CHILDREN_FAILED", message)
@@ -158,29 +195,37 @@ export class ChildrenFailedError extends ShiftError {
 
 /** There is no execution with this key, or it was deleted after its retention. */
 export class ExecutionNotFoundError extends errorClass("ExecutionNotFoundError", "EXECUTION_NOT_FOUND")<{
+  /** Id that was looked up: the workflow's name, a slash and the key. */
   readonly execution: string
 }> {}
 
 /** The schedule is invalid. Nothing was written. */
 export class InvalidScheduleError extends errorClass("InvalidScheduleError", "INVALID_SCHEDULE")<{
+  /** Name of the schedule. */
   readonly schedule: string
+  /** Name of the invalid field, such as `cron` or `timezone`. */
   readonly field: string
+  /** What is wrong with the field, as the end of a sentence. */
   readonly reason: string
 }> {}
 
 /** No worker has declared a queue of this name. */
 export class QueueNotFoundError extends errorClass("QueueNotFoundError", "QUEUE_NOT_FOUND")<{
+  /** Name that was looked up. */
   readonly queue: string
 }> {}
 
 /** There is no schedule of this name. */
 export class ScheduleNotFoundError extends errorClass("ScheduleNotFoundError", "SCHEDULE_NOT_FOUND")<{
+  /** Name that was looked up. */
   readonly schedule: string
 }> {}
 
 /** The schedule has `overlap: "skip"`, and its previous job has not ended. */
 export class ScheduleBusyError extends errorClass("ScheduleBusyError", "SCHEDULE_BUSY")<{
+  /** Name of the schedule. */
   readonly schedule: string
+  /** Id of the job that has not ended. */
   readonly job: string
 }> {}
 
@@ -189,6 +234,7 @@ export class BatchError extends ShiftError {
   override readonly name = "BatchError"
   constructor(
     code: "BATCH_NOT_FOUND" | "BATCH_CLOSED",
+    /** Id of the batch. */
     readonly batch: string,
     message: string
   ) {
@@ -210,6 +256,7 @@ export class DatabaseError extends ShiftError {
   constructor(
     code: "DATABASE_UNAVAILABLE" | "DATABASE_REFUSED",
     message: string,
+    /** SQLSTATE of PostgreSQL, such as `23505`. Undefined if the server was not reached. */
     readonly sqlState: string | undefined
   ) {
     super(code, message)

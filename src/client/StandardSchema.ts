@@ -6,11 +6,23 @@ import { type Issue, issueOf, issuesText, type RawIssue } from "../core/Issues.j
 
 /** A validator: zod, valibot, arktype, an Effect Schema made by `Schema.standardSchemaV1`, and others. */
 export interface StandardSchema<Input = unknown, Output = Input> {
+  /** The interface of the standard, version 1. */
   readonly "~standard": {
+    /** Version of the standard. */
     readonly version: 1
+    /** Name of the library, such as `zod`. */
     readonly vendor: string
+    /** Returns the validated value, or what is wrong with it. */
     readonly validate: (value: unknown) => Validation<Output> | Promise<Validation<Output>>
-    readonly types?: { readonly input: Input; readonly output: Output } | undefined
+    /** Carries the types of the validator. Absent at run time. */
+    readonly types?:
+      | {
+          /** Type of the values that the validator accepts. */
+          readonly input: Input
+          /** Type of the values that the validator returns. */
+          readonly output: Output
+        }
+      | undefined
   }
 }
 

@@ -11,12 +11,38 @@ import { TransactionError } from "./ShiftErrors.js"
  * postgres.js or TypeORM.
  */
 export type Transaction =
-  | { query(...args: ReadonlyArray<never>): unknown }
-  | { execute(query: never): unknown; rollback(): unknown }
-  | { executeQuery(query: never): unknown; readonly isTransaction: boolean }
-  | { $queryRawUnsafe(text: string, ...values: ReadonlyArray<never>): unknown }
-  | { raw(...args: ReadonlyArray<never>): unknown; readonly isTransaction?: boolean }
-  | { unsafe(...args: ReadonlyArray<never>): unknown; savepoint(...args: ReadonlyArray<never>): unknown }
+  | {
+      /** Runs a statement: a `pg` client after BEGIN, or the manager of a TypeORM transaction. */
+      query(...args: ReadonlyArray<never>): unknown
+    }
+  | {
+      /** Runs a statement: the `tx` of Drizzle. */
+      execute(query: never): unknown
+      /** Distinguishes the `tx` of Drizzle from its database, which has no rollback. */
+      rollback(): unknown
+    }
+  | {
+      /** Runs a statement: the `trx` of Kysely. */
+      executeQuery(query: never): unknown
+      /** Distinguishes the `trx` of Kysely from its database. */
+      readonly isTransaction: boolean
+    }
+  | {
+      /** Runs a statement: the `tx` of an interactive transaction of Prisma. */
+      $queryRawUnsafe(text: string, ...values: ReadonlyArray<never>): unknown
+    }
+  | {
+      /** Runs a statement: the `trx` of Knex. */
+      raw(...args: ReadonlyArray<never>): unknown
+      /** Distinguishes the `trx` of Knex from its database. */
+      readonly isTransaction?: boolean
+    }
+  | {
+      /** Runs a statement: the `sql` of a transaction of postgres.js. */
+      unsafe(...args: ReadonlyArray<never>): unknown
+      /** Distinguishes the `sql` of a transaction of postgres.js from its pool. */
+      savepoint(...args: ReadonlyArray<never>): unknown
+    }
 
 type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 type Method = (...args: ReadonlyArray<unknown>) => unknown

@@ -9,12 +9,19 @@ import { errorOf } from "./JobView.js"
 // something that did not happen; if the process dies in between, there is no event.
 
 interface AttemptFacts {
+  /** Id of the job. */
   readonly id: string
+  /** Name of the job's kind. */
   readonly kind: string
+  /** Queue that the job was claimed from. */
   readonly queue: string
+  /** Key that limits or orders the job together with others. */
   readonly key: string | undefined
+  /** Number of the attempt that ended, from 1. */
   readonly attempt: number
+  /** Attempts before the job is dead, counting the first. */
   readonly attempts: number
+  /** Object that was stored beside the payload. */
   readonly meta: unknown
   /** How long the attempt ran, in milliseconds. Absent if it did not start. */
   readonly took: number | undefined
@@ -29,12 +36,30 @@ interface FailureFacts {
 
 /** What happened to a job in this worker. */
 export type WorkerEvent =
-  | (AttemptFacts & { readonly type: "completed"; readonly result: unknown })
-  /** An attempt failed, and the job is tried again. */
-  | (AttemptFacts & FailureFacts & { readonly type: "failed"; readonly retryAt: Date })
-  /** The job failed for good. */
-  | (AttemptFacts & FailureFacts & { readonly type: "dead"; readonly reason: Exclude<DeadReason, "cancelled"> })
-  | (AttemptFacts & { readonly type: "cancelled" })
+  | (AttemptFacts & {
+      /** The job is done. */
+      readonly type: "completed"
+      /** What the handler returned, as it is stored. */
+      readonly result: unknown
+    })
+  | (AttemptFacts &
+      FailureFacts & {
+        /** An attempt failed, and the job is tried again. */
+        readonly type: "failed"
+        /** Earliest start of the next attempt. */
+        readonly retryAt: Date
+      })
+  | (AttemptFacts &
+      FailureFacts & {
+        /** The job failed for good. */
+        readonly type: "dead"
+        /** Why the job is dead, such as `exhausted` or `rejected`. */
+        readonly reason: Exclude<DeadReason, "cancelled">
+      })
+  | (AttemptFacts & {
+      /** The job was cancelled and has stopped. */
+      readonly type: "cancelled"
+    })
 
 /** Gets the events of a worker. What it throws is logged and has no other effect. */
 export type OnEvent = (event: WorkerEvent) => unknown

@@ -2,10 +2,15 @@
 
 export type { DurationInput } from "../core/DurationText.js"
 export type { Issue } from "../core/Issues.js"
+/** What a handler can return or throw instead of a plain result: retry, dead, throttled, snooze or cancelled. */
 export * as Outcome from "../core/Outcome.js"
 export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/Handler.js"
 export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueDeclaration.js"
+/**
+ * Rate limits that handlers share across the cluster: declare one with `RateLimit.make`, pass it to `worker(…, {
+ * limits })` and call `acquire` of the context.
+ */
 export * as RateLimit from "../rate-limits/RateLimit.js"
 export type { Schedule } from "../schedule/Schedule.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"

@@ -58,8 +58,8 @@ export class RateLimits extends Context.Tag("nightshift/rate-limits/RateLimits")
       scope: string,
       patch: LimitPatch
     ) => Effect.Effect<
-      /** The limit before the change. */
       {
+        /** The limit before the change. */
         readonly before: LimitState
         /** The limit after the change. */
         readonly after: LimitState

@@ -41,6 +41,19 @@ const literalMembers = (declaration: Node): ReadonlyArray<Node> => {
   return found
 }
 
+/**
+ * The comment above `export * as X from` or `export { X } from`. It belongs to the statement, so the symbol does not have it.
+ */
+const commentOf = (node: Node): string | undefined => {
+  const isSpecifier = node.kind === SyntaxKind.ExportSpecifier
+  if (!isSpecifier && node.kind !== SyntaxKind.NamespaceExport) return undefined
+  const statement = isSpecifier ? node.parent.parent : node.parent
+  return statement.jsDoc?.map((comment) => comment.getText()).join("\n")
+}
+
+/** `[asyncDispose]` instead of the compiler's name of a symbol. */
+const nameOf = (name: string) => name.replace(/__@(\w+)@\d+$/, "[$1]")
+
 class Reader {
   readonly found = new Map<string, PublicName>()
   readonly #visited = new Set<number>()
@@ -79,7 +92,8 @@ class Reader {
       return node === undefined ? [] : literalMembers(node)
     })
     const names = nodes.map((node) => (node as Node & { readonly name: Node }).name)
-    for (const member of checker.getSymbolAtLocation(names)) if (member !== undefined) this.#add(`${owner}.${member.name}`, member)
+    for (const member of checker.getSymbolAtLocation(names))
+      if (member !== undefined) this.#add(`${owner}.${member.name}`, member)
   }
 
   /** Own and inherited properties. Those of a union's alternatives too, unless an alternative has a name and a page itself. */
@@ -88,7 +102,8 @@ class Reader {
       const unnamed = type.getTypes().filter((each) => ((each.getSymbol()?.flags ?? 0) & SymbolFlags.Class) === 0)
       return unnamed.forEach((each) => this.#properties(owner, each))
     }
-    for (const property of this.project.checker.getPropertiesOfType(type)) this.#add(`${owner}.${property.name}`, property)
+    for (const property of this.project.checker.getPropertiesOfType(type))
+      this.#add(`${owner}.${property.name}`, property)
   }
 
   #add(name: string, symbol: Symbol): void {
@@ -101,11 +116,12 @@ class Reader {
     const file = node.getSourceFile()
     const line = file.text.slice(0, node.getStart()).split("\n").length
     const place = `${file.fileName.slice(root.length + 1)}:${line}`
+    const comment = commentOf(node) ?? checker.getDocumentationCommentOfSymbol(symbol)
     const examples = checker
       .getJsDocTagsOfSymbol(symbol)
       .filter((tag) => tag.name === "example")
       .map((tag) => String(tag.text))
-    this.found.set(key, { name, place, comment: checker.getDocumentationCommentOfSymbol(symbol), examples })
+    this.found.set(key, { name: nameOf(name), place, comment, examples })
   }
 }
 

@@ -28,6 +28,7 @@ export interface ExecutionView
   readonly steps: ReadonlyArray<StepView>
   /** All its waits, and signals that arrived before it waited for them. */
   readonly deferreds: ReadonlyArray<WaitView>
+  /** Jobs and executions that its steps started, in order. */
   readonly children: ReadonlyArray<ChildView>
 }
 

@@ -9,6 +9,7 @@ import type { ExecutionView } from "./ExecutionView.js"
 
 // Starts, signals and watches the executions of a workflow. Uses the program's only open shift unless another is passed.
 
+/** How long to wait for a result. */
 export interface ResultOptions {
   /** Maximum time to wait. [until the job is done or dead] */
   readonly timeout?: DurationInput | undefined
@@ -22,11 +23,13 @@ export interface ShiftForWorkflows {
   result<Result>(id: string, options?: ResultOptions): Promise<Result>
 }
 
+/** Selects a shift, for programs with several open ones. */
 export interface OnShift {
   /** A shift from connect() or testShift(). [the only open one] */
   readonly shift?: ShiftForWorkflows | undefined
 }
 
+/** Options of `start`. */
 export interface StartOptions
   extends OnShift,
     Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {
@@ -36,16 +39,19 @@ export interface StartOptions
 
 /** A started execution, or the existing one with this key. */
 export interface StartedExecution<Result> {
+  /** Id of the execution's job. Pass it to `shift.result` and the other methods of a job. */
   readonly id: JobId<Result>
   /** The execution's id: the workflow's name, a slash and the key. The command line and the API take it. */
   readonly execution: string
   /** What names the execution among those of its workflow, for `signal`, `result` and the other methods. */
   readonly key: string
+  /** `started` if it is new, `existing` if an execution with this key was found. */
   readonly outcome: "started" | "existing"
 }
 
 /** The executions of a workflow, by key. The id of the execution's job, which `start` returns, works as well. */
 export interface Executions<in In, out Result> {
+  /** Name of the workflow, which is the first part of its executions' ids. */
   readonly name: string
   /** Starts an execution, or returns the existing one with its key. With `tx` it starts when that transaction commits. */
   start(payload: In, options?: StartOptions): Promise<StartedExecution<Result>>
@@ -57,15 +63,28 @@ export interface Executions<in In, out Result> {
   /** Cancels an execution and its children. Each undoes its steps; `now` skips that. */
   cancel(
     key: string,
-    options?: OnShift & { readonly now?: boolean | undefined }
-  ): Promise<{ readonly cancelled: number }>
+    options?: OnShift & {
+      /** Ends the execution and its children immediately, without undoing their steps. [false] */
+      readonly now?: boolean | undefined
+    }
+  ): Promise<{
+    /** Number of executions and jobs that were cancelled, including this one. */
+    readonly cancelled: number
+  }>
   /**
    * Runs a failed or cancelled execution again. Failed and undone steps run again, and failed children are retried; all
    * other results are kept.
    */
   retry(key: string, options?: OnShift): Promise<void>
   /** Starts a new execution with the journal of this one before a step. Returns its id. */
-  fork(key: string, step: string, options?: OnShift & { readonly as?: string | undefined }): Promise<string>
+  fork(
+    key: string,
+    step: string,
+    options?: OnShift & {
+      /** Key of the new execution. [derived from the old id] */
+      readonly as?: string | undefined
+    }
+  ): Promise<string>
   /** Waits for the result. Rejects with JobDeadError if the execution failed or was cancelled. */
   result(key: string, options?: OnShift & ResultOptions): Promise<Result>
   /** The execution with its steps, waits and children. */
@@ -76,16 +95,28 @@ export interface Executions<in In, out Result> {
 export interface WorkflowAdmin {
   /** A random key for an execution whose workflow has no `key` option. */
   newKey(): string
+  /** Starts an execution under this id, or returns the existing one. */
   start<In, Result>(
     target: Enqueueable<In, Result>,
     payload: In,
     execution: string,
     options: Omit<StartOptions, "shift" | "key">
   ): Promise<Omit<StartedExecution<Result>, "key">>
+  /** Sends a signal to an execution. A repeated signal keeps its first value. */
   signal(execution: string, name: string, value: unknown): Promise<"completed" | "repeated">
-  cancel(execution: string, options: { readonly now?: boolean | undefined }): Promise<CancelReport>
+  /** Cancels an execution and its children. Rejects with JobStateError if it has ended. */
+  cancel(
+    execution: string,
+    options: {
+      /** Ends the execution and its children immediately, without undoing their steps. [false] */
+      readonly now?: boolean | undefined
+    }
+  ): Promise<CancelReport>
+  /** Runs a failed or cancelled execution again. */
   retry(execution: string): Promise<void>
+  /** Starts a new execution with the journal of this one before a step. Returns its id. */
   fork(execution: string, step: string, as: string | undefined): Promise<string>
+  /** The execution with its steps, waits and children. Takes its id or the id of its job. */
   show(execution: string): Promise<ExecutionView>
 }
 

@@ -17,6 +17,7 @@ export interface StepContext {
   readonly signal: AbortSignal
 }
 
+/** How a step is retried and undone. */
 export interface StepOptions<A> {
   /** Attempts before the step has failed, counting the first. [4] */
   readonly attempts?: number | undefined
@@ -34,18 +35,32 @@ export interface StepTransactionContext extends StepContext, HandlerTransaction 
 
 /** A child to start: `otherWorkflow(payload)`, or `child(job, payload)`. */
 export interface ChildCall<out Result> {
+  /** Kind of the child. */
   readonly job: Enqueueable<never, Result>
+  /** Payload of the child, before it is validated. */
   readonly payload: unknown
   /** The child's execution id; undefined for a plain job or a workflow without a key. */
   readonly execution: string | undefined
+  /** Whether the child is an execution of a workflow. */
   readonly isWorkflow: boolean
 }
 
 /** How one child ended. A job is `dead` where an execution is `failed`; `deleted` if its row was deleted before this step. */
 export type ChildEnd<A> =
-  | { readonly state: "done"; readonly value: A }
-  | { readonly state: "dead" | "failed" | "cancelled" | "deleted"; readonly error: string }
+  | {
+      /** The child succeeded. */
+      readonly state: "done"
+      /** What the child returned. */
+      readonly value: A
+    }
+  | {
+      /** How the child failed. */
+      readonly state: "dead" | "failed" | "cancelled" | "deleted"
+      /** Message of the child's last error. */
+      readonly error: string
+    }
 
+/** How long to wait for a signal, and how to validate its value. */
 export interface WaitOptions<A> {
   /** Maximum time to wait for the signal; then the result is undefined. [no limit] */
   readonly timeout?: DurationInput | undefined
@@ -76,7 +91,10 @@ export interface Step {
   /** Waits for a signal with this name, which may already have arrived. */
   waitFor<A = unknown>(
     name: string,
-    options: WaitOptions<A> & { readonly timeout: DurationInput }
+    options: WaitOptions<A> & {
+      /** Maximum time to wait. Then the result is undefined. */
+      readonly timeout: DurationInput
+    }
   ): Promise<A | undefined>
   waitFor<A = unknown>(name: string, options?: WaitOptions<A>): Promise<A>
 

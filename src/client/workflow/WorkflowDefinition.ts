@@ -29,8 +29,11 @@ export interface WorkflowOptions<In, Out, ROut> extends RetryOptions {
   readonly result?: StandardSchema<unknown, ROut> | undefined
   /** Raise it with changes that older code cannot run: processes with an older version leave such executions alone. [1] */
   readonly version?: number | undefined
+  /** Converts stored payloads to the next version: `1` takes version 1 and returns version 2. [payloads are kept] */
   readonly upcasters?: JobOptions<In, Out, never, unknown>["upcasters"] | undefined
+  /** Queue that executions wait in. [the declared routes, then `default`] */
   readonly queue?: string | undefined
+  /** Lower runs first, from -32768 to 32767. [0] */
   readonly priority?: number | undefined
   /** Time limit of one run, without the time it is suspended. [15m] */
   readonly timeout?: DurationInput | undefined

@@ -154,8 +154,8 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
       /** `next` of the previous page. [the first page] */
       readonly cursor?: string | undefined
     }) => Effect.Effect<
-      /** One page of operations. */
       {
+        /** One page of operations. */
         readonly operations: ReadonlyArray<Operation>
         /** Cursor of the next page. Undefined on the last page. */
         readonly next: string | undefined

@@ -157,8 +157,8 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
       name: string,
       patch: QueueSettingsPatch
     ) => Effect.Effect<
-      /** Settings before the change. */
       {
+        /** Settings before the change. */
         readonly before: QueueSettings
         /** Settings after the change. */
         readonly after: QueueSettings

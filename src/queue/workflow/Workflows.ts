@@ -133,8 +133,8 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
         readonly as?: string | undefined
       }
     ) => Effect.Effect<
-      /** Id of the new execution's job. */
       {
+        /** Id of the new execution's job. */
         readonly id: JobId
         /** Id of the new execution. */
         readonly execution: string
