@@ -52,7 +52,7 @@ export interface Shift {
   readonly queues: QueueAdmin.QueueAdmin
   /** Batches of jobs with a common follow-up. */
   readonly batches: BatchAdmin.BatchAdmin
-  /** Recurring jobs. */
+  /** Create, change, pause and trigger recurring jobs at run time. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
   /** Executions of workflows. The methods of a workflow call these. */
   readonly workflows: WorkflowAdmin

@@ -98,7 +98,7 @@ export interface KindDefaults {
   readonly routed?: boolean | undefined
   /** Attempts before a job is dead, counting the first. */
   readonly attempts: number
-  /** [0] */
+  /** Lower runs first, from -32768 to 32767. [0] */
   readonly priority?: number | undefined
 }
 
@@ -112,7 +112,7 @@ export interface JobFields {
   readonly queue?: string | undefined
   /** Lower runs first, from -32768 to 32767. [the kind's] */
   readonly priority?: number | undefined
-  /** Epoch milliseconds. */
+  /** Earliest start, in epoch milliseconds. [now] */
   readonly runAt?: number | undefined
   /** Attempts before the job is dead, counting the first, up to 1000. [the kind's] */
   readonly attempts?: number | undefined

@@ -121,7 +121,7 @@ export class JobDead extends Expected<JobDead>(409)("JobDead", {
 export class ResultTimeout extends Expected<ResultTimeout>(408)("ResultTimeout", {
   /** Id of the job, which is still queued or running. */
   id: Schema.String,
-  /** In milliseconds. */
+  /** How long the call waited, in milliseconds. */
   timeout: Schema.Number,
   /** What the job waits for, if that was read. */
   why: Schema.UndefinedOr(

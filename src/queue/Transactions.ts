@@ -16,6 +16,7 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
     readonly runHandler: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
   }
 >() {
+  /** Transactions of PostgreSQL. Handlers wait here for one of DATABASE_HANDLER_POOL connections. */
   static readonly layer: Layer.Layer<Transactions, never, Database> = Layer.effect(
     Transactions,
     Effect.gen(function* () {

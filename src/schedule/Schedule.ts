@@ -22,9 +22,9 @@ export interface ScheduleSettings {
   readonly overlap?: Overlap | undefined
   /** Runs missed while no process could fire them: run once for all, `none`, or each up to a limit. [one] */
   readonly missed?: Missed | undefined
-  /** [the kind's] */
+  /** Queue that the jobs wait in. [the kind's] */
   readonly queue?: string | undefined
-  /** [the kind's] */
+  /** Attempts before a job is dead, counting the first. [the kind's] */
   readonly attempts?: number | undefined
   /** Whether the schedule does not fire. An operator can change it. [false] */
   readonly paused?: boolean | undefined

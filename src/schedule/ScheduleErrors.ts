@@ -15,6 +15,7 @@ export class InvalidSchedule extends Expected<InvalidSchedule>(400)("InvalidSche
     return `Schedule ${JSON.stringify(this.name.slice(0, 80))}: ${this.field} ${this.reason}.`
   }
 
+  /** The error of a schedule whose expression or time zone is invalid. */
   static ofExpression(name: string, { part, reason }: InvalidExpression): InvalidSchedule {
     if (part === "timezone") return new InvalidSchedule({ name, field: part, reason })
     return new InvalidSchedule({

@@ -24,6 +24,7 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
     readonly render: Effect.Effect<string>
   }
 >() {
+  /** Makes a registry without metrics. */
   static readonly make = (): typeof Metrics.Service => {
     const families = new Map<string, Family>()
     const refreshers = new Set<Effect.Effect<void>>()
@@ -48,5 +49,6 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
     }
   }
 
+  /** The registry of one process. */
   static readonly layer: Layer.Layer<Metrics> = Layer.sync(Metrics, Metrics.make)
 }

@@ -13,6 +13,7 @@ import type { JobContext } from "../handlers/JobContext.js"
 export class NonDeterministicError extends ShiftError {
   override readonly name = "NonDeterministicError"
   constructor(
+    /** Id of the execution, or of its job. */
     readonly execution: string,
     /** How the code differs from the journal. */
     readonly difference: string

@@ -64,6 +64,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
      */
     readonly drain: Effect.Effect<void>
 
+    /** The job as it is stored now. Fails with JobNotFound. */
     readonly job: (id: JobId) => Effect.Effect<StoredJob, JobNotFound>
 
     /** Explains why a job is not running, or returns its state. */
@@ -82,12 +83,15 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     readonly seed: number
   }
 >() {
+  /** A shift in memory with these handlers, and the services that they use. */
   static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> {
     return layerOf(options)
   }
 }
 
+/** What the process under test runs, and its clock. */
 export interface TestShiftOptions<R> {
+  /** Handlers and workflows under test. */
   readonly handlers: ReadonlyArray<Handler<R>>
   /** Queues the process serves: names, or an object with their workers and limits. [the queues of the handlers' kinds] */
   readonly queues?: DeclaredQueues

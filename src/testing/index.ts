@@ -7,6 +7,7 @@ export type { Violation } from "./simulation/HistoryChecker.js"
 export type { Finding, Invariant } from "./simulation/Invariant.js"
 export type { FaultPlan, Plan, Step } from "./simulation/Plan.js"
 export type { Report, SimulationOptions } from "./simulation/Simulation.js"
+/** Runs a simulated cluster with faults from a seed, and checks your handlers and invariants. */
 export * as Simulation from "./simulation/Simulation.js"
 export type { TraceEvent } from "./simulation/Trace.js"
 export { type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"

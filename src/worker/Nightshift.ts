@@ -124,7 +124,7 @@ const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), T
 
 /** Database settings. Absent ones are read from the environment. */
 export interface ClientOptions {
-  /** [DATABASE_URL] */
+  /** Connection string of PostgreSQL: `postgres://user:password@host:5432/database`. [DATABASE_URL] */
   readonly databaseUrl?: Redacted.Redacted | undefined
   /** Schema of Nightshift's tables. [DATABASE_SCHEMA] */
   readonly schema?: string | undefined

@@ -23,9 +23,11 @@ const src = join(root, "src/")
 /** Effect declares members too, such as `Tag.of` and `_tag` of errors. They are documented there. */
 const isOurs = ({ path }: NodeHandle) => path.startsWith(src)
 
-/** A member that overrides another means the same: `message` of an error. */
-const isOverride = (node: Node & { readonly modifiers?: ReadonlyArray<Node> }) =>
-  node.modifiers?.some(({ kind }) => kind === SyntaxKind.OverrideKeyword) ?? false
+/** Private members are not for programs, and a member that overrides another means the same: `message` of an error. */
+const silent: ReadonlySet<SyntaxKind> = new Set([SyntaxKind.PrivateKeyword, SyntaxKind.OverrideKeyword])
+
+const isSilent = (node: Node & { readonly modifiers?: ReadonlyArray<Node> }) =>
+  node.modifiers?.some(({ kind }) => silent.has(kind)) ?? false
 
 const memberKinds: ReadonlySet<SyntaxKind> = new Set([SyntaxKind.PropertySignature, SyntaxKind.MethodSignature])
 
@@ -87,6 +89,8 @@ class Reader {
   #membersOf(owner: string, symbol: Symbol): void {
     const { checker } = this.project
     if ((symbol.flags & SymbolFlags.Type) !== 0) this.#properties(owner, checker.getDeclaredTypeOfSymbol(symbol))
+    if ((symbol.flags & SymbolFlags.Class) !== 0)
+      for (const member of symbol.getExports().values()) this.#add(`${owner}.${member.name}`, member)
     const nodes = symbol.declarations.flatMap((handle) => {
       const node = handle.resolve(this.project)
       return node === undefined ? [] : literalMembers(node)
@@ -111,7 +115,7 @@ class Reader {
     // A member that several types inherit is listed once.
     const key = `${handle?.path}#${handle?.index}`
     const node = this.found.has(key) ? undefined : handle?.resolve(this.project)
-    if (node === undefined || isOverride(node)) return
+    if (node === undefined || isSilent(node)) return
     const { checker } = this.project
     const file = node.getSourceFile()
     const line = file.text.slice(0, node.getStart()).split("\n").length

@@ -25,13 +25,16 @@ export interface BatchCounts {
   readonly deleted: number
 }
 
-/** Jobs that were stored together, and the follow-up that is enqueued once when all of them have ended. */
+/**
+ * Jobs that were stored together, and the follow-up that is enqueued once when all of them have ended. Instants are epoch
+ * milliseconds.
+ */
 export interface Batch {
   /** UUID of the batch. */
   readonly id: BatchId
   /** Name that lists show. */
   readonly name: string | undefined
-  /** Epoch milliseconds. */
+  /** When the batch was stored. */
   readonly createdAt: number
   /** When all jobs had ended; the counts are those of that moment. */
   readonly closedAt: number | undefined
@@ -115,7 +118,7 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
     /** Returns a batch with its counts. Fails with BatchNotFound. */
     readonly get: (id: BatchId) => Effect.Effect<Batch, BatchNotFound | DatabaseError>
 
-    /** Newest first. */
+    /** Lists batches, newest first. */
     readonly list: (page: BatchPage) => Effect.Effect<
       {
         /** One page of batches. */

@@ -34,6 +34,7 @@ export class DirectHandoff extends Context.Tag("nightshift/queue/DirectHandoff")
     readonly join: (queue: string, receiver: HandoffReceiver) => Effect.Effect<void, never, Scope.Scope>
   }
 >() {
+  /** Makes the service, without pools. */
   static readonly make = (): typeof DirectHandoff.Service => {
     const joined = new Map<string, ReadonlyArray<HandoffReceiver>>()
     return {
@@ -51,5 +52,6 @@ export class DirectHandoff extends Context.Tag("nightshift/queue/DirectHandoff")
     }
   }
 
+  /** The service of one process. */
   static readonly layer: Layer.Layer<DirectHandoff> = Layer.sync(DirectHandoff, DirectHandoff.make)
 }

@@ -48,7 +48,7 @@ export interface QueueLimits {
         readonly enabled?: boolean | undefined
         /** First delay. Each further failure or cool-down doubles it. [60s] */
         readonly base?: DurationInput | undefined
-        /** Longest delay. [30m] */
+        /** Longest delay between attempts or of a cool-down. [30m] */
         readonly max?: DurationInput | undefined
       }
     | undefined

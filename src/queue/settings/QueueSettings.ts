@@ -17,9 +17,9 @@ export interface QueueSettings {
   readonly maxWorkers: number
   /** Whether no job of the queue starts until an operator resumes it. */
   readonly paused: boolean
-  /** Default: `QUEUE_DONE_RETENTION`. */
+  /** How long done jobs are kept. [QUEUE_DONE_RETENTION] */
   readonly retainDone: Duration.Duration | undefined
-  /** Default: dead jobs are kept. */
+  /** How long dead jobs are kept. [forever] */
   readonly retainDead: Duration.Duration | undefined
   /** The queue's own backoff for retries and cool-downs, if enabled. */
   readonly backoff: {
@@ -27,7 +27,7 @@ export interface QueueSettings {
     readonly enabled: boolean
     /** First delay. Each further failure or cool-down doubles it. [60s] */
     readonly base: Duration.Duration
-    /** Longest delay. [30m] */
+    /** Longest delay between attempts or of a cool-down. [30m] */
     readonly max: Duration.Duration
   }
   /**

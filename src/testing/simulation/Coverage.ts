@@ -27,15 +27,21 @@ const hitsOf: Readonly<Record<Way, ReadonlyArray<FaultKind>>> = {
 
 /** One operation: how it was made, how often, and how often each fault hit it. */
 export interface OperationCoverage {
+  /** Name of the operation, such as `Queue.claim`. */
   readonly operation: string
+  /** How the operation reached the database. */
   readonly way: Way
+  /** How often the operation ran while faults were active. */
   readonly count: number
+  /** How often each fault hit the operation. */
   readonly hits: Readonly<Partial<Record<FaultKind, number>>>
 }
 
 /** Coverage of one or more runs. `steps` counts the steps of the plans: killed pods, clock steps, operators' actions. */
 export interface Coverage {
+  /** Operations by name, with the faults that hit them. */
   readonly operations: ReadonlyArray<OperationCoverage>
+  /** How often each step of the plans ran, by name. */
   readonly steps: Readonly<Record<string, number>>
 }
 

@@ -5,11 +5,15 @@ import { drawn } from "./Seed.js"
 // Faults between a process and the database. Whether a call fails is derived from a hash of the seed, the caller, the
 // operation and its index. A fault plan can also list exact faults by the same name.
 
+/** A fault of one operation of one process. */
 export interface Fault {
+  /** Name of the process, such as `pod-1`. */
   readonly who: string
+  /** Name of the operation, such as `Queue.claim`. */
   readonly call: string
   /** Index of this operation among the caller's operations of the same name, from 1. */
   readonly nth: number
+  /** What goes wrong. */
   readonly kind: FaultKind
 }
 

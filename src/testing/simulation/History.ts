@@ -12,27 +12,37 @@ import type { Trace } from "./Trace.js"
 
 /** An operation that reached the database. */
 export interface Call {
+  /** Name of the process that made the call. */
   readonly who: string
   /** Operation name, such as `Queue.claim`. */
   readonly call: string
+  /** Arguments of the call. */
   readonly args: ReadonlyArray<unknown>
   /** Epoch milliseconds: true time (`at`) and the caller's clock (`local`). */
   readonly at: number
+  /** The caller's clock, in epoch milliseconds. */
   readonly local: number
 }
 
 /** A row change. `call` is undefined for a rollback. */
 export interface Change {
+  /** Operation that changed the row. */
   readonly call: Call | undefined
+  /** True time in epoch milliseconds. */
   readonly at: number
+  /** The row before. Undefined if it is new. */
   readonly before: JobRow | undefined
+  /** The row after. Undefined if it was deleted. */
   readonly after: JobRow | undefined
 }
 
 /** A handler run. */
 export interface Run {
+  /** Name of the process that runs the handler. */
   readonly who: string
+  /** Id of the job. */
   readonly job: JobId
+  /** True time of the start, in epoch milliseconds. */
   readonly began: number
   /** Result; undefined while it runs. */
   how: string | undefined
@@ -80,9 +90,13 @@ const plus = (counts: Map<string, number>, key: string) => counts.set(key, (coun
  * the two.
  */
 export class History {
+  /** Current rows of all jobs. */
   readonly rows = new Map<JobId, JobRow>()
+  /** All runs of handlers, in order of their start. */
   readonly runs: Array<Run> = []
+  /** All claims, in order. */
   readonly claims: Array<Claim> = []
+  /** The call that issued each lease. */
   readonly leases = new Map<string, Call>()
   /** Settings made by operators, by queue. */
   readonly settings = new Map<string, Settings>()
@@ -93,20 +107,43 @@ export class History {
   /** Counted attempts since the job was enqueued or requeued, or recorded a step. */
   readonly attempts = new Map<JobId, number>()
   /** The job last enqueued with each dedupe key. */
-  readonly holders = new Map<string, { readonly id: JobId; readonly scope: string }>()
+  readonly holders = new Map<
+    string,
+    {
+      /** The job that holds the key. */
+      readonly id: JobId
+      /** How long it holds the key: `active` or `retained`. */
+      readonly scope: string
+    }
+  >()
+  /** What the metrics of the pods should add up to. */
   readonly counted = new CountsModel()
   /** True time of each job's last claim or heartbeat. */
   readonly beatAt = new Map<JobId, number>()
   /** Times at which a pod acquired or renewed leadership. */
   readonly led: Array<number> = []
   /** Interval without faults: from the last fault until the pods were stopped. */
-  calm: { readonly from: number; until: number } | undefined
+  calm:
+    | {
+        /** True time of the last fault, in epoch milliseconds. */
+        readonly from: number
+        /** True time at which the pods were stopped, in epoch milliseconds. */
+        until: number
+      }
+    | undefined
   /** Number of steps of the database's clock. */
   clockSteps = 0
+  /** Names of the pods that were killed. */
   readonly killed = new Set<string>()
   /** Pods whose last metrics flush did not reach the database. */
   readonly unwritten = new Set<string>()
-  readonly grants: Array<{ readonly scope: string; readonly at: number }> = []
+  /** Tokens that rate limits granted, in order. */
+  readonly grants: Array<{
+    /** Name of the rate limit. */
+    readonly scope: string
+    /** True time in epoch milliseconds. */
+    readonly at: number
+  }> = []
   /** Webhook deliveries that a pod acknowledged, by the sender's id, with the job. */
   readonly delivered = new Map<string, JobId>()
   /** Uploads whose reply reached the client, and whether the client has acknowledged them. */
@@ -115,22 +152,36 @@ export class History {
   readonly recorded = new Map<string, string>()
   /** Effects of executions outside the database, whether recorded or not: by job and idempotency key. */
   readonly charged = new Map<JobId, Set<string>>()
+  /** Undone effects of executions, by job and idempotency key. */
   readonly refunded = new Map<JobId, Set<string>>()
   /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
+  /** Final state of the cluster. Undefined until the end. */
   ending: Ending | undefined
   private readonly storedBy = new Map<JobId, Call>()
   private readonly claimCounts = new Map<string, number>()
   private readonly runCounts = new Map<string, number>()
 
-  constructor(readonly trace: Trace) {}
+  constructor(
+    /** The readable event log of the run. */
+    readonly trace: Trace
+  ) {}
 
+  /** Short name of a job, such as `job 3`. */
   nameOf(job: JobId): string {
     return this.trace.nameOf(job)
   }
 
   /** Returns how often a process claimed and started a job. */
-  handsOn(who: string, job: JobId): { readonly claimed: number; readonly begun: number } {
+  handsOn(
+    who: string,
+    job: JobId
+  ): {
+    /** Claims of the job by this process. */
+    readonly claimed: number
+    /** Runs of the job's handler in this process. */
+    readonly begun: number
+  } {
     const key = `${who} ${job}`
     return { claimed: this.claimCounts.get(key) ?? 0, begun: this.runCounts.get(key) ?? 0 }
   }
@@ -140,12 +191,14 @@ export class History {
     this[effect].set(job, (this[effect].get(job) ?? new Set()).add(key))
   }
 
+  /** Records the start of a handler. The simulation calls it. */
   began(run: Run): void {
     this.runs.push(run)
     plus(this.runCounts, `${run.who} ${run.job}`)
     this.counted.began(run.who)
   }
 
+  /** Records a change of a row. The simulation calls it. */
   changed(change: Change): void {
     const { call, after, before } = change
     if (after !== undefined) this.rows.set(after.id, after)
@@ -175,6 +228,7 @@ export class History {
     }
   }
 
+  /** Records the reply of an operation. The simulation calls it. */
   answered(call: Call, answer: unknown): void {
     if (call.call === "Queues.change") this.set(call.args[0] as string, call.args[1] as QueueSettingsPatch)
     if (call.call === "Leadership.campaign" && Option.isSome(answer as Option.Option<Term>)) this.led.push(call.at)

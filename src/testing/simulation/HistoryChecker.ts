@@ -13,6 +13,7 @@ export interface Violation {
   readonly promise: string
   /** What happened instead. */
   readonly found: string
+  /** The affected job. Undefined if the violation is not about one job. */
   readonly job: JobId | undefined
 }
 

@@ -3,12 +3,15 @@ import type { Call, Change, History, Run } from "./History.js"
 
 /** One violation found by an invariant. */
 export interface Finding {
+  /** What happened instead. */
   readonly found: string
+  /** The affected job, whose events the report then shows. */
   readonly job?: JobId | undefined
 }
 
 /** A property checked at every row change, handler start and reply, and at the end. */
 export interface Invariant {
+  /** Short name, for `stopAt` and the report. */
   readonly name: string
   /** The invariant as a sentence. */
   readonly promise: string
@@ -18,5 +21,6 @@ export interface Invariant {
   readonly onRun?: (run: Run, history: History) => string | undefined
   /** Called for the reply of an operation, before it is added to the history. */
   readonly onAnswer?: (call: Call, answer: unknown, history: History) => ReadonlyArray<Finding>
+  /** Called once, after the cluster has drained and its pods have stopped. */
   readonly atEnd?: (history: History) => ReadonlyArray<Finding>
 }

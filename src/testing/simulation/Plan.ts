@@ -4,50 +4,96 @@ import { Dice, digest } from "./Seed.js"
 // The fault plan: operations and faults with their times. It is generated from the seed as plain data, so that it can
 // be printed, replayed and shrunk.
 
-/** `at` is in milliseconds since the start. */
-export type Step = { readonly at: number } & (
+/** One action of a plan: traffic, an operator's request, or a fault. */
+export type Step = {
+  /** When it happens, in milliseconds since the start. */
+  readonly at: number
+} & (
   | {
+      /** The client enqueues a job. */
       readonly _tag: "Enqueue"
       /** Index of the job, from 1. */
       readonly nth: number
       /** The pod whose HTTP server gets the request. Without one, the client enqueues on its own connection. */
       readonly pod?: string | undefined
     }
-  | { readonly _tag: "Deliver" /** A webhook that is resent until a pod accepts it. */; readonly nth: number }
   | {
-      readonly _tag: "Upload" /** A file that its workspace fetches and acknowledges. */
+      /** A webhook that is resent until a pod accepts it. */
+      readonly _tag: "Deliver"
+      /** Index of the webhook, from 1. */
+      readonly nth: number
+    }
+  | {
+      /** A file that its workspace fetches and acknowledges. */
+      readonly _tag: "Upload"
+      /** Index of the file, from 1. */
       readonly nth: number
       /** The pod that gets the first request; later requests go to the next pods. Without one, as in Enqueue. */
       readonly pod?: string | undefined
     }
   | {
+      /** An operator acts on a job. */
       readonly _tag: "Cancel" | "Requeue" | "RunNow"
+      /** Index of the job, from 1. */
       readonly nth: number
       /** The pod whose HTTP server gets the request; the operator sends it only once. Without one, as in Enqueue. */
       readonly pod?: string | undefined
     }
-  | { readonly _tag: "Kill" | "Stop"; readonly pod: string }
-  | { readonly _tag: "Freeze"; readonly pod: string; readonly millis: number }
-  | { readonly _tag: "Disconnect" /** One pod, or `allProcesses`. */; readonly pod: string; readonly millis: number }
   | {
+      /** A pod ends without cleanup, or stops gracefully. It restarts under a new name. */
+      readonly _tag: "Kill" | "Stop"
+      /** Name of the pod. */
+      readonly pod: string
+    }
+  | {
+      /** A pod makes no progress, as if its process were suspended. */
+      readonly _tag: "Freeze"
+      /** Name of the pod. */
+      readonly pod: string
+      /** How long it is frozen, in milliseconds. */
+      readonly millis: number
+    }
+  | {
+      /** Connections to the database break and cannot be opened again for a while. */
+      readonly _tag: "Disconnect"
+      /** Name of the pod, or `all` for every process. */
+      readonly pod: string
+      /** How long there is no connection, in milliseconds. */
+      readonly millis: number
+    }
+  | {
+      /** An operator pauses a queue and resumes it later. */
       readonly _tag: "PauseQueue"
+      /** Name of the queue. */
       readonly queue: string
+      /** How long it is paused, in milliseconds. */
       readonly millis: number
       /** The pod that gets the request to pause. The client resumes the queue. */
       readonly pod?: string | undefined
     }
   | {
-      readonly _tag: "SkewClock" /** A wrong reading of the database's clock. */
+      /** A pod reads a wrong time from the database. */
+      readonly _tag: "SkewClock"
+      /** Name of the pod. */
       readonly pod: string
+      /** Error of the reading in milliseconds; negative is too early. */
       readonly millis: number
     }
-  | { readonly _tag: "StepClock" /** Step of the database clock, forward or back. */; readonly millis: number }
+  | {
+      /** The database's clock steps forward or back. */
+      readonly _tag: "StepClock"
+      /** Length of the step in milliseconds; negative is back. */
+      readonly millis: number
+    }
 )
 
+/** What happens in a simulation, and when. Plain data, so that it can be printed, replayed and shrunk. */
 export interface Plan {
+  /** Number of simulated processes. */
   readonly pods: number
   /** Whether the clocks of some pods run slow. [false] */
   readonly slowClocks?: boolean | undefined
+  /** Actions and faults, by time. */
   readonly steps: ReadonlyArray<Step>
   /** Fault probabilities, or an exact list of faults. */
   readonly faults: FaultRates | ReadonlyArray<Fault>

@@ -8,13 +8,15 @@ import { line, type TraceEvent } from "./Trace.js"
 
 /** Result of a run. */
 export interface Report {
+  /** Seed of the run. */
   readonly seed: number
+  /** Actions and faults of the run. Pass it as `plan` to replay them. */
   readonly plan: Plan
   /** Number of jobs that the plan can enqueue. */
   readonly jobCount: number
   /** Injected faults, in order. */
   readonly faults: ReadonlyArray<Fault>
-  /** Violated invariants. */
+  /** Invariants that the run violated. Empty if it passed. */
   readonly violations: ReadonlyArray<Violation>
   /** All events of the run, in order. */
   readonly trace: ReadonlyArray<TraceEvent>

@@ -21,10 +21,11 @@ import * as Workload from "./Workload.js"
 // faults generated from a seed. After the faults end, the cluster drains and its pods are stopped; then the history is
 // checked against the invariants.
 
+/** What to simulate: the seed, your handlers and jobs, and the faults. */
 export interface SimulationOptions<R> {
   /** The same seed gives exactly the same run. */
   readonly seed: number
-  /** Your handlers. [a built-in workload whose handlers fail in every way] */
+  /** Your handlers, as a worker would run them. [a built-in workload whose handlers fail in every way] */
   readonly handlers?: ReadonlyArray<Handler<R>>
   /**
    * Your jobs, each from `SomeKind.job(payload, options)`. For the built-in workload, the number of jobs. [4 to 14, from
@@ -37,7 +38,9 @@ export interface SimulationOptions<R> {
   readonly pods?: number | undefined
   /** Types of faults to inject. [all] */
   readonly faults?: Plan.FaultPlan
+  /** Recurring jobs, which fire on virtual time. [none] */
   readonly schedules?: ReadonlyArray<Schedule>
+  /** Rate limits that the handlers use. [none] */
   readonly limits?: ReadonlyArray<RateLimit>
   /** Queue settings by queue name. */
   readonly queues?: Readonly<Record<string, QueueSettingsPatch>>
@@ -162,11 +165,18 @@ export const shrink = <R = never>(
 /** Describes a report: the violated invariant, the fault plan, and the events of the affected job. */
 export const describe = (report: Report): string => ofViolations(report)
 
-/** @deprecated Use `describe`. */
+/**
+ * The old name of `describe`.
+ *
+ * @deprecated Use `describe`.
+ */
 export const tell = describe
 
 /** A replayed plan violates an invariant. */
-export class SimulationFailed extends Data.TaggedError("SimulationFailed")<{ readonly report: Report }> {
+export class SimulationFailed extends Data.TaggedError("SimulationFailed")<{
+  /** The run, with the violated invariants. */
+  readonly report: Report
+}> {
   override get message(): string {
     return ofViolations(this.report)
   }

@@ -5,7 +5,9 @@ import { digest } from "./Seed.js"
 export interface TraceEvent {
   /** Milliseconds since the start of the simulation. */
   readonly at: number
+  /** Name of the process, or what else acted. */
   readonly who: string
+  /** What happened, in words. */
   readonly what: string
   /** The affected jobs. */
   readonly jobs: ReadonlyArray<JobId>

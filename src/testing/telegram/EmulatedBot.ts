@@ -4,8 +4,11 @@ import { chanceOf } from "./DeliveryRules.js"
 
 /** A Bot API call made by a bot. */
 export interface BotCall {
+  /** Token of the bot. */
   readonly token: string
+  /** Method of the Bot API, such as `sendMessage`. */
   readonly method: string
+  /** Parameters of the call. */
   readonly parameters: Readonly<Record<string, unknown>>
   /** Whether it came as an HTTP request or in a webhook response. */
   readonly via: "call" | "response"
@@ -15,8 +18,11 @@ export interface BotCall {
 
 /** One delivery attempt of an update. */
 export interface DeliveryTry {
+  /** Token of the bot. */
   readonly token: string
+  /** Id of the update. */
   readonly update: number
+  /** Webhook address that the update was sent to. */
   readonly url: string
   /** Response status; undefined if there was no response or it was dropped on purpose. */
   readonly status: number | undefined

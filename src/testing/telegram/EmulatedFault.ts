@@ -3,15 +3,29 @@ import { Data } from "effect"
 /** Faults of the emulated Bot API. */
 export type EmulatedFault = Data.TaggedEnum<{
   /** 429 with `retry_after` in seconds. */
-  Throttled: { readonly retryAfter: number }
-  /** 5xx. */
-  Broken: { readonly status?: number }
+  Throttled: {
+    /** Seconds after which the call may be repeated. */
+    readonly retryAfter: number
+  }
+  /** A server error. */
+  Broken: {
+    /** HTTP status of the response. [500] */
+    readonly status?: number
+  }
   /** 403: the user has blocked the bot. */
   Blocked: {}
   /** 400: the group was upgraded to a supergroup with another id. */
-  Migrated: { readonly to: number }
+  Migrated: {
+    /** Id of the new supergroup. */
+    readonly to: number
+  }
   /** 4xx with a custom description. */
-  Refused: { readonly status: number; readonly description: string }
+  Refused: {
+    /** HTTP status of the response. */
+    readonly status: number
+    /** Text that the response carries. */
+    readonly description: string
+  }
   /** Reads the request and never responds. */
   Hang: {}
   /** Carries out the call, then closes the connection without a response. */

@@ -5,6 +5,7 @@ import { type BotCall, type DeliveryTry, type EmulatedBot, make as makeBot } fro
 import type { EmulatedFault } from "./EmulatedFault.js"
 import * as WebhookSender from "./WebhookSender.js"
 
+/** Bots, seed, speed and unreliability of the emulated Telegram. */
 export interface TelegramEmulatorOptions {
   /** Tokens of bots that exist from the start. */
   readonly tokens?: ReadonlyArray<string>
@@ -20,9 +21,9 @@ export interface TelegramEmulatorOptions {
 
 /** Selects the calls that fail. */
 export interface FaultRule {
-  /** [any method] */
+  /** Method of the Bot API that fails. [any method] */
   readonly method?: string
-  /** [any call] */
+  /** Selects calls by their parameters. [any call] */
   readonly when?: (call: Omit<BotCall, "done">) => boolean
   /** Number of calls that fail. [all] */
   readonly times?: number
@@ -30,9 +31,11 @@ export interface FaultRule {
 
 /** A message from a user to a bot. */
 export interface Spoken {
+  /** Id of the chat. Negative for a group. */
   readonly chat: number
+  /** Text of the message. */
   readonly text: string
-  /** [the chat's] */
+  /** Id of the user. [the chat's] */
   readonly user?: number
 }
 
@@ -49,7 +52,14 @@ export class TelegramEmulator extends Context.Tag("nightshift/testing/TelegramEm
     /** Sets a bot's webhook, like `setWebhook`. Several URLs simulate several pods behind one address. */
     readonly deliverTo: (
       token: string,
-      webhook: { readonly urls: ReadonlyArray<string>; readonly secret?: string; readonly maxConnections?: number }
+      webhook: {
+        /** Addresses that get the updates in turn. */
+        readonly urls: ReadonlyArray<string>
+        /** Value of the header `X-Telegram-Bot-Api-Secret-Token`. [none] */
+        readonly secret?: string
+        /** Updates that are delivered at the same time. [40] */
+        readonly maxConnections?: number
+      }
     ) => Effect.Effect<void>
 
     /** Sends a user's message to a bot. Returns the update id without waiting for delivery. */
@@ -64,7 +74,11 @@ export class TelegramEmulator extends Context.Tag("nightshift/testing/TelegramEm
     /** Removes all faults. */
     readonly clearFaults: Effect.Effect<void>
 
-    /** @deprecated Use `clearFaults`. */
+    /**
+     * The old name of `clearFaults`.
+     *
+     * @deprecated Use `clearFaults`.
+     */
     readonly mend: Effect.Effect<void>
 
     /** All calls made by bots, in order. */
@@ -80,6 +94,7 @@ export class TelegramEmulator extends Context.Tag("nightshift/testing/TelegramEm
     readonly settled: Effect.Effect<void>
   }
 >() {
+  /** Starts the emulator on a free port of this machine. */
   static layer(options: TelegramEmulatorOptions = {}): Layer.Layer<TelegramEmulator> {
     return Layer.scoped(TelegramEmulator, make(options))
   }
