@@ -98,7 +98,7 @@ const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.
   store: (job) => (isOpen() ? engine.store(job) : Promise.reject(new ClosedError()))
 })
 
-/** Options of `worker`. */
+/** What a worker runs, and on which queues. */
 export interface WorkerOptions {
   /** What `job.handle(…)` returned. */
   readonly handlers: ReadonlyArray<Handler<Nightshift.Services>>
@@ -137,13 +137,13 @@ const workerOptions = optionNames<WorkerOptions>({
 
 const healthOptions = optionNames<Health.HealthOptions>({ port: 0, host: 0 })
 
-/** A running worker. */
+/** A worker that runs in this process until it is stopped. */
 export interface Worker {
   /** The id of this process, as `pod` of its jobs shows it. */
   readonly pod: string
   /** Names of the queues that this worker serves. */
   readonly queues: ReadonlyArray<string>
-  /** The URL of the server of `health`. */
+  /** Address of the server that the option `health` starts. Undefined without that option. */
   readonly healthUrl: string | undefined
   /** Stops claiming, waits for running jobs up to the grace period, and returns the rest to the queue. */
   stop(): Promise<void>

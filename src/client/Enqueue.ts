@@ -85,7 +85,7 @@ export interface Enqueueable<in In, out Result> {
   encode(payload: In, index?: number): unknown
   /** What to run when a job with this payload dies. */
   deadLetter(payload: In): FollowUp | undefined
-  /** Reads a stored result. */
+  /** Validates a stored result and converts it to the type that `shift.result` returns. */
   readResult(stored: unknown): ReadResult<Result> | Promise<ReadResult<Result>>
 }
 

@@ -44,7 +44,7 @@ export interface JobOptions<In, Out, RIn, ROut> extends RetryOptions {
   readonly payload: StandardSchema.StandardSchema<In, Out>
   /** Types what handlers return. Validates the stored result when `shift.result` reads it; the worker does not run it. */
   readonly result?: StandardSchema.StandardSchema<RIn, ROut> | undefined
-  /** Queue for jobs of this kind. [the declared routes, then `default`] */
+  /** Queue of jobs that name none. [the declared routes, then `default`] */
   readonly queue?: string | undefined
   /** Time limit of one attempt. [15m] */
   readonly timeout?: DurationInput | undefined

@@ -21,7 +21,7 @@ export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" |
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
 }
 
-/** The context of a handler in a transaction. */
+/** The job and the tools of a handler in a transaction: `tx` is its connection. */
 export interface TransactionContext extends HandlerContext, HandlerTransaction.HandlerTransaction {}
 
 /** What a handler may return: the job's result, or how else the attempt ended. */

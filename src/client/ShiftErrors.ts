@@ -77,7 +77,7 @@ export class JobIdTakenError extends errorClass("JobIdTakenError", "JOB_ID_TAKEN
 
 /** The queue has reached its depth cap. */
 export class QueueFullError extends errorClass("QueueFullError", "QUEUE_FULL")<{
-  /** Name of the full queue. */
+  /** Queue that accepts no more jobs until some have started or the cap is raised. */
   readonly queue: string
   /** Maximum number of waiting jobs. */
   readonly cap: number
@@ -109,7 +109,7 @@ export class DedupeKeyHeldError extends errorClass("DedupeKeyHeldError", "DEDUPE
 
 /** The job whose result was awaited is dead. */
 export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
-  /** Id of the dead job. */
+  /** Id that was awaited. Requeue it to run the job again. */
   readonly id: string
   /** Why the job is dead. `cancelled` if it was cancelled. */
   readonly reason: DeadReason
@@ -148,9 +148,9 @@ export class InvalidResultError extends ShiftError {
 export class StepFailedError extends ShiftError {
   override readonly name = "StepFailedError"
   constructor(
-    /** Name of the step. */
+    /** Step that failed, as it was named in the workflow. */
     readonly step: string,
-    /** The name of the error that the step threw. */
+    /** `name` of the error that the code threw, such as `TypeError`. */
     readonly errorName: string,
     message: string
   ) {
@@ -180,7 +180,7 @@ export class ChildrenFailedError extends ShiftError {
   constructor(
     /** Name of the step that started the children. */
     readonly step: string,
-    /** The children that failed. */
+    /** One entry for each child that did not succeed. */
     readonly failures: ReadonlyArray<{
       /** Index of the child among the items of the step, from 0. */
       readonly position: number
@@ -201,7 +201,7 @@ export class ExecutionNotFoundError extends errorClass("ExecutionNotFoundError",
 
 /** The schedule is invalid. Nothing was written. */
 export class InvalidScheduleError extends errorClass("InvalidScheduleError", "INVALID_SCHEDULE")<{
-  /** Name of the schedule. */
+  /** Schedule that was declared or changed. */
   readonly schedule: string
   /** Name of the invalid field, such as `cron` or `timezone`. */
   readonly field: string
@@ -223,7 +223,7 @@ export class ScheduleNotFoundError extends errorClass("ScheduleNotFoundError", "
 
 /** The schedule has `overlap: "skip"`, and its previous job has not ended. */
 export class ScheduleBusyError extends errorClass("ScheduleBusyError", "SCHEDULE_BUSY")<{
-  /** Name of the schedule. */
+  /** Schedule that was triggered. */
   readonly schedule: string
   /** Id of the job that has not ended. */
   readonly job: string
@@ -234,7 +234,7 @@ export class BatchError extends ShiftError {
   override readonly name = "BatchError"
   constructor(
     code: "BATCH_NOT_FOUND" | "BATCH_CLOSED",
-    /** Id of the batch. */
+    /** Id that was passed to the call. */
     readonly batch: string,
     message: string
   ) {
@@ -275,7 +275,7 @@ export class StartError extends ShiftError {
   }
 }
 
-/** The shift was closed. */
+/** The call came after `close()` of its shift. Call `connect()` again. */
 export class ClosedError extends ShiftError {
   override readonly name = "ClosedError"
   constructor() {

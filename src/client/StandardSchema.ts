@@ -8,7 +8,7 @@ import { type Issue, issueOf, issuesText, type RawIssue } from "../core/Issues.j
 export interface StandardSchema<Input = unknown, Output = Input> {
   /** The interface of the standard, version 1. */
   readonly "~standard": {
-    /** Version of the standard. */
+    /** Always 1. */
     readonly version: 1
     /** Name of the library, such as `zod`. */
     readonly vendor: string

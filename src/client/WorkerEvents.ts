@@ -9,7 +9,7 @@ import { errorOf } from "./JobView.js"
 // something that did not happen; if the process dies in between, there is no event.
 
 interface AttemptFacts {
-  /** Id of the job. */
+  /** UUID of the job, which is the same for all its attempts. */
   readonly id: string
   /** Name of the job's kind. */
   readonly kind: string
@@ -28,7 +28,7 @@ interface AttemptFacts {
 }
 
 interface FailureFacts {
-  /** The message of the error. */
+  /** Message of what the handler threw. Undefined if the attempt failed without an error. */
   readonly error: string | undefined
   /** Where it was thrown, and its causes. */
   readonly stack: string | undefined

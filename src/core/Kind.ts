@@ -8,7 +8,7 @@ import { type DurationInput, decode } from "./DurationText.js"
 export interface Kind<in out A> {
   /** Name that is stored with every job and selects its handler. */
   readonly name: string
-  /** Queue for jobs of this kind. [`default`] */
+  /** Queue of jobs that name none. A matching route takes precedence if `routed` is set. [`default`] */
   readonly queue: string
   /**
    * True when the kind specifies no queue. Jobs then follow the routes that processes declared; `queue` is the fallback when

@@ -98,7 +98,7 @@ export const cancelledLate = "a cancel was requested too late: the handler succe
 
 /** A stored job with all its fields. Instants are epoch milliseconds. */
 export interface StoredJob {
-  /** UUID of the job. */
+  /** UUID that the client generated, or the caller chose. */
   readonly id: JobId
   /** Queue that the job waits in. */
   readonly queue: string

@@ -28,7 +28,7 @@ export interface CmdExecOptions {
 
 /** `cmd_exec` is enabled with invalid options. */
 export class CmdExecUnusable extends Schema.TaggedError<CmdExecUnusable>()("CmdExecUnusable", {
-  /** Option that is invalid. */
+  /** Which of the options is invalid. */
   option: Schema.Literal("allow", "root", "env"),
   /** What is wrong with the option, as the end of a sentence. */
   reason: Schema.String

@@ -105,7 +105,7 @@ const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
   }
 }
 
-/** The job as passed to a promise handler. */
+/** The job and the tools that an async handler gets beside the payload. */
 export interface PromiseJobContext extends Omit<JobContext, "progress" | "execution"> {
   /** Aborted when the job is cancelled, times out or loses its lease, or the process stops. */
   readonly signal: AbortSignal

@@ -53,7 +53,7 @@ export interface Sessions {
 export class DatabaseHealth extends Context.Tag("nightshift/history/DatabaseHealth")<
   DatabaseHealth,
   {
-    /** Checks the database now. */
+    /** Measures sizes, dead rows and connections now, and finds what keeps vacuum from removing dead rows. */
     readonly check: Effect.Effect<Health, DatabaseError>
 
     /** Counts the connections of the whole server and its limit. */

@@ -37,7 +37,7 @@ export class QueueWaits extends Context.Tag("nightshift/history/QueueWaits")<
     /** Ends the open waits of these queues now, and starts new ones where there is a reason. */
     readonly change: (
       changes: ReadonlyArray<{
-        /** Name of the queue. */
+        /** Name of the queue whose jobs wait, or no longer wait. */
         readonly queue: string
         /** Why its due jobs wait now. Undefined if they do not wait. */
         readonly reason: WaitReason | undefined

@@ -8,7 +8,7 @@ import type { FollowUp, OnDead } from "../core/StoredJob.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
-/** Options of one job. */
+/** How one job differs from the defaults of its kind. */
 export interface EnqueueOptions {
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. [generated] */
   readonly id?: JobId | undefined
@@ -43,7 +43,7 @@ export type { EnqueueError }
 
 /** A job kind that can be enqueued. */
 export interface JobKind<in out A> extends Kind.Kind<A> {
-  /** A workflow: its jobs are executions. */
+  /** Whether its jobs are executions of a workflow, which are started and not enqueued. [false] */
   readonly workflow?: boolean
   /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined

@@ -81,7 +81,7 @@ export class JobIdTaken extends Expected<JobIdTaken>(409)("JobIdTaken", {
 
 /** The queue has reached its depth cap. No job of the request was stored. */
 export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-after": "5" } })("QueueFull", {
-  /** Name of the full queue. */
+  /** Queue that accepts no more jobs until some have started or the cap is raised. */
   queue: Schema.String,
   /** Maximum number of waiting jobs. */
   cap: Schema.Int
@@ -93,7 +93,7 @@ export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-afte
 
 /** The job whose result was awaited is dead. */
 export class JobDead extends Expected<JobDead>(409)("JobDead", {
-  /** Id of the dead job. */
+  /** Id that was awaited. Requeue it to run the job again. */
   id: Schema.String,
   /** Why the job is dead. `cancelled` if an operator cancelled it. */
   reason: DeadReason,

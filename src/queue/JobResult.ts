@@ -7,7 +7,7 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobDead, type JobNotFound, ResultTimeout } from "./JobErrors.js"
 import { JobSearch } from "./search/JobSearch.js"
 
-/** Options of `Job.result`. */
+/** How long to wait for a result. */
 export interface ResultOptions {
   /** Maximum time to wait. [no limit] */
   readonly timeout?: DurationInput | undefined

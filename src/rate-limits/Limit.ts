@@ -34,7 +34,7 @@ export interface LimitPatch {
 
 /** A limit is declared or changed with an invalid value. Nothing was changed. */
 export class InvalidLimit extends Expected<InvalidLimit>(400)("InvalidLimit", {
-  /** Name of the limit. */
+  /** Name of the limit that was declared or changed. */
   scope: Schema.String,
   /** Invalid field: `scope`, `capacity`, `rate` or another argument. */
   field: Schema.String,

@@ -24,7 +24,7 @@ export interface RateLimitOptions {
   readonly throttles?: "queue" | "key" | "job"
 }
 
-/** Options of `take`. */
+/** How long to wait for tokens. */
 export interface TakeOptions {
   /** How long to wait for tokens before the attempt ends as throttled. [does not wait] */
   readonly timeout?: DurationInput

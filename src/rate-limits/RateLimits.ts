@@ -59,9 +59,9 @@ export class RateLimits extends Context.Tag("nightshift/rate-limits/RateLimits")
       patch: LimitPatch
     ) => Effect.Effect<
       {
-        /** The limit before the change. */
+        /** Capacity, rate and tokens before the change. */
         readonly before: LimitState
-        /** The limit after the change. */
+        /** Capacity, rate and tokens after the change. */
         readonly after: LimitState
       },
       UnknownScope | InvalidLimit | DatabaseError

@@ -32,7 +32,7 @@ export interface ScheduleSettings {
 
 /** When a schedule fires, and the job that it enqueues. */
 export interface ScheduleOptions<A> extends ScheduleSettings {
-  /** Kind of the jobs. */
+  /** Kind of job that the schedule enqueues, from `Job.make`. */
   readonly job: Kind<A>
   /** Payload of every job of the schedule. */
   readonly payload: NoInfer<A>

@@ -4,7 +4,7 @@ import type { InvalidExpression } from "./CronText.js"
 
 /** The schedule was rejected because of the named field. Nothing was written. */
 export class InvalidSchedule extends Expected<InvalidSchedule>(400)("InvalidSchedule", {
-  /** Name of the schedule. */
+  /** Schedule that was declared or edited. */
   name: Schema.String,
   /** Name of the invalid field, such as `cron` or `timezone`. */
   field: Schema.String,
@@ -38,7 +38,7 @@ export class ScheduleNotFound extends Expected<ScheduleNotFound>(404)("ScheduleN
 
 /** A schedule of this name exists. Nothing was written. */
 export class ScheduleExists extends Expected<ScheduleExists>(409, { field: "name" })("ScheduleExists", {
-  /** Name that is taken. */
+  /** Name that another schedule already has. */
   name: Schema.String
 }) {
   override get message(): string {

@@ -20,7 +20,7 @@ import { TickOutcome } from "./TickOutcome.js"
 export class PreviousRunActive extends Expected<PreviousRunActive>(409, { code: "SCHEDULE_BUSY" })(
   "PreviousRunActive",
   {
-    /** Name of the schedule. */
+    /** Schedule that was triggered. */
     name: Schema.String,
     /** Id of the job that has not finished. */
     job: JobId

@@ -11,7 +11,7 @@ export interface Change {
   readonly after: StoredSchedule
 }
 
-/** Storage of schedules. */
+/** Stored schedules: declared by code, created and edited by operators, fired by the leader. */
 export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
   Schedules,
   {
@@ -24,7 +24,7 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
       definitions: ReadonlyArray<ScheduleDefinition>
     ) => Effect.Effect<ReadonlyArray<string>, InvalidSchedule | DatabaseError>
 
-    /** Creates a schedule for an operator. */
+    /** Stores a schedule that an operator created. Fails with ScheduleExists. */
     readonly create: (
       definition: ScheduleDefinition
     ) => Effect.Effect<StoredSchedule, InvalidSchedule | ScheduleExists | DatabaseError>

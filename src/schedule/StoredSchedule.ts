@@ -20,7 +20,7 @@ export interface StoredSchedule extends ScheduleDefinition {
   readonly lastSkipAt: number | undefined
   /** Why the last tick stored no job. Undefined if it did. */
   readonly lastError: string | undefined
-  /** Id of the last job that the schedule enqueued. */
+  /** Job that the last tick stored. */
   readonly lastJobId: JobId | undefined
   /** When the schedule was stored. */
   readonly createdAt: number

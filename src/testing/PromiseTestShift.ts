@@ -42,11 +42,11 @@ const levels = {
   none: LogLevel.None
 }
 
-/** Options of `testShift`. */
+/** What `testShift` runs, and its clock, seed and log. */
 export interface PromiseTestShiftOptions extends Omit<TestShiftOptions<TestServices>, "logLevel"> {
   /** Where warnings of the worker go: an object with the methods of `console`, or nowhere. [console] */
   readonly log?: Engine.LogSink | false
-  /** Minimum level of the log. [warn] */
+  /** Lines below this level are dropped. [warn] */
   readonly logLevel?: keyof typeof levels | LogLevel.LogLevel
 }
 

@@ -6,7 +6,7 @@ import { InvalidUpload, UploadTooLarge } from "./UploadErrors.js"
 
 /** A published file. Times are epoch milliseconds. */
 export interface Upload {
-  /** Id of the file. */
+  /** UUID under which the workspace fetches and acknowledges the file. */
   readonly id: UploadId
   /** Workspace that the file belongs to. */
   readonly workspace: Workspace

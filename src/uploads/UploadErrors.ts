@@ -54,7 +54,7 @@ export class QuotaExceeded extends Expected<QuotaExceeded>(413)("QuotaExceeded",
   kept: Schema.Int,
   /** Bytes that the request would add. */
   size: Schema.Int,
-  /** Quota in bytes. */
+  /** Most bytes that the workspace may store. */
   max: Schema.Int
 }) {
   override get message(): string {

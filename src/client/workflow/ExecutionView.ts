@@ -9,7 +9,7 @@ type Described = ReturnType<typeof Response.described>
 export interface WaitView
   extends PlainFields.PlainFields<Described["deferreds"][number], typeof Response.WaitView.Type> {}
 
-/** A step of the journal. */
+/** One attempt of a step, as the journal records it. */
 export interface StepView extends PlainFields.PlainFields<Described["steps"][number], typeof Response.StepView.Type> {}
 
 /** A child of an execution. The fields of its job are undefined once the job was deleted. */

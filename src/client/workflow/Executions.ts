@@ -29,7 +29,7 @@ export interface OnShift {
   readonly shift?: ShiftForWorkflows | undefined
 }
 
-/** Options of `start`. */
+/** When and where an execution starts, and under which key. */
 export interface StartOptions
   extends OnShift,
     Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {

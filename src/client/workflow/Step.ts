@@ -35,7 +35,7 @@ export interface StepTransactionContext extends StepContext, HandlerTransaction 
 
 /** A child to start: `otherWorkflow(payload)`, or `child(job, payload)`. */
 export interface ChildCall<out Result> {
-  /** Kind of the child. */
+  /** What to run: a job, or the job behind a workflow. */
   readonly job: Enqueueable<never, Result>
   /** Payload of the child, before it is validated. */
   readonly payload: unknown

@@ -30,7 +30,7 @@ export interface BatchCounts {
  * milliseconds.
  */
 export interface Batch {
-  /** UUID of the batch. */
+  /** UUID that was generated, or chosen by the caller. */
   readonly id: BatchId
   /** Name that lists show. */
   readonly name: string | undefined
@@ -96,7 +96,7 @@ export interface BatchPage {
   readonly cursor?: string | undefined
 }
 
-/** Batches of jobs. */
+/** Stores jobs of any kinds together and enqueues one follow-up when all of them have ended. */
 export class Batches extends Context.Tag("nightshift/queue/Batches")<
   Batches,
   {

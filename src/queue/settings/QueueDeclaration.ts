@@ -54,7 +54,7 @@ export interface QueueLimits {
     | undefined
 }
 
-/** A queue of a worker. */
+/** How many workers this process has for a queue, and the queue's limits in the whole cluster. */
 export interface QueueDeclaration extends QueueLimits {
   /** Maximum number of its jobs that run at a time in this process. A new queue also gets it as `maxWorkers`. */
   readonly workers?: number | undefined

@@ -114,7 +114,7 @@ export interface DeclaredSettings {
   readonly set: ReadonlyArray<QueueField>
   /** Fields that keep the value of an operator. */
   readonly kept: ReadonlyArray<{
-    /** Name of the setting. */
+    /** Setting that differs, such as `rate`. */
     readonly field: QueueField
     /** Value that an operator set, as text. */
     readonly value: string

@@ -13,7 +13,7 @@ export type DeclaredRoutes = Readonly<Record<string, string | null>>
 
 /** A declared route has an invalid prefix or queue name. */
 export class InvalidRoute extends Schema.TaggedError<InvalidRoute>()("InvalidRoute", {
-  /** Prefix of the invalid route. */
+  /** Start of the kinds' names, as it was declared. */
   prefix: Schema.String,
   /** What is wrong with the route, as the end of a sentence. */
   reason: Schema.String
@@ -52,7 +52,7 @@ export class Routes extends Context.Tag("nightshift/queue/Routes")<
     /** Registers routes. The latest registration of a prefix wins, whichever pod made it; `null` removes it. */
     readonly register: (declared: DeclaredRoutes) => Effect.Effect<void, InvalidRoute | DatabaseError>
 
-    /** All registered routes. */
+    /** The routes of all processes, by prefix. */
     readonly all: Effect.Effect<ReadonlyArray<Route>, DatabaseError>
 
     /** The current routing function. Changes by other processes may take a second to appear. */

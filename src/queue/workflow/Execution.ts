@@ -143,11 +143,11 @@ export interface ExecutionSummary {
   readonly state: ExecutionState
   /** Why the execution failed or was cancelled. */
   readonly reason: DeadReason | undefined
-  /** Payload that the execution was started with. */
+  /** Input that the execution was started with, as it is stored. */
   readonly payload: unknown
   /** What the code returned. Undefined until the execution is done. */
   readonly result: unknown
-  /** Message of the last error. */
+  /** Message of the error that made the last run fail. */
   readonly lastError: string | undefined
   /** When the execution was started. */
   readonly createdAt: number

@@ -36,7 +36,7 @@ export class NotAWorkflow extends Expected<NotAWorkflow>(422, { field: "workflow
 export class StepNotFound extends Expected<StepNotFound>(404, { code: "INVALID_OPTION", field: "step" })(
   "StepNotFound",
   {
-    /** Id of the execution. */
+    /** Id of the execution whose journal was searched. */
     execution: Schema.String,
     /** Name that was looked up. */
     step: Schema.String,

@@ -16,7 +16,7 @@ export interface Call {
   readonly who: string
   /** Operation name, such as `Queue.claim`. */
   readonly call: string
-  /** Arguments of the call. */
+  /** What the process passed to the operation. */
   readonly args: ReadonlyArray<unknown>
   /** Epoch milliseconds: true time (`at`) and the caller's clock (`local`). */
   readonly at: number
@@ -36,11 +36,11 @@ export interface Change {
   readonly after: JobRow | undefined
 }
 
-/** A handler run. */
+/** One run of a handler, from its start to its result. */
 export interface Run {
   /** Name of the process that runs the handler. */
   readonly who: string
-  /** Id of the job. */
+  /** Job that the handler runs. */
   readonly job: JobId
   /** True time of the start, in epoch milliseconds. */
   readonly began: number

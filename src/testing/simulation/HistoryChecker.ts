@@ -7,7 +7,7 @@ import type { Trace } from "./Trace.js"
 
 /** A violated invariant. */
 export interface Violation {
-  /** Name of the invariant. */
+  /** Short name, as in `Invariant.name`. */
   readonly invariant: string
   /** The invariant as a sentence. */
   readonly promise: string

@@ -13,7 +13,7 @@ export interface Finding {
 export interface Invariant {
   /** Short name, for `stopAt` and the report. */
   readonly name: string
-  /** The invariant as a sentence. */
+  /** What must always hold, as a sentence for the report. */
   readonly promise: string
   /** Called for a row change, before it is added to the history. */
   readonly onChange?: (change: Change, history: History) => string | undefined

@@ -8,7 +8,7 @@ import { line, type TraceEvent } from "./Trace.js"
 
 /** Result of a run. */
 export interface Report {
-  /** Seed of the run. */
+  /** Number that generated the plan. The same seed gives the same run. */
   readonly seed: number
   /** Actions and faults of the run. Pass it as `plan` to replay them. */
   readonly plan: Plan

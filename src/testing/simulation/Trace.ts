@@ -9,7 +9,7 @@ export interface TraceEvent {
   readonly who: string
   /** What happened, in words. */
   readonly what: string
-  /** The affected jobs. */
+  /** Jobs that the event is about. */
   readonly jobs: ReadonlyArray<JobId>
 }
 

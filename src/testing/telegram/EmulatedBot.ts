@@ -4,11 +4,11 @@ import { chanceOf } from "./DeliveryRules.js"
 
 /** A Bot API call made by a bot. */
 export interface BotCall {
-  /** Token of the bot. */
+  /** Identifies the bot that made the call. */
   readonly token: string
   /** Method of the Bot API, such as `sendMessage`. */
   readonly method: string
-  /** Parameters of the call. */
+  /** Fields of the request, such as `chat_id` and `text`. */
   readonly parameters: Readonly<Record<string, unknown>>
   /** Whether it came as an HTTP request or in a webhook response. */
   readonly via: "call" | "response"
@@ -18,9 +18,9 @@ export interface BotCall {
 
 /** One delivery attempt of an update. */
 export interface DeliveryTry {
-  /** Token of the bot. */
+  /** Identifies the bot that should get the update. */
   readonly token: string
-  /** Id of the update. */
+  /** Its `update_id`. */
   readonly update: number
   /** Webhook address that the update was sent to. */
   readonly url: string

@@ -31,11 +31,11 @@ export interface FaultRule {
 
 /** A message from a user to a bot. */
 export interface Spoken {
-  /** Id of the chat. Negative for a group. */
+  /** Id of the private chat. */
   readonly chat: number
-  /** Text of the message. */
+  /** What the user wrote. */
   readonly text: string
-  /** Id of the user. [the chat's] */
+  /** Who wrote it. [the same number as the chat] */
   readonly user?: number
 }
 
