@@ -54,7 +54,17 @@ const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions):
   return Engine.make(Layer.provideMerge(Nightshift.client({ ...options, ...databaseUrl }), Engine.logging(log)))
 }
 
-/** Connects to PostgreSQL, migrates the schema, and returns the shift. Without a url it reads DATABASE_URL. */
+/**
+ * Connects to PostgreSQL, migrates the schema, and returns the shift. Without a url it reads DATABASE_URL.
+ *
+ * @example
+ * ```ts
+ * import { connect } from "nightshift/client"
+ *
+ * await using shift = await connect("postgres://localhost/app", { pool: 10 })
+ * console.log((await shift.queues.list()).map(({ name }) => name))
+ * ```
+ */
 export const connect = async (url?: string, options: ConnectOptions = {}): Promise<Shift.Shift> => {
   const fault = url === undefined ? undefined : DatabaseUrl.fault(url)
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
@@ -187,7 +197,23 @@ const checkHealth = (health: WorkerOptions["health"]): void => {
   if (found !== undefined) throw new InvalidOptionError(...found)
 }
 
-/** Runs handlers in this process, on the connections of the shift, until `stop()` is called. */
+/**
+ * Runs handlers in this process, on the connections of the shift, until `stop()` is called.
+ *
+ * @example
+ * ```ts
+ * import { connect, job, worker } from "nightshift/client"
+ * import { z } from "zod"
+ *
+ * const mail = job("mail", { payload: z.object({ to: z.string() }), queue: "mail" })
+ * const shift = await connect()
+ * const running = await worker(shift, {
+ *   handlers: [mail.handle(async ({ to }, { log }) => log.info("sent", { to }))],
+ *   queues: { mail: 20 }
+ * })
+ * process.once("SIGTERM", () => running.stop())
+ * ```
+ */
 export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promise<Worker> => {
   const used = openOf.get(shift)
   if (used === undefined)

@@ -199,7 +199,23 @@ const checkOptions = (name: unknown, options: unknown): void => {
   }
 }
 
-/** Declares a kind of job. */
+/**
+ * Declares a kind of job: its name, its validators and its defaults. Producers and workers share it.
+ *
+ * @example
+ * ```ts
+ * import { job } from "nightshift/client"
+ * import { z } from "zod"
+ *
+ * export const mail = job("mail", {
+ *   payload: z.object({ to: z.email(), subject: z.string() }),
+ *   result: z.object({ messageId: z.string() }),
+ *   queue: "mail",
+ *   attempts: 8,
+ *   backoff: { base: "10s", max: "10m" }
+ * })
+ * ```
+ */
 export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
   name: string,
   options: JobOptions<In, Out, RIn, ROut>

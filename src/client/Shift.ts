@@ -28,7 +28,19 @@ export type { ResultOptions } from "./workflow/Executions.js"
 
 /** The queue, for programs that use promises. */
 export interface Shift {
-  /** Stores a job. Calls of the same tick are stored with one statement. */
+  /**
+   * Stores a job. Calls of the same tick are stored with one statement.
+   *
+   * @example
+   * ```ts
+   * import { type Job, type Shift } from "nightshift/client"
+   *
+   * declare const shift: Shift
+   * declare const mail: Job<{ to: string }>
+   * const { id } = await shift.enqueue(mail, { to: "ada@example.org" }, { delay: "5m", dedupe: "welcome:ada" })
+   * console.log(await shift.result(id, { timeout: "10m" }))
+   * ```
+   */
   readonly enqueue: Enqueue.EnqueueOne<Enqueue.EnqueueOptions>
   /** Stores up to 1,000 jobs of one kind, all or none. Returns the results in the same order. */
   enqueueMany<In, Result>(

@@ -8,8 +8,8 @@ export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/Handler.js"
 export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueDeclaration.js"
 /**
- * Rate limits that handlers share across the cluster: declare one with `RateLimit.make`, pass it to `worker(…, {
- * limits })` and call `acquire` of the context.
+ * Rate limits that handlers share across the cluster: declare one with `RateLimit.make`, pass it to `worker` as one of its
+ * `limits`, and call `acquire` of the handler's context.
  */
 export * as RateLimit from "../rate-limits/RateLimit.js"
 export type { Schedule } from "../schedule/Schedule.js"

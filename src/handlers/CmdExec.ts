@@ -46,7 +46,6 @@ const tailJsonBytes = 24 * 1024
 const errorTailJsonBytes = 3 * 1024
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/
-// The dynamic loader and the gate shell act on these for every program.
 /** Environment variables that no job may set: the dynamic loader and shells act on them for every program. */
 export const neverAllowed = /^(?:(?:LD|DYLD|NIGHTSHIFT)_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4)$/
 

@@ -36,7 +36,20 @@ type AnyEffect = Effect.Effect<unknown, unknown, unknown>
 /** The type of a handler made from an Effect, or from a union of Effects. */
 export type HandlerOf<Run extends AnyEffect> = Handler<Effect.Effect.Context<Run>, ResultOf<Effect.Effect.Success<Run>>>
 
-/** Makes a handler from an Effect. */
+/**
+ * Makes a handler from an Effect. What it returns is the job's result; a failure or a defect is retried.
+ *
+ * @example
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Handler, Job, Outcome } from "nightshift"
+ *
+ * const Fetch = Job.make("fetch", { payload: Schema.Struct({ url: Schema.String }) })
+ * export const FetchHandler = Handler.make(Fetch, ({ url }, { attempt }) =>
+ *   url.startsWith("https:") ? Effect.log("fetching", url, attempt) : Effect.succeed(Outcome.dead("not https"))
+ * )
+ * ```
+ */
 export const make = <A, Run extends AnyEffect>(
   kind: JobKind<A>,
   run: (payload: A, job: JobContext) => Run

@@ -216,7 +216,22 @@ const onlyOf = (answers: ReadonlyArray<Enqueued>): Enqueued => {
 const clockOf = (fiber: Fiber.RuntimeFiber<unknown, unknown>): Clock.Clock =>
   Context.get(fiber.currentDefaultServices, Clock.Clock)
 
-/** Declares a job kind. */
+/**
+ * Declares a kind of job: its name, its payload schema and its defaults. Producers and workers share it.
+ *
+ * @example
+ * ```ts
+ * import { Schema } from "effect"
+ * import { Job } from "nightshift"
+ *
+ * export const SendReceipt = Job.make("send_receipt", {
+ *   payload: Schema.Struct({ orderId: Schema.String }),
+ *   queue: "mail",
+ *   attempts: 8
+ * })
+ * export const stored = SendReceipt.enqueue({ orderId: "A-17" }, { delay: "5m" })
+ * ```
+ */
 export const make = <A, I>(
   name: string,
   options: Kind.KindOptions<A, I> & {

@@ -56,7 +56,16 @@ export interface RateLimit extends DeclaredLimit {
 const perSecond = (rate: RateLimitOptions["rate"]): number =>
   typeof rate === "number" ? rate : rate.tokens / Duration.toSeconds(decode(rate.per))
 
-/** Declares a limit. Pass it to `Nightshift.layer({ limits: [...] })` to register it with the cluster. */
+/**
+ * Declares a limit. Pass it to `Nightshift.layer({ limits: [...] })` to register it with the cluster.
+ *
+ * @example
+ * ```ts
+ * import { RateLimit } from "nightshift"
+ *
+ * export const github = RateLimit.make("github", { capacity: 100, rate: { tokens: 5000, per: "1h" } })
+ * ```
+ */
 export const make = (scope: string, options: RateLimitOptions): RateLimit => {
   const rate = perSecond(options.rate)
   const { ahead = 0, capacity, throttles = "job" } = options

@@ -67,7 +67,23 @@ export const ofKind = (
   })
 })
 
-/** Declares a recurring job. */
+/**
+ * Declares a recurring job. Pass it to `Nightshift.layer({ schedules: [...] })`; the cluster's leader fires it.
+ *
+ * @example
+ * ```ts
+ * import { Schema } from "effect"
+ * import { Job, Schedule } from "nightshift"
+ *
+ * const Report = Job.make("report", { payload: Schema.Struct({ days: Schema.Number }) })
+ * export const Nightly = Schedule.make("nightly_report", {
+ *   job: Report,
+ *   payload: { days: 1 },
+ *   cron: "30 6 * * *",
+ *   timezone: "Europe/Berlin"
+ * })
+ * ```
+ */
 export const make = <A>(name: string, { job, payload, ...settings }: ScheduleOptions<A>): Schedule => {
   const encoded = Either.mapLeft(
     Schema.encodeEither(job.payload)(payload),

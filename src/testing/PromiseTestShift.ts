@@ -77,7 +77,22 @@ const realTime = `Time is virtual in a test, and the clock waits at most ${maxRu
 
 const hasEnded = ({ finishedAt }: StoredJob) => finishedAt !== undefined
 
-/** Starts a worker with these handlers on in-memory tables and a virtual clock. */
+/**
+ * Starts a worker with these handlers on in-memory tables and a virtual clock.
+ *
+ * @example
+ * ```ts
+ * import { job } from "nightshift/client"
+ * import { testShift } from "nightshift/testing"
+ * import { z } from "zod"
+ *
+ * const remind = job("remind", { payload: z.object({ who: z.string() }) })
+ * await using shift = await testShift({ handlers: [remind.handle(({ who }) => `reminded ${who}`)] })
+ * const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1d" })
+ * await shift.advance("1d")
+ * console.log((await shift.job(id)).state) // done
+ * ```
+ */
 export const testShift = async (given: PromiseTestShiftOptions): Promise<PromiseTestShift> => {
   checkKnown(given, known, "an option of testShift")
   const { log = console, logLevel, ...options } = given

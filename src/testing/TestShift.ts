@@ -83,7 +83,25 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
     readonly seed: number
   }
 >() {
-  /** A shift in memory with these handlers, and the services that they use. */
+  /**
+   * A shift in memory with these handlers, and the services that they use.
+   *
+   * @example
+   * ```ts
+   * import { Effect, Schema } from "effect"
+   * import { Handler, Job } from "nightshift"
+   * import { TestShift } from "nightshift/testing"
+   *
+   * const Remind = Job.make("remind", { payload: Schema.Struct({ who: Schema.String }) })
+   * const RemindHandler = Handler.make(Remind, ({ who }) => Effect.succeed(`reminded ${who}`))
+   * export const test = Effect.gen(function* () {
+   *   const shift = yield* TestShift
+   *   const { id } = yield* Remind.enqueue({ who: "Ada" }, { delay: "1d" })
+   *   yield* shift.advance("1d")
+   *   return (yield* shift.job(id)).state // done
+   * }).pipe(Effect.provide(TestShift.layer({ handlers: [RemindHandler] })))
+   * ```
+   */
   static layer<R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> {
     return layerOf(options)
   }

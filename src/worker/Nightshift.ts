@@ -244,7 +244,20 @@ export const worker = <R>(
     Layer.provide([workerConfig(options), ClusterConfig.layer, PodLoops.configs])
   )
 
-/** A complete process: the queue on PostgreSQL and workers that run the handlers. */
+/**
+ * A complete process: the queue on PostgreSQL and workers that run the handlers.
+ *
+ * @example
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Handler, Job, Nightshift } from "nightshift"
+ *
+ * const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }) })
+ * const GreetHandler = Handler.make(Greet, ({ who }) => Effect.log(`hello ${who}`))
+ * const Live = Nightshift.layer({ handlers: [GreetHandler], queues: { default: 10 } })
+ * export const program = Layer.launch(Live)
+ * ```
+ */
 export const layer = <R>(
   options: NightshiftOptions<R>
 ): Layer.Layer<Services | Worker.Worker, FoundationError | WorkerError, Exclude<R, Services>> => {

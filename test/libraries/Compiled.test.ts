@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest"
 import { files } from "../../src/cli/init/InitTemplate.js"
 import { examples, libraries } from "../examples/ExampleProject.js"
 import { root } from "../support/Nightshift.js"
+import { publicNames } from "../support/PublicNames.js"
 
 // `npm run check` does not have these libraries, so what uses them is compiled here.
 
@@ -67,16 +68,23 @@ const pages = [
   ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).map((page) => join("docs", page))
 ].filter((page) => page.endsWith(".md"))
 
-const blocksOf = (page: string) =>
-  [...readFileSync(join(root, page), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code ?? "")
+const blocksOf = (text: string) => [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code ?? "")
+
+/** The texts with code: pages, and doc comments of names that programs import. */
+const documents = () => [
+  ...pages.map((page) => ({ page, text: readFileSync(join(root, page), "utf8") })),
+  ...publicNames().map(({ examples, name }) => ({ page: name, text: examples.join("\n") }))
+]
 
 describe("the code in the documentation", () => {
   it(
     "compiles against this package",
     async () => {
       const folder = emptyFolder("documentation")
-      const blocks = pages.flatMap((page) => blocksOf(page).map((code, index) => ({ page, index, code })))
-      expect(blocks.length).toBeGreaterThan(4)
+      const blocks = documents().flatMap(({ page, text }) =>
+        blocksOf(text).map((code, index) => ({ page, index, code }))
+      )
+      expect(blocks.length).toBeGreaterThan(16)
       for (const { code, index, page } of blocks) {
         writeFileSync(join(folder, `${page.replaceAll(/[^a-z]/gi, "_")}_${index}.ts`), code)
       }

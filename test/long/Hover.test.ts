@@ -80,8 +80,11 @@ const languageServer = (cwd: string) =>
     ({ child }) => Effect.sync(() => child.kill())
   )
 
-/** The lines of a hover in an editor that is 100 characters wide. */
-const linesOf = (text: string) => text.split("\n").reduce((sum, line) => sum + Math.ceil(line.length / 100), 0)
+/** The type in a hover. The doc comment follows it: test/docs/DocComments.test.ts checks those of all names. */
+const typeIn = (hover: string) => /^```typescript\n([\s\S]*?)\n```/.exec(hover)?.[1] ?? ""
+
+/** The lines of a type in an editor that is 100 characters wide. */
+const linesOf = (type: string) => type.split("\n").reduce((sum, line) => sum + Math.ceil(line.length / 100), 0)
 
 describe("the types of nightshift/client in an editor", () => {
   it.scopedLive(
@@ -102,7 +105,7 @@ describe("the types of nightshift/client in an editor", () => {
         writeFileSync(join(cwd, "app.ts"), program)
         const { ask, tell } = yield* languageServer(cwd)
         const uri = pathToFileURL(join(cwd, "app.ts")).href
-        const hover = { contentFormat: ["plaintext"] }
+        const hover = { contentFormat: ["markdown"] }
         yield* ask("initialize", {
           processId: process.pid,
           rootUri: pathToFileURL(cwd).href,
@@ -120,12 +123,13 @@ describe("the types of nightshift/client in an editor", () => {
           }
           const text = answer.contents.value
           shown.set(name, text)
-          if (linesOf(text) > 3) tooLong.push(text)
+          if (typeIn(text) === "" || linesOf(typeIn(text)) > 3) tooLong.push(text)
         }
         expect(tooLong).toEqual([])
         // The program was understood.
         expect(shown.get("result")).toContain("Shift.result<Sent>")
-        expect(shown.get("mail")).toBe("const mail: Job<Receipt, Receipt, Sent, Sent>")
+        expect(typeIn(shown.get("mail") ?? "")).toBe("const mail: Job<Receipt, Receipt, Sent, Sent>")
+        expect(shown.get("connect")).toContain("Connects to PostgreSQL")
       }),
     60_000
   )

@@ -1,4 +1,4 @@
-import { join } from "node:path"
+import { join, relative } from "node:path"
 import { type Node, SyntaxKind } from "typescript/unstable/ast"
 import { API, type NodeHandle, type Project, type Symbol, SymbolFlags, type Type } from "typescript/unstable/sync"
 import { root } from "./Nightshift.js"
@@ -23,7 +23,7 @@ const src = join(root, "src/")
 /** Effect declares members too, such as `Tag.of` and `_tag` of errors. They are documented there. */
 const isOurs = ({ path }: NodeHandle) => path.startsWith(src)
 
-/** Private members are not for programs, and a member that overrides another means the same: `message` of an error. */
+/** Private members are not for programs, and what overrides a member means the same as it: `message` of an error. */
 const silent: ReadonlySet<SyntaxKind> = new Set([SyntaxKind.PrivateKeyword, SyntaxKind.OverrideKeyword])
 
 const isSilent = (node: Node & { readonly modifiers?: ReadonlyArray<Node> }) =>
@@ -43,15 +43,19 @@ const literalMembers = (declaration: Node): ReadonlyArray<Node> => {
   return found
 }
 
-/**
- * The comment above `export * as X from` or `export { X } from`. It belongs to the statement, so the symbol does not have it.
- */
-const commentOf = (node: Node): string | undefined => {
-  const isSpecifier = node.kind === SyntaxKind.ExportSpecifier
-  if (!isSpecifier && node.kind !== SyntaxKind.NamespaceExport) return undefined
-  const statement = isSpecifier ? node.parent.parent : node.parent
-  return statement.jsDoc?.map((comment) => comment.getText()).join("\n")
+/** The node that has the doc comment of a declaration: of a variable and of `export * as X from` it is the statement. */
+const hostOf = (node: Node): Node => {
+  if (node.kind === SyntaxKind.NamespaceExport) return node.parent
+  const isInner = node.kind === SyntaxKind.VariableDeclaration || node.kind === SyntaxKind.ExportSpecifier
+  return isInner ? node.parent.parent : node
 }
+
+/** The text of the doc comments of a declaration. Line comments in front of them are left out. */
+const docsOf = (node: Node): string =>
+  (hostOf(node).jsDoc ?? [])
+    .map((comment) => comment.getText())
+    .map((text) => text.slice(text.indexOf("/**")).replace(/^[ \t]*\/?\*+\/? ?|\*\/$/gm, ""))
+    .join("\n")
 
 /** `[asyncDispose]` instead of the compiler's name of a symbol. */
 const nameOf = (name: string) => name.replace(/__@(\w+)@\d+$/, "[$1]")
@@ -64,7 +68,7 @@ class Reader {
 
   entry(file: string): void {
     const { checker, program } = this.project
-    const source = program.getSourceFile(join(root, file))
+    const source = program.getSourceFile(file)
     const module = source === undefined ? undefined : checker.getSymbolAtLocation(source)
     if (module === undefined) throw new Error(`${file} is not a module of the project.`)
     this.#exportsOf(module, "")
@@ -100,44 +104,44 @@ class Reader {
       if (member !== undefined) this.#add(`${owner}.${member.name}`, member)
   }
 
-  /** Own and inherited properties. Those of a union's alternatives too, unless an alternative has a name and a page itself. */
+  /** Own and inherited properties. In a union those of every alternative, except classes, which have their own names. */
   #properties(owner: string, type: Type): void {
     if (type.isUnionType()) {
-      const unnamed = type.getTypes().filter((each) => ((each.getSymbol()?.flags ?? 0) & SymbolFlags.Class) === 0)
-      return unnamed.forEach((each) => this.#properties(owner, each))
+      for (const each of type.getTypes())
+        if (((each.getSymbol()?.flags ?? 0) & SymbolFlags.Class) === 0) this.#properties(owner, each)
+    } else {
+      for (const property of this.project.checker.getPropertiesOfType(type))
+        this.#add(`${owner}.${property.name}`, property)
     }
-    for (const property of this.project.checker.getPropertiesOfType(type))
-      this.#add(`${owner}.${property.name}`, property)
   }
 
   #add(name: string, symbol: Symbol): void {
-    const handle = symbol.declarations.find(isOurs)
+    const ours = symbol.declarations.filter(isOurs)
     // A member that several types inherit is listed once.
-    const key = `${handle?.path}#${handle?.index}`
-    const node = this.found.has(key) ? undefined : handle?.resolve(this.project)
+    const key = `${ours[0]?.path}#${ours[0]?.index}`
+    if (this.found.has(key)) return
+    const nodes = ours.flatMap((handle) => handle.resolve(this.project) ?? [])
+    const [node] = nodes
     if (node === undefined || isSilent(node)) return
-    const { checker } = this.project
     const file = node.getSourceFile()
     const line = file.text.slice(0, node.getStart()).split("\n").length
-    const place = `${file.fileName.slice(root.length + 1)}:${line}`
-    const comment = commentOf(node) ?? checker.getDocumentationCommentOfSymbol(symbol)
-    const examples = checker
-      .getJsDocTagsOfSymbol(symbol)
-      .filter((tag) => tag.name === "example")
-      .map((tag) => String(tag.text))
-    this.found.set(key, { name: nameOf(name), place, comment, examples })
+    // A value and a type of the same name share a comment.
+    const [comment = "", ...tags] = nodes.map(docsOf).join("\n").split(/^@/m)
+    const examples = tags.flatMap((tag) => (tag.startsWith("example\n") ? [tag.slice("example\n".length)] : []))
+    const place = `${relative(root, file.fileName)}:${line}`
+    this.found.set(key, { name: nameOf(name), place, comment: comment.trim(), examples })
   }
 }
 
-/** All public names of the modules, with their members. */
-export const publicNames = (entries: ReadonlyArray<string>): ReadonlyArray<PublicName> => {
+/** All public names of the modules from which the build makes the package's types, with their members. */
+export const publicNames = (): ReadonlyArray<PublicName> => {
   const api = new API({ cwd: root })
   try {
-    const config = join(root, "tsconfig.entries.json")
+    const config = join(root, "tsconfig.build.json")
     const [project] = api.updateSnapshot({ openProjects: [config] }).getProjects()
     if (project === undefined) throw new Error(`${config} is not a project.`)
     const reader = new Reader(project)
-    for (const entry of entries) reader.entry(entry)
+    for (const entry of project.rootFiles) reader.entry(entry)
     return [...reader.found.values()]
   } finally {
     api.close()

@@ -61,7 +61,25 @@ const runOf = Effect.fnUntraced(function* (execution: ClaimedExecution, isFirst:
   return new WorkflowRun(execution, services, runtime, yield* Effect.clock, isFirst)
 })
 
-/** Declares a workflow: a function whose progress survives crashes, deploys and waiting. */
+/**
+ * Declares a workflow: a function whose progress survives crashes, deploys and waiting.
+ *
+ * @example
+ * ```ts
+ * import { connect, worker, workflow } from "nightshift/client"
+ * import { z } from "zod"
+ *
+ * const options = { payload: z.object({ id: z.string() }), key: ({ id }: { id: string }) => id }
+ * const order = workflow("order", options, async ({ id }, step) => {
+ *   const charge = await step.run("charge", async ({ idempotencyKey }) => `charge ${id} once: ${idempotencyKey}`)
+ *   await step.sleep("cooling-off", "14d")
+ *   return charge
+ * })
+ * const shift = await connect()
+ * await worker(shift, { handlers: [order] })
+ * await order.start({ id: "A-17" })
+ * ```
+ */
 export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   name: string,
   options: WorkflowOptions<In, Out, ROut>,
