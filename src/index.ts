@@ -17,7 +17,7 @@ export type { DeadReason, FollowUp, State, StoredJob } from "./core/StoredJob.js
 export { Database } from "./database/Database.js"
 export { DatabaseTime } from "./database/DatabaseClock.js"
 export { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailable } from "./database/DatabaseError.js"
-export { Signals } from "./database/Signals.js"
+export { Hints } from "./database/Hints.js"
 /** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
 export * as CmdExec from "./handlers/CmdExec.js"
 /** Handlers: an Effect or an async function that runs the jobs of a kind. */

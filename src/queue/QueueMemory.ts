@@ -3,7 +3,7 @@ import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import type { Lease } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
 import { idleUntil } from "../core/Loop.js"
-import { Signals } from "../database/Signals.js"
+import { Hints } from "../database/Hints.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import { type AttemptEnd, withoutSuperseded } from "./AttemptEnd.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
@@ -319,13 +319,13 @@ const queue = Layer.effect(
   })
 )
 
-type Services = QueuePorts | Routes.Routes | Signals | JobsMemory.JobsMemory
+type Services = QueuePorts | Routes.Routes | Hints | JobsMemory.JobsMemory
 
 /** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
 export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   layerMemory,
   QueuesMemory.routes,
-  Signals.layerLocal,
+  Hints.layerLocal,
   JobTableMemory.layer,
   QueuesMemory.table,
   WorkflowTable.layer,

@@ -5,8 +5,8 @@ import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
 import { DeadReason } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors, retryContention } from "../database/DatabaseError.js"
+import { Hints } from "../database/Hints.js"
 import type { Listener } from "../database/Listener.js"
-import { Signals } from "../database/Signals.js"
 import { named } from "../database/Statements.js"
 import { Tally } from "../telemetry/Tally.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
@@ -298,7 +298,7 @@ const make = Effect.gen(function* () {
 
 /** The queue and its related services over PostgreSQL, with notifications between processes. */
 export const layer: Layer.Layer<
-  QueuePorts | Routes.Routes | Transactions | Signals | Wakeups.Wakeups | DirectHandoff,
+  QueuePorts | Routes.Routes | Transactions | Hints | Wakeups.Wakeups | DirectHandoff,
   never,
   Database | Listener
 > = WorkflowsPg.layer.pipe(
@@ -317,7 +317,7 @@ export const layer: Layer.Layer<
     )
   ),
   Layer.provide(JobEnds.layer),
-  Layer.provideMerge(Signals.layer),
+  Layer.provideMerge(Hints.layer),
   Layer.provide(Layer.mergeAll(Notifier.layer, KnownQueues.layer, BoundedQuery.layer)),
   Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer))
 )

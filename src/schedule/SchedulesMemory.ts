@@ -1,6 +1,6 @@
 import { Effect, Either, Layer, Option } from "effect"
 import * as Rollback from "../core/Rollback.js"
-import { Signals } from "../database/Signals.js"
+import { Hints } from "../database/Hints.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import { Schedules, topic } from "./Schedules.js"
 import * as Stored from "./StoredSchedule.js"
@@ -17,7 +17,7 @@ const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1)
 const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) || byName(a, b)
 
 const make = Effect.gen(function* () {
-  const signals = yield* Signals
+  const hints = yield* Hints
   const rows = new Map<string, Row>()
   const histories = new Map<string, ReadonlyArray<TickOutcome>>()
 
@@ -56,7 +56,7 @@ const make = Effect.gen(function* () {
       return Rollback.remember(() => void (histories.get(name) === history && histories.set(name, before)))
     })
 
-  const signal = (name: string) => Effect.orDie(signals.publish(topic, name))
+  const hint = (name: string) => Effect.orDie(hints.publish(topic, name))
 
   /** Returns the current row if it has not changed since it was read. */
   const unchanged = ({ name, revision }: Stored.StoredSchedule) => {
@@ -73,7 +73,7 @@ const make = Effect.gen(function* () {
           )
         )
         const written = next.filter((row) => row !== undefined)
-        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), signal(row.name)), { discard: true })
+        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), hint(row.name)), { discard: true })
         return written.map(({ name }) => name)
       }),
     create: (definition) =>
@@ -81,14 +81,14 @@ const make = Effect.gen(function* () {
         const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
         if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
         yield* put({ ...row, fingerprint: rows.get(row.name)?.fingerprint })
-        yield* Effect.zipRight(putHistory(row.name, []), signal(row.name))
+        yield* Effect.zipRight(putHistory(row.name, []), hint(row.name))
         return row
       }),
     edit: (name, edit) =>
       Effect.gen(function* () {
         const before = yield* find(name)
         const after = yield* yield* step((now) => Stored.edited(before, edit, now))
-        if (after !== before) yield* Effect.zipRight(put(after), signal(name))
+        if (after !== before) yield* Effect.zipRight(put(after), hint(name))
         return { before, after }
       }),
     remove: (name) =>
@@ -96,7 +96,7 @@ const make = Effect.gen(function* () {
         const row = yield* find(name)
         const after = yield* step((now) => Stored.removed(row, now))
         yield* after === undefined ? erase(name) : put(after)
-        yield* signal(name)
+        yield* hint(name)
         return row
       }),
     get: (name) => Effect.suspend(() => find(name)),
@@ -146,11 +146,11 @@ const make = Effect.gen(function* () {
         yield* put({ ...row, paused: true, lastError: reason, revision: row.revision + 1 })
         return true
       }),
-    onChange: (listener) => signals.subscribe(topic, () => listener())
+    onChange: (listener) => hints.subscribe(topic, () => listener())
   })
 })
 
 const instantOf = ({ nextFireAt }: Row) => nextFireAt ?? 0
 
 /** In-memory implementation for deterministic tests. */
-export const layer: Layer.Layer<Schedules, never, Signals> = Layer.effect(Schedules, make)
+export const layer: Layer.Layer<Schedules, never, Hints> = Layer.effect(Schedules, make)

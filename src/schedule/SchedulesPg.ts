@@ -1,7 +1,7 @@
 import { Clock, Effect, Either, Layer, Option } from "effect"
 import * as Storable from "../core/Storable.js"
 import { Database } from "../database/Database.js"
-import { Signals } from "../database/Signals.js"
+import { Hints } from "../database/Hints.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import * as ScheduleSql from "./ScheduleSql.js"
 import { Schedules, topic } from "./Schedules.js"
@@ -12,10 +12,10 @@ import * as Stored from "./StoredSchedule.js"
 
 const make = Effect.gen(function* () {
   const database = yield* Database
-  const signals = yield* Signals
+  const hints = yield* Hints
   const statements = ScheduleSql.make(database)
 
-  const signal = (name: string) => signals.publish(topic, name)
+  const hint = (name: string) => hints.publish(topic, name)
 
   const found = (name: string, row: Option.Option<Stored.ScheduleRow>) =>
     Option.match(row, {
@@ -43,14 +43,14 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const fresh = yield* Stored.declared(undefined, definition, now)
         if (fresh !== undefined && (yield* statements.insert(fresh))) {
-          yield* signal(definition.name)
+          yield* hint(definition.name)
           return true
         }
         const row = yield* statements.lock(definition.name)
         const next = yield* Stored.declared(Option.getOrUndefined(row), definition, now)
         if (next === undefined) return false
         yield* statements.replace(next)
-        yield* signal(definition.name)
+        yield* hint(definition.name)
         return true
       })
     )
@@ -84,7 +84,7 @@ const make = Effect.gen(function* () {
             yield* statements.replace({ ...row, fingerprint: existing.value.fingerprint })
             yield* statements.forget(row.name)
           }
-          yield* signal(row.name)
+          yield* hint(row.name)
           return row
         })
       ),
@@ -94,7 +94,7 @@ const make = Effect.gen(function* () {
         Effect.gen(function* () {
           const before = yield* hold(name)
           const after = yield* Stored.edited(before, edit, yield* Clock.currentTimeMillis)
-          if (after !== before) yield* Effect.zipRight(statements.replace(after), signal(name))
+          if (after !== before) yield* Effect.zipRight(statements.replace(after), hint(name))
           return { before, after }
         })
       ),
@@ -105,7 +105,7 @@ const make = Effect.gen(function* () {
           const row = yield* hold(name)
           const after = Stored.removed(row, yield* Clock.currentTimeMillis)
           yield* after === undefined ? statements.erase(name) : statements.replace(after)
-          yield* signal(name)
+          yield* hint(name)
           return row
         })
       ),
@@ -127,8 +127,8 @@ const make = Effect.gen(function* () {
       ),
     pauseBroken: (read, reason) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => statements.pauseBroken(read, reason, now)),
-    onChange: (listener) => signals.subscribe(topic, () => listener())
+    onChange: (listener) => hints.subscribe(topic, () => listener())
   })
 })
 
-export const layer: Layer.Layer<Schedules, never, Database | Signals> = Layer.effect(Schedules, make)
+export const layer: Layer.Layer<Schedules, never, Database | Hints> = Layer.effect(Schedules, make)

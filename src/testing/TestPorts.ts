@@ -4,7 +4,7 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import { Boot } from "../core/Boot.js"
-import type { Signals } from "../database/Signals.js"
+import type { Hints } from "../database/Hints.js"
 import * as MetricsFlush from "../history/MetricsFlush.js"
 import type { MinuteBuckets } from "../history/MinuteBuckets.js"
 import * as MinuteBucketsMemory from "../history/MinuteBucketsMemory.js"
@@ -49,7 +49,7 @@ export type TestPorts =
   | Transactions
   | Wakeups.Wakeups
   | DirectHandoff
-  | Signals
+  | Hints
   | Pods
   | Shares
   | Leadership

@@ -26,10 +26,10 @@ import * as DatabaseClock from "../database/DatabaseClock.js"
 import { DatabaseConfig, settings as databaseSettings } from "../database/DatabaseConfig.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
+import type { Hints } from "../database/Hints.js"
 import * as Listener from "../database/Listener.js"
 import { type MigrationError, Migrations } from "../database/Migrations.js"
 import * as Package from "../database/Package.js"
-import type { Signals } from "../database/Signals.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as HistoryPg from "../history/HistoryPg.js"
 import type { HistoryPorts } from "../history/HistoryPorts.js"
@@ -87,7 +87,7 @@ type QueuePorts =
   | Kinds
   | Routes
   | Transactions
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules | Storage | Tokens
+type Ports = QueuePorts | RateLimits | Hints | Pods | Shares | Leadership | Schedules | Storage | Tokens
 
 /** The services that programs and handlers can use. `SqlClient` uses the current transaction. */
 export type Services =

@@ -7,7 +7,7 @@ import type { PodId } from "../core/Ids.js"
 import type { PodLoops } from "../core/Loop.js"
 import { patiently } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Signals } from "../database/Signals.js"
+import type { Hints } from "../database/Hints.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
@@ -84,7 +84,7 @@ export interface WorkerOptions<R, L = never> {
 }
 
 type QueuePorts = Queue | Queues | Kinds | Routes | Transactions | Wakeups | DirectHandoff
-type Ports = QueuePorts | RateLimits | Signals | Pods | Shares | Leadership | Schedules
+type Ports = QueuePorts | RateLimits | Hints | Pods | Shares | Leadership | Schedules
 type Configs = WorkerConfig | ClusterConfig
 type Needs = Ports | Configs | Metrics
 

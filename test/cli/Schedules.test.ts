@@ -3,8 +3,8 @@ import { Effect, Layer, Redacted } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { Hints } from "../../src/database/Hints.js"
 import * as Listener from "../../src/database/Listener.js"
-import { Signals } from "../../src/database/Signals.js"
 import { defaults, type ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
@@ -13,7 +13,7 @@ import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = SchedulesPg.layer.pipe(
-  Layer.provide(Signals.layer),
+  Layer.provide(Hints.layer),
   Layer.provide(Listener.layerPolling),
   Layer.provideMerge(TestDatabase.layer)
 )

@@ -7,8 +7,8 @@ import { type JobId, makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { Hints } from "../../src/database/Hints.js"
 import * as Listener from "../../src/database/Listener.js"
-import { Signals } from "../../src/database/Signals.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
@@ -20,8 +20,8 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const rarely = Duration.toMillis("1 hour")
 
-const untilConnected = (signals: typeof Signals.Service, isConnected: boolean) =>
-  Effect.repeat(signals.connected, {
+const untilConnected = (hints: typeof Hints.Service, isConnected: boolean) =>
+  Effect.repeat(hints.connected, {
     until: (connected) => connected === isConnected,
     schedule: Schedule.spaced("2 millis")
   })
@@ -40,13 +40,13 @@ const process = (
         Layer.orDie
       )
     )
-    const signals = Context.get(built, Signals)
-    if (listener !== Listener.layerPolling) yield* untilConnected(signals, true)
+    const hints = Context.get(built, Hints)
+    if (listener !== Listener.layerPolling) yield* untilConnected(hints, true)
     return {
       queue: Context.get(built, Queue),
       search: Context.get(built, JobSearch),
       admin: Context.get(built, JobAdmin),
-      signals
+      hints
     }
   })
 
@@ -89,11 +89,11 @@ const doneWith = (run: ClaimedJob, result: unknown) => ({
 })
 
 /** Completes when a process has received the announcements of this many jobs. */
-const announcedIn = ({ signals }: { readonly signals: typeof Signals.Service }, count: number) =>
+const announcedIn = ({ hints }: { readonly hints: typeof Hints.Service }, count: number) =>
   Effect.gen(function* () {
     const all = yield* Deferred.make<void>()
     const ids = new Set<string>()
-    yield* signals.subscribe("awaited", (subject) => {
+    yield* hints.subscribe("awaited", (subject) => {
       for (const id of subject?.split(",") ?? []) ids.add(id)
       if (ids.size >= count) Deferred.unsafeDone(all, Effect.void)
     })
@@ -179,9 +179,9 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
       yield* announced
 
       yield* Scope.close(first, Exit.void)
-      yield* untilConnected(caller.signals, false)
+      yield* untilConnected(caller.hints, false)
       const notified = yield* Deferred.make<string>()
-      yield* worker.signals.subscribe("ended", (subject) => {
+      yield* worker.hints.subscribe("ended", (subject) => {
         if (subject !== undefined) Deferred.unsafeDone(notified, Effect.succeed(subject))
       })
       yield* endOf(ids[0])

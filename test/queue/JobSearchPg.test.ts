@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
+import { Hints } from "../../src/database/Hints.js"
 import * as Listener from "../../src/database/Listener.js"
-import { Signals } from "../../src/database/Signals.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { BoundedQuery } from "../../src/queue/search/BoundedQuery.js"
 import { JobEnds } from "../../src/queue/search/JobEnds.js"
@@ -128,7 +128,7 @@ describe("a search that takes too long", () => {
       Effect.provide(
         JobSearchPg.layer.pipe(
           Layer.provide(BoundedQuery.layerWithin("100 millis")),
-          Layer.provide(Layer.provide(JobEnds.layer, Signals.layerLocal)),
+          Layer.provide(Layer.provide(JobEnds.layer, Hints.layerLocal)),
           Layer.provideMerge(TestDatabase.layer)
         )
       )

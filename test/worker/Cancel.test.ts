@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Signals } from "../../src/database/Signals.js"
+import { Hints } from "../../src/database/Hints.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import * as Job from "../../src/queue/Job.js"
@@ -129,11 +129,11 @@ describe("cancelling a running job", () => {
 
   it.scopedLive("is checked in the database before a notification is acted on", () =>
     Effect.gen(function* () {
-      const signals = yield* Signals
+      const hints = yield* Hints
       yield* TestCluster.hire({ handlers: [tidyHandler(() => {})] })
       const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("1 second")
-      for (const said of [id, "", "no id", "'; drop table job"]) yield* signals.publish(cancelTopic, said)
+      for (const said of [id, "", "no id", "'; drop table job"]) yield* hints.publish(cancelTopic, said)
       yield* StepClock.advance("11 seconds")
       expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: undefined })
     }).pipe(Effect.provide(TestCluster.layer))

@@ -3,7 +3,7 @@ import { Context, Duration, Effect, Exit, Layer, Option, Scope, TestClock } from
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { Boot } from "../../src/core/Boot.js"
-import { Signals } from "../../src/database/Signals.js"
+import { Hints } from "../../src/database/Hints.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as PodSettings from "../../src/testing/simulation/PodSettings.js"
 import { Leader } from "../../src/worker/loops/Leader.js"
@@ -11,7 +11,7 @@ import { Pod } from "../../src/worker/Pod.js"
 
 const services = Layer.mergeAll(
   ClusterMemory.layer,
-  Signals.layerLocal,
+  Hints.layerLocal,
   Metrics.layer,
   Layer.succeedContext(PodSettings.context)
 )

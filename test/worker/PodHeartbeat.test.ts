@@ -3,7 +3,7 @@ import { ConfigProvider, Duration, Effect, Layer, Schedule } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as Setting from "../../src/core/Setting.js"
-import { Signals } from "../../src/database/Signals.js"
+import { Hints } from "../../src/database/Hints.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
 import { PodHeartbeat } from "../../src/worker/loops/PodHeartbeat.js"
@@ -20,7 +20,7 @@ const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [], releases: {} 
   Layer.provideMerge(Pod.layer),
   Layer.provide(Supervisors.layer),
   Layer.provideMerge(ClusterMemory.layer),
-  Layer.provide(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer, Signals.layerLocal)),
+  Layer.provide(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer, Hints.layerLocal)),
   Layer.provideMerge(Metrics.layer)
 )
 

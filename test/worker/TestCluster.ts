@@ -4,7 +4,7 @@ import { Leadership } from "../../src/cluster/Leadership.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import { Shares } from "../../src/cluster/Shares.js"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import { Signals } from "../../src/database/Signals.js"
+import { Hints } from "../../src/database/Hints.js"
 import type { Handler } from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import { MetricsConfig } from "../../src/history/MetricsConfig.js"
@@ -50,7 +50,7 @@ export type Ports =
   | Transactions
   | Wakeups.Wakeups
   | DirectHandoff
-  | Signals
+  | Hints
   | Pods
   | Shares
   | Leadership
@@ -154,7 +154,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       RateLimitsMemory.layer
     )
     const pollingOnly = { publish: () => Effect.void, subscribe: () => Effect.void, connected: Effect.succeed(false) }
-    const signals = Layer.succeed(Signals, options.pollingOnly === true ? pollingOnly : Context.get(context, Signals))
+    const hints = Layer.succeed(Hints, options.pollingOnly === true ? pollingOnly : Context.get(context, Hints))
     const configs = Layer.mergeAll(
       Layer.succeed(WorkerConfig, {
         queues: [],
@@ -189,7 +189,7 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       loops: PodLoops.inMemory
     }).pipe(
       Layer.provideMerge(Metrics.layer),
-      Layer.provide(Layer.mergeAll(ports, signals, configs)),
+      Layer.provide(Layer.mergeAll(ports, hints, configs)),
       Layer.orDie,
       Layer.buildWithScope(scope),
       logged

@@ -14,8 +14,8 @@ import type { OnWait } from "./OpenWaits.js"
 import type { Stored } from "./Replay.js"
 import { type RunJournal, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
+import type { StepAborts } from "./StepAborts.js"
 import * as StepExit from "./StepExit.js"
-import type { StepSignals } from "./StepSignals.js"
 
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
 const usualAttempts = 4
@@ -42,7 +42,7 @@ type RecordError = Effect.Effect.Error<ReturnType<typeof Workflows.Service.recor
 export interface AttemptHost {
   readonly execution: ClaimedExecution
   readonly journal: RunJournal
-  readonly signals: StepSignals
+  readonly aborts: StepAborts
   /** Steps with an undo that have begun in this run and have no recorded result. */
   readonly begun: Set<string>
   /** The step that is being undone. */
@@ -55,21 +55,21 @@ export interface AttemptHost {
 
 /** A class, because V8 makes a hidden class for each object literal with a getter. */
 class AttemptContext implements StepContext {
-  readonly #signals: StepSignals
+  readonly #aborts: StepAborts
   readonly #canUndo: boolean
 
   constructor(
     readonly idempotencyKey: string,
     readonly attempt: number,
-    signals: StepSignals,
+    aborts: StepAborts,
     canUndo: boolean
   ) {
-    this.#signals = signals
+    this.#aborts = aborts
     this.#canUndo = canUndo
   }
 
   get signal(): AbortSignal {
-    return this.#signals.of(this.#canUndo)
+    return this.#aborts.of(this.#canUndo)
   }
 }
 
@@ -101,9 +101,9 @@ export class StepAttempts {
     const startedAt = this.host.now()
     const { journal } = this.host
     const kind = this.host.kindOf(given.kind)
-    const { signals, undoing } = this.host
+    const { aborts, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
-    const context = new AttemptContext(journal.idempotencyKey(given.name, undoing), attempt, signals, canUndo)
+    const context = new AttemptContext(journal.idempotencyKey(given.name, undoing), attempt, aborts, canUndo)
     this.host.busy(async () => {
       let sequence: number | undefined
       const place = () => (sequence ??= journal.sequenceOf(given.name))
@@ -130,7 +130,7 @@ export class StepAttempts {
         const error = Thrown.plain(thrown)
         if (error instanceof Stopped) throw error
         // An interrupted step has not failed.
-        if (signals.isAborted(canUndo)) return
+        if (aborts.isAborted(canUndo)) return
         retryAt = this.retryOf(given.options, error, attempt - from)
         const failed = StepExit.ofError(error)
         const outcome = retryAt === undefined ? failed.outcome : "retrying"

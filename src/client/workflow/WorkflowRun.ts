@@ -10,10 +10,10 @@ import { NestedStepError } from "../ShiftErrors.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
+import { StepAborts } from "./StepAborts.js"
 import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
-import { StepSignals } from "./StepSignals.js"
 import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
@@ -22,7 +22,7 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 
 export class WorkflowRun implements AttemptHost, UndoHost {
   readonly journal: RunJournal
-  readonly signals = new StepSignals()
+  readonly aborts = new StepAborts()
   private replay: Replay | undefined
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
@@ -121,7 +121,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
       this.onUndoBlocked = resolve
     })
     this.waits.clear()
-    this.signals.abort(true, false)
+    this.aborts.abort(true, false)
     const undo = this.undoPhase.hasSteps ? undefined : Promise.race([this.undoBody, blocked])
     await Promise.allSettled([...this.bodies, undo])
     this.phase = "over"
@@ -135,7 +135,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
     if (this.isOver || this.undoPhase.isActive || this.execution.cancelled) return
     this.phase = "cancelled"
     this.waits.clear()
-    this.signals.abort(false)
+    this.aborts.abort(false)
     this.endCancelled()
   }
 
@@ -148,7 +148,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
   private close(): void {
     this.phase = "over"
     this.waits.clear()
-    this.signals.abort(true, false)
+    this.aborts.abort(true, false)
   }
 
   /** Ends the run. Steps that lost a race and still run are aborted, and awaited. */

@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { type State, type Status, type StoredJob, stateOf, waitingStates } from "../../core/StoredJob.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
@@ -169,7 +169,7 @@ const restoreBelow = (
   }
 }
 
-const make = (table: Table, workflows: Workflows, signals: typeof Signals.Service): typeof JobAdmin.Service => {
+const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): typeof JobAdmin.Service => {
   const cancel = act(table, "cancel", ["pending", "running", "dead"])
   const requeue = act(table, "requeue", ["done", "dead"])
   const runNow = act(table, "run now", ["pending"])
@@ -224,7 +224,7 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
           const row = table.get(id)
           const all = row === undefined ? [] : [row, ...workflows.below(row)]
           const running = all.filter(({ status }) => status === "running")
-          return Effect.forEach(running, (job) => signals.publish(cancelTopic, job.id), { discard: true })
+          return Effect.forEach(running, (job) => hints.publish(cancelTopic, job.id), { discard: true })
         }
       ),
     requeue: (id) =>
@@ -292,9 +292,9 @@ const make = (table: Table, workflows: Workflows, signals: typeof Signals.Servic
   }
 }
 
-export const layer: Layer.Layer<JobAdmin, never, JobTable | WorkflowTable | Signals> = Layer.effect(
+export const layer: Layer.Layer<JobAdmin, never, JobTable | WorkflowTable | Hints> = Layer.effect(
   JobAdmin,
   Effect.gen(function* () {
-    return make(yield* JobTable, yield* WorkflowTable, yield* Signals)
+    return make(yield* JobTable, yield* WorkflowTable, yield* Hints)
   })
 )

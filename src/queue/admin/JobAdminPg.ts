@@ -5,7 +5,7 @@ import { InvalidJob } from "../../core/InvalidJob.js"
 import { isWaiting, limits, type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { instant } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
@@ -106,7 +106,7 @@ const make = Effect.gen(function* () {
   const search = yield* JobSearch
   const notifier = yield* Notifier
   const tally = yield* Tally
-  const signals = yield* Signals
+  const hints = yield* Hints
   const statements = statementsOf(schema)
   const undos = sql(`${schema}.job_undo`)
   const restoring = RestorePg.make(database, counted)
@@ -152,7 +152,7 @@ const make = Effect.gen(function* () {
       Effect.flatMap(({ job, queues }) => (queues.length === 0 ? Effect.succeed(job) : Effect.as(notify(queues), job)))
     )
 
-  /** Cancels the children of a cancelled execution. Returns the running jobs to signal. */
+  /** Cancels the children of a cancelled execution. Returns the running jobs to announce. */
   const cancelBelow = (job: StoredJob, act: string | null) =>
     Effect.gen(function* () {
       if (job.execution === undefined) return []
@@ -246,7 +246,7 @@ const make = Effect.gen(function* () {
         ).pipe(
           Effect.tap((job) =>
             Effect.flatMap(cancelBelow(job, kept), (running) =>
-              Effect.forEach(running, (child) => signals.publish(cancelTopic, child), { discard: true })
+              Effect.forEach(running, (child) => hints.publish(cancelTopic, child), { discard: true })
             )
           )
         )
@@ -259,7 +259,7 @@ const make = Effect.gen(function* () {
           () => search.get(id)
         ),
         // Notifies the pod that runs the job, which would otherwise notice at its next heartbeat.
-        Effect.tap(({ state }) => (state === "running" ? signals.publish(cancelTopic, id) : Effect.void)),
+        Effect.tap(({ state }) => (state === "running" ? hints.publish(cancelTopic, id) : Effect.void)),
         notifying
       ),
     requeue: (id) =>
@@ -312,7 +312,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<JobAdmin, never, Database | JobSearch | Notifier | Signals> = Layer.effect(
-  JobAdmin,
-  make
-)
+export const layer: Layer.Layer<JobAdmin, never, Database | JobSearch | Notifier | Hints> = Layer.effect(JobAdmin, make)

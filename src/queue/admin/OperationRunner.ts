@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { Operations, operationTopic } from "./Operations.js"
 
 /** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
@@ -12,13 +12,13 @@ const turnLength = Duration.toMillis("20 seconds")
  */
 const pollsPerCheck = 5
 
-/** Runs bulk operations batch by batch until none is left, including those started on other pods. A signal starts a pass at once. */
-export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operations | Signals | Scope.Scope> =>
+/** Runs bulk operations batch by batch until none is left, including those started on other pods. A hint starts a pass at once. */
+export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operations | Hints | Scope.Scope> =>
   Effect.gen(function* () {
     const operations = yield* Operations
-    const signals = yield* Signals
+    const hints = yield* Hints
     const latch = makeLatch()
-    yield* signals.subscribe(operationTopic, latch.open)
+    yield* hints.subscribe(operationTopic, latch.open)
 
     const runBatches = Effect.gen(function* () {
       const began = yield* Clock.currentTimeMillis

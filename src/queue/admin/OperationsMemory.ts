@@ -4,7 +4,7 @@ import { isId, type JobId } from "../../core/Ids.js"
 import { storableText } from "../../core/Storable.js"
 import { type StoredJob, stateOf } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { JobAdmin, undoFor } from "../JobAdmin.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { JobTable } from "../JobTableMemory.js"
@@ -32,7 +32,7 @@ interface Row {
 const make = Effect.gen(function* () {
   const table = yield* JobTable
   const jobAdmin = yield* JobAdmin
-  const signals = yield* Signals
+  const hints = yield* Hints
   const rows = new Map<string, Row>()
   /** The jobs that each operation changed and that can be restored. */
   const keptJobs = new Map<string, Array<JobId>>()
@@ -138,7 +138,7 @@ const make = Effect.gen(function* () {
       }
       const lastId = [...table.rows()].reduce((last, row) => (row.id > last ? row.id : last), "")
       rows.set(id, { operation, ids, lastId, reached: "" })
-      yield* signals.publish(operationTopic, id)
+      yield* hints.publish(operationTopic, id)
       return operation
     })
 
@@ -175,7 +175,7 @@ const make = Effect.gen(function* () {
         error: undefined
       }
       rows.set(id, { operation, ids: jobs, lastId: jobs.at(-1) ?? "", reached: "" })
-      yield* signals.publish(operationTopic, id)
+      yield* hints.publish(operationTopic, id)
       return operation
     })
 
@@ -231,4 +231,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Operations, never, JobTable | JobAdmin | Signals> = Layer.effect(Operations, make)
+export const layer: Layer.Layer<Operations, never, JobTable | JobAdmin | Hints> = Layer.effect(Operations, make)

@@ -4,7 +4,7 @@ import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { storableText } from "../../core/Storable.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { fragments } from "../../database/SqlInstant.js"
 import { cancelTopic } from "../JobAdmin.js"
 import { Notifier } from "../Notifier.js"
@@ -42,7 +42,7 @@ const make = Effect.gen(function* () {
   const search = yield* JobSearch
   const notifier = yield* Notifier
   const wakeups = yield* Wakeups
-  const signals = yield* Signals
+  const hints = yield* Hints
   const ids = yield* makeGenerator
   const { schema, sql, transaction } = database
   const table = sql(`${schema}.operation`)
@@ -72,7 +72,7 @@ const make = Effect.gen(function* () {
           ${total?.count ?? null}, ${total?.exact ?? null}, ${isUndoable(action, total)})
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
-      yield* signals.publish(operationTopic, row.id)
+      yield* hints.publish(operationTopic, row.id)
       return toOperation(row)
     })
 
@@ -124,7 +124,7 @@ const make = Effect.gen(function* () {
       yield* Effect.forEach(stepped.woken, wakeups.wake, { discard: true })
       // Signalled pods stop the job immediately; the others notice at their next heartbeat.
       const soon = stepped.stopped.slice(0, maxSignalledJobs)
-      yield* Effect.forEach(soon, (job) => signals.publish(cancelTopic, job), { discard: true })
+      yield* Effect.forEach(soon, (job) => hints.publish(cancelTopic, job), { discard: true })
       return Option.some(toOperation(stepped.after))
     })
 
@@ -167,7 +167,7 @@ const make = Effect.gen(function* () {
           ${last}, ${count}, true)
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
-      yield* signals.publish(operationTopic, row.id)
+      yield* hints.publish(operationTopic, row.id)
       return toOperation(row)
     })
 
@@ -195,7 +195,7 @@ const make = Effect.gen(function* () {
   return Operations.of({ begin, undo, step, get, list, cancel, purge })
 })
 
-export const layer: Layer.Layer<Operations, never, Database | JobSearch | Notifier | Wakeups | Signals> = Layer.effect(
+export const layer: Layer.Layer<Operations, never, Database | JobSearch | Notifier | Wakeups | Hints> = Layer.effect(
   Operations,
   make
 )

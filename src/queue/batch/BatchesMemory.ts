@@ -2,7 +2,7 @@ import { Clock, Duration, Effect, Layer, Option } from "effect"
 import type { BatchId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
 import * as Rollback from "../../core/Rollback.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { NewJob } from "../NewJob.js"
 import { Queue } from "../Queue.js"
@@ -22,7 +22,7 @@ import {
 const make = Effect.gen(function* () {
   const table = yield* JobTable
   const queue = yield* Queue
-  const signals = yield* Signals
+  const hints = yield* Hints
   const batches = new Map<BatchId, Batch>()
   const oldestClosed = () =>
     Math.min(...[...batches.values()].map(({ closedAt = Number.POSITIVE_INFINITY }) => closedAt))
@@ -104,7 +104,7 @@ const make = Effect.gen(function* () {
             Effect.suspend(() => store(batch, given.jobs))
           )
         )
-        yield* signals.publish(batchTopic, id)
+        yield* hints.publish(batchTopic, id)
         return { batch: shown(yield* Effect.orDie(find(id))), created: true, jobs }
       }),
     add: (id, given) =>
@@ -146,4 +146,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Batches, never, JobTable | Queue | Signals> = Layer.effect(Batches, make)
+export const layer: Layer.Layer<Batches, never, JobTable | Queue | Hints> = Layer.effect(Batches, make)

@@ -3,7 +3,7 @@ import { type BatchId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { FollowUp } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
 import type { NewJob } from "../NewJob.js"
 import { type Enqueued, Queue } from "../Queue.js"
@@ -60,7 +60,7 @@ const purgeBatch = 1_000
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
   const queue = yield* Queue
-  const signals = yield* Signals
+  const hints = yield* Hints
   const ids = yield* makeGenerator
   const { instant } = fragments(sql)
   const table = sql(`${schema}.batch`)
@@ -111,7 +111,7 @@ const make = Effect.gen(function* () {
             on conflict do nothing returning id`)
           if (rows.length === 0) return { created: false, jobs: [] as ReadonlyArray<Enqueued> }
           const answers = yield* store(id, batch.jobs)
-          yield* signals.publish(batchTopic, id)
+          yield* hints.publish(batchTopic, id)
           return { created: true, jobs: answers }
         })
       )
@@ -213,4 +213,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Batches, never, Database | Queue | Signals> = Layer.effect(Batches, make)
+export const layer: Layer.Layer<Batches, never, Database | Queue | Hints> = Layer.effect(Batches, make)

@@ -6,22 +6,22 @@ import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import type { AttemptEnd } from "../AttemptEnd.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 
 // A process announces the jobs whose end its callers await, and the process that writes the end of one of them answers. Ends
-// that no caller awaits cost nothing. All waiting callers of a process share one loop and its queries. The signals are hints:
+// that no caller awaits cost nothing. All waiting callers of a process share one loop and its queries. Announcements are hints:
 // a job may end before its announcement arrives, or without a worker, so the loop also polls.
 
-/** Signal topics; the subject is a list of job ids. */
+/** Topics of hints; the subject is a list of job ids. */
 const awaitedTopic = "awaited"
 const endedTopic = "ended"
 
-/** Ids per signal: PostgreSQL limits a notification to 8,000 bytes. */
-const idsPerSignal = 200
+/** Ids per hint: PostgreSQL limits a notification to 8,000 bytes. */
+const idsPerHint = 200
 
 /** Jobs per query. */
 const idsPerQuery = 1_000
@@ -66,7 +66,7 @@ export class JobEnds extends Context.Tag("nightshift/queue/JobEnds")<
     readonly ended: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
   }
 >() {
-  static readonly layer: Layer.Layer<JobEnds, never, Database | Signals> = Layer.scoped(
+  static readonly layer: Layer.Layer<JobEnds, never, Database | Hints> = Layer.scoped(
     JobEnds,
     Effect.suspend(() => make)
   )
@@ -74,7 +74,7 @@ export class JobEnds extends Context.Tag("nightshift/queue/JobEnds")<
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
-  const signals = yield* Signals
+  const hints = yield* Hints
   const polling = yield* EndPolling
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
@@ -93,7 +93,7 @@ const make = Effect.gen(function* () {
   /** Jobs that callers of any process await, and when that was announced. Oldest first. */
   const announced = new Map<JobId, number>()
 
-  yield* signals.subscribe(awaitedTopic, (subject = "") => {
+  yield* hints.subscribe(awaitedTopic, (subject = "") => {
     const now = steadyMillis(clock)
     for (const id of subject.split(",") as Array<JobId>) {
       if (!isId(id)) continue
@@ -106,8 +106,8 @@ const make = Effect.gen(function* () {
     }
   })
 
-  yield* signals.subscribe(endedTopic, (subject) => {
-    // Without a subject signals may have been missed, and so may announcements of this process.
+  yield* hints.subscribe(endedTopic, (subject) => {
+    // Without a subject hints may have been missed, and so may announcements of this process.
     const ids = subject === undefined ? [...waiters.keys()] : (subject.split(",") as Array<JobId>)
     for (const id of ids) {
       if (!waiters.has(id)) continue
@@ -118,7 +118,7 @@ const make = Effect.gen(function* () {
   })
 
   const publish = (topic: string, ids: ReadonlyArray<JobId>) =>
-    Effect.forEach(inParts(ids, idsPerSignal), (part) => signals.publish(topic, part.join(",")), { discard: true })
+    Effect.forEach(inParts(ids, idsPerHint), (part) => hints.publish(topic, part.join(",")), { discard: true })
 
   const answer = (id: JobId, exit: Parameters<Waiter>[0]) => {
     for (const waiter of waiters.get(id) ?? []) waiter(exit)
@@ -166,7 +166,7 @@ const make = Effect.gen(function* () {
       interval = polling.first
     } else if (isPoll) interval *= 2
     if (isPoll || fresh.length > 0) {
-      interval = Math.min(interval, (yield* signals.connected) ? polling.most : polling.maxWithoutNotifications)
+      interval = Math.min(interval, (yield* hints.connected) ? polling.most : polling.maxWithoutNotifications)
       nextPoll = (yield* steadyNow) + interval
     }
     yield* Effect.sleep(spacing)

@@ -1,5 +1,5 @@
 import { Clock, Context, Effect, Either, Layer } from "effect"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Wakeups } from "../Wakeups.js"
 import * as QueuePatch from "./QueuePatch.js"
@@ -29,7 +29,7 @@ const make = Effect.gen(function* () {
   const { rows } = yield* QueueTable
   const { wake } = yield* Wakeups
   const tally = yield* Tally
-  const signals = yield* Signals
+  const hints = yield* Hints
   const clock = yield* Effect.clock
 
   const found = (name: string) => Either.fromNullable(rows.get(name), () => new QueueNotFound({ name }))
@@ -52,7 +52,7 @@ const make = Effect.gen(function* () {
         const after = yield* QueuePatch.apply(before, patch)
         rows.set(name, after)
         yield* wake(name)
-        yield* signals.publish(settingsTopic, name)
+        yield* hints.publish(settingsTopic, name)
         return { before: toSettings(before, now), after: toSettings(after, now) }
       }),
     declareSettings: (name, settings) =>
@@ -60,7 +60,7 @@ const make = Effect.gen(function* () {
         const before = yield* found(name)
         const { after, kept, set } = yield* QueuePatch.declare(before, settings)
         rows.set(name, after)
-        if (after !== before) yield* Effect.zipRight(wake(name), signals.publish(settingsTopic, name))
+        if (after !== before) yield* Effect.zipRight(wake(name), hints.publish(settingsTopic, name))
         return { set, kept }
       }),
     known: (name) => {
@@ -70,7 +70,7 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Queues, never, QueueTable | Signals | Wakeups> = Layer.effect(Queues, make)
+export const layer: Layer.Layer<Queues, never, QueueTable | Hints | Wakeups> = Layer.effect(Queues, make)
 
 export const routes: Layer.Layer<Routes> = Layer.sync(Routes, () => {
   const known = new Map<string, string>()

@@ -1,7 +1,7 @@
 import { Clock, Effect, Either, Layer } from "effect"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { Tally } from "../../telemetry/Tally.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { Wakeups } from "../Wakeups.js"
@@ -16,7 +16,7 @@ const make = Effect.gen(function* () {
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups
   const tally = yield* Tally
-  const signals = yield* Signals
+  const hints = yield* Hints
   const clock = yield* Effect.clock
   const statements = QueueSql.make(schema)
 
@@ -47,7 +47,7 @@ const make = Effect.gen(function* () {
       // In a caller's transaction this runs before the commit; the notification at commit invalidates the row again.
       Effect.tap(() => {
         known.forget(name)
-        return Effect.zipRight(wakeups.wake(name), signals.publish(settingsTopic, name))
+        return Effect.zipRight(wakeups.wake(name), hints.publish(settingsTopic, name))
       })
     )
 
@@ -105,4 +105,4 @@ const make = Effect.gen(function* () {
   })
 })
 
-export const layer: Layer.Layer<Queues, never, Database | KnownQueues | Signals | Wakeups> = Layer.effect(Queues, make)
+export const layer: Layer.Layer<Queues, never, Database | KnownQueues | Hints | Wakeups> = Layer.effect(Queues, make)

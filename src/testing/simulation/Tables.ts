@@ -4,7 +4,7 @@ import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
 import { Shares } from "../../cluster/Shares.js"
 import { inOrder } from "../../core/LayersInOrder.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { MetricsConfig } from "../../history/MetricsConfig.js"
 import * as MetricsFlush from "../../history/MetricsFlush.js"
 import { MinuteBuckets } from "../../history/MinuteBuckets.js"
@@ -46,7 +46,7 @@ type QueuePorts =
   | Routes
   | Wakeups.Wakeups
   | DirectHandoff
-type ClusterPorts = Signals | Pods | Shares | Leadership | Schedules | MinuteBuckets | Storage
+type ClusterPorts = Hints | Pods | Shares | Leadership | Schedules | MinuteBuckets | Storage
 
 /** Services shared by all processes of a cluster. */
 export type Shared = QueuePorts | ClusterPorts
@@ -72,14 +72,14 @@ export const layer: Layer.Layer<Shared | JobsMemory> = inOrder(
 const overHints = (
   wire: FaultInjector,
   tables: Context.Context<Shared>
-): Context.Context<Signals | Wakeups.Wakeups | Schedules> => {
-  const signals = Context.get(tables, Signals)
+): Context.Context<Hints | Wakeups.Wakeups | Schedules> => {
+  const hints = Context.get(tables, Hints)
   const wakeups = Context.get(tables, Wakeups.Wakeups)
   const schedules = Context.get(tables, Schedules)
   return Context.empty().pipe(
-    Context.add(Signals, {
-      ...wire.to(Signals, signals, ["subscribe", "connected"]),
-      subscribe: (topic, listener) => signals.subscribe(topic, wire.receives(`signal ${topic}`, listener))
+    Context.add(Hints, {
+      ...wire.to(Hints, hints, ["subscribe", "connected"]),
+      subscribe: (topic, listener) => hints.subscribe(topic, wire.receives(`signal ${topic}`, listener))
     }),
     Context.add(Wakeups.Wakeups, {
       ...wakeups,

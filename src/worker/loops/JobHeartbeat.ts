@@ -2,7 +2,7 @@ import { Effect, Schedule, type Scope } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import { type Loop, repeatLoop, single } from "../../core/Loop.js"
 import { after, makeLatch, onEvent } from "../../core/LoopSchedule.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { cancelTopic } from "../../queue/JobAdmin.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
 import { runLoop } from "../../telemetry/LoopRunner.js"
@@ -75,17 +75,17 @@ export const start: Effect.Effect<
 })
 
 /**
- * Stops cancelled jobs before the next heartbeat, until the Scope closes. The signal is only a hint, so the database is
+ * Stops cancelled jobs before the next heartbeat, until the Scope closes. A hint proves nothing, so the database is
  * checked before a job is stopped.
  */
-export const listenForCancels: Effect.Effect<void, never, Queue | Signals | Supervisors | Finalizer | Scope.Scope> =
+export const listenForCancels: Effect.Effect<void, never, Queue | Hints | Supervisors | Finalizer | Scope.Scope> =
   Effect.gen(function* () {
     const held = yield* makeHeld
-    const signals = yield* Signals
+    const hints = yield* Hints
     const beat = yield* makeBeat
     const named = new Set<string>()
     const latch = makeLatch()
-    yield* signals.subscribe(cancelTopic, (id) => {
+    yield* hints.subscribe(cancelTopic, (id) => {
       if (id === undefined) return
       named.add(id)
       latch.open()

@@ -4,7 +4,7 @@ import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
 import { type LeaderLoop, repeatLoop, type Step, single } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { repeatCounted } from "../../telemetry/LoopRunner.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -13,7 +13,7 @@ import { Pod } from "../Pod.js"
 
 // Every pod campaigns at a third of the lease: the leader renews, the other pods try to take the lease. A leader that
 // cannot renew stops when its lease expires on its own monotonic clock; the term fences its later writes. On shutdown
-// it resigns and sends a signal, so that another pod takes over immediately.
+// it resigns and sends a hint, so that another pod takes over immediately.
 
 const leads = MetricSpec.gauge("leader", "1 while this process leads the cluster.")
 
@@ -43,13 +43,13 @@ export class Leader extends Context.Tag("nightshift/worker/Leader")<
   static readonly make: Effect.Effect<
     typeof Leader.Service,
     never,
-    Leadership | Signals | ClusterConfig | Pod | Metrics | Scope.Scope
+    Leadership | Hints | ClusterConfig | Pod | Metrics | Scope.Scope
   > = Effect.suspend(() => make)
 }
 
 const make = Effect.gen(function* () {
   const leadership = yield* Leadership
-  const signals = yield* Signals
+  const hints = yield* Hints
   const { lease } = yield* ClusterConfig
   const pod = yield* Pod
   const metrics = yield* Metrics
@@ -118,14 +118,14 @@ const make = Effect.gen(function* () {
       if (Option.isNone(term) && !isUncertain) return
       // A campaign without an answer may have started a new term, so resign from any term and not only from the known one.
       const ended = isUncertain ? undefined : Option.getOrUndefined(term)
-      yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(signals.publish(leaderTopic, "")))
+      yield* leadership.resign(pod.id, ended).pipe(Effect.zipRight(hints.publish(leaderTopic, "")))
     }).pipe(
       Effect.interruptible,
       Effect.timeout(resignTimeout),
       Effect.catchAll((error) => Effect.logDebug("could not resign as leader; the lease will expire", error))
     )
   )
-  yield* signals.subscribe(leaderTopic, latch.open)
+  yield* hints.subscribe(leaderTopic, latch.open)
   yield* campaign
   const campaigning = single({
     name: "leader",

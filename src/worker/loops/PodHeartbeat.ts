@@ -7,7 +7,7 @@ import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { patiently } from "../../database/Database.js"
 import { DatabaseTime } from "../../database/DatabaseClock.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { EventLoop } from "../../telemetry/EventLoop.js"
 import { runLoop } from "../../telemetry/LoopRunner.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -48,7 +48,7 @@ export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
   ): Layer.Layer<
     PodHeartbeat,
     DatabaseError,
-    Pods | Signals | Pod | Supervisors | ClusterConfig | WorkerConfig | Metrics
+    Pods | Hints | Pod | Supervisors | ClusterConfig | WorkerConfig | Metrics
   > {
     return Layer.scoped(PodHeartbeat, make(serves))
   }
@@ -65,7 +65,7 @@ const isSame = (a: Assignment, b: Assignment) =>
 export const make = (serves: Serves) =>
   Effect.gen(function* () {
     const pods = yield* Pods
-    const signals = yield* Signals
+    const hints = yield* Hints
     const supervisors = yield* Supervisors
     const { lease, podHeartbeat } = yield* ClusterConfig
     const { heartbeat } = yield* WorkerConfig
@@ -105,10 +105,10 @@ export const make = (serves: Serves) =>
       )
     })
 
-    /** Writes and signals on shutdown. Best effort: without it, other pods notice the missing heartbeat later. */
+    /** Writes and sends a hint on shutdown. Best effort: without it, other pods notice the missing heartbeat later. */
     const announce = (write: Effect.Effect<void, DatabaseError>) =>
       write.pipe(
-        Effect.zipRight(signals.publish(podsTopic, facts.id)),
+        Effect.zipRight(hints.publish(podsTopic, facts.id)),
         Effect.interruptible,
         Effect.timeout(shutdownTimeout),
         Effect.catchAll((error) =>
@@ -120,10 +120,10 @@ export const make = (serves: Serves) =>
       )
 
     yield* patiently(beat)
-    yield* signals.publish(podsTopic, facts.id)
+    yield* hints.publish(podsTopic, facts.id)
     yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
     const latch = makeLatch()
-    yield* signals.subscribe(sharesTopic, latch.open)
+    yield* hints.subscribe(sharesTopic, latch.open)
     const loop: Loop = {
       name: "pod heartbeat",
       about: "sending the heartbeat of this process",

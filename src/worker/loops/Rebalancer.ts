@@ -5,7 +5,7 @@ import type { Term } from "../../core/Ids.js"
 import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { Queue } from "../../queue/Queue.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -36,7 +36,7 @@ const unserved = MetricSpec.gauge(
 export const make: Effect.Effect<
   LeaderLoop,
   never,
-  Pods | Shares | Queues | Queue | Leader | Signals | ClusterConfig | Metrics | Scope.Scope
+  Pods | Shares | Queues | Queue | Leader | Hints | ClusterConfig | Metrics | Scope.Scope
 > = Effect.gen(function* () {
   const pods = yield* Pods
   const shares = yield* Shares
@@ -44,7 +44,7 @@ export const make: Effect.Effect<
   const context = yield* Effect.context<Queue>()
   const { lease, rebalanceInterval } = yield* ClusterConfig
   const leader = yield* Leader
-  const signals = yield* Signals
+  const hints = yield* Hints
   const metrics = yield* Metrics
   const gauge = metrics.series(unserved, {})
 
@@ -53,7 +53,7 @@ export const make: Effect.Effect<
       const changes = shareChanges(yield* queues.all, live, yield* shares.all)
       if (changes.length > 0) {
         yield* shares.assign(term, changes)
-        yield* signals.publish(sharesTopic, "")
+        yield* hints.publish(sharesTopic, "")
       }
       return { shares: changes.length }
     })
@@ -77,8 +77,8 @@ export const make: Effect.Effect<
   yield* Effect.addFinalizer(() => Effect.sync(() => gauge.set(0)))
 
   const latch = makeLatch()
-  yield* signals.subscribe(podsTopic, latch.open)
-  yield* signals.subscribe(settingsTopic, latch.open)
+  yield* hints.subscribe(podsTopic, latch.open)
+  yield* hints.subscribe(settingsTopic, latch.open)
   return (term) => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",

@@ -2,7 +2,7 @@ import { Clock, Duration, Effect, Schedule } from "effect"
 import type { Assignment } from "../../cluster/Pods.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import { runLoop } from "../../telemetry/LoopRunner.js"
 import { ClusterConfig } from "../ClusterConfig.js"
@@ -27,13 +27,13 @@ const slotTarget = (
 // Computes the number of slots of each queue on this pod from the queue's settings, the leader's assignments and the
 // live pods. Runs on every tick, and at once when a change is signalled.
 
-/** While signals arrive, the settings are read only once per this many ticks, in case a signal was lost. */
+/** While hints arrive, the settings are read only once per this many ticks, in case a hint was lost. */
 const ticksPerReading = 5
 
 /** Adjusts the slots of this pod's queues to their targets until the Scope closes. */
 export const start = Effect.fnUntraced(function* (workers: Readonly<Record<string, number | undefined>>) {
   const queues = yield* Queues
-  const signals = yield* Signals
+  const hints = yield* Hints
   const podHeartbeat = yield* PodHeartbeat
   const supervisors = yield* Supervisors
   const { slots } = yield* WorkerConfig
@@ -46,7 +46,7 @@ export const start = Effect.fnUntraced(function* (workers: Readonly<Record<strin
   let settingsChanged = true
 
   const isReadingDue = Effect.gen(function* () {
-    const ticks = (yield* signals.connected) ? ticksPerReading : 1
+    const ticks = (yield* hints.connected) ? ticksPerReading : 1
     return settingsChanged || (yield* Clock.currentTimeMillis) - readAt >= Duration.toMillis(tick) * ticks
   })
 
@@ -107,7 +107,7 @@ export const start = Effect.fnUntraced(function* (workers: Readonly<Record<strin
     ]
   }
 
-  yield* signals.subscribe(settingsTopic, (name) => {
+  yield* hints.subscribe(settingsTopic, (name) => {
     if (name !== undefined && !supervisors.has(name)) return
     settingsChanged = true
     latch.open()

@@ -2,7 +2,7 @@ import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
 import { Pods, podsTopic } from "../../cluster/Pods.js"
 import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
-import { Signals } from "../../database/Signals.js"
+import { Hints } from "../../database/Hints.js"
 import { QueueWaits, type WaitReason } from "../../history/QueueWaits.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
@@ -16,17 +16,17 @@ const minRecordedWait = Duration.toMillis("5 seconds")
 export const make: Effect.Effect<
   LeaderLoop,
   never,
-  Pods | JobSearch | Queues | QueueWaits | Signals | ClusterConfig | Scope.Scope
+  Pods | JobSearch | Queues | QueueWaits | Hints | ClusterConfig | Scope.Scope
 > = Effect.gen(function* () {
   const pods = yield* Pods
   const search = yield* JobSearch
   const queues = yield* Queues
   const waits = yield* QueueWaits
   const { lease, rebalanceInterval } = yield* ClusterConfig
-  const signals = yield* Signals
+  const hints = yield* Hints
   const latch = makeLatch()
-  yield* signals.subscribe(podsTopic, latch.open)
-  yield* signals.subscribe(settingsTopic, latch.open)
+  yield* hints.subscribe(podsTopic, latch.open)
+  yield* hints.subscribe(settingsTopic, latch.open)
 
   // Created for each term, because another leader may have changed the open waits in between.
   return () => {

@@ -3,7 +3,7 @@
  * a step that can be undone ends, so that it is known whether there is something to undo. Created on first use: most steps do
  * not read it, and an abort costs as much as a step.
  */
-export class StepSignals {
+export class StepAborts {
   private readonly controllers = new Map<boolean, AbortController>()
   private readonly aborted = new Set<boolean>()
 

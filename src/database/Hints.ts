@@ -5,18 +5,18 @@ import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { Listener } from "./Listener.js"
 
 // Hints that make other pods react before their next poll, sent on one channel as `<topic> <subject>`. Listeners in the
-// same process are called directly, so they work even without LISTEN. A signal may arrive twice or not at all. Every
+// same process are called directly, so they work even without LISTEN. A hint may arrive twice or not at all. Every
 // role that can connect to the database can send one, so a listener must check the database before it acts.
 
-/** Signals between the processes of the cluster. */
-export class Signals extends Context.Tag("nightshift/database/Signals")<
-  Signals,
+/** Hints between the processes of the cluster. */
+export class Hints extends Context.Tag("nightshift/database/Hints")<
+  Hints,
   {
-    /** Sends a signal to all processes, including this one. Inside a transaction it is sent on commit. */
+    /** Sends a hint to all processes, including this one. Inside a transaction it is sent on commit. */
     readonly publish: (topic: string, subject: string) => Effect.Effect<void, DatabaseError>
 
     /**
-     * Calls the listener for each signal on a topic until the Scope closes. The subject is undefined when signals may
+     * Calls the listener for each hint on a topic until the Scope closes. The subject is undefined when hints may
      * have been missed.
      */
     readonly subscribe: (
@@ -24,12 +24,12 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
       listener: (subject: string | undefined) => void
     ) => Effect.Effect<void, never, Scope.Scope>
 
-    /** Whether signals from other processes arrive. While they do not, poll more often. */
+    /** Whether hints from other processes arrive. While they do not, poll more often. */
     readonly connected: Effect.Effect<boolean>
   }
 >() {
-  /** Signals within one process. */
-  static readonly layerLocal: Layer.Layer<Signals> = Layer.sync(Signals, () => {
+  /** Hints within one process. */
+  static readonly layerLocal: Layer.Layer<Hints> = Layer.sync(Hints, () => {
     const { call, subscribe } = makeSubscribers()
     return {
       publish: (topic, subject) => Effect.sync(() => call(topic, subject)),
@@ -38,14 +38,14 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
     }
   })
 
-  /** Signals between processes through NOTIFY. */
-  static readonly layer: Layer.Layer<Signals, never, Database | Listener> = Layer.scoped(
-    Signals,
+  /** Hints between processes through NOTIFY. */
+  static readonly layer: Layer.Layer<Hints, never, Database | Listener> = Layer.scoped(
+    Hints,
     Effect.gen(function* () {
       const { schema, sql } = yield* Database
       const listener = yield* Listener
       const { call, callAll, subscribe } = makeSubscribers()
-      const channel = `${schema}_signal`
+      const channel = `${schema}_hint`
 
       const messages = yield* listener.subscribe(channel)
       yield* Stream.fromQueue(messages).pipe(
@@ -68,7 +68,10 @@ export class Signals extends Context.Tag("nightshift/database/Signals")<
             if (Option.isSome(outer)) return notify(topic, subject)
             call(topic, subject)
             return Effect.catchAll(notify(topic, subject), (error) =>
-              Effect.logDebug("could not signal the other processes; they will notice at their next poll", error)
+              Effect.logDebug(
+                "could not send a hint to the other processes; they will notice at their next poll",
+                error
+              )
             )
           }),
         subscribe,
