@@ -82,8 +82,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/claim/ClaimSql.ts",
-        find: 'start.id) and run_at <= ${instant("$2")}\n        order by run_at, id\n        limit ${most(form)}',
-        replace: "start.id)\n        order by run_at, id\n        limit ${most(form)}"
+        find: 'start.id) and run_at <= ${instant("$2")}\n        order by run_at, id\n        limit ${claimLimit(form)}',
+        replace: "start.id)\n        order by run_at, id\n        limit ${claimLimit(form)}"
       }
     ],
     tests: [law("before its start time")]

@@ -56,7 +56,7 @@ export interface Assignment {
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
 }
 
-/** Signal topic for pods that start, drain or stop. */
+/** Topic of hints for pods that start, drain or stop. */
 export const podsTopic = "pods"
 
 /** The live processes of the cluster: their heartbeats, queues, slots and releases. */

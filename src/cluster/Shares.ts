@@ -11,7 +11,7 @@ export interface Share {
   readonly slots: number
 }
 
-/** Signal topic for changed slot assignments. */
+/** Topic of hints for changed slot assignments. */
 export const sharesTopic = "shares"
 
 /** The slot assignments of the cluster, written by the leader. */

@@ -20,7 +20,7 @@ export interface JobEdit {
   readonly runAt?: number
 }
 
-/** Signal topic with the id of a running job whose cancellation was requested. */
+/** Topic of hints with the id of a running job whose cancellation was requested. */
 export const cancelTopic = "cancel"
 
 /** How long an action can be undone, at least. */

@@ -96,5 +96,5 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
   }
 >() {}
 
-/** Signal topic for changed schedules. */
+/** Topic of hints for changed schedules. */
 export const topic = "schedule"

@@ -137,7 +137,7 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
   }
 >() {}
 
-/** Signal topic for new batches. */
+/** Topic of hints for new batches. */
 export const batchTopic = "batch"
 
 /** Validates the fields that job validation does not cover. */

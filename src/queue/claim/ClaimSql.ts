@@ -53,13 +53,13 @@ export const gate = (
       and (q.rate_jobs is null) = ${!rated}
       and (q.key_concurrency is null and coalesce(q.keys_cooling_until <= ${instant("$2")}, true)) = ${!keyed} as open
       ${rated ? `, ${tokens} as tokens` : ""}
-      ${keyed ? ", q.key_concurrency as most, coalesce(q.key_order, 'none') as key_order, q.revision" : ""}
+      ${keyed ? ", q.key_concurrency as per_key, coalesce(q.key_order, 'none') as key_order, q.revision" : ""}
     from entered cross join ${schema}.queue q where q.name = $1
     for ${rated ? "no key update" : "key share"} of q
   )`
 
 /** How many jobs may be claimed. The epsilon absorbs rounding errors. */
-const most = ({ rated }: Form) =>
+const claimLimit = ({ rated }: Form) =>
   rated ? "(select case when open then least($3::int, floor(tokens + 1e-6)::int) else 0 end from gate)" : "$3::int"
 
 /** Looks up a job by id only. Without statistics, the planner would read all unfinished jobs instead. */
@@ -84,16 +84,16 @@ const inOrder = (schema: string, form: Form) => `, due as materialized (
           and priority = start.priority
           and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$2")}
         order by run_at, id
-        limit ${most(form)}
+        limit ${claimLimit(form)}
         for update skip locked
       ) stretch
-      limit ${most(form)}
+      limit ${claimLimit(form)}
     ) found
   ), taken as materialized (
     -- Jobs before a suspect are claimed without it; if it is first, it is claimed alone.
-    select ids[1:most] as ids, spots[1:most] as spots
+    select ids[1:unsuspected.jobs] as ids, spots[1:unsuspected.jobs] as spots
     from due cross join lateral (
-      select case when suspect is null then $3::int when suspect = 1 then 1 else suspect - 1 end as most
+      select case when suspect is null then $3::int when suspect = 1 then 1 else suspect - 1 end as jobs
     ) unsuspected
     where ids is not null
   )`
@@ -102,10 +102,10 @@ const inOrder = (schema: string, form: Form) => `, due as materialized (
 // does the key's turn number. The turn is compared again when its row is locked: if it is unchanged, no other claim has
 // used the key since, and the count is right. A turn locked by another claim is skipped.
 const keyScan = (schema: string) => `, key_scan as materialized (
-    select k.key, t.spot, t.turn, gate.most, gate.key_order, begun.jobs as begun, begun.running,
-      case when gate.most is null then $3::int else gate.most - begun.running end as room,
+    select k.key, t.spot, t.turn, gate.per_key, gate.key_order, begun.jobs as begun, begun.running,
+      case when gate.per_key is null then $3::int else gate.per_key - begun.running end as room,
       -- Round-robin: keys after the last one served come first.
-      row_number() over (order by k.key <= $7, k.key) as place
+      row_number() over (order by k.key <= $7, k.key) as key_position
     from gate
     cross join unnest(${opaque("$6::text[]")}) as k(key)
     -- One lookup per key, then by ctid: otherwise the planner would read all key turns of the queue.
@@ -126,7 +126,7 @@ const keyScan = (schema: string) => `, key_scan as materialized (
   )`
 
 const candidates = (schema: string) => `, candidate as (
-    select first.id, first.priority, first.crash_count, first.round, key_scan.key, key_scan.place
+    select first.id, first.priority, first.crash_count, first.round, key_scan.key, key_scan.key_position
     from key_scan
     cross join lateral (
       select id, priority, crash_count, row_number() over (order by
@@ -149,23 +149,23 @@ const candidates = (schema: string) => `, candidate as (
     where key_scan.room > 0
     union all
     -- Jobs without a key have no limit and take turns with the keys.
-    select j.id, j.priority, j.crash_count, 1, null, k.place
+    select j.id, j.priority, j.crash_count, 1, null, k.key_position
     from gate
-    cross join unnest(${opaque("$8::uuid[]")}) with ordinality as k(id, place)
+    cross join unnest(${opaque("$8::uuid[]")}) with ordinality as k(id, key_position)
     cross join lateral (${byId(schema, "k.id")}) j
     where gate.open and j.finished_at is null and j.lease is null and j.run_at <= ${instant("$2")}
   )`
 
 const turns = (schema: string, form: Form) => `, ranked as materialized (
-    select id, key, crash_count, row_number() over (order by priority, round, place, key) as place
+    select id, key, crash_count, row_number() over (order by priority, round, key_position, key) as rank
     from candidate
-    order by place limit ${most(form)}
+    order by rank limit ${claimLimit(form)}
   ), chosen as materialized (
     -- Jobs before a suspect are claimed without it; if it is first, it is claimed alone.
-    select id, key, place from ranked where place <= coalesce(
-      (select case when min(place) > 1 then min(place) - 1 else min(place) end from ranked where crash_count > 0), $3::int)
+    select id, key, rank from ranked where rank <= coalesce(
+      (select case when min(rank) > 1 then min(rank) - 1 else min(rank) end from ranked where crash_count > 0), $3::int)
   ), wanted as materialized (
-    select key_scan.key, key_scan.spot, key_scan.turn, case when key_scan.most is null then '{}'
+    select key_scan.key, key_scan.spot, key_scan.turn, case when key_scan.per_key is null then '{}'
       else coalesce(key_scan.begun[1:greatest(${maxRememberedStarts}, key_scan.running)], '{}') || mine.jobs end as jobs
     from (select key, array_agg(id) as jobs from chosen where key is not null group by key) mine
     join key_scan on key_scan.key = mine.key
@@ -184,7 +184,7 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
     on conflict do nothing
     returning key
   ), taken as materialized (
-    select array_agg(j.id order by chosen.place) as ids, array_agg(j.spot order by chosen.place) as spots
+    select array_agg(j.id order by chosen.rank) as ids, array_agg(j.spot order by chosen.rank) as spots
     from chosen cross join lateral (
       select id, ctid as spot from ${schema}.job
       where id = chosen.id and finished_at is null and lease is null and run_at <= ${instant("$2")}
@@ -216,8 +216,8 @@ const take = (schema: string, { journals }: Form) => `
   update ${schema}.job j
   set status = 'running', lease = $4, pod_id = $5, attempt = least(j.attempt + 1, j.max_attempts),
     started_at = ${instant("$2")}, heartbeat_at = ${instant("$2")}, updated_at = ${instant("$2")}
-  from taken cross join unnest(taken.spots) with ordinality as place(spot, number)
-  where j.ctid = place.spot and ${few("place.number")}
+  from taken cross join unnest(taken.spots) with ordinality as job_spot(spot, number)
+  where j.ctid = job_spot.spot and ${few("job_spot.number")}
   returning ${columns(schema, journals)}`
 
 const claim = (schema: string, form: Form): string =>

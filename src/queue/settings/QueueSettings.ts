@@ -123,7 +123,7 @@ export interface DeclaredSettings {
   }>
 }
 
-/** Signal topic with the name of a queue whose settings changed. */
+/** Topic of hints with the name of a queue whose settings changed. */
 export const settingsTopic = "settings"
 
 /** The declared queues and their settings. */

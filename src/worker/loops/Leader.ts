@@ -17,7 +17,7 @@ import { Pod } from "../Pod.js"
 
 const leads = MetricSpec.gauge("leader", "1 while this process leads the cluster.")
 
-/** Signal topic for a released lease. */
+/** Topic of hints for a released lease. */
 const leaderTopic = "leader"
 
 /** Timeout for resigning on shutdown. */
