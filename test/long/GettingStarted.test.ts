@@ -45,7 +45,7 @@ const outcomes: Readonly<Record<string, RegExp>> = {
   "npx nightshift jobs list": /(done|running|pending) +greet/,
   "npx nightshift jobs show <id>": /result +\{"said":"hello Ada"\}/,
   "npx nightshift jobs list --state dead": /dead +greet/,
-  "node enqueue.js": /^done \{ said: 'hello Grace' \}$/m,
+  "node enqueue.js": /^\{ said: 'hello Grace' \}$/m,
   "node --test": /^(#|ℹ) pass 2$/m
 }
 

@@ -17,8 +17,8 @@ describe("the packed package", () => {
         const readme = readFileSync(join(Nightshift.root, "README.md"), "utf8")
         const program = /^```ts\n(import \{ Effect[\s\S]*?)^```$/m.exec(readme)?.[1] ?? ""
         writeFileSync(join(cwd, "program.js"), (yield* Effect.promise(() => transform(program, { loader: "ts" }))).code)
-        expect(yield* PackedPackage.run(cwd, process.execPath, ["program.js"], env)).toMatch(
-          /sending receipt A-17 to ada@example\.org[\s\S]*job [0-9a-f-]{36} is done/
+        expect(yield* PackedPackage.run(cwd, process.execPath, ["program.js"], env)).toContain(
+          "sending receipt A-17 to ada@example.org"
         )
         expect(yield* PackedPackage.run(cwd, "node_modules/nightshift/dist/nightshift.js", ["migrate"], env)).toContain(
           "The schema is up to date."

@@ -18,7 +18,7 @@ const linked = (schema: string, journals: boolean) => `case when ${isLinked("j")
 
 export const columns = (schema: string, journals: boolean): string => `j.id, j.kind, j.version, j.payload, j.key,
     j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority, ${millis("j.created_at")}, ${millis("j.run_at")},
-    ${linked(schema, journals)}, place.number::int`
+    ${linked(schema, journals)}, job_spot.number::int`
 
 export type ClaimedRow = readonly [
   id: JobId,
