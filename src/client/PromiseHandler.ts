@@ -17,7 +17,7 @@ export interface Handler extends Core.Handler<Queue | RateLimits> {}
 export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
   /** UUID of the job. The same in every attempt, so it can serve as an idempotency key. */
   readonly id: string
-  /** Stores another job. */
+  /** Stores another job, in the handler's transaction if it has one. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
 }
 

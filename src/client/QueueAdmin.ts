@@ -34,7 +34,7 @@ export interface QueueAdmin {
   list(): Promise<ReadonlyArray<QueueView>>
   /** No job of the queue starts once this resolves; running jobs finish. Works before the queue has a worker. */
   pause(name: string): Promise<QueueView>
-  /** Also ends a cool-down. */
+  /** Lets jobs of a paused queue start again. Also ends a cool-down. */
   resume(name: string): Promise<QueueView>
   /** Sets the maximum number of jobs of the queue that run at a time in the whole cluster. */
   scale(name: string, maxWorkers: number): Promise<QueueView>

@@ -52,7 +52,7 @@ export interface Shift {
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
   /** The same for an id that was stored elsewhere: the job gives the result its type and its validator. */
   result<Result>(job: Enqueue.Enqueueable<never, Result>, id: string, options?: ResultOptions): Promise<Result>
-  /** The job as it is stored now. */
+  /** The job as it is stored now. Rejects with JobNotFoundError. */
   job(id: string): Promise<JobView.JobView>
   /** Why the job is not running, or its state. */
   why(id: string): Promise<JobView.WhyView>

@@ -9,7 +9,7 @@ import type { WhyView } from "./JobView.js"
 /** Base class of the client's errors. Test `code`, which is stable; the message may change. */
 export class ShiftError extends Error {
   override readonly name: string = "ShiftError"
-  /** Stable code of the error, such as `QUEUE_FULL`. The class has the same meaning. */
+  /** Stable code of the error, such as `QUEUE_FULL`. Test this instead of the message. */
   readonly code: string
 
   constructor(code: string, message: string, cause?: unknown) {

@@ -25,13 +25,14 @@ export interface Kind<in out A> {
   readonly attempts: number
   /** Time limit of one attempt. Then the attempt fails. [15 minutes] */
   readonly timeout: Duration.Duration
-  /** Defaults to the queue's backoff, or to `Backoff.ladder` if the queue has none. */
+  /** Delay after each failed attempt. Undefined means the queue's backoff, else `Backoff.ladder`. */
   readonly backoff: Backoff | undefined
   /** Lower runs first, from -32768 to 32767. [0] */
   readonly priority: number
 }
 
 export interface KindOptions<A, I> {
+  /** Schema of the payload. Encodes it at enqueue and decodes it before the handler. */
   readonly payload: Schema.Schema<A, I>
   /** Queue for jobs of this kind. Can be overridden per job. [the declared routes, then `default`] */
   readonly queue?: string | undefined

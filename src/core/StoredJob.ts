@@ -151,7 +151,7 @@ export interface StoredJob {
   readonly result: unknown
   /** Last value that the handler reported with `progress`. */
   readonly progress: unknown
-  /** Message of the last error, followed by its stack trace. */
+  /** Last error: its message and, in a `StoredJob`, its stack trace. Undefined once the job succeeds. */
   readonly lastError: string | undefined
   /** Last 32 attempts that did not succeed, oldest first. */
   readonly history: ReadonlyArray<HistoryEntry>

@@ -65,7 +65,7 @@ export class UndoRefused extends Expected<UndoRefused>(409)("UndoRefused", {
 export class JobIdTaken extends Expected<JobIdTaken>(409)("JobIdTaken", {
   /** Index of the job in the request, starting at 0. */
   index: Schema.Int,
-  /** Number of jobs in the request [1]. */
+  /** Number of jobs in the request. [1] */
   jobs: Schema.optional(Schema.Int),
   /** Id that another job already has. */
   id: JobId
@@ -142,7 +142,7 @@ export class ResultTimeout extends Expected<ResultTimeout>(408)("ResultTimeout",
 /** How a caller skips the check of kind and payload. */
 export const forceAdvice = 'store the job anyway with "force": true'
 
-/** No process has registered a kind of this name, so the job would wait forever. */
+/** No process has registered a kind of this name. Start one with a handler for it, or check the spelling. */
 export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind" })("UnknownKind", {
   /** Name that no process has registered. */
   kind: Schema.String,

@@ -20,7 +20,7 @@ export interface Enqueued {
 export const enqueued = (id: JobId): Enqueued => ({ id, outcome: "enqueued" })
 export const deduplicated = (id: JobId): Enqueued => ({ id, outcome: "deduplicated" })
 
-/** Errors of an enqueue. In every case nothing was stored. */
+/** Why an enqueue failed. Nothing was stored, unless a DatabaseUnavailable says that a commit was in flight. */
 export type EnqueueError = InvalidJob | JobIdTaken | QueueFull | DatabaseError
 
 /** A statement for the caller's transaction, with one text parameter. Its rows carry the id of their `transaction`. */

@@ -18,7 +18,7 @@ export interface ScheduleDefinition {
   readonly cron: string
   /** IANA name of the time zone of the expression, such as `Europe/Berlin`. */
   readonly timezone: string
-  /** Defaults to the kind's queue. */
+  /** Queue that the jobs wait in. Undefined means the kind's queue. */
   readonly queue: string | undefined
   /** Attempts of each job, counting the first. Defaults to those of the kind. */
   readonly attempts: number | undefined

@@ -8,7 +8,7 @@ import type { InvalidSchedule } from "./ScheduleErrors.js"
 
 /** A stored schedule with its runtime state. Instants are epoch milliseconds. */
 export interface StoredSchedule extends ScheduleDefinition {
-  /** Who created it. */
+  /** `code`: a worker declared it. `operator`: it was created at run time. */
   readonly origin: "code" | "operator"
   /** Fields edited by an operator; declarations in code no longer change them. */
   readonly edited: ReadonlyArray<ScheduleField>
@@ -18,9 +18,9 @@ export interface StoredSchedule extends ScheduleDefinition {
   readonly lastFireAt: number | undefined
   /** The last tick that was skipped because the previous job had not finished. */
   readonly lastSkipAt: number | undefined
-  /** Why the last tick stored no job. Undefined if it did. */
+  /** Why the schedule cannot fire and was paused. Cleared when it fires again. */
   readonly lastError: string | undefined
-  /** Job that the last tick stored. */
+  /** Id of the job that the last tick or trigger stored. */
   readonly lastJobId: JobId | undefined
   /** When the schedule was stored. */
   readonly createdAt: number

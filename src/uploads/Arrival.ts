@@ -9,7 +9,7 @@ export const Arrival = Schema.Struct({
   fileId: UploadId,
   /** Workspace that the file belongs to. */
   workspace: Workspace,
-  /** Safe on every system: letters, digits, `_`, `.` and `-`. */
+  /** Name that is safe on every system: letters, digits, `_`, `.` and `-`. */
   name: Schema.String,
   /** The name as the client sent it, without its path. Jobs stored by earlier versions do not have it. */
   originalName: Schema.optional(Schema.String),

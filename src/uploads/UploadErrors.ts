@@ -50,7 +50,7 @@ export class RequestTooLarge extends Expected<RequestTooLarge>(413)("RequestTooL
 export class QuotaExceeded extends Expected<QuotaExceeded>(413)("QuotaExceeded", {
   /** Workspace whose quota is exhausted. */
   workspace: Schema.String,
-  /** Bytes stored before the request, and bytes to be added. */
+  /** Bytes that the workspace stored before the request. */
   kept: Schema.Int,
   /** Bytes that the request would add. */
   size: Schema.Int,

@@ -1,6 +1,14 @@
 import { join, relative } from "node:path"
 import { type Node, SyntaxKind } from "typescript/unstable/ast"
-import { API, type NodeHandle, type Project, type Symbol, SymbolFlags, type Type } from "typescript/unstable/sync"
+import {
+  API,
+  type NodeHandle,
+  type Project,
+  SignatureKind,
+  type Symbol,
+  SymbolFlags,
+  type Type
+} from "typescript/unstable/sync"
 import { root } from "./Nightshift.js"
 
 // Asks the compiler what editors show about the package. TypeScript 7 calls this API unstable: a new version may need
@@ -62,6 +70,7 @@ const nameOf = (name: string) => name.replace(/__@(\w+)@\d+$/, "[$1]")
 
 class Reader {
   readonly found = new Map<string, PublicName>()
+  readonly #functions = new Map<string, Symbol>()
   readonly #visited = new Set<number>()
 
   constructor(readonly project: Project) {}
@@ -95,6 +104,7 @@ class Reader {
     if ((symbol.flags & SymbolFlags.Type) !== 0) this.#properties(owner, checker.getDeclaredTypeOfSymbol(symbol))
     if ((symbol.flags & SymbolFlags.Class) !== 0)
       for (const member of symbol.getExports().values()) this.#add(`${owner}.${member.name}`, member)
+    if ((symbol.flags & (SymbolFlags.Variable | SymbolFlags.Function)) !== 0) this.#functions.set(owner, symbol)
     const nodes = symbol.declarations.flatMap((handle) => {
       const node = handle.resolve(this.project)
       return node === undefined ? [] : literalMembers(node)
@@ -102,6 +112,17 @@ class Reader {
     const names = nodes.map((node) => (node as Node & { readonly name: Node }).name)
     for (const member of checker.getSymbolAtLocation(names))
       if (member !== undefined) this.#add(`${owner}.${member.name}`, member)
+  }
+
+  /** Adds the options of functions whose type has no public name. */
+  options(): void {
+    const { checker } = this.project
+    for (const [name, symbol] of this.#functions) {
+      const type = checker.getTypeOfSymbol(symbol)
+      for (const signature of type === undefined ? [] : checker.getSignaturesOfType(type, SignatureKind.Call))
+        for (const parameter of checker.getTypeOfSymbol(signature.getParameters()))
+          if (parameter !== undefined) this.#properties(name, parameter)
+    }
   }
 
   /** Own and inherited properties. In a union those of every alternative, except classes, which have their own names. */
@@ -125,8 +146,10 @@ class Reader {
     if (node === undefined || isSilent(node)) return
     const file = node.getSourceFile()
     const line = file.text.slice(0, node.getStart()).split("\n").length
-    // A value and a type of the same name share a comment.
-    const [comment = "", ...tags] = nodes.map(docsOf).join("\n").split(/^@/m)
+    const docs = nodes.map(docsOf)
+    // A value and a type of the same name share a comment. Of overloads each has its own.
+    const isBare = nodes.some(({ kind }, place) => kind === SyntaxKind.MethodSignature && docs[place] === "")
+    const [comment = "", ...tags] = isBare ? [] : docs.join("\n").split(/^@/m)
     const examples = tags.flatMap((tag) => (tag.startsWith("example\n") ? [tag.slice("example\n".length)] : []))
     const place = `${relative(root, file.fileName)}:${line}`
     this.found.set(key, { name: nameOf(name), place, comment: comment.trim(), examples })
@@ -142,6 +165,7 @@ export const publicNames = (): ReadonlyArray<PublicName> => {
     if (project === undefined) throw new Error(`${config} is not a project.`)
     const reader = new Reader(project)
     for (const entry of project.rootFiles) reader.entry(entry)
+    reader.options()
     return [...reader.found.values()]
   } finally {
     api.close()

@@ -81,7 +81,7 @@ export interface Executions<in In, out Result> {
     key: string,
     step: string,
     options?: OnShift & {
-      /** Key of the new execution. [derived from the old id] */
+      /** Key of the new execution. [the old key, `:fork:` and a UUID] */
       readonly as?: string | undefined
     }
   ): Promise<string>

@@ -96,6 +96,7 @@ export interface Step {
       readonly timeout: DurationInput
     }
   ): Promise<A | undefined>
+  /** Without a timeout, waits until the signal arrives. */
   waitFor<A = unknown>(name: string, options?: WaitOptions<A>): Promise<A>
 
   /** Runs a child for each item, in parallel, and wakes once when all have ended. Rejects if one of them failed. */

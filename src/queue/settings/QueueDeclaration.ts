@@ -37,7 +37,7 @@ export interface QueueLimits {
     | undefined
   /** Maximum number of waiting jobs. Beyond it, `enqueue` fails because the queue is full. */
   readonly depthCap?: number | null | undefined
-  /** How long done jobs are kept. */
+  /** How long done jobs are kept. [QUEUE_DONE_RETENTION, else 7 days] */
   readonly retainDone?: DurationInput | null | undefined
   /** How long dead jobs are kept. [forever] */
   readonly retainDead?: DurationInput | null | undefined

@@ -34,13 +34,13 @@ export const Reason = Schema.Literal(
 )
 export type Reason = typeof Reason.Type
 
-/** The reason why a job is in its current state. */
+/** The reason why a job is in its current state. Instants are epoch milliseconds. */
 export interface Why {
   /** Code of the reason, such as `paused`, `no_pod` or `rate_limited`. Stable; `detail` has the words. */
   readonly reason: Reason
   /** Text for operators: the cause and what to do about it. */
   readonly detail: string
-  /** When this reason ends without intervention, in epoch milliseconds, if known. */
+  /** When this reason ends without intervention, if known. */
   readonly until: number | undefined
 }
 
