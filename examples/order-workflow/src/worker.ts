@@ -25,7 +25,7 @@ const bank: Bank = {
 
 const shift = await connect()
 const running = await worker(shift, { handlers: [makeOrder(bank), shipment] })
-console.log(`orders run on process ${running.pod}`)
+console.log(`orders run in process ${running.pod}`)
 
 process.once("SIGTERM", async () => {
   await running.stop()
