@@ -96,7 +96,7 @@ describe("nightshift doctor", () => {
         expect(finding).toMatchObject({
           status: "warn",
           found: expect.stringMatching(
-            /1 process sent the last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
+            /1 process sent its last heartbeat to another server: stayed \(web-1, pid 7\) on 10\.0\.0\.1:5432 since 2026-01-02T03:04:05Z, /
           ),
           fix: expect.stringContaining("stop that server")
         })

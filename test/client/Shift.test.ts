@@ -173,7 +173,7 @@ describe("a shift", () => {
     expect(late).toBeInstanceOf(ResultTimeoutError)
     expect(late).toMatchObject({ why: { reason: "paused", until: undefined } })
     expect(late.message).toBe(
-      `Job ${id} was not done within 50ms. Queue "later" is paused. No job of it starts until you resume it.`
+      `Job ${id} was not done within 50ms. Queue "later" is paused. None of its jobs start until you resume it.`
     )
     expect(await shift.why(id)).toMatchObject({ reason: "paused" })
     await shift.queues.resume("later")

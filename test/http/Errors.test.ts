@@ -53,7 +53,7 @@ const intro = `# Errors
 
 An error of the [HTTP API](http-api.md#errors) has a \`tag\`, a message and a status. If a call of the [promise API](../learn/promises.md#errors)
 can fail with the same error, its \`code\` is in the third column. A command prints the message to stderr and exits with code 1; code 2 means
-that its arguments, a setting or the file of bots is invalid. Test the tag or the code: messages may change. The tag \`Internal\` with status 500 is
+that its arguments, a setting or the bots file is invalid. Test the tag or the code: messages may change. The tag \`Internal\` with status 500 is
 a defect of the server, whose log has the details.
 
 <!-- Generated from the code by \`npm run docs\`. -->

@@ -74,7 +74,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
             await page.getByRole("button", { name: "Resume" }).waitFor()
           })
 
-          yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs on it/, lostAfter)
+          yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs in it/, lostAfter)
           yield* step(async () => {
             await page.getByText("This process sends no heartbeat").waitFor()
             await page.getByRole("link", { name: "noop_echo" }).waitFor()

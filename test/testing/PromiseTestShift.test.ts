@@ -171,7 +171,7 @@ describe("testShift", () => {
     expect(shown.history.every(({ stack }) => stack?.includes("Caused by: TypeError: fetch failed"))).toBe(true)
     const other = await shift.enqueue(remind, { who: "Bob" })
     await expect(shift.result(other.id, { timeout: "1m" })).rejects.toThrow(
-      "Attempt 1 of 3 failed and it waits for its retry. Run it now if the cause is fixed. The wait ends at"
+      "Attempt 1 of 3 failed, and the job waits for its retry. Run it now if the cause is fixed. The wait ends at"
     )
     await expect(shift.result(id)).rejects.toMatchObject({
       lastError: "no luck 3",

@@ -69,7 +69,7 @@ const queues: Check = {
     return [
       warn(
         `${pods}, but none serves these queues with due jobs: ${listed}.`,
-        `${startAdvice(names.slice(0, maxNamedQueues))} A process that runs already serves them if you add them to its NIGHTSHIFT_QUEUES.`
+        `${startAdvice(names.slice(0, maxNamedQueues))} Or add them to NIGHTSHIFT_QUEUES of a running process and restart it.`
       )
     ]
   })
@@ -151,7 +151,7 @@ const ofPods = (here: string, pods: ReadonlyArray<StoredPod>, now: number) => {
   const more = elsewhere.length > maxNamedPods ? `; and ${elsewhere.length - maxNamedPods} more` : ""
   return [
     warn(
-      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length === 1 ? "1 process" : `${elsewhere.length} processes`} sent the last heartbeat to another server: ${list}${more}.`,
+      `This address leads to ${ServerIdentity.show(here)}, but ${elsewhere.length === 1 ? "1 process sent its" : `${elsewhere.length} processes sent their`} last heartbeat to another server: ${list}${more}.`,
       "If these processes are still running, they write to a server that is no longer the primary: stop that server and restart the processes. If PostgreSQL was restarted and they have exited, no action is needed."
     )
   ]

@@ -50,7 +50,7 @@ const ofLostPods = (pods: ReadonlyArray<Pod>, running: ReadonlyArray<Job>): Read
     if (isSettled && pod !== null && !live.has(pod)) lost.set(pod, (lost.get(pod) ?? 0) + 1)
   }
   return [...lost].map(([pod, count]) => ({
-    text: `Process ${podName(pod)} sends no heartbeat, and ${count} ${count === 1 ? "job runs" : "jobs run"} on it.`,
+    text: `Process ${podName(pod)} sends no heartbeat, and ${count} ${count === 1 ? "job runs" : "jobs run"} in it.`,
     href: to(`pods/${pod}`)
   }))
 }
@@ -82,7 +82,8 @@ const ofGroups = (groups: ReadonlyArray<DeadGroup>, now: number): ReadonlyArray<
   const recent = groups.filter(({ lastAt }) => now - Date.parse(lastAt) < recently)
   return recent.slice(0, 5).map(({ count, reason, filter, kind, shape }) => {
     const { state: _, ...rest } = JobFilter.ofJson(filter)
-    const how = reason === "poison" ? "crashed their processes" : `died (${reason.replace("_", " ")})`
+    const crashed = `crashed ${count === 1 ? "its process" : "their processes"}`
+    const how = reason === "poison" ? crashed : `died (${reason.replace("_", " ")})`
     return {
       text: `${brief(count)} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
       href: JobFilter.address("dead", rest)

@@ -81,7 +81,7 @@ const cutOffAt = ({ finishedAt, steps }: Execution): number | undefined => {
 }
 
 const waitDetail = ({ completedAt, kind, remaining }: Wait, isOpen: boolean): string | undefined => {
-  if (completedAt !== null) return kind === "signal" ? "not consumed yet" : undefined
+  if (completedAt !== null) return kind === "signal" ? "not received yet" : undefined
   if (!isOpen) return "cut off"
   return kind === "children" && remaining !== null ? `${remaining} left` : undefined
 }

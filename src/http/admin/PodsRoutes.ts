@@ -27,10 +27,10 @@ export const PodView = Schema.Struct({
   startedAt: Instant.Moment,
   heartbeatAgeSeconds: Schema.Number,
   clockOffsetSeconds: Schema.NullOr(Schema.Number).annotations({
-    description: "How far the database's clock is ahead of the process's; null until it is measured."
+    description: "How far the database's clock is ahead of the clock of the process; null until it is measured."
   }),
   server: Schema.NullOr(Schema.String).annotations({
-    description: "The PostgreSQL server that wrote its last heartbeat: address and start."
+    description: "The PostgreSQL server that stored the last heartbeat: its address and start time."
   }),
   draining: Schema.Boolean.annotations({ description: "The process is shutting down and claims no new jobs." }),
   leader: Schema.Boolean

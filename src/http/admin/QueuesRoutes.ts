@@ -35,7 +35,7 @@ export const group = HttpApiGroup.make("queues")
       .addSuccess(QueueView.QueueView)
       .annotateContext(
         about(
-          "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no process has declared can be paused ahead of its first job; other changes of it return 404."
+          "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no process has declared can be paused before its first job; other changes to it return 404."
         )
       )
   )

@@ -40,14 +40,16 @@ export const StepView = Schema.Struct({
 }).annotations({ identifier: "WorkflowStep" })
 
 export const ChildView = Schema.Struct({
-  step: Schema.String.annotations({ description: "The step that started it." }),
+  step: Schema.String.annotations({ description: "The step that started the child." }),
   position: Schema.Int,
   id: JobId,
-  owned: Schema.Boolean.annotations({ description: "Whether it is cancelled with this execution." }),
+  owned: Schema.Boolean.annotations({ description: "Whether the child is cancelled with this execution." }),
   kind: Schema.NullOr(Schema.String),
-  execution: Schema.NullOr(Schema.String).annotations({ description: "Its execution id; null for a plain job." }),
+  execution: Schema.NullOr(Schema.String).annotations({
+    description: "The child's execution id; null for a plain job."
+  }),
   state: Schema.NullOr(Schema.Union(State, ExecutionState)).annotations({
-    description: "The state of its job, or of its execution. Null once its job was deleted."
+    description: "The state of the child's job or execution; null once the job was deleted."
   }),
   reason: Schema.NullOr(DeadReason),
   lastError: Schema.NullOr(Schema.String),
@@ -69,7 +71,9 @@ const summary = {
   createdAt: Instant.Moment,
   updatedAt: Instant.Moment,
   finishedAt: Schema.NullOr(Instant.Moment),
-  dueAt: Schema.NullOr(Instant.Moment).annotations({ description: "When it continues if no signal arrives first." }),
+  dueAt: Schema.NullOr(Instant.Moment).annotations({
+    description: "When the execution continues if no signal arrives first."
+  }),
   waits: Schema.Array(WaitView).annotations({ description: "Waits that have not ended." })
 }
 
@@ -80,7 +84,7 @@ export const ExecutionView = Schema.Struct({
   ...summary,
   steps: Schema.Array(StepView).annotations({ description: "The journal, in order." }),
   deferreds: Schema.Array(WaitView).annotations({
-    description: "All its waits, and signals that arrived before it waited for them."
+    description: "All waits of the execution, and signals that arrived before it waited for them."
   }),
   unclaimed: Schema.Array(Schema.String).annotations({
     description: "Names of signals that have arrived and that the execution has not received."

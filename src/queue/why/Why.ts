@@ -72,9 +72,9 @@ const deaths: Readonly<Record<Exclude<DeadReason, "cancelled">, (job: StoredJob)
   undecodable: () => "No version of its kind can decode its payload. Deploy code that can, then requeue it.",
   unknown_kind: () => "No process had a handler for its kind for a day. Deploy code that has one, then requeue it.",
   poison: ({ crashCount }) =>
-    `Its process died ${crashCount} times while it ran, so it was quarantined. Find the cause before you requeue it.`,
+    `Its process died ${crashCount} times while the job ran, so the job was quarantined. Find the cause before you requeue it.`,
   not_undone: () =>
-    "It ended, but not all of its steps are undone. Undo by hand the steps that its last error names, or fix the cause and retry it."
+    "It ended, but not all of its steps are undone. Undo the steps that its last error names manually, or fix the cause and retry the execution."
 }
 
 /** The first line of the last error, as a sentence. */
@@ -166,7 +166,7 @@ const ofLater = (facts: Facts): Why => {
   }
   if (wasReturned(job, job.lastError)) return ofReturned(facts, job.lastError)
   const failed = `Attempt ${job.attempt} of ${job.attempts} failed`
-  return why("retrying", `${failed} and it waits for its retry. Run it now if the cause is fixed.`, job.runAt)
+  return why("retrying", `${failed}, and the job waits for its retry. Run it now if the cause is fixed.`, job.runAt)
 }
 
 const serving = ({ pods, standing: { job } }: Facts) => pods.filter(({ queues }) => queues.includes(job.queue))
@@ -206,7 +206,7 @@ const ofReturned = (facts: Facts, lastError: string): Why => {
   const cause = `${pods} queue "${queue}" without a handler for the kind "${kind}" and returned it.`
   return why(
     "unknown_kind",
-    `${cause} Add the handler there, or start it with other --queues (or --queues none).`,
+    `${cause} Add the handler there, or start that process with other --queues (or --queues none).`,
     runAt
   )
 }
@@ -247,7 +247,7 @@ const ofNobody = (facts: Facts): Why | undefined => {
 const ofPause = ({ cooling, job, keyCoolingUntil, rated }: Standing): Why | undefined => {
   if (cooling !== undefined) {
     const times = cooling.times > 1 ? `, ${cooling.times} times in a row` : ""
-    const advice = "End the cool-down in its settings if the upstream has recovered."
+    const advice = "End the cool-down in the queue's settings if the upstream has recovered."
     return why(
       "cooling_down",
       `Queue "${job.queue}" is cooling down because one of its jobs was throttled${times}. ${advice}`,
@@ -283,7 +283,7 @@ const ofSlots = (facts: Facts): Why => {
   const { ahead, job, keyed, maxWorkers } = facts.standing
   const { busy, have } = slotsOf(job.queue, facts.pods)
   if (maxWorkers === 0) {
-    return why("waiting_for_slot", `Queue "${job.queue}" has a worker total of 0. Scale it up to start the job.`)
+    return why("waiting_for_slot", `Queue "${job.queue}" has a worker total of 0. Scale the queue up to start the job.`)
   }
   if (busy < have && ahead.count === 0) {
     return why("waiting_for_slot", "It is next in line and a slot is free, so it starts in a moment.")
@@ -292,7 +292,7 @@ const ofSlots = (facts: Facts): Why => {
   const turns = keyed ? " (keys take turns, so it may come sooner)" : ""
   return why(
     "waiting_for_slot",
-    `It is ${place} in line${turns}; ${busy} of ${have} slots of queue "${job.queue}" are busy. Scale it up if that is too slow.`
+    `It is ${place} in line${turns}; ${busy} of ${have} slots of queue "${job.queue}" are busy. Scale the queue up if that is too slow.`
   )
 }
 
@@ -300,7 +300,7 @@ const ofPending = (facts: Facts): Why => {
   const { standing } = facts
   const { job, now, paused } = standing
   if (paused) {
-    return why("paused", `Queue "${job.queue}" is paused. No job of it starts until you resume it.`)
+    return why("paused", `Queue "${job.queue}" is paused. None of its jobs start until you resume it.`)
   }
   const nobody = ofNobody(facts)
   // A pod without a handler returns the job to the queue with a delay. The missing handler is the better explanation.

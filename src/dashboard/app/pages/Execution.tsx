@@ -48,7 +48,7 @@ const factsOf = ({ createdAt, finishedAt, id, parents, queue, unclaimed, version
     [
       "Unclaimed signals",
       unclaimed.length === 0 ? null : (
-        <span title="Signals that have arrived and that the execution has not waited for. Check their names.">
+        <span title="Signals that have arrived and that the execution has not received. Check their names.">
           {unclaimed.join(", ")}
         </span>
       )

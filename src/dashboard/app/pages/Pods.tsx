@@ -155,7 +155,7 @@ const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArr
     <p>
       {jobs.length === 0
         ? "This process is not running. "
-        : `This process sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running on it. Unless it resumes, ${jobs.length === 1 ? "it is" : "they are"} returned to the queue a minute after its last heartbeat. `}
+        : `This process sends no heartbeat, but ${jobs.length === 1 ? "a job is" : `${jobs.length} jobs are`} still running in it. Unless the process resumes, ${jobs.length === 1 ? "the job is" : "they are"} returned to the queue a minute after its last heartbeat. `}
       <a href={to("jobs", { pod: id })}>Completed jobs</a>
     </p>
     {jobs.length === 0 ? null : (
