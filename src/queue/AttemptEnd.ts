@@ -20,8 +20,8 @@ export interface AttemptEnd {
   /** Whether the job is an execution, or an execution counts its end (see `ClaimedJob.linked`). */
   readonly linked?: boolean | undefined
   /**
-   * The end that was passed to `finalize` in a transaction whose COMMIT got no response. If that transaction did commit,
-   * it is the end of this attempt.
+   * The end that was passed to `finalize` in a transaction whose COMMIT got no response. If that transaction did
+   * commit, the end of this attempt is the one that was passed.
    */
   readonly unanswered?: ReadonlyArray<AttemptEnd> | undefined
   /**
@@ -82,7 +82,10 @@ export type End = Data.TaggedEnum<{
     readonly reason: DeadReason
     readonly counted: boolean
     readonly error: string | undefined
-    /** The follow-up, for a job that stores only that its kind computes one. Without it, the next pod that can makes it. */
+    /**
+     * The follow-up, for a job that stores only that its kind computes one. Without it, the next pod with the code of
+     * the kind makes the follow-up.
+     */
     readonly followUp?: FollowUp | undefined
     /** Outcome recorded in the history, if it differs from the reason. */
     readonly remember?: string | undefined
@@ -99,7 +102,7 @@ export type End = Data.TaggedEnum<{
     readonly error: string | undefined
     /** Whether every step that an earlier run may have begun has a result: the execution is no longer cut off. */
     readonly caughtUp?: boolean | undefined
-    /** The release of the code that suspends it. */
+    /** The release of the code that suspends the execution. */
     readonly release?: string | undefined
   }
 }>

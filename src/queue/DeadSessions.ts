@@ -56,8 +56,8 @@ export const make = ({ schema, sql, transaction }: typeof Database.Service) => {
   const statements = statementsOf(schema)
 
   /**
-   * Waits for the lock of a job and asks the server which sessions hold it. The row itself does not tell: its xmax may be
-   * a released savepoint or a group of lockers, which no view maps to a session.
+   * Waits for the lock of a job and asks the server which sessions hold it. The row itself does not name the session:
+   * its xmax may be a released savepoint or a group of lockers, which no view maps to a session.
    */
   const holdersOf = (id: JobId, pod: PodId | null, before: ReadonlyArray<string>) =>
     Effect.gen(function* () {

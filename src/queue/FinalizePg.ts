@@ -284,7 +284,8 @@ export const make = (
     }
     if (linked.length > 0) movedOn.push(...(yield* writeLinked(linked, now, isSecondTry, inTransaction)))
     if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
-    // An attempt that lost its lease was not written, so it shows nothing about the others of its statement.
+    // A job that lost its lease was not written by the statement, so it cannot show whether the other jobs of the
+    // statement were (see HeldLeases).
     const lost = new Set(movedOn)
     leases.forget(inTransaction ? batch : batch.filter(({ id }) => lost.has(id)))
     for (const written of [plain, others, linked, waiting]) leases.ended(written)

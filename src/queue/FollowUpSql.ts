@@ -1,8 +1,8 @@
 import { computed } from "../core/StoredJob.js"
 import { instant, millis } from "../database/SqlInstant.js"
 
-// SQL for the follow-ups of dead jobs. They are stored in the statement that records the death; those that only the code of
-// the kind can compute are stored later, if that statement does not have them.
+// SQL for the follow-ups of dead jobs. The statement that records the death stores them. A follow-up that only the code
+// of the kind can compute is stored later, if that statement did not get it.
 
 /** An error without its stack trace (see core/ErrorText). */
 const withoutTrace = (column: string) => `regexp_replace(${column}, E'\\n( {4}at |Caused by: ).*', '')`
@@ -12,7 +12,7 @@ const died = "d.status = 'dead' and d.dead_reason <> 'cancelled'"
 
 export const isComputed = (column: string) => `${column} = '"${computed}"'`
 
-/** Remembers the follow-ups that the code of a kind must compute, and has not. */
+/** Remembers the follow-ups that the code of a kind must compute and has not computed yet. */
 export const postponed = (schema: string, ended: string, now: string) => `
   insert into ${schema}.follow_up_due (job_id, death, kind, version, payload, dead_reason, error, died_at, due_at)
   select d.id, d.death_count, d.kind, d.version, d.payload, d.dead_reason, ${withoutTrace("d.last_error")},

@@ -55,9 +55,9 @@ export interface JobRow {
   readonly lastError: string | undefined
   readonly history: ReadonlyArray<HistoryEntry>
   readonly reason: DeadReason | undefined
-  /** Why an execution has died that must still undo its steps. */
+  /** The reason with which an execution will be dead, once it has undone its steps. */
   readonly dying: DeadReason | undefined
-  /** Whether a run of an execution was cut off, and no later one has caught up with it. */
+  /** Whether a run of an execution was cut off, and no later run has caught up with it. */
   readonly cut: boolean
   /** The release of the code that last suspended an execution. */
   readonly release: string | undefined
@@ -65,7 +65,7 @@ export interface JobRow {
   readonly batch: BatchId | undefined
   /** Wake-ups and ended runs of an execution; undefined for other jobs. */
   readonly woken: number | undefined
-  /** Whether an execution counts the end of a job that is not one. */
+  /** Whether the job is a child whose end an execution counts, and is not an execution itself. */
   readonly isChild: boolean
 }
 
@@ -152,7 +152,7 @@ const spent = (row: JobRow, counted: boolean) => (counted ? row.attempt : Math.m
 
 export const isExecution = ({ woken }: JobRow): boolean => woken !== undefined
 
-/** Whether the end of the job is counted: it is an execution or a child of one. */
+/** Whether the end of the job is counted: the job is an execution or a child of one. */
 export const isLinked = (row: JobRow): boolean => isExecution(row) || row.isChild
 
 /** Counts an ended run of an execution. */
@@ -232,7 +232,7 @@ const releaseAfter = (row: JobRow, { release, waits }: Extract<End, { readonly _
   return row.release === release ? undefined : row.release
 }
 
-/** Returns an execution to the queue until one of its waits ends. `isDue`: one has already ended. */
+/** Returns an execution to the queue until one of its waits ends. `isDue`: one of the waits has already ended. */
 export const suspend = (
   row: JobRow,
   end: Extract<End, { readonly _tag: "Suspended" }>,

@@ -46,8 +46,9 @@ const endState = `case when e.verb = 'done' then 'done'
         else 'pending' end`
 
 /**
- * When a job that returns to the queue is due. One whose kind the pod does not know is due sooner at first: another pod
- * may have its handler. The delay is the time since the first such claim, from half a second up to the one requested.
+ * When a job that returns to the queue is due. A job whose kind the pod does not know is due sooner at first: another
+ * pod may have its handler. The delay is the time since the first such claim, from half a second up to the one
+ * requested.
  */
 const dueAgain = `case when e.unknown_timeout is null then ${instant("e.run_at")} else least(${instant("e.run_at")},
         ${instant("$10")} + greatest(interval '0.5 s', ${instant("$10")} - coalesce(j.unknown_since, ${instant("$10")}))) end`
@@ -62,8 +63,8 @@ const remember = `case when e.verb = 'done' and j.cancel_requested_at is not nul
 const message = `case when e.verb = 'done' then '${cancelledLate}' else e.error end`
 
 /**
- * Bounds the wait for a job that another transaction has locked, so that it does not hold up the other jobs of the
- * statement. Null keeps the setting, in a caller's transaction. Each statement must read from it.
+ * Bounds the wait for a job that another transaction has locked, so that this job does not delay the other jobs of the
+ * statement. Null keeps the setting, in a caller's transaction. Each statement must read from this part.
  */
 const lockWait = (parameter: string) => `lock_wait as materialized (
     select set_config('lock_timeout', coalesce(${parameter}, current_setting('lock_timeout')), true)
@@ -71,7 +72,8 @@ const lockWait = (parameter: string) => `lock_wait as materialized (
 
 /**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.
- * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses all of them.
+ * Reads one job per statement that ended jobs of the lease (HeldLeases), because a lost commit loses the ends of all
+ * jobs of its statement.
  */
 const closed = (schema: string, leases: string, witnesses: string) => `closed as (
     delete from ${schema}.lease l where l.id = any(${opaque(leases)}::uuid[])

@@ -5,7 +5,7 @@ import { Tally } from "../telemetry/Tally.js"
 import { followUp, isComputed, type JobRow } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
-// The job table of the memory layers. A change is synchronous: no other one runs between its reads and its writes.
+// The job table of the memory layers. A change is synchronous: no other change runs between its reads and its writes.
 
 /** Rows, with the indexes that keep simulations of many jobs fast. */
 export class JobTable extends Context.Tag("nightshift/queue/JobTableMemory")<

@@ -245,7 +245,10 @@ export const hasExtras = (job: StampedJob) =>
   job.woken !== null ||
   job.isChild !== null
 
-/** Whether all jobs share kind, queue and settings. Most batches do, and half of the data sent would be its name. */
+/**
+ * Whether all jobs share kind, queue and settings. Most batches do, and the repeated names would be half of the data
+ * sent.
+ */
 export const isUniform = (jobs: StampedJobs) => {
   const first = jobs[0]
   return (

@@ -13,7 +13,7 @@ import { Wakeups, workChannel } from "./Wakeups.js"
 // server, so each queue has a budget: occasional jobs are announced immediately, bursts are coalesced into fewer
 // notifications. A process adds its own tag to the queue name and ignores notifications with that tag, because it has
 // woken its workers already. A caller's transaction is announced without a tag: its jobs are visible after the commit,
-// of which only the notification tells.
+// which only the notification announces.
 
 /** A burst of 10 notifications per queue, then one every 10 milliseconds. */
 const budget = { capacity: 10, refill: 0.1 }

@@ -56,7 +56,7 @@ export const nextPurge = (
       if (finishedAt === undefined) continue
       const own = queues.rows.get(queue)
       const kept = status === "done" ? (own?.retainDone ?? doneRetention) : own?.retainDead
-      // A job is deleted when it is older than its retention, not when it is as old.
+      // A job is deleted when it is older than its retention, not when it is exactly as old.
       if (kept !== undefined) next = Math.min(next, finishedAt + Duration.toMillis(kept) + 1)
     }
     return next

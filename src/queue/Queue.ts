@@ -78,15 +78,15 @@ export interface ClaimedExecution {
   readonly woken: number
   /** The execution was cancelled or has died: this run only undoes the steps that are done. */
   readonly cancelled: boolean
-  /** Whether it has died. Its children are not cancelled then. */
+  /** Whether the execution has died. Its children are not cancelled in that case. */
   readonly dying: boolean
-  /** Whether a run was cut off, and no later one has caught up: a step may have begun that is not recorded. */
+  /** Whether a run was cut off, and no later run has caught up: a step may have begun that is not recorded. */
   readonly cut: boolean
-  /** The release of the code that last suspended it, unless that code no longer follows its journal. */
+  /** The release of the code that last suspended the execution, unless that code no longer follows the journal. */
   readonly release: string | undefined
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean
-  /** The version of the workflow that started it. */
+  /** The version of the workflow that started the execution. */
   readonly version: number
   /** The job and its lease, which fence every write of the run. */
   readonly run: HeldJob
@@ -110,7 +110,7 @@ export interface ClaimedJob {
   readonly meta: unknown
   /** Set if the job is a workflow execution. */
   readonly execution?: ClaimedExecution | undefined
-  /** Whether the end of the job is counted elsewhere: it is an execution or a child of one. */
+  /** Whether the end of the job is counted elsewhere: the job is an execution or a child of one. */
   readonly linked?: boolean | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number
@@ -222,14 +222,14 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
     readonly pendingQueues: Effect.Effect<ReadonlyArray<string>, DatabaseError>
 
     /**
-     * Recovers running jobs like `recoverStuck`, without having watched them: those whose pod has sent no heartbeat, and
-     * which themselves have had none, for this long by the database's clock. For the start of a process.
+     * Recovers running jobs like `recoverStuck`, without having watched them: jobs that have had no heartbeat, and
+     * whose pod has sent none, for this long by the database's clock. Called when a process starts.
      */
     readonly recoverAbandoned: (quietFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 
     /**
-     * Makes the follow-ups that the code of these kinds must compute, for deaths on pods that could not: at most 100, each
-     * once. Those that the code fails to compute are due again an hour later.
+     * Makes the follow-ups that the code of these kinds must compute, for jobs that died on pods without that code: at
+     * most 100, each once. A follow-up that the code fails to compute is due again an hour later.
      */
     readonly makeFollowUps: (
       kinds: ReadonlyArray<string>,

@@ -146,7 +146,7 @@ const finalizeAll = (
     return []
   })
 
-/** What acts on running jobs has nothing to do until there is one. */
+/** Loops that act on running jobs have nothing to do until a job runs. */
 const untilRunning = (table: Table) => () => (table.isAnyRunning() ? 0 : Number.POSITIVE_INFINITY)
 
 const signsOfLife = (table: Table): ReadonlyMap<Lease, number> => {

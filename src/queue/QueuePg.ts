@@ -73,8 +73,8 @@ type SignOfLife = readonly [Lease, string | null]
 const isDeadReason = Schema.is(DeadReason)
 
 /**
- * Retries statements that failed because of contention. In a caller's transaction the first error aborts it, so only
- * the caller can retry and must see that error.
+ * Retries statements that failed because of contention. The first error aborts a caller's transaction, so only the
+ * caller can retry and must see that error.
  */
 const retrying = <A, E, R>(effect: Effect.Effect<A, E | DatabaseError, R>) =>
   Effect.withFiberRuntime<A, E | DatabaseError, R>((fiber) =>
@@ -142,7 +142,7 @@ const make = Effect.gen(function* () {
   const cooling = CoolingPg.make(database, known, wakeups, cursors)
   const finalize = FinalizePg.make(database, statements, leases, tally, {
     onPending: onReturned,
-    // Their start times are not before any cursor's position.
+    // The start times of woken executions are not before any cursor's position.
     onWoken: notifier.stored,
     onCooling: cooling.onCooling,
     onEnded: (ends, inTransaction) =>
@@ -230,11 +230,11 @@ const make = Effect.gen(function* () {
         )
 
   // Checking lease rows is cheap and finds the jobs of dead pods. A running job without a lease row was written by
-  // another program. Finding those means reading all due jobs, so it is done rarely.
+  // another program. To find such jobs, all due jobs must be read, so this is done rarely.
   const watchOf = perClock(() => ({
     beats: new ChangeWatch<Lease, string | null>(),
     lastThorough: Number.NEGATIVE_INFINITY,
-    /** Transactions that held a job of a quiet lease at the last look. */
+    /** Transactions that held a job of a quiet lease at the last check. */
     blockers: [] as ReadonlyArray<string>
   }))
 

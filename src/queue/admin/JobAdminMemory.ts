@@ -144,8 +144,8 @@ const restored = (
 }
 
 /**
- * Restores the children that were requeued or cancelled with a restored parent, and theirs. A requeued child stays if another
- * execution waits for it.
+ * Restores the children that were requeued or cancelled with a restored parent, and the children of those. A requeued
+ * child stays if another execution waits for it.
  */
 const restoreBelow = (
   table: Table,
@@ -184,7 +184,7 @@ const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): 
     const { jobs } = records
     const known = jobs.get(kept.before.id)
     if (known === undefined) jobs.set(kept.before.id, kept)
-    // Touched twice by one act, as a child and by its own id, and not changed in between.
+    // One act reached the job twice, as a child and by its own id, and nothing changed it in between.
     else if (isUnchanged(kept.before, known.after))
       jobs.set(kept.before.id, { ...known, after: kept.after, at: kept.at, below: known.below && kept.below })
   }
@@ -261,7 +261,7 @@ const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): 
           const own = jobs.get(id)
           return Either.mapBoth(restored(table, id, own?.below === true ? undefined : own, now), {
             onLeft: (error) => {
-              // An execution that was restored before waits for a job that does not come back.
+              // An execution that was restored earlier waits for this job, which is not restored.
               refused.add(id)
               if (table.get(id) === undefined) workflows.countEnd(id, now)
               return error

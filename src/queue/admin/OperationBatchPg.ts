@@ -55,7 +55,7 @@ interface JobResult {
   readonly queue: string | null
   readonly status: Status | null
   readonly isExecution?: boolean
-  /** Whether it is an execution or a child of one. */
+  /** Whether the job is an execution or a child of one. */
   readonly linked?: boolean
 }
 
@@ -127,8 +127,8 @@ export const make = (database: typeof Database.Service) => {
   }
 
   /**
-   * Another transaction took a dedupe key between the check and the write: only one by one can the job in conflict be
-   * found.
+   * Another transaction took a dedupe key between the check and the write. Only running the jobs one by one finds the
+   * job in conflict.
    */
   const oneByOne = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
     Effect.map(
@@ -210,7 +210,7 @@ export const make = (database: typeof Database.Service) => {
       const restored = parts.flatMap(({ rows }) => rows)
       const isRestored = new Set(restored.map(({ id }) => id))
       const skipped = ids.filter((id) => !isRestored.has(id))
-      // Executions that were restored before wait for these jobs, of which some do not come back.
+      // Executions that were restored earlier wait for these jobs, some of which stay deleted.
       const notAwaited = yield* counted.count(skipped, now)
       return {
         done: restored.length,
@@ -249,7 +249,7 @@ export const make = (database: typeof Database.Service) => {
       }
     })
 
-  /** If a lock is not free in time, the action itself tells which jobs are locked. */
+  /** If a lock is not free in time, the statement of the action reports which jobs are locked. */
   const lockTrees = (action: Action, ids: ReadonlyArray<JobId>) =>
     transaction(
       Effect.zipRight(

@@ -14,8 +14,8 @@ export interface Restored {
 }
 
 /**
- * Restores jobs that an act changed, and the children that it requeued or cancelled with them. `ids` are in order, and the
- * calls of one undo too. The caller runs it in a transaction.
+ * Restores jobs that an act changed, and the children that it requeued or cancelled with them. `ids` are in ascending
+ * order, also from one call of an undo to the next. The caller runs this in a transaction.
  */
 export const make = ({ schema, sql }: typeof Database.Service, counted: CountedEnds) => {
   const restore = UndoSql.restore(schema)
@@ -25,7 +25,7 @@ export const make = ({ schema, sql }: typeof Database.Service, counted: CountedE
     Effect.gen(function* () {
       const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(restore, [act, SqlArrays.ofPlain(ids), now]))
       const linked = rows.filter(({ is_child, woken }) => is_child === true || woken !== null).map(({ id }) => id)
-      // Level by level: a child is left alone while an execution that waits for it is not over.
+      // Level by level: a child is not changed while an execution that waits for it has not ended.
       let above = rows.filter(({ woken }) => woken !== null).map(({ id }) => id)
       while (above.length > 0) {
         const below = yield* mapErrors(sql.unsafe<{ id: JobId }>(restoreBelow, [act, SqlArrays.ofPlain(above), now]))

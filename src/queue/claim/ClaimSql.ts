@@ -13,10 +13,11 @@ import { columns } from "./ClaimedRow.js"
 //   update    the jobs, pending to running
 //
 // The parts for keys, a rate and journals are left out of the text where a queue does not need them: they would cost
-// every plain claim. The pod chooses the form from its cached copy of the queue's row. The gate compares the form with
-// the row itself and is closed if another form applies, so a stale copy claims nothing.
+// every plain claim. The process chooses the form from its cached copy of the queue's row. The gate compares the form
+// with the row itself and is closed if another form applies, so a stale copy claims nothing.
 //
-// A suspect is a job that has crashed a pod. It is claimed alone, so that another crash is not blamed on other jobs.
+// A suspect is a job that has crashed a process. It is claimed alone, so that another crash is not blamed on other
+// jobs.
 
 export interface Form {
   /** Claims round-robin by key instead of in queue order. */

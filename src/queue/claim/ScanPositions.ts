@@ -70,7 +70,8 @@ export class ScanPositions {
 
   /** Resets the positions to the front. These priorities have jobs. */
   rescan(priorities: ReadonlyArray<number>, now: number): void {
-    // Keep priorities without jobs: another process may store jobs there without telling this one the priority.
+    // Keep priorities without jobs: another process may store jobs there, and this process does not learn their
+    // priority.
     const known = this.starts.filter(({ priority }) => !priorities.includes(priority))
     const defaultPriority = priorities.includes(0) || known.some(({ priority }) => priority === 0) ? [] : [front(0)]
     this.starts = [...priorities.map(front), ...known, ...defaultPriority].sort((a, b) => a.priority - b.priority)

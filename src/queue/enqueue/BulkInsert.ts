@@ -62,7 +62,7 @@ export const of = (jobs: ReadonlyArray<NewJob>, ids: IdGenerator, now: number): 
   }
 }
 
-/** Parameters of the uniform insert; `notification` is the one that it sends, if any. */
+/** Parameters of the uniform insert; `notification` is what the statement sends, if anything. */
 export const parameters = (
   { array, first, payloads, runAts }: BulkInsert,
   now: number,

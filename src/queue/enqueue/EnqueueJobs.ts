@@ -34,7 +34,7 @@ const textOf = (job: StampedJob, now: number): string => {
 export interface RequestOptions {
   /** Wait for a key that another transaction holds. In a caller's transaction its own setting applies. */
   readonly lock_timeout?: string
-  /** What to send to the pods. */
+  /** Notifications to send to other processes. */
   readonly notify?: ReadonlyArray<string>
 }
 

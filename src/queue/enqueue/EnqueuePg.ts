@@ -119,7 +119,10 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
         Effect.map(counted(jobs, now))
       )
 
-    /** Whether a queue is full and the jobs may exist: those that do need no room. Fails if they need it. */
+    /**
+     * Whether a queue is full and some of the jobs may exist already, which need no room. Fails if the queue is full
+     * and all jobs are new.
+     */
     const isFull = (jobs: StampedJobs): Effect.Effect<boolean, QueueFull | DatabaseError> =>
       Effect.catchTag(Effect.as(pass(jobs), false), "QueueFull", (full) =>
         jobs.some(({ dedupeKey, ownId }) => ownId || dedupeKey !== null) ? Effect.succeed(true) : full

@@ -67,7 +67,7 @@ const plainParameters = (jobs: StampedJobs, now: number) => [
   now
 ]
 
-/** Parameters of the uniform insert; `notification` is the one that it sends, if any. */
+/** Parameters of the uniform insert; `notification` is what the statement sends, if anything. */
 const uniformParameters = (jobs: StampedJobs, now: number, notification: string | null) => {
   const [first] = jobs
   const ids: Array<JobId> = []
@@ -93,7 +93,8 @@ const uniformParameters = (jobs: StampedJobs, now: number, notification: string 
 }
 
 /**
- * Parameters of the wide insert; `wait` is the lock timeout for a held key, `notification` the one that it sends, if any.
+ * Parameters of the wide insert; `wait` is the lock timeout for a held key, `notification` what the statement sends, if
+ * anything.
  */
 const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, notification: string | null) => [
   ...plainParameters(jobs, now),

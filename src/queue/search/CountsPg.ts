@@ -108,7 +108,7 @@ ${ended(schema, "dead", "dead_reason <> 'cancelled'")}${ended(schema, "cancelled
       union all
       select queue, 0, 0, 0, 0, 0, 0, count, false, false, false, cut, null from cancelled
       union all
-      -- A queue may have only done jobs that are older than all of those.
+      -- A queue may have only done jobs, all older than those counted above.
       select queue, 0, 0, 0, 0, 0, 0, 0, false, false, false, false, null from estimate
       where (select count(*) from finished) >= ${cap}
     ) parts

@@ -35,7 +35,7 @@ const finished: ReadonlyArray<string> = ["done", "dead", "cancelled"]
 /** A row of a list that is not ordered by id. */
 type PlacedRow = StoredJobRow & {
   readonly place: number | string | null
-  /** How many jobs were sorted, and how many searched for them; only if no index has the order. */
+  /** How many jobs were sorted, and how many were searched to find them; only if no index has the order. */
   readonly looked?: number
   readonly searched?: number
   readonly newest?: string

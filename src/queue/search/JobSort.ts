@@ -37,7 +37,7 @@ export const newestFirst: JobSort = { by: "created", descending: true }
 /** Number of newest matching jobs that are sorted if no index has the order. */
 export const maxSortedJobs = 10_000
 
-/** Number of newest jobs to search for them if no index supports the filter. */
+/** Number of newest jobs to search for matching ones if no index supports the filter. */
 export const maxSearchedJobs = 50_000
 
 /** How a list gets its order: from an index, or by sorting the newest matching jobs. */

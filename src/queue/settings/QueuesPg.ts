@@ -92,7 +92,7 @@ const make = Effect.gen(function* () {
     change,
     declareSettings: (name, settings) =>
       Effect.gen(function* () {
-        // Without a lock first: most starts declare what is declared already, and a change stops all claims.
+        // Compares without a lock first: most starts declare what is already declared, and a change blocks all claims.
         const seen = yield* declaredIn(name, settings)(yield* rowOf(name))
         const { kept, set } =
           seen.after === seen.before ? seen : (yield* replace(name, declaredIn(name, settings))).decided

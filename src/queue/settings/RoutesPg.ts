@@ -35,8 +35,8 @@ const make = Effect.gen(function* () {
     found !== undefined
       ? Effect.succeed(found)
       : Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (own) =>
-          // One fiber reads for all that wait, except in a transaction: it must read on its own connection, and waiting
-          // could deadlock with the reader.
+          // One fiber reads for all that wait, except in a transaction, which must read on its own connection and could
+          // deadlock if it waited for the reader.
           Option.isSome(own) ? read : turn.withPermits(1)(Effect.flatMap(fresh, orRead))
         )
   )

@@ -23,7 +23,7 @@ export interface Standing {
   readonly rated: { readonly rate: NonNullable<QueueSettings["rate"]>; readonly opensAt: number } | undefined
   /** Another job of the same key that goes first. */
   readonly held: KeyHold | undefined
-  /** Number of due jobs before it in the queue; 0 if the job is not due. */
+  /** Number of due jobs before this job in the queue; 0 if the job is not due. */
   readonly ahead: Total
   /** What a suspended execution waits for. */
   readonly waits: ReadonlyArray<OpenWait>

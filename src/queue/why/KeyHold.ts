@@ -3,7 +3,7 @@ import type { QueueSettings } from "../settings/QueueSettings.js"
 
 export interface KeyHold {
   readonly by: JobId
-  /** `busy`: it is running and the key's limit is reached. `order`: it is an earlier job of an ordered key. */
+  /** `busy`: the other job is running and the key's limit is reached. `order`: it is an earlier job of an ordered key. */
   readonly cause: "busy" | "order"
   /** When that job is due, in epoch milliseconds; undefined if it is due or running. */
   readonly until: number | undefined

@@ -309,9 +309,9 @@ const ofPending = (facts: Facts): Why => {
 }
 
 /**
- * Why due jobs of a queue do not start, from its settings and the pods alone, in the order of `judge` as far as these tell:
- * whether a rate or a key holds the jobs is not known, so it is the reason only while slots are free. Undefined if nothing
- * holds them.
+ * Why due jobs of a queue do not start, derived only from the queue's settings and the pods, in the order of `judge`.
+ * Whether the rate or a key delays the jobs is not known, so these are the reason only while slots are free. Undefined
+ * if nothing delays the jobs.
  */
 export const reasonOfQueue = (
   queue: string,

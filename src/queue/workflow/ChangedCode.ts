@@ -7,9 +7,9 @@ import type { Deferred, Journal } from "./Execution.js"
 export interface Difference {
   /** The recorded step, or the wait, that the code did not request. */
   readonly recorded: string
-  /** Whether it is a wait that the execution was suspended on. */
+  /** Whether `recorded` is a wait that the execution was suspended on. */
   readonly isOpen?: boolean
-  /** The step it requested instead, if any. */
+  /** The step that the code requested instead, if any. */
   readonly requested: string | undefined
 }
 

@@ -55,11 +55,11 @@ export interface Deferred {
   readonly exit: unknown
   /** Children that have not ended. */
   readonly remaining: number | undefined
-  /** Whether the execution is suspended on it. */
+  /** Whether the execution is suspended until this ends. */
   readonly waiting: boolean
 }
 
-/** A finished execution waits for nothing, even if its last run did not need to wait for the end of what it was suspended on. */
+/** A finished execution waits for nothing, even if waits on which it was suspended had not ended before its last run. */
 export const withoutWaiting = (
   { finishedAt }: { readonly finishedAt: number | undefined },
   deferreds: ReadonlyArray<Deferred>
@@ -77,7 +77,7 @@ export interface Journal {
 
 /** A child of an execution. */
 export interface Child {
-  /** The step that started it, and its place there. */
+  /** The step that started the child, and the position of the child in that step. */
   readonly name: string
   /** Index of the child among those of its step, from 0. */
   readonly position: number
@@ -155,21 +155,21 @@ export interface ExecutionSummary {
   readonly updatedAt: number
   /** When the execution ended. Undefined while it is active. */
   readonly finishedAt: number | undefined
-  /** When it continues without a signal; undefined if it has no due time. */
+  /** When the execution continues without a signal; undefined if it has no due time. */
   readonly dueAt: number | undefined
-  /** Its current waits. */
+  /** The current waits of the execution. */
   readonly waits: ReadonlyArray<Deferred>
 }
 
 /** An execution with everything that is stored about it. */
 export interface Execution extends ExecutionSummary {
   readonly steps: ReadonlyArray<Step>
-  /** All its waits, including signals that arrived early. */
+  /** All waits of the execution, including signals that arrived early. */
   readonly deferreds: ReadonlyArray<Deferred>
   /** Names of signals that have arrived and that the code has not received: early ones, or those with a wrong name. */
   readonly unclaimed: ReadonlyArray<string>
   readonly children: ReadonlyArray<Child>
-  /** Executions that started it or wait for it. */
+  /** Executions that started this one or wait for it. */
   readonly parents: ReadonlyArray<string>
 }
 
@@ -179,7 +179,7 @@ export const unclaimedSignals = (
   steps: ReadonlyArray<Step>
 ): ReadonlyArray<string> => {
   const received = steps.filter(({ kind }) => kind === "signal" || kind === "undo").map(({ name }) => name)
-  // Signals that a compensation waits for may be recorded with its name in front.
+  // Signals that a compensation waits for may be recorded with the name of the compensation as a prefix.
   const isReceived = (signal: string) => received.some((name) => name === signal || name.endsWith(`/${signal}`))
   return deferreds
     .filter(({ completedAt, kind, name }) => kind === "signal" && completedAt !== undefined && !isReceived(name))

@@ -115,7 +115,7 @@ export interface ChildRow {
   readonly dead_reason: DeadReason | null
   readonly cancelled: boolean
   readonly run_at: number | null
-  /** Kinds of the open waits, if it is an execution. */
+  /** Kinds of the open waits, if the child is an execution. */
   readonly waits: ReadonlyArray<WaitKind>
   readonly result: unknown
   readonly last_error: string | null

@@ -24,7 +24,7 @@ export const waits = (schema: string, execution: string, more = ""): string =>
     "r.created_at, r.kind, r.name"
   )
 
-/** Whether the end of a job is counted: it is an execution or a child of one. */
+/** Whether the end of a job is counted: the job is an execution or a child of one. */
 export const isLinked = (job: string): string => `(${job}.woken is not null or ${job}.is_child is true)`
 
 /** Whether the next run of the execution `j` only undoes its steps: it was cancelled, or it has died. */

@@ -24,9 +24,9 @@ const keptExecution = (schema: string, action: Action) =>
     ) end`
 
 /**
- * Saves the rows of `chosen` that appear in `changed` under the act id `$3`, or none if it is null. Running jobs cannot
- * be restored, because their handlers were asked to stop. `below`: the jobs are children that were requeued or cancelled
- * with their parent.
+ * Saves the rows of `chosen` that appear in `changed` under the act id `$3`, or none if that is null. Running jobs
+ * cannot be restored, because their handlers were asked to stop. `below`: the jobs are children that were requeued or
+ * cancelled with their parent.
  */
 export const keep = (schema: string, action: Action, below = false): string => `
     insert into ${schema}.job_undo (act, job_id, at, below, action, before, execution)
@@ -34,6 +34,6 @@ export const keep = (schema: string, action: Action, below = false): string => `
       ${keptExecution(schema, action)}
     from chosen join changed on changed.id = chosen.id
     where ${isKept} and chosen.status <> 'running'
-    -- Touched twice by one act, as a child and by its own id, and not changed in between.
+    -- One act reached the job twice, as a child and by its own id, and nothing changed it in between.
     on conflict (act, job_id) do update set at = excluded.at, below = job_undo.below and excluded.below
       where job_undo.at = (excluded.before->>'updated_at')::timestamptz`

@@ -75,7 +75,10 @@ const awaiting = (schema: string, linked: string) => `
   where d.execution = c.parent and d.kind = 'children' and d.name = c.name`
 
 export const make = (schema: string) => ({
-  /** Requeues the dead children of the requeued executions `$1`, and theirs. Saves them under the act id `$3`. */
+  /**
+   * Requeues the dead children of the requeued executions `$1`, and the dead children of those. Saves them under the
+   * act id `$3`.
+   */
   requeueBelow: `
   with recursive tree(id, execution, above) as (
     select j.id, j.dedupe_key, true from ${schema}.job j where j.id = any($1::uuid[]) and j.woken is not null

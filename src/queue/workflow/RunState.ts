@@ -6,8 +6,8 @@ export class RunState {
   private listener: (() => void) | undefined
 
   /**
-   * The execution was cancelled during this run. Returns whether the run ends by itself: it lets steps that run end, so that
-   * they are recorded and undone.
+   * The execution was cancelled during this run. Returns whether the run ends by itself: it lets running steps end, so
+   * that they are recorded and undone.
    */
   cancel(): boolean {
     if (this.listener === undefined) return false
@@ -16,7 +16,7 @@ export class RunState {
     return true
   }
 
-  /** The run takes care of a cancel. */
+  /** Calls the listener when the execution is cancelled. From then on the run ends by itself after a cancel. */
   onCancel(listener: () => void): void {
     this.listener = listener
   }

@@ -1,8 +1,9 @@
 import { isLinked } from "./JournalSql.js"
 import { isRetriedWith } from "./RetrySql.js"
 
-// Locks every job that an action on the jobs `$1` may change, in descending order of their ids, before the first change. Actions
-// change jobs level by level; without this, two of them over crossing trees of executions would deadlock.
+// Locks every job that an action on the jobs `$1` may change, in descending order of their ids, before the first
+// change. Actions change jobs level by level; without these locks, two actions on overlapping trees of executions would
+// deadlock.
 
 /** Jobs with neither children nor waiting parents are left to the statement of the action, which may skip locked jobs. */
 const locked = (schema: string, tree: string, others: string) => `

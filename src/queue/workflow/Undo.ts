@@ -17,7 +17,7 @@ export const within = (undoing: string | undefined, name: string): string =>
 
 export const isUndo = (name: string): boolean => name.startsWith(prefix)
 
-/** Says that an undo failed. `name`: the name under which it is recorded. */
+/** The text of the error of a failed undo. `name`: the name under which the undo is recorded. */
 export const failureText = (name: string, message: string): string =>
   `undo of ${name.slice(prefix.length)} failed: ${message}`
 
@@ -32,7 +32,7 @@ export const outcomeOf = (
   return notUndone.length === 0 ? Outcome.dead(text) : Outcome.notUndone(text)
 }
 
-/** How often to look, in milliseconds, if a step also waits for a child that was not cancelled. */
+/** Poll interval in milliseconds, if a step also waits for a child that was not cancelled. */
 const pollInterval = 5_000
 
 /**

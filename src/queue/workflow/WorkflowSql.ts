@@ -92,8 +92,8 @@ export const make = (schema: string) => ({
   cross join lateral (select * from ${schema}.job where id = r.id and lease = r.lease limit 1) j`),
 
   /**
-   * Records steps. The lock on the job keeps the checked lease valid until the commit: without it, a process that has lost
-   * its lease could still record. An existing row is returned instead.
+   * Records steps. The lock on the job keeps the checked lease valid until the commit: without it, a process that has
+   * lost its lease could still record. If a step is already recorded, its existing row is returned.
    */
   recordSteps: hot(`
   with given as materialized (
@@ -182,7 +182,7 @@ export const make = (schema: string) => ({
   from e join locked on locked.id = e.id where j.id = e.id and j.lease = e.lease
   returning j.id, j.queue, ${millis("j.run_at")} as run_at`),
 
-  /** Counts the end of jobs `$1` where others wait for them, and wakes executions whose children have all ended. */
+  /** Counts the end of the jobs `$1` in the waits of executions, and wakes executions whose children have all ended. */
   countEnds: hot(`
   with over as (
     select l.parent, l.name, l.position from ${schema}.workflow_child l

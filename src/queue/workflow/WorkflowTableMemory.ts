@@ -226,7 +226,7 @@ const makeTable = (jobs: Jobs) => {
     below,
     linksOf: (execution: string): ReadonlyArray<ChildLink> => links.get(execution) ?? [],
     parentsOf: (child: JobId): ReadonlyArray<string> => [...(parentsOf.get(child) ?? [])],
-    /** Whether an execution that is not over waits for the job. */
+    /** Whether an execution that has not ended waits for the job. */
     isAwaited: (child: JobId): boolean =>
       [...(parentsOf.get(child) ?? [])].some((parent) => {
         const row = executionRow(parent)

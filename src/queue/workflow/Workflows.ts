@@ -107,8 +107,8 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     readonly children: (execution: string, name?: string) => Effect.Effect<ReadonlyArray<Child>, DatabaseError>
 
     /**
-     * Cancels an execution and all jobs it started and waits for. Each execution undoes its steps in its next run and is
-     * then dead. `now` ends all of them immediately without undoing their steps.
+     * Cancels an execution and all jobs it started and waits for. Each execution undoes its steps in its next run and
+     * is then cancelled. `now` ends all of them immediately without undoing their steps.
      */
     readonly cancel: (
       execution: string,
@@ -174,7 +174,7 @@ export const jobOfChild = ({ execution, ...job }: NewChild): NewJob =>
 
 type RetryError = ExecutionNotFound | JobNotInState | DatabaseError
 
-/** `retry` of both layers. `requeue` runs an execution that has ended again, `read` reads its job. */
+/** `retry` of both layers. `requeue` runs an ended execution again, `read` reads the job of an execution. */
 export const retryOf =
   (
     { show, wake }: Pick<typeof Workflows.Service, "show" | "wake">,
