@@ -39,8 +39,8 @@ export class Leadership extends Context.Tag("nightshift/cluster/Leadership")<
     readonly resign: (pod: PodId, term?: Term) => Effect.Effect<void, DatabaseError>
 
     /**
-     * Fails when the term has ended, because another pod took the lease or this pod released it. Inside a transaction it
-     * also locks the lease until the commit, so that only the current leader's writes can commit.
+     * Fails when the term has ended, because another pod took the lease or this pod released it. Inside a transaction,
+     * the lease is also locked until the commit, so that only the current leader's writes can commit.
      */
     readonly assertTerm: (term: Term) => Effect.Effect<void, TermEnded | DatabaseError>
 

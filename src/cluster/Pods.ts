@@ -75,7 +75,8 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
 
     /**
      * Pods that are alive, by id; use this for decisions. A pod is alive unless this process has seen its heartbeat
-     * unchanged for `within` on its own monotonic clock, so a pod that it sees for the first time counts as alive.
+     * unchanged for `within` on this process's monotonic clock. So a pod that this process sees for the first time
+     * counts as alive.
      */
     readonly present: (within: Duration.Duration) => Effect.Effect<ReadonlyArray<StoredPod>, DatabaseError>
 

@@ -105,7 +105,7 @@ const statementsOf = (schema: string) => ({
 
   removeDead: `
   with dead as (
-    -- Only if the heartbeat is unchanged since it was read; a pod with a newer one is alive.
+    -- Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
     delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
     where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
     returning p.id

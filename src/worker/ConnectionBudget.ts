@@ -35,7 +35,7 @@ export const isExceeded = ({ limit, others, planned }: ConnectionBudget): boolea
 
 const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 
-/** The numbers in a sentence without its end. */
+/** The numbers as a sentence without the final period. */
 export const summary = ({ limit, others, planned, processes }: ConnectionBudget): string =>
   `${counted(processes, "live process", "live processes")} may open ${planned} connections to PostgreSQL, other programs have ${others}, and the server accepts ${limit}`
 

@@ -12,7 +12,7 @@ import * as Cleanup from "./loops/Cleanup.js"
 import * as WaitLog from "./loops/WaitLog.js"
 import { WorkerConfig } from "./WorkerConfig.js"
 
-/** The loops of features that tables in memory have too. */
+/** The loops of features that also run on tables in memory. */
 const onAnyStore = [
   Sweeper.make,
   Effect.flatMap(WorkerConfig, ({ poll }) => OperationRunner.make(poll)),

@@ -5,9 +5,9 @@ import { Worker } from "./Worker.js"
 import { WorkerConfig } from "./WorkerConfig.js"
 
 /**
- * Built above the worker, so that it closes first. A shutdown writes results, returns jobs, resigns and removes rows one
- * statement after another. Each of them has its own limit; without a limit for all of them, a server that does not answer
- * keeps the process for the sum.
+ * Built above the worker, so that it closes first. A shutdown writes results, returns jobs, resigns and removes rows
+ * one statement after another. Each statement has its own time limit. Without a limit for all of them together, a
+ * server that does not answer would delay the exit of the process by the sum of these limits.
  */
 export const layer: Layer.Layer<never, never, Worker | WorkerConfig | Database> = Layer.scopedDiscard(
   Effect.gen(function* () {

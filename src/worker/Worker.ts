@@ -79,7 +79,7 @@ export interface WorkerOptions<R, L = never> {
   readonly schedules?: ReadonlyArray<Schedule.Schedule> | undefined
   /** Rate limits that the handlers use. */
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
-  /** The loops of the features. Those of the jobs and of the cluster are the worker's own. */
+  /** The loops of the features. The worker itself adds the loops of the jobs and of the cluster. */
   readonly loops: PodLoops<L>
 }
 
@@ -90,7 +90,7 @@ type Needs = Ports | Configs | Metrics
 
 interface Parts<R, L> {
   readonly queues: ReadonlyArray<string>
-  /** The number of workers that queues have in this process, if code says so. */
+  /** The number of workers that queues have in this process, if code declares it. */
   readonly workers: Readonly<Record<string, number | undefined>>
   readonly registry: Registry.Registry<R>
   readonly releases: Releases

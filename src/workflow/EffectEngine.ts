@@ -86,7 +86,10 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
 /** How much longer than before the code may wait for an activity that it interrupted in an earlier run. */
 const slack = Duration.seconds(10)
 
-/** An activity that the code interrupted: never ends, until the code interrupts it again. Undefined for others. */
+/**
+ * An activity that the code interrupted in an earlier run: it never ends, until the code interrupts it again. Undefined
+ * for other activities.
+ */
 const abandonedActivity = (run: Run, given: string, asked: number) =>
   Effect.gen(function* () {
     const name = run.nameOf(given)

@@ -30,7 +30,7 @@ const schemaOf = (workflow: Workflow.Any) =>
     defect: Schema.Defect
   })
 
-/** Encodes the exit of a workflow. Dies if it does not match its schemas. */
+/** Encodes the exit of a workflow. Dies if the exit does not match the workflow's schemas. */
 export const encodeOf = (workflow: Workflow.Any, exit: Exit.Exit<unknown, unknown>) =>
   Effect.orDie(Schema.encode(schemaOf(workflow))(exit))
 

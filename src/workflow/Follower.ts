@@ -24,7 +24,7 @@ interface Recorded {
 
 const overlaps = (a: Recorded, b: Recorded) => a.startedAt < b.endedAt && b.startedAt < a.endedAt
 
-/** Whether a wait or an activity may have been inside this activity, which is not run again. */
+/** Whether a wait or an activity may have been inside this activity, whose code does not run again. */
 const isInside = (step: Recorded, activity: Recorded) =>
   activity.kind === "run" &&
   step.sequence < activity.sequence &&
@@ -92,7 +92,7 @@ export class Follower {
     })
   }
 
-  /** Whether the code may start this step, which is not recorded: it must have requested all recorded ones. */
+  /** Whether the code may start this step, which is not recorded: the code must have requested all recorded steps. */
   follows(name: string | undefined): Effect.Effect<boolean> {
     return Effect.gen(this, function* () {
       if (name !== undefined && this.unfinished.has(name)) return this.difference === undefined

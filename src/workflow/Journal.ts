@@ -19,7 +19,7 @@ export const quietTurns = 3
 export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number): boolean =>
   woken === 0 && attempt === 1 && !crashed
 
-/** The end of a job of a workflow that is no execution. `call` starts one. */
+/** The end of a job of a workflow that is not an execution. `call` is the method that starts an execution. */
 export const storedWithEnqueue = (workflow: string, call: string): Outcome.Outcome =>
   Outcome.dead(`"${workflow}" is a workflow, but this job was stored with enqueue. Use ${call} of the workflow.`)
 
@@ -95,7 +95,7 @@ export class Journal {
     return this.sequence
   }
 
-  /** The waits that the code was suspended on. Those of an undo are not the code's. */
+  /** The waits that the code was suspended on, without the waits of undos. */
   get openWaits(): ReadonlyArray<Deferred> {
     return this.waits.filter(({ kind, name, waiting }) => waiting && kind !== "changed" && !isUndo(name))
   }

@@ -50,8 +50,8 @@ const untilCancelled = (run: Run) =>
   )
 
 /**
- * Runs an effect in a separate fiber. If the run must stop, it is marked as suspended before it is interrupted. A cancel
- * stops the code of the workflow, but not its compensations.
+ * Runs an effect in a separate fiber. If the run must stop, the run is marked as suspended before the fiber is
+ * interrupted. A cancel stops the code of the workflow, but not its compensations.
  */
 const supervised = <A, E, R>(
   effect: Effect.Effect<A, E, R>,

@@ -114,7 +114,7 @@ export class Run extends Journal {
     return this.steps.get(keyOf(name, this.attemptsBefore(name) + attempt))
   }
 
-  /** Steps inside a compensation belong to it. */
+  /** Steps inside a compensation belong to the compensation. */
   nameOf(name: string): string {
     return Undos.within(this.undoing, name)
   }
@@ -146,7 +146,7 @@ export class Run extends Journal {
     })
   }
 
-  /** How long the code waited for this attempt of an activity before it interrupted it, in milliseconds. */
+  /** How long the code waited for this attempt of an activity before the code interrupted it, in milliseconds. */
   abandonedAfter(name: string, attempt: number): number | undefined {
     const step = this.undoing === undefined ? this.recordedStep(name, attempt) : undefined
     if (step === undefined || !isStored(step) || !ExitJson.isAbandoned(step.exit)) return undefined
@@ -154,8 +154,9 @@ export class Run extends Journal {
   }
 
   /**
-   * Records that the code interrupted an activity. A replay must not give it a result: the code would take another path.
-   * An interruption by a suspension or the end of the process is not recorded, and the activity runs again.
+   * Records that the code interrupted an activity. A replay must not give the activity a result: the code would take
+   * another path. An interruption by a suspension or the end of the process is not recorded, and the activity runs
+   * again.
    */
   abandon(given: Omit<NewRecord, "kind">, isSuspended: boolean): Effect.Effect<unknown> {
     if (this.isStopping || isSuspended || this.undoing !== undefined || this.follower.difference !== undefined)
@@ -228,7 +229,7 @@ export class Run extends Journal {
         )
   )
 
-  /** Registers a wait. With the activity around it, which runs again when the wait has ended. */
+  /** Registers a wait, and the activity around it, which runs again when the wait has ended. */
   wait(key: string, wait: Wait, inside: string | undefined): void {
     this.open.set(key, wait)
     if (inside !== undefined) this.open.set(`retry ${inside}`, { kind: "retry", name: inside })

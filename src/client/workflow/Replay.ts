@@ -140,12 +140,15 @@ export class Replay {
     return true
   }
 
-  /** In a run that starts nothing: a step with an undo whose result is of the time before a retry reopened it. */
+  /** In a run that starts nothing: keeps a step with an undo whose result dates from before a retry reopened the step. */
   keep(held: Held): void {
     this.reopened.push(held)
   }
 
-  /** Steps with an undo that have no result, in a run that starts nothing: one that was cut off may have begun them. */
+  /**
+   * Steps with an undo that have no result, in a run that starts nothing: an earlier run that was cut off may have
+   * begun them.
+   */
   get undoable(): ReadonlyArray<Held> {
     return [...this.held.filter(({ canUndo }) => canUndo === true), ...this.reopened]
   }
@@ -170,7 +173,7 @@ export class Replay {
     return this.awaited.size > 0 || this.unseen.some(isAhead)
   }
 
-  /** The next result to deliver, unless it is behind a step that runs again now or that the code has not requested. */
+  /** The next result to deliver, unless it comes after a step that runs again now or that the code has not requested. */
   private next(): Step | undefined {
     const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
     const [first] = [...this.requested.keys()].sort(bySequence)

@@ -72,7 +72,10 @@ export class RunJournal extends Journal {
     return { results, reopened: this.again, waits: this.openWaits.map(({ name }) => name) }
   }
 
-  /** Returns the steps that were cut off before the execution was cancelled, or records that these are them. */
+  /**
+   * Returns the recorded names of the steps that were cut off before the execution was cancelled. Records `names` if
+   * none are recorded yet.
+   */
   async cutOff(names: ReadonlyArray<string>, now: number): Promise<ReadonlyArray<string>> {
     const name = Undos.nameOf("/cut off")
     const step = { name, kind: "undo", attempt: 1, startedAt: now } as const
@@ -92,7 +95,7 @@ export class RunJournal extends Journal {
     return this.attempts.get(name) ?? []
   }
 
-  /** The idempotency key of a step. A step that runs again after its undo has a new one, and so has its next undo. */
+  /** The idempotency key of a step. A step that runs again after its undo has a new key, and so has its next undo. */
   idempotencyKey(name: string, undoing: string | undefined): string {
     const undone = this.attemptsOf(undoing ?? name).filter(({ outcome }) => outcome === "done").length
     const key = `${this.execution.id}/${name}`

@@ -17,7 +17,7 @@ interface StoredError {
   readonly failures?: ChildrenFailedError["failures"]
 }
 
-/** A result that JSON cannot express. A retry would have the same. */
+/** A result that JSON cannot express. A retry would have the same result. */
 export class Unstorable extends TypeError {}
 
 /** The value after a JSON round trip, so that the first run sees the same value as a replay. */

@@ -64,7 +64,7 @@ const inTransaction = (
   })
 }
 
-/** `parent`: the id of the execution, if it is a fork. Then the child is another one than that of the original. */
+/** `parent`: the id of the execution, if it is a fork. The children of a fork are separate from those of the original. */
 const childOf = async (
   call: ChildCall<unknown>,
   fallback: string,

@@ -54,9 +54,9 @@ export class UndoPhase {
   }
 
   /**
-   * Before the first undo of a cancelled execution. Children that were cancelled with it undo their steps first. A step that
-   * may have begun in a run that was cut off runs again, with the same idempotency key: then it can be undone. The steps of
-   * an execution that has died are not run again: they may be why it died.
+   * Before the first undo of a cancelled execution. Children that were cancelled with it undo their steps first. A step
+   * that may have begun in a run that was cut off runs again, with the same idempotency key, so that it can be undone.
+   * The steps of an execution that has died are not run again: they may be the reason for its death.
    */
   private async prepare(): Promise<void> {
     const { execution, journal, undoable } = this.host
@@ -67,7 +67,8 @@ export class UndoPhase {
       this.unknown = cut ? names : []
       return
     }
-    // Recorded by the first run that undoes: one that crashes is cut off too, and its code may get further in the next run.
+    // Recorded by the first run that undoes: if that run crashes, it is cut off too, and the code may get further in
+    // the next run.
     const isOpen = names.length > 0 && (cut || this.undos.length > 0)
     const cutOff = isOpen ? await journal.cutOff(cut ? names : [], this.host.now()) : []
     const waiting = await journal.withRetries(journal.untilChildrenAreUndone(this.host.now()))

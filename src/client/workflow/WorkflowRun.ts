@@ -33,10 +33,10 @@ export class WorkflowRun implements AttemptHost, UndoHost {
   private running = 0
   /** `cancelled` and `stopping`: the code gets no results and starts no steps, but steps that run are recorded. */
   private phase: "running" | "cancelled" | "stopping" | "over" = "running"
-  /** The undo that runs. One that calls steps may wait and then never settles. */
+  /** The undo that runs. An undo that calls steps may wait and then never settles. */
   private undoBody: Promise<unknown> | undefined
   readonly begun = new Set<string>()
-  /** The undo calls a step, which it does not get from a run that stops. */
+  /** Called when the undo calls a step in a run that is stopping, which does not run the step. */
   private onUndoBlocked: () => void = () => {}
   private isChecking = false
   private end: (result: unknown) => void = () => {}
@@ -242,7 +242,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
     })
   }
 
-  /** Steps inside an undo belong to it. */
+  /** Steps inside an undo belong to the undo. */
   kindOf(kind: StepKind): StepKind {
     return this.undoing === undefined ? kind : "undo"
   }

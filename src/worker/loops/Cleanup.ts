@@ -16,7 +16,7 @@ export const operations: Effect.Effect<Step, never, Operations | AccessRetention
   return { name: "operations", run: Effect.map(purge(retention), (gone) => ({ gone })) }
 })
 
-/** Deletes the records that undo an operator's action, when it can no longer be undone. */
+/** Deletes the undo records of an operator's action when the action can no longer be undone. */
 export const undo: Effect.Effect<Step, never, JobAdmin> = Effect.map(JobAdmin, ({ pruneUndo }) => ({
   name: "undo",
   run: Effect.map(pruneUndo(undoFor), (gone) => ({ gone }))

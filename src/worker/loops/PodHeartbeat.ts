@@ -17,8 +17,8 @@ import { Pod } from "../Pod.js"
 import { Supervisors } from "../slots/Supervisor.js"
 import { WorkerConfig } from "../WorkerConfig.js"
 
-// A pod sends a heartbeat every second, and the same statement returns its slot assignments. It is the first layer to
-// start and the last to stop: the pod's row exists until the last result of its last job is written.
+// A pod sends a heartbeat every second, and the same statement returns its slot assignments. This layer is the first to
+// start and the last to stop: the pod's row exists until the result of its last job is written.
 
 const lateBeats = MetricSpec.counter(
   "heartbeats_late_total",
@@ -105,7 +105,7 @@ export const make = (serves: Serves) =>
       )
     })
 
-    /** Writes and sends a hint on shutdown. Best effort: without it, other pods notice the missing heartbeat later. */
+    /** Writes and sends a hint on shutdown. Best effort: if it fails, other pods notice the missing heartbeat later. */
     const announce = (write: Effect.Effect<void, DatabaseError>) =>
       write.pipe(
         Effect.zipRight(hints.publish(podsTopic, facts.id)),

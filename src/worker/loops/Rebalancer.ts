@@ -13,7 +13,7 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { Leader } from "./Leader.js"
 
-/** Returns the names of queues that have due jobs but no pod among these that serves them. */
+/** Returns the names of queues that have due jobs and that none of these pods serves. */
 export const unservedAmong = (
   pods: ReadonlyArray<Pick<StoredPod, "queues" | "draining">>
 ): Effect.Effect<ReadonlyArray<string>, DatabaseError, Queue> =>
@@ -58,7 +58,7 @@ export const make: Effect.Effect<
       return { shares: changes.length }
     })
 
-  // Logged when it changes, not on every pass.
+  // The list is logged when it changes, not on every pass.
   let lastLogged = ""
   let count = 0
   const warn = (live: ReadonlyArray<StoredPod>) =>

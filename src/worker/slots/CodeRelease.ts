@@ -4,9 +4,10 @@ import { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import { isChanged } from "../../queue/workflow/ChangedCode.js"
 
-// During a rolling deploy, pods of two releases claim the executions of a workflow, and those of one release may not follow
-// what the other has recorded. Such an execution is `changed`. It is tried again soon while another release is alive. Pods of
-// other releases return it to the queue while one of the release that wrote the journal can take it.
+// During a rolling deploy, pods of two releases claim the executions of a workflow, and the code of one release may not
+// follow the journal that the other has written. Such an execution is `changed`. It is tried again soon while pods of
+// another release are alive. Pods of other releases return it to the queue while a pod of the release that wrote the
+// journal can take it.
 
 /** The releases of the code of a workflow. */
 export interface CodeRelease {
@@ -20,7 +21,7 @@ export const of = (kind: string, own: Releases, others: ReadonlyArray<Releases> 
   return { own: own[kind], others: found.filter((release) => release !== own[kind]) }
 }
 
-/** Bounds of the delay before another pod tries. It is half of the time that the execution has been `changed`. */
+/** Bounds of the delay before another pod tries. The delay is half of the time that the execution has been `changed`. */
 const pause = { shortest: 100, longest: Duration.toMillis("1 second") }
 /** How long the release that wrote the journal is preferred: its pods may have no free slot. */
 const preferredFor = Duration.toMillis("1 minute")
@@ -31,7 +32,7 @@ const changedSince = ({ journal }: ClaimedExecution): number | undefined =>
 const soon = (since: number, now: number): number =>
   now + Math.min(pause.longest, Math.max(pause.shortest, (now - since) / 2))
 
-/** Returns an execution to the queue that another release should run. Undefined if this one may run it. */
+/** Returns an execution to the queue that another release should run. Undefined if this release may run it. */
 export const handBack = (execution: ClaimedExecution, { others, own }: CodeRelease, now: number): End | undefined => {
   const { release } = execution
   if (release === undefined || release === own || !others.includes(release)) return undefined

@@ -5,9 +5,9 @@ import { type DatabaseError, DatabaseUnavailable, fromSqlError, isContention } f
 import { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 
-// A transaction of a transactional handler that cannot be opened or committed, or loses its connection, is not the
-// handler's failure, so it does not use up an attempt. The slot waits for a connection itself, so that the pod does not
-// claim more jobs than it can start.
+// If the transaction of a transactional handler cannot be opened or committed, or loses its connection, the handler has
+// not failed, and no attempt is used up. The slot waits for a connection itself, so that the pod does not claim more
+// jobs than it can start.
 
 /** How long opening a transaction is retried before the handler starts, but at most half of the job's timeout. */
 const openTimeout = Duration.seconds(10)
@@ -29,7 +29,7 @@ const isOutage = ({ sqlState }: DatabaseUnavailable) =>
 
 /**
  * Whether the error is a conflict or an outage, which is not the handler's fault. Statement timeouts and constraint
- * violations are.
+ * violations are the handler's fault.
  */
 export const isOurs = (error: unknown): error is DatabaseUnavailable =>
   error instanceof DatabaseUnavailable && (isContention(error) || isOutage(error))

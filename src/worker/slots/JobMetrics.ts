@@ -35,8 +35,9 @@ interface Listeners {
 
 /**
  * The result of an attempt, which is counted only when it is written: the lease may have been lost, and a job to be
- * retried may have been cancelled in the meantime. A class for speed, because one object is created per job. It does not
- * keep the job, whose payload may be large, unless a listener needs it: thousands of results can wait to be written.
+ * retried may have been cancelled in the meantime. A class for speed, because one object is created per job. The object
+ * does not keep the job, whose payload may be large, unless a listener needs the job: thousands of results can wait to
+ * be written.
  */
 class CountedEnd implements AttemptEnd {
   readonly id: JobId

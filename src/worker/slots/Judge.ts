@@ -31,9 +31,12 @@ interface EndContext {
 const longestElsewhere = Duration.seconds(30)
 /** A job is dead if no pod had a handler for its kind for this long. */
 const unknownKindTimeout = Duration.hours(24)
-/** Shortest delay of a snooze or a throttle: they use no attempt, so nothing else would stop a job that asks for none. */
+/**
+ * Shortest delay of a snooze or a throttle. Neither uses an attempt, so nothing else would stop a job that asks for no
+ * delay.
+ */
 const shortestPause = Duration.seconds(1)
-/** Delay of a throttled job without a specified one. */
+/** Delay of a throttled job whose outcome specifies none. */
 const throttlePause = Duration.seconds(60)
 
 const again = (
@@ -49,7 +52,7 @@ const again = (
     dying: rest.dying
   })
 
-/** A death that the handler did not decide. An execution first undoes its steps, in runs of their own. */
+/** A death that the handler did not decide. An execution first undoes its steps, in separate runs. */
 const dies = (job: ClaimedJob, reason: DeadReason, error: string, at: EndContext): End => {
   if (job.execution === undefined) return End.Dead({ reason, counted: true, error })
   return job.execution.cancelled
@@ -233,8 +236,8 @@ export const ofUnstarted = (job: ClaimedJob): End =>
   End.Again({ runAt: job.runAt, counted: false, error: undefined, remember: undefined })
 
 /**
- * This pod has no handler for the kind, or the payload is from newer code. Other pods get a day from the first attempt
- * to run it.
+ * This pod has no handler for the kind, or the payload is from newer code. Other pods have a day, from the first
+ * attempt on, to run the job.
  */
 export const ofUnknown = (why: string, { now }: EndContext): End =>
   End.Again({

@@ -13,8 +13,8 @@ export interface Waiter {
 
 /**
  * Claimed jobs that wait for a slot. Uses plain calls instead of effects, because a busy queue passes tens of thousands
- * of jobs per second. A slot that finds it empty waits to be woken and then takes again, so a job is always either here
- * or in a slot.
+ * of jobs per second. A slot that finds the queue empty waits to be woken and then takes again, so a job is always
+ * either here or in a slot.
  */
 export class LocalQueue {
   /** Undefined where a job was taken. */

@@ -25,7 +25,7 @@ export const make = (slots: number): Prefetch => {
 
   /**
    * Follows an increase at once, because bursts are short. Decreases by half at most, so that a brief pause does not
-   * reset it.
+   * reset the measurement.
    */
   const measure = (elapsed: number) => {
     ahead = Math.min(maxPrefetchedJobs, Math.max(Math.floor((taken / elapsed) * aheadMillis), Math.floor(ahead / 2)))

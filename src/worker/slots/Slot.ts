@@ -39,8 +39,8 @@ import { LoggedJob } from "./LoggedJob.js"
 import * as ProcessSpan from "./ProcessSpan.js"
 
 // The steps of a job on a pod: take, decode, run, judge, finalize. A slot is one fiber that runs jobs one after
-// another, without a fiber per job. To stop a job, the slot's fiber is interrupted. Its exit determines the job's
-// result, and a new slot replaces it.
+// another, without a fiber per job. To stop a job, the slot's fiber is interrupted. The exit of the fiber determines
+// the job's result, and a new slot replaces this one.
 
 /** The current run of a slot. */
 export interface Run {
@@ -61,7 +61,7 @@ export class Slot {
   late: LateSuccess | undefined
   /** Takes no further jobs. */
   retired = false
-  /** The handler did not stop. Its job was finalized without it, and its later result is ignored. */
+  /** The handler did not stop. The job was finalized without the handler, whose later result is ignored. */
   abandoned = false
 }
 
@@ -183,7 +183,10 @@ const isUninterruptible = <R>(effect: Effect.Effect<unknown, unknown, R>): boole
   return _op === "UpdateRuntimeFlags" && effect_instruction_i0 === disablesInterruption
 }
 
-/** Reads the result while it cannot be interrupted: Effect drops it afterwards if the fiber was interrupted meanwhile. */
+/**
+ * Reads the result in an uninterruptible region: after it, Effect drops the result if the fiber was interrupted
+ * meanwhile.
+ */
 const keepingResult = <R>(effect: Effect.Effect<unknown, unknown, R>, job: JobContext) =>
   Effect.uninterruptible(
     Effect.map(effect, (result) => {

@@ -28,9 +28,9 @@ import * as SlotHandoff from "./SlotHandoff.js"
 import * as Slots from "./Slots.js"
 
 // The supervisor of a queue on a pod runs a claimer that fills the local queue and the slots that empty it. Reducing
-// the number of slots lets running jobs finish and returns unstarted jobs to the queue. On shutdown it stops claiming,
-// returns unstarted jobs to the queue, lets running jobs finish for the grace period, then interrupts them without
-// using up their attempt.
+// the number of slots lets running jobs finish and returns unstarted jobs to the queue. On shutdown the supervisor
+// stops claiming, returns unstarted jobs to the queue, lets running jobs finish for the grace period, then interrupts
+// them without using up their attempt.
 
 export interface Supervisor {
   /** Sets the number of slots. */
@@ -217,7 +217,7 @@ export const start = <R>(
       isIdle: () => localQueue.size === 0 && slots.running().length === 0,
       stop: (held, reason) =>
         Effect.suspend(() => {
-          // An execution that was claimed to be undone stays.
+          // An execution that was claimed to undo its steps stays.
           const isUndone = ({ execution }: ClaimedJob) => reason === "cancelled" && execution?.cancelled === true
           const [unstarted] = localQueue.remove((job) => Slots.isSameRun(job, held) && !isUndone(job))
           return unstarted === undefined ? slots.stop(held, reason) : stopUnstarted(unstarted, reason)
