@@ -41,7 +41,7 @@ export interface QueueLimits {
   readonly retainDone?: DurationInput | null | undefined
   /** How long dead jobs are kept. [forever] */
   readonly retainDead?: DurationInput | null | undefined
-  /** The waits of cool-downs, and of kinds without a backoff of their own. */
+  /** The backoff of cool-downs, and of kinds that declare none. */
   readonly backoff?:
     | {
         /** Whether the queue has its own backoff. [false: cool-downs last 60s, and retries follow the kind] */

@@ -80,7 +80,7 @@ export const start = (options: {
       })
     }).pipe(Effect.uninterruptible)
 
-    // A pass goes on claiming, because going through the schedule before each claim would delay every job of an idle
+    // A pass continues to claim, because going through the schedule before each claim would delay every job of an idle
     // pod. The pass after a failure ends with its first claim, whose success resets the delays of the schedule.
     const claims = Effect.suspend(() => {
       const isRecovering = hasFailed

@@ -367,7 +367,7 @@ class RunningJob<R> implements JobContext {
     const text = jsonText(value, limits.resultBytes)
     if (text._tag === "Left") return new InvalidJob({ index: 0, field: "progress", reason: text.left })
     const stored = Effect.asVoid(this.context.queue.progress(this.job, text.right))
-    // Progress is for people: outside a transaction the handler goes on while the database is unavailable.
+    // Progress is for people: outside a transaction the handler continues while the database is unavailable.
     return Effect.catchIf(stored, DatabaseFailure.isOurs, (error) =>
       Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) =>
         Option.isSome(outer) ? Effect.fail(error) : Effect.logDebug("could not store the progress of a job", error)
