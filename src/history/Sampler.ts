@@ -78,7 +78,7 @@ export const make: Effect.Effect<
     schedule: Schedule.spaced("1 minute"),
     runAtStart: true,
     steps: [
-      { name: "pod", timeout: "10 seconds", run: samplePod },
+      { name: "process", timeout: "10 seconds", run: samplePod },
       { name: "database", timeout: "20 seconds", run: sampleDatabase }
     ]
   }

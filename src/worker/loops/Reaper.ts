@@ -61,7 +61,7 @@ export const make = <R>(
         { name: "recover", timeout: "30 seconds", run: Effect.map(recover, (recovered) => ({ ...recovered })) },
         ...(followUps === undefined ? [] : [{ name: "follow-ups", timeout: "30 seconds", run: followUps } as const]),
         {
-          name: "pods",
+          name: "processes",
           timeout: "30 seconds",
           run: Effect.map(pods.removeDead(staleAfter), (dead) => ({ dead: dead.length }))
         }
