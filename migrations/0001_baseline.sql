@@ -11,8 +11,8 @@
 --   schedules   schedule
 --   operators   operation, job_undo, saved_view, audit
 --   cluster     pod, leader, share
---   limits      rate_limit
---   measures    job_bucket, queue_wait, pod_sample, database_sample
+--   rate limits rate_limit
+--   history     job_bucket, queue_wait, pod_sample, database_sample
 --   uploads     upload_content, upload_chunk, upload, upload_workspace
 --   gateway     bot_session, bot_guess, bot_dead_letter
 --   access      workspace_token, session, idempotency
@@ -85,7 +85,8 @@ create table job (
   dead_reason text,
   -- Why a workflow execution has died. It is dead when it has undone its steps, which its next run does.
   dying text,
-  -- Whether a run of a workflow execution was cut off, and no later one has caught up: a step may have begun that is not recorded.
+  -- Whether a run of a workflow execution was cut off, and no later run has caught up: a step may have begun that is not
+  -- recorded.
   cut boolean,
   -- The release of the code that last suspended a workflow execution. Null when that code no longer follows its journal.
   release text,
@@ -148,7 +149,7 @@ create index job_key on job (queue, key, priority, run_at, id) with (deduplicate
 create unique index job_dedupe on job (dedupe_key)
   where dedupe_key is not null and (dedupe_scope = 'retained' or finished_at is null);
 
--- Jobs of a batch, unfinished ones together. Used to find out whether a batch is over, and by its counts and its list.
+-- Jobs of a batch, unfinished ones together. Used to find out whether a batch has ended, and by its counts and its list.
 create index job_batch on job (batch_id, finished_at) where batch_id is not null;
 
 -- Finished jobs by age. Used by the purge, from the oldest, and by the list of recent changes, from the newest.
@@ -197,9 +198,9 @@ create table lease (
   autovacuum_vacuum_cost_delay = 0
 );
 
--- A job that died, whose follow-up the code of its kind must compute, and whose pod could not: it had not the code, or it
--- crashed. The next pod with the code makes the follow-up and deletes the row. Holds what that takes, because the job may
--- be requeued or deleted first.
+-- A job that died and whose follow-up the code of its kind must still compute: the pod that recorded the death did not
+-- have the code, or crashed. The next pod with the code makes the follow-up and deletes the row. The row has all that
+-- this takes, because the job may be requeued or deleted first.
 create table follow_up_due (
   job_id uuid not null,
   -- The job's death_count.
@@ -216,7 +217,7 @@ create table follow_up_due (
   constraint follow_up_due_pkey primary key (job_id, death)
 );
 
--- Used by the pass that makes them.
+-- Used by the reaper, which makes these follow-ups.
 create index follow_up_due_at on follow_up_due (kind, due_at);
 
 -- Random ids do not compress; without this every large claim would try. Written as ALTER because CREATE TABLE accepts a
@@ -301,7 +302,7 @@ create table workflow_deferred (
   completed_at timestamptz,
   -- Children that have not ended.
   remaining int,
-  -- Whether the execution is suspended on it.
+  -- Whether the execution is suspended until this wait ends.
   waiting boolean not null default false,
   -- Completed before its execution existed.
   early boolean not null default false,
@@ -317,12 +318,12 @@ create index workflow_deferred_early on workflow_deferred (created_at) where ear
 -- A job that an execution started. The end of the job decrements `remaining` of the parent's workflow_deferred row with
 -- the kind `children` and this name; at 0 the parent wakes up once.
 create table workflow_child (
-  -- The execution that started it.
+  -- The execution that started the child.
   parent text not null,
   name text not null,
   position int not null,
   child uuid not null,
-  -- Created by this parent: cancelling the parent cancels it.
+  -- Created by this parent: cancelling the parent cancels the child.
   owned boolean not null,
   -- Set when the parent was notified, or at once if the parent does not wait.
   ended_at timestamptz,
@@ -330,7 +331,7 @@ create table workflow_child (
   constraint workflow_child_pkey primary key (parent, name, position)
 );
 
--- Used when a job ends that others count, and to show the parents of an execution.
+-- Used when a job ends whose end executions count, and to show the parents of an execution.
 create index workflow_child_child on workflow_child (child);
 
 -- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
@@ -457,7 +458,8 @@ create table queue (
   -- The latest cooling_until in key_turn: until then claims must look at keys.
   keys_cooling_until timestamptz,
 
-  -- The settings that a worker declared last, as text by field. A setting that differs from it was set by an operator and stays.
+  -- The settings that a worker declared last, as text by field. A setting that differs from its declaration was set by
+  -- an operator and stays.
   declared jsonb not null default '{}',
   -- Incremented by every change of the settings. A claim by key compares it with what it read.
   revision int not null default 1,
@@ -576,8 +578,8 @@ $$;
 
 -- Stores a job, or decides its conflict with a job of the same id or dedupe key: the only place that replaces jobs and
 -- takes lapsed keys. `created_at` is the time of the call. The outcome is `enqueued`; `repeated`, if an earlier request
--- stored the job; `deduplicated`, with the
--- id of the job that holds the key; `id_taken`, if a job with this id has other content; or `queue_full`, if `capped`.
+-- stored the job; `deduplicated`, with the id of the job that holds the key; `id_taken`, if a job with this id has other
+-- content; or `queue_full`, if `capped`.
 create function store_job(fresh job, replaces boolean, capped boolean, out id uuid, out outcome text)
 language plpgsql
 set search_path from current
@@ -794,14 +796,15 @@ end
 $$;
 
 -- Stores the jobs of one request, all or none, in one statement. The program calls it for jobs that conflict, and on
--- connections of other PostgreSQL libraries. It has validated the jobs. `request` holds `now` in epoch milliseconds; `jobs`,
--- with the names of the columns and `replace`; `lock_timeout`, the wait for a key that another transaction holds, unless that
--- is the caller's choice; and `notify`, what to send to the pods. Returns a row per job, with its place from 0 and an outcome
--- of store_job(). A single row `id_taken` or `queue_full`, with the cap as its note, means that nothing was stored: the
--- caller's transaction is not aborted. SQL users call enqueue() instead.
--- Its first statement finds the jobs that conflict by the rules of store_job(), which finds them for one job: change both
--- together. A function for both would be called once per job, because PostgreSQL inlines no function with a `search_path`,
--- and every function here has one: temporary tables of the caller must not take the place of its tables.
+-- connections of other PostgreSQL libraries, and has validated the jobs. `request` holds `now` in epoch milliseconds;
+-- `jobs`, with the names of the columns and `replace`; `lock_timeout`, the wait for a key that another transaction holds,
+-- unless the caller's own setting applies; and `notify`, the notifications to send. Returns a row per job, with its place
+-- from 0 and an outcome of store_job(). A single row `id_taken` or `queue_full`, with the cap as its note, means that
+-- nothing was stored: the caller's transaction is not aborted. SQL users call enqueue() instead.
+--
+-- The first statement finds the jobs that conflict by the rules of store_job(), which finds them for one job: change
+-- both together. A function for both would be called once per job, because PostgreSQL inlines no function with a
+-- `search_path`, and every function here has one: temporary tables of the caller must not hide the tables of the schema.
 create function enqueue_jobs(request jsonb)
 returns table (place int, id uuid, outcome text, note text)
 language plpgsql
@@ -820,8 +823,8 @@ declare
   given record;
   answer record;
 begin
-  -- What stands in the way, for all jobs at once: most jobs of a call are duplicates, and need no more than this. Jobs that
-  -- replace others are left to store_job().
+  -- The conflicts of all jobs at once: most jobs of a call are duplicates, which this statement decides. Jobs that replace
+  -- others are left to store_job().
   select coalesce(array_agg(s.place), '{}'), coalesce(array_agg(s.place) filter (where not s.replaces), '{}'),
     array_agg(s.id) filter (where not s.replaces), array_agg(s.outcome) filter (where not s.replaces)
   into standing, places, ids, outcomes
@@ -927,7 +930,7 @@ create table schedule (
   missed_limit smallint,
   paused boolean not null default false,
   origin text not null default 'operator',
-  -- What code declared last, and the fields an operator has changed since: a new declaration leaves those alone.
+  -- What code declared last, and the fields an operator has changed since: a new declaration does not change those.
   fingerprint text,
   edited text[] not null default '{}',
   -- Null until a scheduler first sees the schedule. It then computes the next run and does not fire.
@@ -941,8 +944,8 @@ create table schedule (
   history jsonb not null default '[]',
   created_at timestamptz not null,
   updated_at timestamptz not null,
-  -- An operator removed a schedule that code still declares. The row stays, so that the next start does not bring it
-  -- back.
+  -- An operator removed a schedule that code still declares. The row stays, so that the next start does not
+  -- create the schedule again.
   removed_at timestamptz,
   -- Incremented by every write. Firing states the revision it read, so that of several schedulers one succeeds.
   revision bigint not null default 1,
@@ -1073,7 +1076,7 @@ create table pod (
   heartbeat_at timestamptz not null,
   -- How far the database's clock is ahead of the pod's, in seconds.
   clock_offset float8,
-  -- The PostgreSQL server that wrote the last beat: its address and start.
+  -- The PostgreSQL server that stored the last heartbeat: its address and start time.
   server text,
 
   constraint pod_pkey primary key (id)
@@ -1111,7 +1114,7 @@ create table share (
   constraint share_slots_range check (slots >= 0)
 ) with (fillfactor = 50);
 
--------------------------------------------------------------------------------------------------------------- limits
+--------------------------------------------------------------------------------------------------------- rate limits
 
 -- The token bucket of a rate limit. Acquiring locks the row, so a token is never spent twice.
 create table rate_limit (
@@ -1143,7 +1146,7 @@ create table rate_limit (
   autovacuum_vacuum_cost_delay = 0
 );
 
------------------------------------------------------------------------------------------------------------- measures
+------------------------------------------------------------------------------------------------------------- history
 
 -- Nothing here is written per job. A pod counts in memory and writes its counts of the open minute every few seconds.
 
@@ -1186,7 +1189,7 @@ create table job_bucket (
 create table queue_wait (
   queue text not null,
   since timestamptz not null,
-  -- Null while it lasts.
+  -- Null while the reason lasts.
   until timestamptz,
   reason text not null,
 
