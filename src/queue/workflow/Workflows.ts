@@ -156,7 +156,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     /** Number of suspended executions by state. Counting stops at `maxCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>
 
-    /** By the execution's id, or by the id of its job. */
+    /** Returns an execution with everything that is stored about it, by its id or by the id of its job. */
     readonly show: (execution: string) => Effect.Effect<Execution, ExecutionNotFound | DatabaseError>
   }
 >() {}
