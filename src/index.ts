@@ -40,6 +40,7 @@ export * as Job from "./queue/Job.js"
 export { JobAdmin } from "./queue/JobAdmin.js"
 export {
   DedupeKeyHeld,
+  JobCancelled,
   JobDead,
   JobIdTaken,
   JobNotFound,

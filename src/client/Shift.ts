@@ -48,7 +48,7 @@ export interface Shift {
     payloads: ReadonlyArray<NoInfer<In>>,
     options?: Enqueue.EnqueueManyOptions<NoInfer<In>>
   ): Promise<ReadonlyArray<Enqueue.Enqueued<Result>>>
-  /** Waits until the job is done and returns its result. Rejects with JobDeadError or ResultTimeoutError. */
+  /** Waits until the job is done and returns its result. Rejects with JobDeadError, JobCancelledError or ResultTimeoutError. */
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
   /** The same for an id that was stored elsewhere: the job gives the result its type and its validator. */
   result<Result>(job: Enqueue.Enqueueable<never, Result>, id: string, options?: ResultOptions): Promise<Result>
@@ -205,7 +205,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     }
     if (kind !== undefined && kind !== job.kind)
       throw new InvalidOptionError("job", `Job ${id} is of the kind "${job.kind}", not "${kind}".`)
-    const value = Either.getOrThrowWith(JobResult.ofEnded(job), (dead) => fromCause(Cause.fail(dead)))
+    const value = Either.getOrThrowWith(JobResult.ofEnded(job), (error) => fromCause(Cause.fail(error)))
     const read = await known.get(job.kind)?.readResult(value)
     if (read?.issues !== undefined) throw new InvalidResultError(id, read.issues)
     return (read === undefined ? value : read.value) as Result

@@ -121,6 +121,16 @@ export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
   readonly lastErrorStack: string | undefined
 }> {}
 
+/**
+ * The job whose result was awaited was cancelled. Not a JobDeadError: a cancelled job did not fail, and code that reports or
+ * compensates failures must not run for it.
+ */
+export class JobCancelledError extends errorClass("JobCancelledError", "JOB_CANCELLED")<{
+  readonly id: string
+  /** Attempts that were used. */
+  readonly attempt: number
+}> {}
+
 /** The job was not done before the timeout. It is still queued or running. */
 export class ResultTimeoutError extends errorClass("ResultTimeoutError", "RESULT_TIMEOUT")<{
   /** Id of the job, which is still queued or running. */
@@ -327,6 +337,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   DEDUPE_KEY_HELD: ({ holder, id }, message) => new DedupeKeyHeldError({ id, holder }, message),
   JOB_DEAD: ({ attempt, id, lastError, lastErrorStack, reason }, message) =>
     new JobDeadError({ id, reason: reason as DeadReason, attempt, lastError, lastErrorStack }, message),
+  JOB_CANCELLED: ({ attempt, id }, message) => new JobCancelledError({ id, attempt }, message),
   RESULT_TIMEOUT: ({ id, timeout, why }, message) => new ResultTimeoutError({ id, timeout, why }, message),
   QUEUE_NOT_FOUND: ({ name }) => new QueueNotFoundError({ queue: name }, `There is no queue "${name}". ${queueAdvice}`),
   INVALID_SCHEDULE: ({ field, name, reason }, message) =>

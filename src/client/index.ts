@@ -51,6 +51,7 @@ export {
   InvalidPayloadError,
   InvalidResultError,
   InvalidScheduleError,
+  JobCancelledError,
   JobDeadError,
   JobIdTakenError,
   JobNotFoundError,

@@ -91,6 +91,8 @@ export class QueueFull extends Expected<QueueFull>(429, { headers: { "retry-afte
   }
 }
 
+const tried = (attempt: number) => (attempt === 0 ? "" : ` after ${attempt} ${attempt === 1 ? "attempt" : "attempts"}`)
+
 /** The job whose result was awaited is dead. */
 export class JobDead extends Expected<JobDead>(409)("JobDead", {
   /** Id that was awaited. Requeue it to run the job again. */
@@ -108,12 +110,24 @@ export class JobDead extends Expected<JobDead>(409)("JobDead", {
 }) {
   override get message(): string {
     const { attempt, execution, id, lastError, reason } = this
-    const tried = attempt === 0 ? "" : ` after ${attempt} ${attempt === 1 ? "attempt" : "attempts"}`
     const because = lastError === undefined ? "" : `: ${headline(lastError).replace(/\.+$/, "")}`
-    const what = reason === "cancelled" ? "was cancelled" : `is dead (${reason})`
-    const requeue = reason === "cancelled" ? "Requeue it to run it again." : "Fix the cause, then requeue it."
-    const retry = "Fix the cause, then retry the execution: workflow.retry(key)."
-    return `Job ${id} ${what}${tried}${because}. ${execution === undefined ? requeue : retry}`
+    const advice = execution === undefined ? "requeue it" : "retry the execution: workflow.retry(key)"
+    return `Job ${id} is dead (${reason})${tried(attempt)}${because}. Fix the cause, then ${advice}.`
+  }
+}
+
+/** The job whose result was awaited was cancelled. */
+export class JobCancelled extends Expected<JobCancelled>(409)("JobCancelled", {
+  id: Schema.String,
+  /** Attempts that were used. */
+  attempt: Schema.Number,
+  /** The id of the workflow execution, if the job is one. */
+  execution: Schema.UndefinedOr(Schema.String)
+}) {
+  override get message(): string {
+    const { attempt, execution, id } = this
+    const advice = execution === undefined ? "Requeue it" : "Retry the execution (workflow.retry(key))"
+    return `Job ${id} was cancelled${tried(attempt)}. ${advice} to run it again.`
   }
 }
 

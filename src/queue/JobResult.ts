@@ -4,7 +4,7 @@ import { split } from "../core/ErrorText.js"
 import type { JobId } from "../core/Ids.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import { JobDead, type JobNotFound, ResultTimeout } from "./JobErrors.js"
+import { JobCancelled, JobDead, type JobNotFound, ResultTimeout } from "./JobErrors.js"
 import { JobSearch } from "./search/JobSearch.js"
 
 /** How long to wait for a result. */
@@ -14,26 +14,28 @@ export interface ResultOptions {
 }
 
 /** The result of a job that has ended. */
-export const ofEnded = (job: StoredJob): Either.Either<unknown, JobDead> => {
-  if (job.state !== "dead" && job.state !== "cancelled") return Either.right(job.result)
+export const ofEnded = (job: StoredJob): Either.Either<unknown, JobDead | JobCancelled> => {
+  const { attempt, execution, id, state } = job
+  if (state === "cancelled") return Either.left(new JobCancelled({ id, attempt, execution }))
+  if (state !== "dead") return Either.right(job.result)
   const error = job.lastError === undefined ? undefined : split(job.lastError)
   return Either.left(
     new JobDead({
-      id: job.id,
+      id,
       reason: job.reason ?? "exhausted",
-      attempt: job.attempt,
+      attempt,
       lastError: error?.message,
       lastErrorStack: error?.trace,
-      execution: job.execution
+      execution
     })
   )
 }
 
-/** Waits until the job is done and returns its result. Fails with JobDead or ResultTimeout. */
+/** Waits until the job is done and returns its result. Fails with JobDead, JobCancelled or ResultTimeout. */
 export const result = (
   id: JobId,
   { timeout }: ResultOptions = {}
-): Effect.Effect<unknown, JobDead | ResultTimeout | JobNotFound | DatabaseError, JobSearch> =>
+): Effect.Effect<unknown, JobDead | JobCancelled | ResultTimeout | JobNotFound | DatabaseError, JobSearch> =>
   Effect.gen(function* () {
     const ended = (yield* JobSearch).await(id)
     if (timeout === undefined) return yield* ofEnded(yield* ended)

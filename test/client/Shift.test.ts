@@ -287,6 +287,7 @@ describe("a shift", () => {
     expect(await shift.requeue(id)).toMatchObject({ state: "pending", attempt: 0 })
     const later = await shift.enqueue(picky, { ok: true }, { delay: "1d" })
     expect(await shift.cancel(later.id)).toMatchObject({ state: "cancelled", reason: "cancelled" })
+    expect(await rejection(shift.result(later.id))).toMatchObject({ code: "JOB_CANCELLED", id: later.id, attempt: 0 })
     expect(running.queues).toEqual(["picky"])
   })
 

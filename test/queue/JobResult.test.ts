@@ -1,9 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Effect, Fiber, Schema } from "effect"
-import { fromCause } from "../../src/client/ShiftErrors.js"
+import { fromCause, JobDeadError } from "../../src/client/ShiftErrors.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
+import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const Pick = Job.make("pick", { payload: Schema.Struct({ ok: Schema.Boolean }) })
@@ -32,6 +33,19 @@ describe("the result of a job", () => {
       const message = `Job ${id} is dead (rejected) after 1 attempt: not today. Fix the cause, then requeue it.`
       expect(dead).toMatchObject({ _tag: "JobDead", message, ...fields })
       expect(fromCause(Cause.fail(dead))).toMatchObject({ name: "JobDeadError", code: "JOB_DEAD", message, ...fields })
+    }).pipe(shift)
+  )
+
+  it.effect("of a cancelled job is an error of its own", () =>
+    Effect.gen(function* () {
+      const { id } = yield* Pick.enqueue({ ok: true }, { delay: "1h" })
+      yield* Effect.flatMap(JobAdmin, ({ cancel }) => cancel(id))
+      const cancelled = yield* Effect.flip(Job.result(id))
+      const message = `Job ${id} was cancelled. Requeue it to run it again.`
+      expect(cancelled).toMatchObject({ _tag: "JobCancelled", id, attempt: 0, message })
+      const rejected = fromCause(Cause.fail(cancelled))
+      expect(rejected).toMatchObject({ name: "JobCancelledError", code: "JOB_CANCELLED", id, attempt: 0, message })
+      expect(rejected).not.toBeInstanceOf(JobDeadError)
     }).pipe(shift)
   )
 

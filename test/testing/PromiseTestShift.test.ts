@@ -1,7 +1,15 @@
 import { Cause, Effect, Exit, Schema } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
-import { JobDeadError, job, Outcome, ResultTimeoutError, TransactionError, workflow } from "../../src/client/index.js"
+import {
+  JobCancelledError,
+  JobDeadError,
+  job,
+  Outcome,
+  ResultTimeoutError,
+  TransactionError,
+  workflow
+} from "../../src/client/index.js"
 import * as EffectJob from "../../src/queue/Job.js"
 import { type PromiseTestShiftOptions, TestShift, testShift } from "../../src/testing/index.js"
 
@@ -127,7 +135,9 @@ describe("testShift", () => {
     await using shift = await testShift({ handlers: [reminded] })
     const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
     await shift.cancel(id)
-    await expect(shift.result(id)).rejects.toThrow(`Job ${id} was cancelled. Requeue it to run it again.`)
+    const cancelled = await shift.result(id).catch((error: unknown) => error)
+    expect(cancelled).toBeInstanceOf(JobCancelledError)
+    expect(cancelled).toMatchObject({ message: expect.stringContaining("was cancelled. Requeue it to run it again.") })
   })
 
   it("varies the delays of retries with jitter", async () => {

@@ -173,6 +173,10 @@ describe("compensation", () => {
     await shift.settle()
     expect(log).toEqual(["refund 2", "release 1"])
     expect((await shift.job(id)).state).toBe("cancelled")
+    await expect(order.result("A")).rejects.toMatchObject({
+      code: "JOB_CANCELLED",
+      message: expect.stringContaining("Retry the execution (workflow.retry(key)) to run it again.")
+    })
   })
 
   it("is skipped by cancel with now, which the job records", async () => {

@@ -85,7 +85,7 @@ export interface Executions<in In, out Result> {
       readonly as?: string | undefined
     }
   ): Promise<string>
-  /** Waits for the result. Rejects with JobDeadError if the execution failed or was cancelled. */
+  /** Waits for the result. Rejects with JobDeadError if the execution failed, with JobCancelledError if it was cancelled. */
   result(key: string, options?: OnShift & ResultOptions): Promise<Result>
   /** The execution with its steps, waits and children. */
   show(key: string, options?: OnShift): Promise<ExecutionView>
