@@ -10,6 +10,7 @@ import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as MetricsConfig from "../history/MetricsConfig.js"
 import * as AccessConfig from "../http/access/AccessConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
+import * as HealthOptions from "../http/server/HealthOptions.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import * as SchedulerConfig from "../schedule/SchedulerConfig.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -40,7 +41,7 @@ const section = (
 export const sections: ReadonlyArray<Section> = [
   section("Database", DatabaseConfig.settings),
   section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
-  section("Worker", WorkerConfig.settings, RouteConfig.settings),
+  section("Worker", WorkerConfig.settings, HealthOptions.settings, RouteConfig.settings),
   section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
   section("Bots and webhooks", GatewayConfig.settings),
   section("Commands", CmdExecConfig.settings),

@@ -5,7 +5,7 @@ import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import type { Handler } from "../handlers/Handler.js"
 import * as Health from "../http/server/Health.js"
-import { fault as healthFault } from "../http/server/HealthOptions.js"
+import { addressOf, fault as healthFault, portMissing } from "../http/server/HealthOptions.js"
 import { isQueueName } from "../queue/NewJob.js"
 import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
 import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
@@ -47,6 +47,8 @@ interface Open {
 }
 
 const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<string, Open>())
+/** Whether a worker of this process uses NIGHTSHIFT_WORKER_PORT. */
+const environment = GlobalValue.globalValue("nightshift/client/environment", () => ({ isUsed: false }))
 const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new WeakMap<Shift.Shift, Open>())
 
 const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions): Promise<Engine.PgEngine> => {
@@ -125,7 +127,10 @@ export interface WorkerOptions {
   readonly limits?: ReadonlyArray<DeclaredLimit> | undefined
   /** How long `stop()` waits for running jobs. [SHUTDOWN_GRACE, else 25s] */
   readonly grace?: DurationInput | undefined
-  /** Serves `/healthz`, `/readyz` and `/metrics` on this port. One worker of a shift can do this. [none] */
+  /**
+   * Serves `/healthz`, `/readyz` and `/metrics` on this port: `{ port: 9090, host: "0.0.0.0" }`. One worker of a shift can do
+   * this. [the port of NIGHTSHIFT_WORKER_PORT in the first worker of the process, else none]
+   */
   readonly health?: Health.HealthOptions | undefined
   /**
    * Called when a job has completed, failed, died or was cancelled in this worker, after that is stored. It is not awaited,
@@ -186,7 +191,7 @@ const warnOfUnserved = (handlers: WorkerOptions["handlers"], served: ReadonlyArr
 
 /** The metrics belong to the pool, so a second server would count everything twice. */
 const secondHealth =
-  "Another worker of this shift has the option health. Its metrics include this worker: remove the option here."
+  "Another worker of this shift serves health checks. Its metrics include this worker: remove the option health here."
 
 const checkHealth = (health: WorkerOptions["health"]): void => {
   if (health === undefined) return
@@ -195,6 +200,21 @@ const checkHealth = (health: WorkerOptions["health"]): void => {
   checkKnown(health, healthOptions, "an option of health", "health.")
   const found = healthFault(health)
   if (found !== undefined) throw new InvalidOptionError(...found)
+}
+
+/** Reserves the server for a worker. Returns how to release it, or undefined if this worker has none. */
+const reserveHealth = async (used: Open, { run }: Engine.PgEngine, health: WorkerOptions["health"]) => {
+  const address = Option.getOrUndefined(await run(addressOf(health ?? {})))
+  if (health !== undefined && address === undefined) throw new InvalidOptionError("health.port", portMissing)
+  if (health !== undefined && used.hasHealth) throw new InvalidOptionError("health", secondHealth)
+  const isFree = health !== undefined || !(used.hasHealth || environment.isUsed)
+  if (address === undefined || !isFree) return undefined
+  used.hasHealth = true
+  environment.isUsed ||= health === undefined
+  return () => {
+    used.hasHealth = false
+    if (health === undefined) environment.isUsed = false
+  }
 }
 
 /**
@@ -228,16 +248,15 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   const queues = queuesOf(options)
   const scope = await run(Scope.make())
   const { health, onEvent, ...rest } = options
-  if (health !== undefined && used.hasHealth) throw new InvalidOptionError("health", secondHealth)
-  used.hasHealth ||= health !== undefined
+  const releaseHealth = await reserveHealth(used, engine, health)
   const close = async () => {
     await run(Scope.close(scope, Exit.void))
-    if (health !== undefined) used.hasHealth = false
+    releaseHealth?.()
   }
   const onEnd = onEvent === undefined ? {} : { onEnd: reporting(engine, onEvent) }
   const plain = Nightshift.worker({ ...rest, ...onEnd, queues })
   const layer: Layer.Layer<WorkerService, unknown, Nightshift.Services> =
-    health === undefined ? plain : Health.serve(health)(plain)
+    releaseHealth === undefined ? plain : Health.serve(health)(plain)
   const built = run(Layer.buildWithScope(layer, scope))
   const context = await built.catch(async (error: unknown) => {
     await close()

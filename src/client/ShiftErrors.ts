@@ -1,6 +1,7 @@
-import { Cause, Predicate } from "effect"
+import { Cause, ConfigError, Predicate } from "effect"
 import { codeOf, type ExpectedError, isExpected } from "../core/ExpectedError.js"
 import { type Issue, issuesText } from "../core/Issues.js"
+import { problems } from "../core/Setting.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
 import type { WhyView } from "./JobView.js"
 
@@ -352,12 +353,17 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   DATABASE_REFUSED: databaseError("DATABASE_REFUSED")
 }
 
+const messageOf = (error: unknown): string => {
+  if (ConfigError.isConfigError(error)) return `${problems(error).join("; ")}.`
+  return error instanceof Error && error.message !== "" ? error.message : String(error)
+}
+
 /** Converts a failure of the services into a ShiftError. */
 export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   if (Cause.isInterruptedOnly(cause)) return new ClosedError()
   const error = Cause.squash(cause)
   if (error instanceof ShiftError) return error
-  const message = error instanceof Error && error.message !== "" ? error.message : String(error)
+  const message = messageOf(error)
   const make = isExpected(error) ? classes[codeOf(error)] : undefined
   if (make !== undefined) return make(error as unknown as Fields, message)
   // Other tagged errors prevent the start of a process; anything else is a bug, or a mistake in a test.

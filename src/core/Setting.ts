@@ -82,17 +82,25 @@ export const secret = (
 ): Setting<Option.Option<Redacted.Redacted>> =>
   optional({ ...described, secret: true }, (value) => Either.map(read(value), Redacted.make))
 
-export const integer = (
-  described: Described,
-  fallback: number,
-  range: { readonly min: number; readonly max: number }
-): Setting<number> =>
-  withDefault(described, String(fallback), (value) => {
+interface Range {
+  readonly min: number
+  readonly max: number
+}
+
+const readInteger =
+  ({ max, min }: Range): Read<number> =>
+  (value) => {
     const parsed = Number(value)
-    return /^-?\d+$/.test(value) && parsed >= range.min && parsed <= range.max
+    return /^-?\d+$/.test(value) && parsed >= min && parsed <= max
       ? Either.right(parsed)
-      : Either.left(`a whole number from ${range.min} to ${range.max}`)
-  })
+      : Either.left(`a whole number from ${min} to ${max}`)
+  }
+
+export const integer = (described: Described, fallback: number, range: Range): Setting<number> =>
+  withDefault(described, String(fallback), readInteger(range))
+
+export const optionalInteger = (described: Described, range: Range): Setting<Option.Option<number>> =>
+  optional(described, readInteger(range))
 
 /** A duration. Values of 0 or less use the default. */
 export const positiveDuration = (described: Described, fallback: string): Setting<Duration.Duration> =>

@@ -35,7 +35,7 @@ export class Forbidden extends Expected<Forbidden>(403)("Forbidden", { message: 
 /** Protects against DNS rebinding: another site's name may resolve to this machine. */
 export class HostRefused extends Expected<HostRefused>(403)("HostRefused", {}) {
   override get message(): string {
-    return "This server listens on loopback only, so the Host header must be localhost, 127.0.0.1 or [::1]. Let a proxy send one of them, or listen on another address with HOST (in a worker: health.host)."
+    return "This server listens on loopback only, so the Host header must be localhost, 127.0.0.1 or [::1]. Let a proxy send one of them, or listen on another address with HOST (in a worker: health.host or NIGHTSHIFT_WORKER_HOST)."
   }
 }
 

@@ -97,7 +97,7 @@ describe("the health checks of a worker", () => {
     }
 
     await expect(worker(shift, { ...options, health: { port: 0 } })).rejects.toThrow(
-      /^Another worker of this shift has the option health\./
+      /^Another worker of this shift serves health checks\./
     )
     await shift.enqueue(held, {})
     await started.promise
@@ -147,6 +147,42 @@ describe("the health checks of a worker", () => {
     await taken.close()
     const running = await worker(shift, { handlers: [idle.handle(() => {})], health: { port: taken.port } })
     expect((await ask(`${running.healthUrl}/readyz`)).status).toBe(200)
+  })
+
+  it("open on NIGHTSHIFT_WORKER_PORT in the first worker of the process, unless its options have a port", async () => {
+    const idle = job("idle", { payload: z.object({}), queue: "environment" })
+    const handlers = [idle.handle(() => {})]
+    await using shift = await connect(database.url(), { log: false })
+    await using other = await connect(database.url(), { log: false, pool: 3 })
+    await expect(worker(shift, { handlers, health: {} })).rejects.toMatchObject({
+      option: "health.port",
+      message: "health.port is missing. Set it, or set NIGHTSHIFT_WORKER_PORT."
+    })
+    const [port, own] = [await freePort(), await freePort()]
+    vi.stubEnv("NIGHTSHIFT_WORKER_PORT", String(port))
+    vi.stubEnv("NIGHTSHIFT_WORKER_HOST", "127.0.0.2")
+    const first = await worker(shift, { handlers })
+    expect(first.healthUrl).toBe(`http://127.0.0.2:${port}`)
+    expect((await ask(`${first.healthUrl}/healthz`)).status).toBe(200)
+    const second = await worker(shift, { handlers })
+    const third = await worker(other, { handlers })
+    expect([second.healthUrl, third.healthUrl]).toEqual([undefined, undefined])
+    await Promise.all([first.stop(), second.stop(), third.stop()])
+
+    const named = await worker(shift, { handlers, health: { port: own, host: "127.0.0.1" } })
+    expect(named.healthUrl).toBe(`http://127.0.0.1:${own}`)
+    await named.stop()
+
+    vi.stubEnv("NIGHTSHIFT_WORKER_HOST", "")
+    const taken = await hold()
+    vi.stubEnv("NIGHTSHIFT_WORKER_PORT", String(taken.port))
+    await expect(worker(shift, { handlers })).rejects.toThrow("choose another port with NIGHTSHIFT_WORKER_PORT.")
+    vi.stubEnv("NIGHTSHIFT_WORKER_PORT", "many")
+    await expect(worker(shift, { handlers })).rejects.toThrow(
+      'NIGHTSHIFT_WORKER_PORT: expected a whole number from 0 to 65535, got "many".'
+    )
+    vi.unstubAllEnvs()
+    await taken.close()
   })
 
   it("are a layer around the worker for programs with Effect", async () => {

@@ -10,13 +10,13 @@ import type { Worker } from "../../worker/Worker.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Problem from "../Problem.js"
 import { ServerConfig, settings } from "../ServerConfig.js"
-import { Health, type HealthOptions } from "./HealthOptions.js"
+import { Health, type HealthAddress } from "./HealthOptions.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import * as Listening from "./Listening.js"
 import { Readiness } from "./Readiness.js"
 
 /** HOST and PORT are not read: they belong to the program. No route needs an access token. */
-const configOf = ({ host = "127.0.0.1", port }: HealthOptions): Layer.Layer<ServerConfig, ConfigError> =>
+const configOf = ({ host, port }: HealthAddress): Layer.Layer<ServerConfig, ConfigError> =>
   Layer.effect(
     ServerConfig,
     Effect.map(
@@ -37,15 +37,15 @@ const router = Effect.catchTag(HealthRoutes.router, "RouteNotFound", () =>
   Problem.respond(404, "NotFound", "This process serves only GET /healthz, GET /readyz and GET /metrics.")
 )
 
-const server = Layer.scoped(
-  Health,
-  Effect.gen(function* () {
-    const config = yield* ServerConfig
-    const http = yield* Listening.open()
-    http.on("request", yield* NodeHttpServer.makeHandler(Listening.guarded(router)))
-    return { url: yield* Listening.listen(http, config, { port: "health.port", host: "health.host" }) }
-  })
-)
+const server = (address: HealthAddress) =>
+  Layer.scoped(
+    Health,
+    Effect.gen(function* () {
+      const http = yield* Listening.open()
+      http.on("request", yield* NodeHttpServer.makeHandler(Listening.guarded(router)))
+      return { url: yield* Listening.listen(http, address, address.settings) }
+    })
+  )
 
 /** Built above the worker: the process is ready when the worker has started, and not any more when it begins to stop. */
 const following = Layer.scopedDiscard(
@@ -62,19 +62,19 @@ const gauges = Layer.mergeAll(Gauges.layer, Gauges.layerDatabase, Gauges.layerJo
 )
 
 /** Fresh, because two workers of one program start and stop independently. */
-const serverOf = (options: HealthOptions) =>
-  server.pipe(
+const serverOf = (address: HealthAddress) =>
+  server(address).pipe(
     Layer.provide(Layer.merge(Attempts.layer, EventLoop.layer)),
     Layer.provideMerge(Readiness.layer),
     Layer.provide(Migrations.layer),
     Layer.provideMerge(Lifecycle.layer),
-    Layer.provide(configOf(options)),
+    Layer.provide(configOf(address)),
     Layer.fresh
   )
 
 /** The server is below the worker, so it responds while the worker starts and drains. */
 export const around = <E, R>(
-  options: HealthOptions,
+  address: HealthAddress,
   worker: Layer.Layer<Worker, E, R>
 ): Layer.Layer<Worker | Health, E | Listening.ListenFailed | ConfigError, R | Services> =>
-  following.pipe(Layer.provideMerge(worker), Layer.provideMerge(Layer.merge(serverOf(options), gauges)))
+  following.pipe(Layer.provideMerge(worker), Layer.provideMerge(Layer.merge(serverOf(address), gauges)))
