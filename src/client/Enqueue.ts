@@ -6,7 +6,7 @@ import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
-import { checkKnown, namesOf } from "./Options.js"
+import { checkKnown, type InstantInput, instantOf, namesOf } from "./Options.js"
 import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
@@ -18,9 +18,6 @@ export type JobId<Result = unknown> = string & {
   /** Carries the type of the job's result. No id has this property. */
   readonly [resultOf]?: Result
 }
-
-/** A Date, an ISO 8601 string, or epoch milliseconds. */
-export type InstantInput = Date | string | number
 
 /** A dedupe key and how long its job holds it. */
 export interface DedupeOptions {
@@ -103,16 +100,6 @@ export type EnqueueOne<Options> = <In, Result>(
   options?: Options
 ) => Promise<Enqueued<Result>>
 
-const millisOf = (instant: InstantInput | undefined): number | undefined => {
-  if (instant === undefined || typeof instant === "number") return instant
-  const millis = typeof instant === "string" ? Date.parse(instant) : instant instanceof Date ? instant.getTime() : NaN
-  if (!Number.isNaN(millis)) return millis
-  throw new InvalidOptionError(
-    "runAt",
-    `runAt must be a Date, an ISO 8601 string or epoch milliseconds, got ${instant instanceof Date ? "an invalid Date" : shown(instant)}.`
-  )
-}
-
 type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> &
   Pick<EnqueueManyOptions<In>, "key"> & {
     readonly dedupe?: EnqueueOptions["dedupe"] | EnqueueManyOptions<In>["dedupe"]
@@ -144,7 +131,7 @@ const startOf = (options: AnyOptions<never>, now: () => number): Either.Either<n
   if (runAt !== undefined && delay !== undefined)
     throw new InvalidOptionError("delay", "Pass delay or runAt, not both.")
   return Either.mapLeft(
-    Kind.startOf({ delay, runAt: millisOf(runAt) }, now),
+    Kind.startOf({ delay, runAt: runAt === undefined ? undefined : instantOf("runAt", runAt) }, now),
     (reason) => new InvalidJob({ index: 0, field: "delay", reason })
   )
 }

@@ -21,6 +21,21 @@ export const checkKnown = (given: object, known: ReadonlyArray<string>, what: st
   }
 }
 
+/** A Date, an ISO 8601 string, or epoch milliseconds. */
+export type InstantInput = Date | string | number
+
+/** Epoch milliseconds of an instant. */
+export const instantOf = (option: string, instant: InstantInput): number => {
+  if (typeof instant === "number") return instant
+  const millis = typeof instant === "string" ? Date.parse(instant) : instant instanceof Date ? instant.getTime() : NaN
+  if (!Number.isNaN(millis)) return millis
+  const got = instant instanceof Date ? "an invalid Date" : shown(instant)
+  throw new InvalidOptionError(
+    option,
+    `${option} must be a Date, an ISO 8601 string or epoch milliseconds, got ${got}.`
+  )
+}
+
 /** Decodes a duration. `of` names what has the option, for the message. */
 export const durationOf = (option: string, duration: DurationInput, of = ""): Duration.Duration => {
   try {

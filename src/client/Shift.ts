@@ -2,7 +2,7 @@ import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { isId, type JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { StoredJob } from "../core/StoredJob.js"
-import { JobAdmin } from "../queue/JobAdmin.js"
+import { JobAdmin as JobAdminPort } from "../queue/JobAdmin.js"
 import { JobNotFound, ResultTimeout } from "../queue/JobErrors.js"
 import * as JobResult from "../queue/JobResult.js"
 import type { NewJob } from "../queue/NewJob.js"
@@ -15,6 +15,7 @@ import { explain } from "../worker/Explain.js"
 import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
+import * as JobAdmin from "./JobAdmin.js"
 import * as JobView from "./JobView.js"
 import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as QueueAdmin from "./QueueAdmin.js"
@@ -60,6 +61,8 @@ export interface Shift {
   cancel(id: string): Promise<JobView.JobView>
   /** Makes a dead, cancelled or done job pending and due now. Resets its attempts and deletes its result and last error. */
   requeue(id: string): Promise<JobView.JobView>
+  /** Find jobs, and act on all that match a filter. */
+  readonly jobs: JobAdmin.JobAdmin
   /** Pause, resume and scale queues, and change their limits. */
   readonly queues: QueueAdmin.QueueAdmin
   /** Batches of jobs with a common follow-up. */
@@ -176,8 +179,8 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
 
   const act = async (
     id: StoredId,
-    of: (admin: typeof JobAdmin.Service) => (id: StoredId) => Effect.Effect<StoredJob, unknown>
-  ) => JobView.of(await run(Effect.flatMap(JobAdmin, (admin) => of(admin)(id))))
+    of: (admin: typeof JobAdminPort.Service) => (id: StoredId) => Effect.Effect<StoredJob, unknown>
+  ) => JobView.of(await run(Effect.flatMap(JobAdminPort, (admin) => of(admin)(id))))
 
   const why = async (id: string) => JobView.whyOf(await explain(idOf("why", id)))
 
@@ -258,6 +261,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     why,
     cancel: async (id) => act(idOf("cancel", id), (admin) => admin.cancel),
     requeue: async (id) => act(idOf("requeue", id), (admin) => admin.requeue),
+    jobs: JobAdmin.make(engine),
     queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),

@@ -142,6 +142,12 @@ export class ResultTimeoutError extends errorClass("ResultTimeoutError", "RESULT
   readonly why: WhyView | undefined
 }> {}
 
+/** The search took too long and was cancelled. Narrow the filter: fewer states, one queue, a shorter time range. */
+export class SearchTooSlowError extends errorClass("SearchTooSlowError", "SEARCH_TOO_SLOW")<{
+  /** The limit that it exceeded. */
+  readonly seconds: number
+}> {}
+
 /** What the handler returned does not pass the job's result validator. */
 export class InvalidResultError extends ShiftError {
   override readonly name = "InvalidResultError"
@@ -314,6 +320,7 @@ interface Fields extends Pick<ExpectedError, "answer"> {
   readonly lastError: string | undefined
   readonly lastErrorStack: string | undefined
   readonly timeout: number
+  readonly seconds: number
   readonly why: WhyView | undefined
   readonly sqlState: string | undefined
 }
@@ -330,6 +337,8 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   INVALID_JOB: ({ field, index, reason }, message) => new InvalidJobError({ field, reason, index }, message),
   INVALID_OPTION: ({ answer, field, step }, message) =>
     new InvalidOptionError(step ?? field ?? answer.field ?? "", message),
+  BAD_CURSOR: (_, message) => new InvalidOptionError("cursor", message),
+  SEARCH_TOO_SLOW: ({ seconds }, message) => new SearchTooSlowError({ seconds }, message),
   JOB_ID_TAKEN: ({ id }, message) => new JobIdTakenError({ id }, message),
   QUEUE_FULL: ({ cap, queue }, message) => new QueueFullError({ queue, cap }, message),
   JOB_NOT_FOUND: ({ id }, message) => new JobNotFoundError({ id }, message),

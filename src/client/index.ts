@@ -23,9 +23,9 @@ export type {
   EnqueueManyOptions,
   EnqueueOne,
   EnqueueOptions,
-  InstantInput,
   JobId
 } from "./Enqueue.js"
+export type { JobAdmin, JobListOptions } from "./JobAdmin.js"
 export {
   type BackoffInput,
   type Job,
@@ -34,7 +34,10 @@ export {
   type RetryOptions,
   type ScheduleOptions
 } from "./JobDefinition.js"
+export type { JobFilter } from "./JobFilter.js"
 export type { AttemptView, JobView, WhyView } from "./JobView.js"
+export type { Listing, ListOptions, Page } from "./Listing.js"
+export type { InstantInput } from "./Options.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
 export type { QueueAdmin, QueueChange, QueueView } from "./QueueAdmin.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
@@ -62,6 +65,7 @@ export {
   ResultTimeoutError,
   ScheduleBusyError,
   ScheduleNotFoundError,
+  SearchTooSlowError,
   ShiftError,
   StartError,
   StepFailedError,

@@ -3,6 +3,7 @@ import type * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as OpenApi from "@effect/platform/OpenApi"
 import { Schema } from "effect"
 import { isExpected } from "../core/ExpectedError.js"
+import { pageLimits } from "../queue/search/JobSearch.js"
 import * as WireText from "./WireText.js"
 
 // Shared parts of the contract. Each resource has a file with its contract and its handlers; ApiRoutes.ts combines them.
@@ -17,8 +18,7 @@ export const apiPrefix = "/api/v1"
 export const apiOf = <Group extends HttpApiGroup.HttpApiGroup.Any>(group: Group) =>
   HttpApi.make("nightshift").add(group).prefix(apiPrefix).addError(Schema.declare(isExpected))
 
-/** Default and maximum page size. */
-export const pageLimits = { default: 50, max: 1000 } as const
+export { pageLimits }
 
 const errorResponse = (status: number) => ({
   description: status === 400 ? "The request did not match the expected schema" : "Error",

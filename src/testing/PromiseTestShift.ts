@@ -1,7 +1,5 @@
 import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
-import type { JobView } from "../client/JobView.js"
-import * as View from "../client/JobView.js"
 import { checkKnown, namesOf } from "../client/Options.js"
 import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
@@ -23,8 +21,6 @@ export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
   drain(): Promise<void>
   /** Returns the job's result. If the job is not done, advances the clock by the timeout, or drains without one. */
   readonly result: Shift.Shift["result"]
-  /** All jobs, oldest first. */
-  jobs(): Promise<ReadonlyArray<JobView>>
   /** The clock's current time. */
   now(): Date
   /** The seed of ids and jitter. */
@@ -153,7 +149,6 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     ...tested,
     result: tested.result as Shift.Shift["result"],
     seed,
-    jobs: async () => (await inShift((shift) => shift.jobs)).map(View.of),
     now: () => new Date(clock.unsafeCurrentTimeMillis()),
     crash: () => inShift((shift) => shift.crashPod)
   }

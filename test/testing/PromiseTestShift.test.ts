@@ -114,7 +114,7 @@ describe("testShift", () => {
     for (const who of ["Ada", "Bob", "Cid"]) await shift.enqueue(remind, { who }, { key: "customer-1" })
     await shift.drain()
     expect(most).toBe(1)
-    expect((await shift.jobs()).map(({ state }) => state)).toEqual(["done", "done", "done"])
+    expect((await shift.jobs.list().toArray()).map(({ state }) => state)).toEqual(["done", "done", "done"])
   })
 
   it("says in the error of a timeout that the handler waited in real time", async () => {
@@ -228,7 +228,7 @@ describe("testShift", () => {
       await using shift = await testShift({ handlers: [reminded], ...options })
       await shift.enqueue(remind, { who: "Ada" })
       await shift.advance("20d")
-      return (await shift.jobs()).length
+      return await shift.jobs.count()
     }
     expect(await count({})).toBe(1)
     expect(await count({ retention: "10d" })).toBe(0)
@@ -270,7 +270,9 @@ describe("testShift", () => {
       startAt: "2026-03-28T00:00:00Z"
     })
     await shift.advance("3d")
-    const runs = (await shift.jobs()).map(({ startedAt }) => startedAt?.toISOString())
+    const runs = (await shift.jobs.list({}, { order: "asc" }).toArray()).map(({ startedAt }) =>
+      startedAt?.toISOString()
+    )
     expect(runs).toEqual(["2026-03-28T02:00:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-30T01:00:00.000Z"])
   })
 

@@ -51,7 +51,7 @@ export const history = async ({ client, testing, z }, seed) => {
   note(JSON.stringify(await shift.workflows.show(execution)))
   // Stacks contain the paths of the code that runs.
   const withoutStacks = (name, value) => (name === "stack" || name === "lastErrorStack" ? undefined : value)
-  for (const job of await shift.jobs()) note(JSON.stringify(job, withoutStacks))
+  for await (const job of shift.jobs.list({}, { order: "asc" })) note(JSON.stringify(job, withoutStacks))
   await shift.close()
   return lines.join("\n")
 }

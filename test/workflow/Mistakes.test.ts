@@ -166,7 +166,7 @@ describe("names and options", () => {
     await order.start({ id: "A" })
     await shift.settle()
     expect((await order.show("A")).lastError).toBe(fault)
-    expect((await shift.jobs()).length).toBe(1)
+    expect(await shift.jobs.count()).toBe(1)
   })
 
   it("a workflow is not enqueued, and the message names what to call", async () => {

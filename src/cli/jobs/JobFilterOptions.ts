@@ -1,7 +1,7 @@
 import { Either } from "effect"
 import { BatchId, JobId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
-import type { JobFilter } from "../../queue/search/JobFilter.js"
+import { descriptions, type JobFilter } from "../../queue/search/JobFilter.js"
 import * as Input from "../kit/Input.js"
 
 export const batchId = Input.uuid(BatchId, "A batch id")
@@ -13,38 +13,43 @@ export const idOrExecution: Input.Value<string> = {
   read: (text) => (text.includes("/") ? Either.right(text) : jobId.read(text))
 }
 
+const only = (field: keyof JobFilter) =>
+  `Only ${descriptions[field].charAt(0).toLowerCase()}${descriptions[field].slice(1)}`
+
 /** Options that select jobs, with the states that a command accepts. */
 export const options = (states: ReadonlyArray<State> = State.literals) => ({
-  queue: Input.repeated(Input.text, "Only jobs of this queue."),
-  kind: Input.repeated(Input.text, "Only jobs of this kind."),
-  state: Input.repeated(Input.choice(states), "Only jobs in this state."),
-  deadReason: Input.repeated(Input.choice(DeadReason.literals), "Only dead jobs with this reason."),
-  since: Input.optional(Input.instant, "Only jobs enqueued at or after this instant, as in 2026-01-31T09:00:00Z."),
-  until: Input.optional(Input.instant, "Only jobs enqueued before this instant."),
-  containing: Input.optional(Input.json, "Only jobs whose payload contains this JSON."),
-  dedupe: Input.optional(Input.text, "Only jobs with this dedupe key."),
-  text: Input.optional(Input.text, "Only jobs with this text in the last error."),
-  shape: Input.optional(
-    Input.text,
-    "Only jobs with this error shape: the first line of the last error, with numbers and ids replaced by #."
-  ),
-  batch: Input.optional(batchId, "Only jobs of this batch.")
+  queue: Input.repeated(Input.text, only("queue")),
+  kind: Input.repeated(Input.text, only("kind")),
+  state: Input.repeated(Input.choice(states), only("state")),
+  deadReason: Input.repeated(Input.choice(DeadReason.literals), only("reason")),
+  since: Input.optional(Input.instant, `${only("since")} Example: 2026-01-31T09:00:00Z.`),
+  until: Input.optional(Input.instant, only("until")),
+  containing: Input.optional(Input.json, only("payload")),
+  dedupe: Input.optional(Input.text, only("dedupe")),
+  pod: Input.optional(Input.text, only("pod")),
+  text: Input.optional(Input.text, only("text")),
+  search: Input.optional(Input.text, only("search")),
+  shape: Input.optional(Input.text, only("shape")),
+  batch: Input.optional(batchId, only("batch"))
 })
 
 const unlessEmpty = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined =>
   values.length === 0 ? undefined : values
 
 /** Builds the filter; all options must match. */
-export const filterOf = (given: Input.Given<ReturnType<typeof options>>): JobFilter => ({
-  queue: unlessEmpty(given.queue),
-  kind: unlessEmpty(given.kind),
-  state: unlessEmpty(given.state),
-  reason: unlessEmpty(given.deadReason),
-  since: given.since,
-  until: given.until,
-  payload: given.containing,
-  dedupe: given.dedupe,
-  text: given.text,
-  shape: given.shape,
-  batch: given.batch
-})
+export const filterOf = (given: Input.Given<ReturnType<typeof options>>): JobFilter =>
+  ({
+    queue: unlessEmpty(given.queue),
+    kind: unlessEmpty(given.kind),
+    state: unlessEmpty(given.state),
+    reason: unlessEmpty(given.deadReason),
+    since: given.since,
+    until: given.until,
+    payload: given.containing,
+    dedupe: given.dedupe,
+    pod: given.pod,
+    text: given.text,
+    search: given.search,
+    shape: given.shape,
+    batch: given.batch
+  }) satisfies Record<keyof JobFilter, unknown>

@@ -1,67 +1,73 @@
 import { Schema } from "effect"
 import { BatchId } from "../../core/Ids.js"
 import { DeadReason, State } from "../../core/StoredJob.js"
-import type { JobFilter } from "../../queue/search/JobFilter.js"
+import { descriptions, type JobFilter } from "../../queue/search/JobFilter.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
 
-const text = (description: string) => WireText.optional(WireText.Text.annotations({ description }))
+const text = (field: keyof JobFilter) =>
+  WireText.optional(WireText.Text.annotations({ description: descriptions[field] }))
 
-const instant = (description: string) =>
-  WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
-
-const batch = BatchId.annotations(WireText.withMessage("must be a batch id"))
-
-/** Job filter as query parameters. A repeated parameter matches any of its values. */
-export const query = {
-  queue: WireText.optional(WireText.names("Any of these queues. Separate them with commas or repeat the parameter.")),
-  kind: WireText.optional(WireText.texts("Any of these kinds. Repeat the parameter for several.")),
-  state: WireText.optional(WireText.anyOf(State.literals, "Any of these states.")),
-  reason: WireText.optional(WireText.anyOf(DeadReason.literals, "Dead for any of these reasons.")),
-  since: instant("Enqueued at or after this time."),
-  until: instant("Enqueued before this time."),
-  payload: WireText.optional(
-    WireText.JsonText.annotations({
-      jsonSchema: {
-        type: "string",
-        contentMediaType: "application/json",
-        description: "JSON that the payload must contain."
-      }
+const instant = (field: keyof JobFilter) =>
+  WireText.optional(
+    Instant.Instant.annotations({
+      jsonSchema: { type: "string", format: "date-time", description: descriptions[field] }
     })
-  ),
-  dedupe: text("The exact dedupe key."),
-  pod: text("The id of the process that runs the job, or that completed it."),
-  text: text("Text in the last error, case-insensitive."),
-  search: text("Text in the id, the kind or the last error, or the whole dedupe key or key."),
-  shape: text("Shape of the last error, as returned by groups."),
-  batch: WireText.optional(batch.annotations({ description: "Jobs of this batch." }))
+  )
+
+/** Fields that have the same form in a query and in a body. */
+const common = {
+  since: instant("since"),
+  until: instant("until"),
+  dedupe: text("dedupe"),
+  pod: text("pod"),
+  text: text("text"),
+  search: text("search"),
+  shape: text("shape"),
+  batch: WireText.optional(
+    BatchId.annotations({ ...WireText.withMessage("must be a batch id"), description: descriptions.batch })
+  )
 }
 
-const oneOrMany = <A, I>(value: Schema.Schema<A, I>, expected: string) =>
+const anyOf = "A repeated parameter matches any of its values."
+const anyOfList = "Repeat the parameter, or separate values with commas, to match any of them."
+
+/** Job filter as query parameters. */
+export const query = {
+  queue: WireText.optional(WireText.names(`${descriptions.queue} ${anyOfList}`)),
+  kind: WireText.optional(WireText.texts(`${descriptions.kind} ${anyOf}`)),
+  state: WireText.optional(WireText.anyOf(State.literals, `${descriptions.state} ${anyOfList}`)),
+  reason: WireText.optional(WireText.anyOf(DeadReason.literals, `${descriptions.reason} ${anyOfList}`)),
+  payload: WireText.optional(
+    WireText.JsonText.annotations({
+      jsonSchema: { type: "string", contentMediaType: "application/json", description: descriptions.payload }
+    })
+  ),
+  ...common
+} satisfies Record<keyof JobFilter, unknown>
+
+const oneOrMany = <A, I>(field: keyof JobFilter, value: Schema.Schema<A, I>, expected: string) =>
   WireText.optional(
-    Schema.Union(value, Schema.Array(value).pipe(Schema.minItems(1), Schema.maxItems(50))).annotations(
-      WireText.withMessage(expected)
-    )
+    Schema.Union(value, Schema.Array(value).pipe(Schema.minItems(1), Schema.maxItems(50))).annotations({
+      ...WireText.withMessage(expected),
+      description: `${descriptions[field]} A list matches any of its values.`
+    })
   )
 
 const mustBeOneOf = (words: ReadonlyArray<string>) => `must be one of ${words.join(", ")}, or a list of them`
 
-/** Job filter as a JSON body. A field has one value or a list; the payload is plain JSON. */
+/** Job filter as a JSON body, and in programs. A field has one value or a list; the payload is plain JSON. */
 export const Body = Schema.Struct({
-  queue: oneOrMany(WireText.Text, "must be a string or a list of strings"),
-  kind: oneOrMany(WireText.Text, "must be a string or a list of strings"),
-  state: oneOrMany(State, mustBeOneOf(State.literals)),
-  reason: oneOrMany(DeadReason, mustBeOneOf(DeadReason.literals)),
-  since: WireText.optional(Instant.Instant),
-  until: WireText.optional(Instant.Instant),
-  payload: WireText.optional(Schema.Unknown),
-  dedupe: WireText.optional(WireText.Text),
-  pod: WireText.optional(WireText.Text),
-  text: WireText.optional(WireText.Text),
-  search: WireText.optional(WireText.Text),
-  shape: WireText.optional(WireText.Text),
-  batch: WireText.optional(batch)
-}).annotations({ identifier: "JobFilter", message: () => "must be an object with filter fields" })
+  queue: oneOrMany("queue", WireText.Text, "must be a string or a list of strings"),
+  kind: oneOrMany("kind", WireText.Text, "must be a string or a list of strings"),
+  state: oneOrMany("state", State, mustBeOneOf(State.literals)),
+  reason: oneOrMany("reason", DeadReason, mustBeOneOf(DeadReason.literals)),
+  payload: WireText.optional(Schema.Unknown.annotations({ description: descriptions.payload })),
+  ...common
+} satisfies Record<keyof JobFilter, unknown>).annotations({
+  identifier: "JobFilter",
+  message: () => "must be an object with filter fields"
+})
 
 const moment = (millis: number | undefined) => (millis === undefined ? undefined : Instant.format(millis))
 

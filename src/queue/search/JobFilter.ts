@@ -5,32 +5,43 @@ import { DeadReason, State } from "../../core/StoredJob.js"
 const oneOrMany = <A extends string>(schema: Schema.Schema<A>) =>
   Schema.optional(Schema.Union(schema, Schema.Array(schema)))
 
-/** Selects jobs that match every field given. A list matches any of its values. */
+/**
+ * Selects jobs that match every field given. A list matches any of its values. `descriptions` says what the fields mean; times
+ * are epoch milliseconds.
+ */
 export const JobFilter = Schema.Struct({
   queue: oneOrMany(Schema.String),
   kind: oneOrMany(Schema.String),
   state: oneOrMany(State),
   reason: oneOrMany(DeadReason),
-  /** Created at or after `since` and before `until`; epoch milliseconds. */
   since: Schema.optional(Schema.Number),
   until: Schema.optional(Schema.Number),
-  /** JSON that the payload contains (`@>`). */
   payload: Schema.optional(Schema.Unknown),
   dedupe: Schema.optional(Schema.String),
-  /** The id of the pod that runs the job, or that completed it. */
   pod: Schema.optional(Schema.String),
-  /** Text in the last error, case-insensitive. */
   text: Schema.optional(Schema.String),
-  /**
-   * Text in the id, the kind or the last error, or the whole dedupe key or key; case-insensitive except for the keys.
-   */
   search: Schema.optional(Schema.String),
-  /** Shape of the last error: its first line without values that differ between jobs. */
   shape: Schema.optional(Schema.String),
-  /** Jobs of this batch. */
   batch: Schema.optional(BatchId)
 })
 export type JobFilter = typeof JobFilter.Type
+
+/** Which jobs a field selects, for the HTTP API, the command line and programs. */
+export const descriptions: Readonly<Record<keyof JobFilter, string>> = {
+  queue: "Jobs of this queue.",
+  kind: "Jobs of this kind.",
+  state: "Jobs in this state.",
+  reason: "Dead jobs with this reason.",
+  since: "Jobs enqueued at or after this time.",
+  until: "Jobs enqueued before this time.",
+  payload: "Jobs whose payload contains this JSON.",
+  dedupe: "Jobs with exactly this dedupe key.",
+  pod: "Jobs that the process with this id runs or has completed.",
+  text: "Jobs with this text in the last error, case-insensitive.",
+  search: "Jobs with this text in the id, the kind or the last error, or with exactly this dedupe key or key.",
+  shape: "Jobs with this error shape: the first line of the last error, with numbers and ids replaced by #.",
+  batch: "Jobs of this batch."
+}
 
 /** Returns the values of a field as a list; undefined if the field is not set. */
 export const choices = <A extends string>(field: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> | undefined =>

@@ -11,6 +11,9 @@ import type { JobSort } from "./JobSort.js"
 export { BadCursor } from "../../core/BadCursor.js"
 export type { JobFilter } from "./JobFilter.js"
 
+/** Default and maximum page size of lists. */
+export const pageLimits = { default: 50, max: 1000 } as const
+
 export interface PageRequest {
   readonly limit: number
   readonly cursor?: string | undefined

@@ -1,0 +1,154 @@
+import { describe, expect, expectTypeOf, it } from "vitest"
+import { z } from "zod"
+import { connect, type JobFilter, type JobView, job, type Shift } from "../../src/client/index.js"
+import type { JobFilter as StoredFilter } from "../../src/queue/search/JobFilter.js"
+import { testShift } from "../../src/testing/index.js"
+import { useDatabase } from "./ClientDatabase.js"
+
+const database = useDatabase()
+
+const mail = job("mail", { payload: z.object({ to: z.string(), at: z.string().optional() }), queue: "mail" })
+const print = job("print", { payload: z.object({ page: z.number() }), queue: "paper" })
+const handlers = [mail.handle(() => "sent"), print.handle(() => "printed")]
+
+/** The same program on PostgreSQL and in a test. Each test has its own kinds of payloads, because the database is shared. */
+const stores: ReadonlyArray<readonly [string, () => Promise<Shift>]> = [
+  ["on PostgreSQL", () => connect(database.url(), { log: false })],
+  ["in a test", () => testShift({ handlers, startAt: new Date() })]
+]
+
+const idsOf = async (jobs: AsyncIterable<JobView>) => {
+  const ids: Array<string> = []
+  for await (const { id } of jobs) ids.push(id)
+  return ids
+}
+
+describe.each(stores)("jobs found by a program %s", (_, open) => {
+  it("are read in pages while it iterates, newest first", async () => {
+    await using shift = await open()
+    const pages = Array.from({ length: 230 }, (_, page) => ({ page }))
+    const stored = await shift.enqueueMany(print, pages, { delay: "1d", queue: "many" })
+    await shift.enqueue(mail, { to: "ada" }, { delay: "1d" })
+    const newest = stored.map(({ id }) => id).reverse()
+    const list = shift.jobs.list({ queue: "many" })
+    expect(await idsOf(list)).toEqual(newest)
+    expect(await idsOf(list)).toEqual(newest)
+    expect(await idsOf(shift.jobs.list({ queue: "many" }, { limit: 120 }))).toEqual(newest.slice(0, 120))
+    expect(await idsOf(shift.jobs.list({ queue: "many" }, { limit: 3, order: "asc" }))).toEqual(
+      newest.toReversed().slice(0, 3)
+    )
+    expect(await shift.jobs.list({ queue: "none" }).toArray()).toEqual([])
+    for await (const { id } of list) {
+      expect(id).toBe(newest[0])
+      break
+    }
+  })
+
+  it("are read one page at a time, in any order", async () => {
+    await using shift = await open()
+    const priorities = [3, 1, 2, 1]
+    for (const [page, priority] of priorities.entries()) {
+      await shift.enqueue(print, { page }, { delay: "1d", queue: "few", priority })
+    }
+    const list = shift.jobs.list({ queue: "few" }, { limit: 3, sort: "priority", order: "asc" })
+    const first = await list.page()
+    expect(first.items.map(({ priority }) => priority)).toEqual([1, 1, 2])
+    const second = await list.page(first.next)
+    expect(second).toMatchObject({ items: [{ priority: 3, payload: { page: 0 } }], next: undefined })
+    expect((await shift.jobs.list({ queue: "few" }).page()).items).toHaveLength(4)
+    await expect(list.page("no cursor")).rejects.toMatchObject({ code: "INVALID_OPTION", option: "cursor" })
+  })
+
+  it("match every field of the filter, and are counted", async () => {
+    await using shift = await open()
+    const queue = "filtered"
+    const when = new Date("2030-01-01T00:00:00Z")
+    const ada = await shift.enqueue(
+      mail,
+      { to: "ada", at: when.toISOString() },
+      { delay: "1d", queue, dedupe: "letter" }
+    )
+    const bob = await shift.enqueue(mail, { to: "bob" }, { delay: "1d", queue, key: "k-1" })
+    await shift.cancel(bob.id)
+    const { createdAt } = await shift.job(ada.id)
+    const { id: batch } = await shift.batches.create((add) => add(print, { page: 1 }, { delay: "1d", queue }))
+    const found = async (filter: JobFilter) => (await shift.jobs.list(filter).toArray()).map(({ payload }) => payload)
+    const cases: ReadonlyArray<readonly [JobFilter, number]> = [
+      [{ queue }, 3],
+      [{ queue: [queue, "other"], kind: "mail" }, 2],
+      [{ queue, kind: ["mail", "print"], state: ["scheduled", "cancelled"] }, 3],
+      [{ queue, state: "cancelled", reason: "cancelled" }, 1],
+      [{ queue, payload: { to: "ada" } }, 1],
+      [{ queue, payload: { at: when } }, 1],
+      [{ queue, dedupe: "letter" }, 1],
+      [{ queue, search: "k-1" }, 1],
+      [{ queue, search: ada.id.slice(0, 30), kind: "mail" }, 1],
+      [{ queue, batch }, 1],
+      [{ queue, since: createdAt }, 3],
+      [{ queue, until: createdAt.toISOString() }, 0],
+      [{ queue, since: createdAt.getTime() + 86_400_000 }, 0],
+      [{ queue, text: "refused" }, 0],
+      [{ queue, kind: undefined }, 3]
+    ]
+    for (const [filter, count] of cases) {
+      expect(await found(filter), JSON.stringify(filter)).toHaveLength(count)
+      expect(await shift.jobs.count(filter), JSON.stringify(filter)).toBe(count)
+    }
+    expect(await found({ queue, state: "cancelled" })).toEqual([{ to: "bob" }])
+    const [view] = await shift.jobs.list({ dedupe: "letter" }).toArray()
+    expect(view).toEqual(await shift.job(ada.id))
+  })
+})
+
+describe("a filter of jobs", () => {
+  it("has the fields of the HTTP API", () => {
+    expectTypeOf<keyof JobFilter>().toEqualTypeOf<keyof StoredFilter>()
+  })
+
+  it("is refused if it is invalid", async () => {
+    await using shift = await testShift({ handlers })
+    const refused = (filter: unknown) => {
+      try {
+        shift.jobs.list(filter as JobFilter)
+        return undefined
+      } catch (error) {
+        return error
+      }
+    }
+    const cases: ReadonlyArray<readonly [unknown, string, RegExp]> = [
+      [
+        { stat: "dead" },
+        "filter.stat",
+        /^filter\.stat is not a field of a job filter: use .*queue.* Did you mean state\?$/
+      ],
+      [{ state: "broken" }, "filter.state", /^filter\.state must be one of scheduled, .*, or a list of them\.$/],
+      [{ state: [] }, "filter.state", /^filter\.state must be one of/],
+      [{ queue: 7 }, "filter.queue", /^filter\.queue must be a string or a list of strings\.$/],
+      [
+        { since: "yesterday" },
+        "filter.since",
+        /^filter\.since must be a Date, an ISO 8601 string or .*, got "yesterday"\.$/
+      ],
+      [{ until: new Date("soon") }, "filter.until", /got an invalid Date\.$/],
+      [{ until: Number.NaN }, "filter.until", /^filter\.until must be between the years 1970 and 9999\.$/],
+      [{ payload: 1n }, "filter.payload", /^filter\.payload cannot be encoded as JSON/],
+      [{ batch: "b" }, "filter.batch", /^filter\.batch must be a batch id\.$/],
+      ["0190f5fe", "filter", /^The filter must be an object like \{ queue: "mail" \}, got "0190f5fe"\.$/],
+      [[], "filter", /got an array\.$/],
+      [null, "filter", /got null\.$/]
+    ]
+    for (const [filter, option, message] of cases)
+      expect(refused(filter), String(message)).toMatchObject({
+        code: "INVALID_OPTION",
+        option,
+        message: expect.stringMatching(message)
+      })
+    await expect(shift.jobs.count({ kin: "mail" } as JobFilter)).rejects.toThrow("Did you mean kind?")
+    expect(() => shift.jobs.list({}, { limit: 0 })).toThrow("limit must be a whole number of 1 or more, got 0.")
+    expect(() => shift.jobs.list({}, { sort: "size" as "kind" })).toThrow(
+      /^sort must be one of created, .*, got "size"\.$/
+    )
+    expect(() => shift.jobs.list({}, { order: "up" as "asc" })).toThrow('order must be one of asc, desc, got "up".')
+    expect(() => shift.jobs.list({}, { cursor: "x" } as object)).toThrow(/^cursor is not an option of list/)
+  })
+})
