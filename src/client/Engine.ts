@@ -13,6 +13,7 @@ import {
   Predicate
 } from "effect"
 import { makeGenerator } from "../core/Ids.js"
+import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -30,7 +31,17 @@ import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. */
-export type Ports = Queue | Queues | JobAdmin | JobSearch | Workflows | Batches | Schedules | Kinds | Transactions
+export type Ports =
+  | Queue
+  | Queues
+  | JobAdmin
+  | JobSearch
+  | Operations
+  | Workflows
+  | Batches
+  | Schedules
+  | Kinds
+  | Transactions
 
 /** A logger with the methods of `console`. */
 export interface LogSink {

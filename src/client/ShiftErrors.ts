@@ -148,6 +148,16 @@ export class SearchTooSlowError extends errorClass("SearchTooSlowError", "SEARCH
   readonly seconds: number
 }> {}
 
+/** An action on many jobs failed, or an operator stopped it, before it reached the last job. What it changed stays changed. */
+export class OperationStoppedError extends errorClass("OperationStoppedError", "OPERATION_STOPPED")<{
+  /** The operation's id. */
+  readonly operation: string
+  /** The number of jobs that it changed. */
+  readonly done: number
+  /** The number of jobs that it could not change, by reason. */
+  readonly skipped: Readonly<Record<string, number>>
+}> {}
+
 /** What the handler returned does not pass the job's result validator. */
 export class InvalidResultError extends ShiftError {
   override readonly name = "InvalidResultError"
@@ -337,6 +347,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   INVALID_JOB: ({ field, index, reason }, message) => new InvalidJobError({ field, reason, index }, message),
   INVALID_OPTION: ({ answer, field, step }, message) =>
     new InvalidOptionError(step ?? field ?? answer.field ?? "", message),
+  FILTER_REFUSED: ({ field }, message) => new InvalidOptionError(field, message),
   BAD_CURSOR: (_, message) => new InvalidOptionError("cursor", message),
   SEARCH_TOO_SLOW: ({ seconds }, message) => new SearchTooSlowError({ seconds }, message),
   JOB_ID_TAKEN: ({ id }, message) => new JobIdTakenError({ id }, message),

@@ -25,7 +25,7 @@ export type {
   EnqueueOptions,
   JobId
 } from "./Enqueue.js"
-export type { JobAdmin, JobListOptions } from "./JobAdmin.js"
+export type { BulkAct, BulkOptions, JobAdmin, JobListOptions } from "./JobAdmin.js"
 export {
   type BackoffInput,
   type Job,
@@ -37,6 +37,7 @@ export {
 export type { JobFilter } from "./JobFilter.js"
 export type { AttemptView, JobView, WhyView } from "./JobView.js"
 export type { Listing, ListOptions, Page } from "./Listing.js"
+export type { BulkPreview, OperationView } from "./OperationView.js"
 export type { InstantInput } from "./Options.js"
 export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
 export type { QueueAdmin, QueueChange, QueueView } from "./QueueAdmin.js"
@@ -60,6 +61,7 @@ export {
   JobNotFoundError,
   JobStateError,
   NestedStepError,
+  OperationStoppedError,
   QueueFullError,
   QueueNotFoundError,
   ResultTimeoutError,

@@ -48,6 +48,3 @@ export const pageQuery = {
 }
 
 export const idPath = Schema.Struct({ id: Schema.String })
-
-/** A count; a lower bound if it is not exact. */
-export const Total = Schema.Struct({ count: Schema.Int, exact: Schema.Boolean })

@@ -100,6 +100,113 @@ describe.each(stores)("jobs found by a program %s", (_, open) => {
   })
 })
 
+describe.each(stores)("actions of a program on many jobs %s", (_, open) => {
+  it("show what they would do, and resolve when they have ended", async () => {
+    await using shift = await open()
+    const queue = "acted"
+    const stored = await shift.enqueueMany(mail, [{ to: "ada" }, { to: "bob" }, { to: "eve" }], { delay: "1d", queue })
+    const preview = await shift.jobs.cancel({ queue }, { dryRun: true })
+    expect(preview).toMatchObject({ matched: { count: 3, exact: true }, undoable: true })
+    expect(preview.sample.map(({ id }) => id)).toEqual(stored.map(({ id }) => id).reverse())
+    expect(await shift.jobs.count({ queue, state: "scheduled" })).toBe(3)
+
+    const cancelled = await shift.jobs.cancel({ queue, payload: { to: "eve" } }, { reason: "they left" })
+    expect(cancelled).toMatchObject({
+      action: "cancel",
+      status: "done",
+      total: { count: 1, exact: true },
+      done: 1,
+      skipped: {},
+      failed: 0,
+      who: expect.stringMatching(/^client:./),
+      reason: "they left",
+      filter: { queue, payload: { to: "eve" }, state: ["scheduled", "retrying", "pending", "running"] },
+      createdAt: expect.any(Date),
+      finishedAt: expect.any(Date)
+    })
+    expect(await shift.jobs.requeue({ queue })).toMatchObject({ done: 0, filter: { queue, state: ["dead"] } })
+    expect(await shift.jobs.requeue({ queue, state: "cancelled" })).toMatchObject({ done: 1 })
+    expect(await shift.jobs.runNow({ queue, payload: { to: "ada" } })).toMatchObject({ action: "run-now", done: 1 })
+    expect(await shift.jobs.count({ queue, state: "pending" })).toBe(2)
+    expect(await shift.jobs.delete({ queue, until: new Date(Date.now() + 86_400_000) })).toMatchObject({ done: 3 })
+    expect(await shift.jobs.count({ queue })).toBe(0)
+  })
+
+  it("cover more jobs than fit into a batch", async () => {
+    await using shift = await open()
+    const queue = "bulky"
+    const pages = Array.from({ length: 700 }, (_, page) => ({ page }))
+    for (const _ of [1, 2]) await shift.enqueueMany(print, pages, { delay: "1d", queue })
+    expect(await shift.jobs.delete({ queue })).toMatchObject({ done: 1_400, total: { count: 1_400, exact: true } })
+    expect(await shift.jobs.count({ queue })).toBe(0)
+  })
+})
+
+describe("an action of a program on many jobs", () => {
+  it("is refused if it could change more than was meant", async () => {
+    await using shift = await testShift({ handlers })
+    const { id } = await shift.enqueue(mail, { to: "ada" }, { delay: "1d" })
+    const cases: ReadonlyArray<readonly [Promise<unknown>, string, RegExp]> = [
+      [shift.jobs.delete({}), "filter", /^filter must not be empty; to select all jobs, list the states\.$/],
+      [
+        shift.jobs.delete({ queue: undefined }),
+        "filter.queue",
+        /^filter\.queue is undefined, so jobs\.delete would not filter/
+      ],
+      [shift.jobs.delete({ state: "scheduled", kind: undefined }), "filter.kind", /^filter\.kind is undefined/],
+      [
+        shift.jobs.requeue({ state: "scheduled" }),
+        "filter.state",
+        /requeue needs jobs that are done, dead or cancelled\.$/
+      ],
+      [
+        shift.jobs.cancel(id as never),
+        "filter",
+        /To act on one job, use shift\.cancel\(id\) or shift\.requeue\(id\)\.$/
+      ],
+      [shift.jobs.cancel(undefined as never), "filter", /got undefined\.$/],
+      [
+        shift.jobs.cancel({ queue: "mail" }, { dryRun: "yes" as never }),
+        "dryRun",
+        /^dryRun must be true or false, got "yes"\.$/
+      ],
+      [shift.jobs.cancel({ queue: "mail" }, { dryrun: true } as object), "dryrun", /Did you mean dryRun\?$/],
+      [shift.jobs.cancel({ queue: "mail" }, { reason: 7 as never }), "reason", /^reason must be a string, got 7\.$/]
+    ]
+    for (const [acted, option, message] of cases)
+      await expect(acted).rejects.toMatchObject({
+        code: "INVALID_OPTION",
+        option,
+        message: expect.stringMatching(message)
+      })
+    expect((await shift.job(id)).state).toBe("scheduled")
+  })
+
+  it("rejects if it did not reach the last job", async () => {
+    await using shift = await connect(database.url(), { log: false })
+    await shift.enqueue(mail, { to: "ada" }, { delay: "1d", queue: "stopped" })
+    await database.pool().query(`
+      create function end_early() returns trigger language plpgsql as $$ begin
+        new.status = new.reason;
+        new.finished_at = new.created_at;
+        new.error = case new.reason when 'failed' then 'The disk is full.' end;
+        return new;
+      end $$;
+      create trigger end_early before insert on nightshift.operation for each row
+        when (new.reason in ('failed', 'cancelled')) execute function end_early()`)
+    const stopped = (reason: string) => shift.jobs.cancel({ queue: "stopped" }, { reason })
+    await expect(stopped("failed")).rejects.toMatchObject({
+      code: "OPERATION_STOPPED",
+      done: 0,
+      skipped: {},
+      message: expect.stringMatching(
+        /^Operation \S+ \(cancel\) failed after it had changed 0 jobs\. The disk is full\.$/
+      )
+    })
+    await expect(stopped("cancelled")).rejects.toThrow(/was stopped by an operator after it had changed 0 jobs\.$/)
+  })
+})
+
 describe("a filter of jobs", () => {
   it("has the fields of the HTTP API", () => {
     expectTypeOf<keyof JobFilter>().toEqualTypeOf<keyof StoredFilter>()

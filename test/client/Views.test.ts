@@ -2,6 +2,7 @@ import { Duration } from "effect"
 import { describe, expect, expectTypeOf, it } from "vitest"
 import * as BatchAdmin from "../../src/client/BatchAdmin.js"
 import * as JobView from "../../src/client/JobView.js"
+import * as OperationView from "../../src/client/OperationView.js"
 import * as QueueAdmin from "../../src/client/QueueAdmin.js"
 import * as ScheduleAdmin from "../../src/client/ScheduleAdmin.js"
 import * as ExecutionView from "../../src/client/workflow/ExecutionView.js"
@@ -11,8 +12,10 @@ import * as QueueResponse from "../../src/http/admin/QueueView.js"
 import * as ScheduleResponse from "../../src/http/admin/ScheduleView.js"
 import * as BatchResponse from "../../src/http/jobs/BatchView.js"
 import * as JobResponse from "../../src/http/jobs/JobView.js"
+import * as OperationResponse from "../../src/http/jobs/OperationView.js"
 import * as WhyResponse from "../../src/http/jobs/WhyView.js"
 import * as ExecutionResponse from "../../src/http/workflows/ExecutionView.js"
+import type { Operation } from "../../src/queue/admin/Operations.js"
 import type { Batch } from "../../src/queue/batch/Batches.js"
 import type { QueueSettings } from "../../src/queue/settings/QueueSettings.js"
 import type { Execution } from "../../src/queue/workflow/Execution.js"
@@ -54,6 +57,25 @@ const job: StoredJob = {
   meta: undefined,
   batch: undefined,
   execution: undefined
+}
+
+const operation: Operation = {
+  id,
+  action: "requeue",
+  undoes: undefined,
+  undoable: true,
+  status: "done",
+  who: "api:admin",
+  reason: undefined,
+  filter: { queue: "mail", since: time },
+  createdAt: time,
+  updatedAt: time,
+  finishedAt: time,
+  total: { count: 2, exact: true },
+  done: 1,
+  skipped: { locked: 1 },
+  failed: 0,
+  error: undefined
 }
 
 const schedule: StoredSchedule = {
@@ -190,6 +212,17 @@ describe("programs and HTTP clients get the same fields", () => {
     expect(namesOf(BatchAdmin.viewOf(batch))).toEqual(namesOf(BatchResponse.of(batch)))
     expectTypeOf<keyof BatchAdmin.BatchView>().toEqualTypeOf<keyof BatchResponse.BatchView>()
     expect(BatchAdmin.viewOf(batch).followUp).toEqual({ kind: "report", queue: "mail", id: undefined })
+  })
+
+  it("of an action on many jobs, with the filter as text", () => {
+    const view = OperationView.of(operation)
+    expect(namesOf(view)).toEqual(namesOf(OperationResponse.of(operation, { queue: "mail", since: text })))
+    expectTypeOf<keyof OperationView.OperationView>().toEqualTypeOf<keyof OperationResponse.OperationView>()
+    expect(view).toMatchObject({
+      finishedAt: new Date(time),
+      undoes: undefined,
+      filter: { queue: "mail", since: text }
+    })
   })
 
   it("of the settings of a queue, which HTTP clients get with their limits together", () => {

@@ -1,13 +1,13 @@
-import { Clock, Console, Effect, Option, Schedule } from "effect"
+import { Clock, Console, Effect } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isWaiting, type StoredJob } from "../../core/StoredJob.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
 import { Caller } from "../../http/access/Caller.js"
 import * as JobsFilter from "../../http/jobs/JobsFilter.js"
 import * as JobView from "../../http/jobs/JobView.js"
-import { resolve } from "../../queue/admin/OperationScope.js"
-import { type Action, type Operation, type OperationNotFound, Operations } from "../../queue/admin/Operations.js"
+import { runToEnd } from "../../queue/admin/OperationRunner.js"
+import { previewOf, resolve } from "../../queue/admin/OperationScope.js"
+import { type Action, type Operation, Operations } from "../../queue/admin/Operations.js"
 import type { JobFilter } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { SomeFailed, UsageError } from "../Failure.js"
@@ -43,9 +43,6 @@ export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): string =>
   )
 }
 
-const sampleSize = 10
-const countedUpTo = 100_000
-
 const pastTense: Readonly<Record<Action, string>> = {
   cancel: "cancelled",
   requeue: "requeued",
@@ -56,9 +53,7 @@ const pastTense: Readonly<Record<Action, string>> = {
 /** Prints the number of matching jobs and a sample of them (--dry-run). */
 const preview = (action: Action, filter: JobFilter, json: boolean) =>
   Effect.gen(function* () {
-    const search = yield* JobSearch
-    const matched = yield* search.total(filter, countedUpTo)
-    const { jobs } = yield* search.list(filter, { limit: sampleSize })
+    const { matched, sample: jobs } = yield* previewOf(yield* JobSearch, action, filter)
     if (json) return yield* printJson({ matched, sample: jobs.map(JobView.ofListed) })
     const now = yield* Clock.currentTimeMillis
     yield* Console.log(
@@ -66,25 +61,6 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     )
     if (jobs.length > 0) yield* Console.log(`\n${jobTable(jobs, now)}`)
   })
-
-/** Runs the operation to its end. A pod may work on it at the same time; then this process waits and polls. */
-const runToEnd = (id: string): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
-  Effect.gen(function* () {
-    const operations = yield* Operations
-    const stepped = yield* operations.step(id)
-    const operation = Option.isSome(stepped) ? stepped.value : yield* operations.get(id)
-    yield* ProgressBar.show(operation)
-    return { operation, isElsewhere: Option.isNone(stepped) }
-  }).pipe(
-    Effect.repeat(untilEnded),
-    Effect.map(({ operation }) => operation)
-  )
-
-/** Pauses only while another process works on the operation. */
-const untilEnded = Schedule.identity<{ readonly operation: Operation; readonly isElsewhere: boolean }>().pipe(
-  Schedule.whileInput(({ operation }) => operation.status === "running"),
-  Schedule.addDelay(({ isElsewhere }) => (isElsewhere ? "200 millis" : "0 millis"))
-)
 
 const view = ({ action, done, error, failed, id, skipped, status, total }: Operation) => ({
   operation: id,
@@ -121,7 +97,7 @@ export const perform = (given: {
         ({ total }) => ({ after: { filter: JobsFilter.view(filter), total } })
       )
     )
-    const ended = yield* runToEnd(begun.id)
+    const ended = yield* runToEnd(begun.id, ProgressBar.show)
     yield* print(json, view(ended), `${pastTense[action]} ${ended.done} ${ended.done === 1 ? "job" : "jobs"}`)
     const reasons = [
       ...Object.entries(ended.skipped).map(([why, count]) => `${count} skipped: ${why.replaceAll("_", " ")}.`),

@@ -5,14 +5,12 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { JobId } from "../../core/Ids.js"
-import { isFor, resolve } from "../../queue/admin/OperationScope.js"
+import { isFor, previewOf, resolve, sampleSize } from "../../queue/admin/OperationScope.js"
 import {
   Action,
   isUndoable,
   maxOperationIds,
   type Operation,
-  OperationAction,
-  OperationStatus,
   Operations,
   type Target
 } from "../../queue/admin/Operations.js"
@@ -24,14 +22,13 @@ import * as Audited from "../access/Audited.js"
 import { Caller, withReason } from "../access/Caller.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
-import { about, apiOf, idPath, pageLimits, pageQuery, Total } from "../Contract.js"
-import * as Instant from "../Instant.js"
+import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import { BadRequest } from "../RequestErrors.js"
-import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import * as JobsFilter from "./JobsFilter.js"
 import * as JobView from "./JobView.js"
 import { ListCache } from "./ListCache.js"
+import * as OperationView from "./OperationView.js"
 
 /** Body of `POST /api/v1/jobs/bulk`. */
 const BulkRequest = Schema.Struct({
@@ -58,7 +55,7 @@ const BulkRequest = Schema.Struct({
 type BulkRequest = typeof BulkRequest.Type
 
 const Preview = Schema.Struct({
-  matched: Total,
+  matched: OperationView.Total,
   sample: Schema.Array(JobView.JobView),
   undoable: Schema.Boolean.annotations({
     description:
@@ -69,30 +66,6 @@ const Preview = Schema.Struct({
 })
 
 const Begun = Schema.Struct({ operation: Schema.String }).annotations({ identifier: "BulkBegun" })
-
-export const OperationView = Schema.Struct({
-  id: Schema.String,
-  action: OperationAction,
-  undoes: Schema.NullOr(Schema.String).annotations({ description: "The operation that this one undoes." }),
-  undoable: Schema.Boolean.annotations({
-    description: "Whether the operation can be undone within one hour."
-  }),
-  status: OperationStatus,
-  who: Schema.String,
-  reason: Schema.NullOr(Schema.String),
-  filter: Schema.NullOr(Schema.Unknown).annotations({ description: "Null if the jobs were given by id." }),
-  createdAt: Instant.Moment,
-  updatedAt: Instant.Moment,
-  finishedAt: Schema.NullOr(Instant.Moment),
-  total: Schema.NullOr(Total).annotations({ description: "Number of matching jobs at the start, if counted." }),
-  done: Schema.Int,
-  skipped: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({
-    description: "Skipped jobs by reason: their state, not_found, dedupe_key_held or locked; for an undo, changed."
-  }),
-  failed: Schema.Int,
-  error: Schema.NullOr(Schema.String)
-}).annotations({ identifier: "Operation" })
-export type OperationView = typeof OperationView.Type
 
 export const group = HttpApiGroup.make("operations")
   .add(
@@ -109,19 +82,21 @@ export const group = HttpApiGroup.make("operations")
   .add(
     HttpApiEndpoint.get("list", "/operations")
       .setUrlParams(Schema.Struct(pageQuery).annotations(WireText.strict))
-      .addSuccess(Schema.Struct({ operations: Schema.Array(OperationView), next: Schema.NullOr(Schema.String) }))
+      .addSuccess(
+        Schema.Struct({ operations: Schema.Array(OperationView.OperationView), next: Schema.NullOr(Schema.String) })
+      )
       .annotateContext(about("List operations, newest first."))
   )
   .add(
     HttpApiEndpoint.get("get", "/operations/:id")
       .setPath(idPath)
-      .addSuccess(OperationView)
+      .addSuccess(OperationView.OperationView)
       .annotateContext(about("Show the progress and result of an operation."))
   )
   .add(
     HttpApiEndpoint.post("cancel", "/operations/:id/cancel")
       .setPath(idPath)
-      .addSuccess(OperationView)
+      .addSuccess(OperationView.OperationView)
       .annotateContext(about("Stop an operation before its next batch. Completed changes are not undone."))
   )
   .add(
@@ -137,11 +112,6 @@ export const group = HttpApiGroup.make("operations")
   )
 
 const maxBodyBytes = 1024 * 1024
-const sampleSize = 10
-
-/** Maximum count in a preview. */
-const countedUpTo = 100_000
-
 /** Requires exactly one of ids and filter, and a filter that matches the action. */
 const targetOf = ({ action, filter, ids }: BulkRequest) =>
   Effect.gen(function* () {
@@ -156,10 +126,6 @@ const targetOf = ({ action, filter, ids }: BulkRequest) =>
     }
     return ids === undefined ? { filter: yield* resolve(action, filter ?? {}) } : { ids }
   })
-
-const fieldsOf = ResponseFields.of(OperationView)
-
-const viewOf = (operation: Operation, filter: unknown): OperationView => ({ ...fieldsOf(operation), filter })
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "operations">,
@@ -178,19 +144,14 @@ export const layer: Layer.Layer<
     const shown = (operation: Operation) =>
       Effect.map(
         operation.filter === undefined ? Effect.succeed(null) : masked.json(JobsFilter.view(operation.filter)),
-        (filter) => viewOf(operation, filter)
+        (filter) => OperationView.of(operation, filter)
       )
 
     const preview = (action: BulkRequest["action"], target: Target) =>
       Effect.gen(function* () {
         if (target.filter !== undefined) {
-          const matched = yield* search.total(target.filter, countedUpTo)
-          const { jobs } = yield* search.list(target.filter, { limit: sampleSize })
-          return {
-            matched,
-            sample: yield* Effect.forEach(jobs, listed),
-            undoable: isUndoable(action, matched)
-          }
+          const { sample, ...found } = yield* previewOf(search, action, target.filter)
+          return { ...found, sample: yield* Effect.forEach(sample, listed) }
         }
         const fit = (yield* overview.listed(target.ids)).filter(({ state }) => isFor(action, state))
         const sample = yield* Effect.forEach(fit.slice(0, sampleSize), ({ id }) => Effect.option(search.get(id)))

@@ -1,8 +1,9 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
-import { Operations, operationTopic } from "./Operations.js"
+import { type Operation, type OperationNotFound, Operations, operationTopic } from "./Operations.js"
 
 /** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -40,3 +41,28 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
       steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }
   })
+
+/** Pauses only while another process works on the operation. */
+const untilEnded = Schedule.identity<{ readonly operation: Operation; readonly isElsewhere: boolean }>().pipe(
+  Schedule.whileInput(({ operation }) => operation.status === "running"),
+  Schedule.addDelay(({ isElsewhere }) => (isElsewhere ? "200 millis" : "0 millis"))
+)
+
+/**
+ * Runs one operation to its end in this process, for a caller that waits for it. A pod may work on it at the same time; then
+ * this process polls. If this process exits, a pod continues.
+ */
+export const runToEnd = (
+  id: string,
+  onProgress: (operation: Operation) => Effect.Effect<void> = () => Effect.void
+): Effect.Effect<Operation, OperationNotFound | DatabaseError, Operations> =>
+  Effect.gen(function* () {
+    const operations = yield* Operations
+    const stepped = yield* operations.step(id)
+    const operation = Option.isSome(stepped) ? stepped.value : yield* operations.get(id)
+    yield* onProgress(operation)
+    return { operation, isElsewhere: Option.isNone(stepped) }
+  }).pipe(
+    Effect.repeat(untilEnded),
+    Effect.map(({ operation }) => operation)
+  )

@@ -1,9 +1,10 @@
-import { Either, Schema } from "effect"
+import { Effect, Either, Schema } from "effect"
 import { Expected } from "../../core/ExpectedError.js"
 import { joinOr } from "../../core/Spelling.js"
-import { type State, waitingStates } from "../../core/StoredJob.js"
+import { type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
-import type { Action } from "./Operations.js"
+import type { JobSearch, Total } from "../search/JobSearch.js"
+import { type Action, isUndoable } from "./Operations.js"
 
 export class FilterRefused extends Expected<FilterRefused>(400)("FilterRefused", {
   field: Schema.String,
@@ -44,3 +45,25 @@ export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFil
   }
   return Either.right({ ...filter, state: named ?? byDefault })
 }
+
+export const sampleSize = 10
+
+/** Maximum count in a preview. */
+const countedUpTo = 100_000
+
+/** The jobs that an operation would cover if it began now. */
+export interface Preview {
+  readonly matched: Total
+  /** The newest of them. */
+  readonly sample: ReadonlyArray<StoredJob>
+  readonly undoable: boolean
+}
+
+/** Counts the jobs of a filter that `resolve` returned, and reads a few of them. */
+export const previewOf = (search: typeof JobSearch.Service, action: Action, filter: JobFilter) =>
+  Effect.gen(function* () {
+    const matched = yield* search.total(filter, countedUpTo)
+    const { jobs } = yield* search.list(filter, { limit: sampleSize })
+    const preview: Preview = { matched, sample: jobs, undoable: isUndoable(action, matched) }
+    return preview
+  })

@@ -79,7 +79,11 @@ const make = Effect.gen(function* () {
     const wasRunning = row?.status === "running"
     return act(operation, id).pipe(
       Effect.map(() => {
-        if (operation.undoable && !wasRunning) keptJobs.set(operation.id, [...(keptJobs.get(operation.id) ?? []), id])
+        if (operation.undoable && !wasRunning) {
+          const kept = keptJobs.get(operation.id) ?? []
+          kept.push(id)
+          keptJobs.set(operation.id, kept)
+        }
         return undefined
       }),
       Effect.catchTag("DedupeKeyHeld", () => Effect.succeed(action === "undo" ? "changed" : "dedupe_key_held")),

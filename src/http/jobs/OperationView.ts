@@ -1,0 +1,36 @@
+import { Schema } from "effect"
+import { type Operation, OperationAction, OperationStatus } from "../../queue/admin/Operations.js"
+import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
+
+/** A count; a lower bound if it is not exact. */
+export const Total = Schema.Struct({ count: Schema.Int, exact: Schema.Boolean })
+
+export const OperationView = Schema.Struct({
+  id: Schema.String,
+  action: OperationAction,
+  undoes: Schema.NullOr(Schema.String).annotations({ description: "The operation that this one undoes." }),
+  undoable: Schema.Boolean.annotations({
+    description: "Whether the operation can be undone within one hour."
+  }),
+  status: OperationStatus,
+  who: Schema.String,
+  reason: Schema.NullOr(Schema.String),
+  filter: Schema.NullOr(Schema.Unknown).annotations({ description: "Null if the jobs were given by id." }),
+  createdAt: Instant.Moment,
+  updatedAt: Instant.Moment,
+  finishedAt: Schema.NullOr(Instant.Moment),
+  total: Schema.NullOr(Total).annotations({ description: "Number of matching jobs at the start, if counted." }),
+  done: Schema.Int,
+  skipped: Schema.Record({ key: Schema.String, value: Schema.Int }).annotations({
+    description: "Skipped jobs by reason: their state, not_found, dedupe_key_held or locked; for an undo, changed."
+  }),
+  failed: Schema.Int,
+  error: Schema.NullOr(Schema.String)
+}).annotations({ identifier: "Operation" })
+export type OperationView = typeof OperationView.Type
+
+const fieldsOf = ResponseFields.of(OperationView)
+
+/** `filter` is that of the operation as the caller may see it. */
+export const of = (operation: Operation, filter: unknown): OperationView => ({ ...fieldsOf(operation), filter })
