@@ -2,10 +2,11 @@ import { Effect } from "effect"
 import type { BatchId } from "../core/Ids.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Response from "../http/jobs/BatchView.js"
-import { type Batch, Batches } from "../queue/batch/Batches.js"
+import { type Batch, Batches, maxBatchPage } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
+import * as Listing from "./Listing.js"
 import { checkKnown, namesOf } from "./Options.js"
 import * as PlainFields from "./PlainFields.js"
 
@@ -37,8 +38,11 @@ export interface BatchAdmin {
   add(id: string, fill: (add: AddJob) => void): Promise<ReadonlyArray<Enqueued>>
   /** The batch with its counts. Rejects with BatchError if there is none with this id. */
   get(id: string): Promise<BatchView>
+  /** All batches, newest first: an async iterable that reads them in pages. A page has at most 100. */
+  list(options?: Listing.ListOptions): Listing.Listing<BatchView>
 }
 
+const listOptions = namesOf<Listing.ListOptions>({ limit: 0 })
 const known = namesOf<BatchOptions>({ name: 0, followUp: 0, id: 0 })
 
 const fieldsOf = PlainFields.of(Response.BatchView)
@@ -69,6 +73,14 @@ export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
       const jobs = await filled(fill)
       const answers = await run(Effect.flatMap(Batches, (batches) => batches.add(id as BatchId, jobs)))
       return answers.map((answer) => enqueuedOf(answer))
+    },
+    list: (options = {}) => {
+      checkKnown(options, listOptions, "an option of list")
+      return Listing.make(async ({ cursor, limit }) => {
+        const request = { limit: Math.min(limit, maxBatchPage), cursor }
+        const page = await run(Effect.flatMap(Batches, (batches) => batches.list(request)))
+        return { items: page.batches.map(viewOf), next: page.next }
+      }, options)
     },
     get: async (id) => viewOf(await run(Effect.flatMap(Batches, (batches) => batches.get(id as BatchId))))
   }

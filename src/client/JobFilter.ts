@@ -1,11 +1,11 @@
-import { Either, ParseResult, Schema } from "effect"
-import { faultOfInstant, jsonText, shown } from "../core/Storable.js"
+import { Either } from "effect"
+import { faultOfInstant, jsonText } from "../core/Storable.js"
 import { type DeadReason, limits, type State } from "../core/StoredJob.js"
 import * as Instant from "../http/Instant.js"
 import { Body } from "../http/jobs/JobsFilter.js"
-import { faultOfIssues } from "../http/RequestErrors.js"
 import { descriptions, type JobFilter as StoredFilter } from "../queue/search/JobFilter.js"
-import { checkKnown, type InstantInput, instantOf } from "./Options.js"
+import * as Filter from "./Filter.js"
+import { type InstantInput, instantOf } from "./Options.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
 /** Selects the jobs that match every field, as in the HTTP API. A list matches any of its values. */
@@ -38,11 +38,6 @@ export interface JobFilter {
   readonly batch?: string | undefined
 }
 
-const names = Object.keys(descriptions)
-
-/** In a structure of its own, so that messages name a field as `filter.state`. */
-const decode = Schema.decodeUnknownEither(Schema.Struct({ filter: Body }))
-
 const instant = (field: "since" | "until", given: InstantInput): string => {
   const millis = instantOf(`filter.${field}`, given)
   const fault = faultOfInstant(millis)
@@ -57,21 +52,12 @@ const jsonOf = (payload: unknown): unknown => {
   return JSON.parse(text.right)
 }
 
+const decode = Filter.reader(Body, Object.keys(descriptions), 'queue: "mail"')
+
 /** Reads a filter. Throws InvalidOptionError for one that is invalid. */
-export const read = (filter: JobFilter): StoredFilter => {
-  if (typeof filter !== "object" || filter === null || Array.isArray(filter))
-    throw new InvalidOptionError("filter", `The filter must be an object like { queue: "mail" }, got ${shown(filter)}.`)
-  checkKnown(filter, names, "a field of a job filter", "filter.")
-  const given = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
-  const { payload, since, until } = filter
-  const wire = {
-    ...given,
-    ...(since === undefined ? {} : { since: instant("since", since) }),
-    ...(until === undefined ? {} : { until: instant("until", until) }),
-    ...(payload === undefined ? {} : { payload: jsonOf(payload) })
-  }
-  return Either.getOrThrowWith(decode({ filter: wire }), (error) => {
-    const { field = "filter", message } = faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
-    return new InvalidOptionError(field, message)
-  }).filter
-}
+export const read = (given: JobFilter): StoredFilter =>
+  decode(given, ({ payload, since, until }: JobFilter) => ({
+    since: since === undefined ? undefined : instant("since", since),
+    until: until === undefined ? undefined : instant("until", until),
+    payload: payload === undefined ? undefined : jsonOf(payload)
+  }))

@@ -22,6 +22,7 @@ import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { fromCause, InvalidOptionError, InvalidResultError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
+import * as ExecutionList from "./workflow/ExecutionList.js"
 import { opened, type ResultOptions, type WorkflowAdmin } from "./workflow/Executions.js"
 import * as ExecutionView from "./workflow/ExecutionView.js"
 
@@ -229,6 +230,7 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     run(Effect.flatMap(Workflows, use))
 
   const workflows: WorkflowAdmin = {
+    ...ExecutionList.make(engine),
     newKey: engine.newId,
     start: async (target, payload, execution, { tx, ...options }) => {
       const [ready] = await newJobs(target, [payload], options)

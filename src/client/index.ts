@@ -76,8 +76,9 @@ export {
 export type { StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
+export type { ExecutionFilter, ExecutionList } from "./workflow/ExecutionList.js"
 export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"
-export type { ChildView, ExecutionView, StepView, WaitView } from "./workflow/ExecutionView.js"
+export type { ChildView, ExecutionSummaryView, ExecutionView, StepView, WaitView } from "./workflow/ExecutionView.js"
 export type {
   ChildCall,
   ChildEnd,

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
-import { connect, type JobFilter, type JobView, job, type Shift } from "../../src/client/index.js"
+import { connect, type ExecutionFilter, type JobFilter, job, type Shift, workflow } from "../../src/client/index.js"
 import type { JobFilter as StoredFilter } from "../../src/queue/search/JobFilter.js"
 import { testShift } from "../../src/testing/index.js"
 import { useDatabase } from "./ClientDatabase.js"
@@ -9,7 +9,8 @@ const database = useDatabase()
 
 const mail = job("mail", { payload: z.object({ to: z.string(), at: z.string().optional() }), queue: "mail" })
 const print = job("print", { payload: z.object({ page: z.number() }), queue: "paper" })
-const handlers = [mail.handle(() => "sent"), print.handle(() => "printed")]
+const order = workflow("order", { payload: z.object({ id: z.string() }), key: ({ id }) => id }, async () => "shipped")
+const handlers = [mail.handle(() => "sent"), print.handle(() => "printed"), order]
 
 /** The same program on PostgreSQL and in a test. Each test has its own kinds of payloads, because the database is shared. */
 const stores: ReadonlyArray<readonly [string, () => Promise<Shift>]> = [
@@ -17,7 +18,7 @@ const stores: ReadonlyArray<readonly [string, () => Promise<Shift>]> = [
   ["in a test", () => testShift({ handlers, startAt: new Date() })]
 ]
 
-const idsOf = async (jobs: AsyncIterable<JobView>) => {
+const idsOf = async (jobs: AsyncIterable<{ readonly id: string }>) => {
   const ids: Array<string> = []
   for await (const { id } of jobs) ids.push(id)
   return ids
@@ -97,6 +98,46 @@ describe.each(stores)("jobs found by a program %s", (_, open) => {
     expect(await found({ queue, state: "cancelled" })).toEqual([{ to: "bob" }])
     const [view] = await shift.jobs.list({ dedupe: "letter" }).toArray()
     expect(view).toEqual(await shift.job(ada.id))
+  })
+})
+
+describe.each(stores)("lists of a program %s", (_, open) => {
+  it("have executions, by workflow, state and prefix", async () => {
+    await using shift = await open()
+    for (const id of ["A-1", "A-2", "B-1"]) await order.start({ id }, { shift, delay: "1d" })
+    await shift.workflows.cancel("order/A-1", { now: true })
+    const keys = async (filter: ExecutionFilter) =>
+      (await shift.workflows.list(filter).toArray()).map(({ execution }) => execution)
+    expect(await keys({ workflow: "order" })).toEqual(["order/B-1", "order/A-2", "order/A-1"])
+    expect(await keys({ prefix: "order/A-", state: "scheduled" })).toEqual(["order/A-2"])
+    expect(await shift.workflows.count({ workflow: "order" })).toBe(3)
+    expect(await shift.workflows.count({ state: "cancelled", prefix: "order/" })).toBe(1)
+    expect(await shift.workflows.count({ workflow: "none" })).toBe(0)
+    const list = shift.workflows.list({ workflow: "order" }, { limit: 2 })
+    const first = await list.page()
+    expect(first.items).toMatchObject([
+      { execution: "order/B-1", workflow: "order", state: "scheduled", payload: { id: "B-1" }, waits: [] },
+      { execution: "order/A-2", createdAt: expect.any(Date), finishedAt: undefined }
+    ])
+    expect((await list.page(first.next)).items).toMatchObject([{ execution: "order/A-1", state: "cancelled" }])
+    await expect(list.page("x")).rejects.toMatchObject({ code: "INVALID_OPTION", option: "cursor" })
+    expect(() => shift.workflows.list({ workflows: "order" } as ExecutionFilter)).toThrow("Did you mean workflow?")
+    expect(() => shift.workflows.list({ state: "dead" as "done" })).toThrow(/^filter\.state must be one of scheduled, /)
+  })
+
+  it("have batches, newest first", async () => {
+    await using shift = await open()
+    const made: Array<string> = []
+    for (const name of ["first", "second", "third"]) {
+      const { id } = await shift.batches.create((add) => add(print, { page: 1 }, { delay: "1d" }), { name })
+      made.unshift(id)
+    }
+    const list = shift.batches.list({ limit: 3 })
+    expect(await idsOf(list)).toEqual(made)
+    const { items, next } = await shift.batches.list({ limit: 1 }).page()
+    expect(items).toMatchObject([{ name: "third", total: 1, counts: { unfinished: 1 } }])
+    expect((await list.page(next)).items[0]).toMatchObject({ name: "second" })
+    expect(() => shift.batches.list({ name: "x" } as object)).toThrow(/^name is not an option of list/)
   })
 })
 
@@ -226,7 +267,7 @@ describe("a filter of jobs", () => {
       [
         { stat: "dead" },
         "filter.stat",
-        /^filter\.stat is not a field of a job filter: use .*queue.* Did you mean state\?$/
+        /^filter\.stat is not a field of this filter: use .*queue.* Did you mean state\?$/
       ],
       [{ state: "broken" }, "filter.state", /^filter\.state must be one of scheduled, .*, or a list of them\.$/],
       [{ state: [] }, "filter.state", /^filter\.state must be one of/],

@@ -2,11 +2,15 @@ import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import {
   type BatchOptions,
+  type BulkOptions,
   type ConnectOptions,
   type DedupeOptions,
   type DurationInput,
   type EnqueueManyOptions,
   type EnqueueOptions,
+  type ExecutionFilter,
+  type JobFilter,
+  type JobListOptions,
   type JobOptions,
   job,
   type QueueChange,
@@ -52,6 +56,10 @@ describe("an option that is undefined", () => {
       | Strict<RetryOptions>
       | Strict<ScheduleOptions<string>>
       | Strict<BatchOptions>
+      | Strict<JobFilter>
+      | Strict<JobListOptions>
+      | Strict<BulkOptions>
+      | Strict<ExecutionFilter>
       | Strict<ConnectOptions>
       | Strict<WorkerOptions>
       | Strict<ResultOptions>

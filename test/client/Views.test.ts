@@ -242,5 +242,10 @@ describe("programs and HTTP clients get the same fields", () => {
     expect(view).toMatchObject({ payload: { createdAt: 1 }, lastError: "declined", dueAt: new Date(time) })
     expect(view.deferreds).toMatchObject([{ value: "yes", completedAt: new Date(time), dueAt: undefined }])
     expect(view.children).toMatchObject([{ step: "ship", state: undefined }])
+    const listed = ExecutionView.ofSummary(execution)
+    expect(namesOf(listed)).toEqual(namesOf(ExecutionResponse.ofSummary(execution)))
+    expectTypeOf<keyof ExecutionView.ExecutionSummaryView>().toEqualTypeOf<
+      keyof ExecutionResponse.ExecutionSummaryView
+    >()
   })
 })

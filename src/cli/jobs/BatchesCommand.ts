@@ -1,6 +1,6 @@
 import { Clock, Console, Effect } from "effect"
 import * as BatchView from "../../http/jobs/BatchView.js"
-import { type Batch, Batches } from "../../queue/batch/Batches.js"
+import { type Batch, Batches, maxBatchPage } from "../../queue/batch/Batches.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
@@ -22,7 +22,7 @@ const rowOf = (batch: Batch, now: number) => [
 
 const list = QueueCommand.make({
   about: "List batches and the progress of their jobs, newest first.",
-  options: QueueCommand.page("batches", { max: 100, default: 20 }),
+  options: QueueCommand.page("batches", { max: maxBatchPage, default: 20 }),
   examples: { "nightshift batches list": "list batches and their progress" },
   run: (given) =>
     Effect.gen(function* () {

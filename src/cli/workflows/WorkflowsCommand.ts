@@ -10,6 +10,7 @@ import {
   type Execution,
   ExecutionState,
   type ExecutionSummary,
+  maxExecutionPage,
   type Step
 } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
@@ -51,7 +52,7 @@ const list = QueueCommand.make({
     workflow: Input.optional(Input.text, "Only executions of this workflow."),
     state: Input.optional(Input.choice(ExecutionState.literals), "Only executions in this state."),
     prefix: Input.optional(Input.text, "Only executions whose id starts with this text."),
-    ...QueueCommand.page("executions", { max: 200, default: 20 })
+    ...QueueCommand.page("executions", { max: maxExecutionPage, default: 20 })
   },
   examples: {
     "nightshift workflows list --state waiting": "list executions that wait for a signal or children"

@@ -1,6 +1,6 @@
 import { withoutTrace } from "../../core/ErrorText.js"
 import * as Response from "../../http/workflows/ExecutionView.js"
-import type { Execution } from "../../queue/workflow/Execution.js"
+import type { Execution, ExecutionSummary } from "../../queue/workflow/Execution.js"
 import * as PlainFields from "../PlainFields.js"
 
 type Described = ReturnType<typeof Response.described>
@@ -32,7 +32,18 @@ export interface ExecutionView
   readonly children: ReadonlyArray<ChildView>
 }
 
+/** An execution in a list, without its steps and children. */
+export interface ExecutionSummaryView
+  extends PlainFields.PlainFields<
+    Omit<ReturnType<typeof Response.describedSummary>, "waits">,
+    Response.ExecutionSummaryView
+  > {
+  /** Waits that have not ended. */
+  readonly waits: ReadonlyArray<WaitView>
+}
+
 const fieldsOf = PlainFields.of(Response.ExecutionView)
+const summaryOf = PlainFields.of(Response.ExecutionSummaryView)
 const waitOf = PlainFields.of(Response.WaitView)
 const stepOf = PlainFields.of(Response.StepView)
 const childOf = PlainFields.of(Response.ChildView)
@@ -46,5 +57,14 @@ export const of = (execution: Execution): ExecutionView => {
     steps: steps.map((step) => stepOf(step)),
     deferreds: deferreds.map((wait) => waitOf(wait)),
     children: children.map((child) => childOf(child))
+  }
+}
+
+export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => {
+  const { lastError, waits, ...fields } = Response.describedSummary(execution)
+  return {
+    ...summaryOf(fields),
+    lastError: lastError === undefined ? undefined : withoutTrace(lastError),
+    waits: waits.map((wait) => waitOf(wait))
   }
 }

@@ -5,6 +5,7 @@ import { shown } from "../../core/Storable.js"
 import type { CancelReport } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
 import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
+import type { ExecutionList } from "./ExecutionList.js"
 import type { ExecutionView } from "./ExecutionView.js"
 
 // Starts, signals and watches the executions of a workflow. Uses the program's only open shift unless another is passed.
@@ -92,7 +93,7 @@ export interface Executions<in In, out Result> {
 }
 
 /** Actions of a shift on executions. */
-export interface WorkflowAdmin {
+export interface WorkflowAdmin extends ExecutionList {
   /** A random key for an execution whose workflow has no `key` option. */
   newKey(): string
   /** Starts an execution under this id, or returns the existing one. */

@@ -6,7 +6,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
 import type { Idempotency } from "../../access/Idempotency.js"
 import { BatchId, isId } from "../../core/Ids.js"
-import { Batches, BatchNotFound, InvalidBatch, maxBatchJobs } from "../../queue/batch/Batches.js"
+import { Batches, BatchNotFound, InvalidBatch, maxBatchJobs, maxBatchPage } from "../../queue/batch/Batches.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
 import type { Kinds } from "../../queue/Kinds.js"
@@ -175,7 +175,7 @@ export const layer: Layer.Layer<
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default } }) =>
         batches
-          .list({ limit: Math.min(limit, 100), cursor })
+          .list({ limit: Math.min(limit, maxBatchPage), cursor })
           .pipe(Effect.map((page) => ({ batches: page.batches.map(BatchView.of), next: page.next ?? null })))
       )
       .handle("get", ({ path }) => idOf(path.id).pipe(Effect.flatMap(batches.get), Effect.map(BatchView.of)))

@@ -116,6 +116,12 @@ const describedChild = ({
   lastError: job?.lastError === undefined ? undefined : withoutTrace(job.lastError)
 })
 
+/** An execution without its journal, with the names that callers see. */
+export const describedSummary = (execution: ExecutionSummary) => ({
+  ...execution,
+  waits: execution.waits.map(describedWait)
+})
+
 /** An execution with the names that callers see. */
 export const described = (execution: Execution) => ({
   ...execution,

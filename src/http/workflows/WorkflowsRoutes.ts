@@ -8,7 +8,7 @@ import { isId, JobId } from "../../core/Ids.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import { ExecutionState } from "../../queue/workflow/Execution.js"
+import { maxExecutionPage } from "../../queue/workflow/Execution.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -19,6 +19,7 @@ import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as Problem from "../Problem.js"
 import * as WireText from "../WireText.js"
+import * as ExecutionsFilter from "./ExecutionsFilter.js"
 import * as ExecutionView from "./ExecutionView.js"
 
 const object = { message: () => "must be an object", ...WireText.strict }
@@ -93,11 +94,7 @@ export const group = HttpApiGroup.make("workflows")
     HttpApiEndpoint.get("list", "/workflows")
       .setUrlParams(
         Schema.Struct({
-          workflow: WireText.optional(WireText.Text),
-          state: WireText.optional(
-            ExecutionState.annotations(WireText.withMessage(`must be one of ${ExecutionState.literals.join(", ")}`))
-          ),
-          prefix: WireText.optional(WireText.Text.annotations({ description: "Prefix of the execution's id." })),
+          ...ExecutionsFilter.query,
           ...pageQuery
         }).annotations(WireText.strict)
       )
@@ -162,9 +159,6 @@ export const group = HttpApiGroup.make("workflows")
 
 const maxBodyBytes = 1024 * 1024 + 64 * 1024
 
-/** Maximum page size. Small, because an execution may have a large payload. */
-const maxPageSize = 200
-
 type Start = Omit<typeof StartRequest.Type, "queue"> & { readonly queue?: string | undefined }
 
 /** Starts an execution of a registered workflow. Shared with the command line. */
@@ -214,7 +208,7 @@ export const layer: Layer.Layer<
     return handlers
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
         Effect.gen(function* () {
-          const page = yield* workflows.list(filter, { limit: Math.min(limit, maxPageSize), before: cursor })
+          const page = yield* workflows.list(filter, { limit: Math.min(limit, maxExecutionPage), before: cursor })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
           return { executions, next: page.next ?? null }
         })

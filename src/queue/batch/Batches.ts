@@ -13,6 +13,9 @@ import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 /** Maximum number of jobs in one call. A batch has no maximum: add more jobs to it. */
 export const maxBatchJobs = 10_000
 
+/** Maximum page size: the jobs of every open batch on it are counted. */
+export const maxBatchPage = 100
+
 export const maxNameCharacters = 128
 
 /** Number of jobs of a batch by outcome. */

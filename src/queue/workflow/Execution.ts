@@ -215,6 +215,9 @@ export const executionStateOf = (
 export const dueAtOf = (status: Status, runAt: number): number | undefined =>
   status === "pending" && runAt < never ? runAt : undefined
 
+/** Maximum page size. Small, because an execution may have a large payload. */
+export const maxExecutionPage = 200
+
 export interface ExecutionFilter {
   readonly workflow?: string | undefined
   readonly state?: ExecutionState | undefined

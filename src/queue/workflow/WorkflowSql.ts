@@ -81,6 +81,11 @@ const stateCase = (schema: string) => {
     when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children'")} then 'waiting' else 'sleeping' end`
 }
 
+/** Parameters: workflow, prefix of the id, state, id of the last one seen, limit, now. */
+const selectedExecutions = (schema: string) => `${schema}.job j
+  where j.woken is not null and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
+    and ($4::uuid is null or j.id < $4) and ($3::text is null or ${stateCase(schema)} = $3)`
+
 export const make = (schema: string) => ({
   ...RetrySql.make(schema),
 
@@ -337,12 +342,12 @@ export const make = (schema: string) => ({
     select s.name from ${schema}.workflow_step s where s.job_id = j.id group by s.name order by min(s.sequence)) as steps
   from ${schema}.job j where j.id = $1`,
 
-  /** Executions, newest first. Parameters: workflow, prefix of the id, state, id of the last one seen, limit, now. */
+  /** Executions, newest first. */
   listExecutions: `
-  select ${executionColumns(schema)} from ${schema}.job j
-  where j.woken is not null and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
-    and ($4::uuid is null or j.id < $4) and ($3::text is null or ${stateCase(schema)} = $3)
-  order by j.id desc limit $5::int`,
+  select ${executionColumns(schema)} from ${selectedExecutions(schema)} order by j.id desc limit $5::int`,
+
+  countExecutions: `
+  select count(*)::int as count from (select from ${selectedExecutions(schema)} limit $5::int) counted`,
 
   /**
    * Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. Steps that were undone

@@ -1,4 +1,5 @@
 import { Context, Effect, Either, type Exit } from "effect"
+import type { BadCursor } from "../../core/BadCursor.js"
 import type { JobId } from "../../core/Ids.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
@@ -151,7 +152,10 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
         /** `next` of the previous page. [the first page] */
         readonly before?: string | undefined
       }
-    ) => Effect.Effect<ExecutionPage, SearchTooSlow | DatabaseError>
+    ) => Effect.Effect<ExecutionPage, BadCursor | SearchTooSlow | DatabaseError>
+
+    /** Number of executions that match the filter. */
+    readonly count: (filter: ExecutionFilter) => Effect.Effect<number, SearchTooSlow | DatabaseError>
 
     /** Number of suspended executions by state. Counting stops at `maxCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>

@@ -1,5 +1,6 @@
 import { Effect, Either, Layer } from "effect"
-import type { JobId } from "../../core/Ids.js"
+import { BadCursor } from "../../core/BadCursor.js"
+import { isId, type JobId } from "../../core/Ids.js"
 import { limits, stateOf } from "../../core/StoredJob.js"
 import { JobAdmin } from "../JobAdmin.js"
 import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
@@ -8,6 +9,7 @@ import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
 import {
   type Child,
   dueAtOf,
+  type ExecutionFilter,
   type ExecutionState,
   type ExecutionSummary,
   executionStateOf,
@@ -174,6 +176,17 @@ const make = Effect.gen(function* () {
     }
   }
 
+  const selected = (filter: ExecutionFilter, now: number): Array<ExecutionSummary> =>
+    [...jobs.rows()]
+      .filter(isExecution)
+      .map((row) => summary(row, now))
+      .filter(
+        ({ execution, state, workflow }) =>
+          (filter.workflow === undefined || workflow === filter.workflow) &&
+          (filter.state === undefined || state === filter.state) &&
+          (filter.prefix === undefined || execution.startsWith(filter.prefix))
+      )
+
   const childrenOf = (now: number, execution: string, name?: string): ReadonlyArray<Child> =>
     table
       .linksOf(execution)
@@ -321,21 +334,17 @@ const make = Effect.gen(function* () {
         Effect.flatMap(find(execution), (row) => jobs.atomically((now) => toStored(jobs.get(id) ?? row, now)))
     ),
     fork,
-    list: (filter, { before, limit }) =>
-      jobs.atomically((now) => {
-        const all = [...jobs.rows()]
-          .filter((row) => isExecution(row) && (before === undefined || row.id < before))
+    list: (filter, { before, limit }) => {
+      if (before !== undefined && !isId(before)) return new BadCursor({ cursor: before })
+      return jobs.atomically((now) => {
+        const all = selected(filter, now)
+          .filter(({ id }) => before === undefined || id < before)
           .sort((a, b) => (a.id < b.id ? 1 : -1))
-          .map((row) => summary(row, now))
-          .filter(
-            ({ execution, state, workflow }) =>
-              (filter.workflow === undefined || workflow === filter.workflow) &&
-              (filter.state === undefined || state === filter.state) &&
-              (filter.prefix === undefined || execution.startsWith(filter.prefix))
-          )
         const executions = all.slice(0, limit)
         return { executions, next: all.length > limit ? executions.at(-1)?.id : undefined }
-      }),
+      })
+    },
+    count: (filter) => jobs.atomically((now) => selected(filter, now).length),
     suspended: jobs.atomically((now) => {
       const states = [...jobs.rows()].filter(isExecution).map((row) => summary(row, now).state)
       const count = (state: ExecutionState) => states.filter((each) => each === state).length

@@ -15,6 +15,7 @@ import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "./CountedEnds.js"
 import { type Journal, type NewStep, unclaimedSignals, withoutWaiting } from "./Execution.js"
+import * as ExecutionListPg from "./ExecutionListPg.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { observed } from "./ObservedWorkflows.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
@@ -24,11 +25,9 @@ import {
   admittedSignal,
   jobOf,
   jobOfChild,
-  maxCounted,
   type Recorded,
   retryOf,
   type Signal,
-  type SuspendedCounts,
   Workflows
 } from "./Workflows.js"
 
@@ -354,32 +353,7 @@ const make = Effect.gen(function* () {
       (id, execution) => Effect.catchTag(search.get(id), "JobNotFound", () => new ExecutionNotFound({ execution }))
     ),
     fork,
-    list: (filter, { before, limit }) =>
-      Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        const rows = yield* bounded(
-          mapErrors(
-            sql.unsafe<ExecutionRows.ExecutionRow>(statements.listExecutions, [
-              filter.workflow ?? null,
-              filter.prefix ?? null,
-              filter.state ?? null,
-              before ?? null,
-              limit + 1,
-              now
-            ])
-          )
-        )
-        const page = rows.slice(0, limit)
-        return {
-          executions: page.map((row) => ExecutionRows.toSummary(row, now)),
-          next: rows.length > limit ? page.at(-1)?.id : undefined
-        }
-      }),
-    suspended: Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
-      const [row] = yield* mapErrors(sql.unsafe<SuspendedCounts>(statements.countSuspended, [now, maxCounted]))
-      return row ?? { sleeping: 0, waiting: 0, changed: 0 }
-    }),
+    ...ExecutionListPg.make(database, bounded, statements),
     show
   })
 })

@@ -1,0 +1,24 @@
+import { Either, ParseResult, Schema } from "effect"
+import { shown } from "../core/Storable.js"
+import { faultOfIssues } from "../http/RequestErrors.js"
+import { checkKnown } from "./Options.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
+
+/**
+ * Returns a function that checks a filter of a program with the schema of the HTTP API. It throws InvalidOptionError, whose
+ * message names a field as `filter.state`. Fields that are undefined are left out.
+ */
+export const reader = <A, I>(filter: Schema.Schema<A, I>, names: ReadonlyArray<string>, what: string) => {
+  const decode = Schema.decodeUnknownEither(Schema.Struct({ filter }))
+  /** `wire` are fields whose form differs from that in the HTTP API. */
+  return (given: object, wire: (given: object) => object = () => ({})): A => {
+    if (typeof given !== "object" || given === null || Array.isArray(given))
+      throw new InvalidOptionError("filter", `The filter must be an object like { ${what} }, got ${shown(given)}.`)
+    checkKnown(given, names, "a field of this filter", "filter.")
+    const fields = Object.entries({ ...given, ...wire(given) }).filter(([, value]) => value !== undefined)
+    return Either.getOrThrowWith(decode({ filter: Object.fromEntries(fields) }), (error) => {
+      const { field = "filter", message } = faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+      return new InvalidOptionError(field, message)
+    }).filter
+  }
+}

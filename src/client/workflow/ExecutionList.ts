@@ -1,0 +1,49 @@
+import { Effect, Schema } from "effect"
+import { query } from "../../http/workflows/ExecutionsFilter.js"
+import { type ExecutionState, maxExecutionPage } from "../../queue/workflow/Execution.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
+import type { Engine, Ports } from "../Engine.js"
+import * as Filter from "../Filter.js"
+import * as Listing from "../Listing.js"
+import { checkKnown, namesOf } from "../Options.js"
+import * as ExecutionView from "./ExecutionView.js"
+
+/** Selects the executions that match every field, as in the HTTP API. */
+export interface ExecutionFilter {
+  /** Executions of this workflow. */
+  readonly workflow?: string | undefined
+  /** Executions in this state. */
+  readonly state?: ExecutionState | undefined
+  /** Executions whose id starts with this text: `order/2026-` matches the keys that start with `2026-`. */
+  readonly prefix?: string | undefined
+}
+
+/** Finds executions. */
+export interface ExecutionList {
+  /**
+   * The executions that match the filter, newest first: an async iterable that reads them in pages. A page has at most 200.
+   */
+  list(filter?: ExecutionFilter, options?: Listing.ListOptions): Listing.Listing<ExecutionView.ExecutionSummaryView>
+  /** The number of executions that match the filter. Rejects with SearchTooSlowError if counting takes more than 5 seconds. */
+  count(filter?: ExecutionFilter): Promise<number>
+}
+
+const read = Filter.reader(Schema.Struct(query), Object.keys(query), 'workflow: "order"')
+
+const listOptions = namesOf<Listing.ListOptions>({ limit: 0 })
+
+export const make = ({ run }: Engine<Ports>): ExecutionList => ({
+  list: (given = {}, options = {}) => {
+    const filter = read(given)
+    checkKnown(options, listOptions, "an option of list")
+    return Listing.make(async ({ cursor, limit }) => {
+      const request = { limit: Math.min(limit, maxExecutionPage), before: cursor }
+      const page = await run(Effect.flatMap(Workflows, (workflows) => workflows.list(filter, request)))
+      return { items: page.executions.map(ExecutionView.ofSummary), next: page.next }
+    }, options)
+  },
+  count: async (given = {}) => {
+    const filter = read(given)
+    return run(Effect.flatMap(Workflows, (workflows) => workflows.count(filter)))
+  }
+})
