@@ -15,7 +15,7 @@ import * as OperationView from "./OperationView.js"
 import { checkKnown, namesOf } from "./Options.js"
 import { InvalidOptionError, OperationStoppedError } from "./ShiftErrors.js"
 
-/** Options of a list of jobs. */
+/** How many jobs to list, and in which order. */
 export interface JobListOptions extends Listing.ListOptions {
   /**
    * What to sort by. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead
@@ -36,10 +36,19 @@ export interface BulkOptions {
 
 /** An action on all jobs that match a filter. Resolves when it has ended, or with `dryRun` to what it would do. */
 export interface BulkAct {
-  (filter: JobFilter.JobFilter, options: BulkOptions & { readonly dryRun: true }): Promise<OperationView.BulkPreview>
   (
     filter: JobFilter.JobFilter,
-    options?: BulkOptions & { readonly dryRun?: false | undefined }
+    options: BulkOptions & {
+      /** Changes nothing, and shows what would be changed. */
+      readonly dryRun: true
+    }
+  ): Promise<OperationView.BulkPreview>
+  (
+    filter: JobFilter.JobFilter,
+    options?: BulkOptions & {
+      /** Changes the jobs. */
+      readonly dryRun?: false | undefined
+    }
   ): Promise<OperationView.OperationView>
   (filter: JobFilter.JobFilter, options: BulkOptions): Promise<OperationView.OperationView | OperationView.BulkPreview>
 }

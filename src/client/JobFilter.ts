@@ -10,11 +10,11 @@ import { InvalidOptionError } from "./ShiftErrors.js"
 
 /** Selects the jobs that match every field, as in the HTTP API. A list matches any of its values. */
 export interface JobFilter {
-  /** Jobs of this queue. */
+  /** Jobs of this queue: `"mail"`, or a list of queues. */
   readonly queue?: string | ReadonlyArray<string> | undefined
   /** Jobs of this kind: the name of the job. */
   readonly kind?: string | ReadonlyArray<string> | undefined
-  /** Jobs in this state. */
+  /** Jobs in this state: `"dead"`, or a list of states. */
   readonly state?: State | ReadonlyArray<State> | undefined
   /** Dead jobs with this reason. */
   readonly reason?: DeadReason | ReadonlyArray<DeadReason> | undefined
@@ -34,7 +34,7 @@ export interface JobFilter {
   readonly search?: string | undefined
   /** Jobs with this error shape: the first line of the last error, with numbers and ids replaced by `#`. */
   readonly shape?: string | undefined
-  /** Jobs of this batch. */
+  /** Jobs of this batch, by the id that `batches.create` returned. */
   readonly batch?: string | undefined
 }
 

@@ -112,7 +112,7 @@ export class DedupeKeyHeldError extends errorClass("DedupeKeyHeldError", "DEDUPE
 export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
   /** Id that was awaited. Requeue it to run the job again. */
   readonly id: string
-  /** Why the job is dead. `cancelled` if it was cancelled. */
+  /** Why the job is dead, such as `exhausted` after its last attempt. */
   readonly reason: DeadReason
   /** Attempts that were used. */
   readonly attempt: number
@@ -127,6 +127,7 @@ export class JobDeadError extends errorClass("JobDeadError", "JOB_DEAD")<{
  * compensates failures must not run for it.
  */
 export class JobCancelledError extends errorClass("JobCancelledError", "JOB_CANCELLED")<{
+  /** Id that was awaited. Requeue it to run the job again. */
   readonly id: string
   /** Attempts that were used. */
   readonly attempt: number

@@ -97,7 +97,7 @@ const tried = (attempt: number) => (attempt === 0 ? "" : ` after ${attempt} ${at
 export class JobDead extends Expected<JobDead>(409)("JobDead", {
   /** Id that was awaited. Requeue it to run the job again. */
   id: Schema.String,
-  /** Why the job is dead. `cancelled` if an operator cancelled it. */
+  /** Why the job is dead, such as `exhausted` after its last attempt. */
   reason: DeadReason,
   /** Attempts that were used. */
   attempt: Schema.Number,
@@ -118,6 +118,7 @@ export class JobDead extends Expected<JobDead>(409)("JobDead", {
 
 /** The job whose result was awaited was cancelled. */
 export class JobCancelled extends Expected<JobCancelled>(409)("JobCancelled", {
+  /** Id that was awaited. Requeue it to run the job again. */
   id: Schema.String,
   /** Attempts that were used. */
   attempt: Schema.Number,

@@ -10,9 +10,9 @@ import * as ExecutionView from "./ExecutionView.js"
 
 /** Selects the executions that match every field, as in the HTTP API. */
 export interface ExecutionFilter {
-  /** Executions of this workflow. */
+  /** Executions of the workflow with this name. */
   readonly workflow?: string | undefined
-  /** Executions in this state. */
+  /** Executions in this state, such as `"waiting"` for a signal or children. */
   readonly state?: ExecutionState | undefined
   /** Executions whose id starts with this text: `order/2026-` matches the keys that start with `2026-`. */
   readonly prefix?: string | undefined

@@ -53,9 +53,11 @@ const countedUpTo = 100_000
 
 /** The jobs that an operation would cover if it began now. */
 export interface Preview {
+  /** How many there are; counting stops at 100,000. */
   readonly matched: Total
   /** The newest of them. */
   readonly sample: ReadonlyArray<StoredJob>
+  /** Whether they are few enough to be restored within an hour. */
   readonly undoable: boolean
 }
 

@@ -29,24 +29,33 @@ export interface NewOperation {
   readonly reason?: string | undefined
 }
 
+/** An action on many jobs and its progress. Times are epoch milliseconds. */
 export interface Operation {
+  /** Names it in the HTTP API, to watch, stop or undo it. */
   readonly id: string
+  /** What it does to each job. */
   readonly action: OperationAction
   /** The operation that this one undoes. */
   readonly undoes: string | undefined
   /** Whether the previous state of the jobs is saved, so that the operation can be undone. */
   readonly undoable: boolean
+  /** `cancelled`: an operator stopped it. `failed`: it stopped with an error. */
   readonly status: OperationStatus
+  /** Who began it: how the caller connected, and its name. */
   readonly who: string
+  /** Why, in the words of the caller. */
   readonly reason: string | undefined
   /** Absent if the jobs were listed by id. */
   readonly filter: JobFilter | undefined
-  /** Epoch milliseconds. */
+  /** When it began. */
   readonly createdAt: number
+  /** When its last batch was committed. */
   readonly updatedAt: number
+  /** When it ended; undefined while it runs. */
   readonly finishedAt: number | undefined
   /** Number of matching jobs at the start; absent if counting took too long. */
   readonly total: Total | undefined
+  /** Jobs that it changed. */
   readonly done: number
   /** Skipped jobs by reason: the state they were in, `not_found`, `dedupe_key_held`, `locked` or `changed`. */
   readonly skipped: Readonly<Record<string, number>>
