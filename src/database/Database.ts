@@ -18,7 +18,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
   Database,
   {
     /** The SQL client. Inside a transaction it uses that transaction's connection. */
-    readonly sql: PgClient.PgClient
+    readonly sql: SqlClient.SqlClient
 
     /** Executes the few statements that every job needs without the overhead of the SQL client. */
     readonly direct: DirectStatements.DirectStatements
@@ -142,7 +142,7 @@ export const patiently = <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<
     Option.isNone(database) ? step : repeatUnanswered(database.value.bootPatience)(step)
   )
 
-const serverMode = (sql: PgClient.PgClient) =>
+const serverMode = (sql: SqlClient.SqlClient) =>
   Effect.map(
     sql<{ standby: boolean; read_only: boolean }>`select pg_catalog.pg_is_in_recovery() as standby,
       pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,

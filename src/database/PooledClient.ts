@@ -65,5 +65,5 @@ const services = (pool: pg.Pool) =>
 export const layer = (pool: pg.Pool): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient> =>
   Layer.scopedContext(services(pool))
 
-export const make = (pool: pg.Pool): Effect.Effect<PgClient.PgClient, never, Scope.Scope> =>
+export const make = (pool: pg.Pool): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope> =>
   Effect.map(services(pool), (built) => Context.get(built, PgClient.PgClient))

@@ -1,5 +1,5 @@
+import type { SqlClient } from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
-import type { PgClient } from "@effect/sql-pg/PgClient"
 
 // Instants and durations are exchanged with the database as milliseconds, in both directions. `pg_catalog` is spelled out
 // because a schema in the search_path may have its own to_timestamp.
@@ -17,7 +17,7 @@ export const millis = (column: string): string => `floor(extract(epoch from ${co
 export const micros = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`
 
 /** The same as fragments of the SQL client. An absent instant is null. */
-export const fragments = (sql: PgClient) => ({
+export const fragments = (sql: SqlClient) => ({
   instant: (millis: number | undefined): Fragment => sql`pg_catalog.to_timestamp(${millis ?? null}::float8 / 1000)`,
   millis: (column: string): Fragment => sql.literal(millis(column))
 })

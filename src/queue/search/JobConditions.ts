@@ -1,5 +1,5 @@
+import type { SqlClient } from "@effect/sql/SqlClient"
 import type { Fragment } from "@effect/sql/Statement"
-import type { PgClient } from "@effect/sql-pg/PgClient"
 import { isId } from "../../core/Ids.js"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
@@ -8,7 +8,7 @@ import { isUnstorable } from "../NewJob.js"
 import { errorShapeSql } from "./ErrorShape.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 
-const stateIs = (sql: PgClient, schema: string, state: State, now: number): Fragment => {
+const stateIs = (sql: SqlClient, schema: string, state: State, now: number): Fragment => {
   const at = fragments(sql).instant(now)
   switch (state) {
     case "scheduled":

@@ -1,5 +1,5 @@
+import type { SqlClient } from "@effect/sql/SqlClient"
 import type { Fragment, Identifier } from "@effect/sql/Statement"
-import type { PgClient } from "@effect/sql-pg/PgClient"
 import { State } from "../../core/StoredJob.js"
 import { fragments, instant, micros } from "../../database/SqlInstant.js"
 import {
@@ -18,7 +18,7 @@ import {
 const maxLanes = 1_000
 
 export interface ListParts {
-  readonly sql: PgClient
+  readonly sql: SqlClient
   readonly table: Identifier
   /** Columns to select from `j`. */
   readonly columns: Fragment
@@ -29,9 +29,9 @@ export interface ListParts {
   readonly now: number
 }
 
-const moment = (sql: PgClient, value: unknown): Fragment => sql`pg_catalog.to_timestamp(${value}::float8 / 1000000)`
+const moment = (sql: SqlClient, value: unknown): Fragment => sql`pg_catalog.to_timestamp(${value}::float8 / 1000000)`
 
-const direction = (sql: PgClient, { descending }: JobSort) => sql.literal(descending ? "desc" : "asc")
+const direction = (sql: SqlClient, { descending }: JobSort) => sql.literal(descending ? "desc" : "asc")
 
 /** After the cursor, for a time column with an index. */
 const afterMoment = ({ after, sort, sql }: ListParts, column: string): ReadonlyArray<Fragment> =>
