@@ -1,34 +1,16 @@
 // Packs this package, installs it with npm, pnpm, yarn and bun into projects that have effect 4, effect 3.18 or no
 // effect, and runs the program of docs/learn/getting-started.md. If the effect version is incompatible, expects a
 // one-sentence error instead. Prints a table and exits 1 if a case failed. `--only pnpm` runs one package manager.
-import { execFile, spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join } from "node:path"
-import { fileURLToPath } from "node:url"
+import { join } from "node:path"
+import { command, must, pack, root, run, serve } from "./installed.mjs"
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const work = mkdtempSync(join(tmpdir(), "nightshift-install-"))
 const tools = join(work, "tools")
 const bin = (name) => join(tools, "node_modules", ".bin", name)
 const { peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 const lowest = peerDependencies.effect.slice(1)
-
-const run = (cwd, file, args, env = {}) =>
-  new Promise((done) => {
-    execFile(
-      file,
-      args,
-      { cwd, env: { ...process.env, ...env }, maxBuffer: 1e8, timeout: 180_000 },
-      (error, stdout, stderr) => done({ code: error === null ? 0 : (error.code ?? 1), stdout, stderr })
-    )
-  })
-
-const must = async (...args) => {
-  const result = await run(...args)
-  if (result.code !== 0) throw new Error(`${args[1]} ${args[2].join(" ")}\n${result.stdout}${result.stderr}`)
-  return result
-}
 
 const registry = (await must(root, "npm", ["config", "get", "registry"])).stdout.trim()
 const environment = {
@@ -74,7 +56,6 @@ const managers = [
 const page = readFileSync(join(root, "docs/learn/getting-started.md"), "utf8")
 const files = [...page.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```$/gm)].map(([, name, text]) => [name, text])
 
-const command = (cwd) => join(cwd, "node_modules", ".bin", "nightshift")
 const usesWrongEffect =
   /Nightshift \S+ needs effect \^\S+, but effect \d\S+ is installed in \S+: run `[a-z]+ (install|add) effect@3`\./
 
@@ -96,32 +77,15 @@ const works = async (cwd) => {
     join(cwd, "jobs.ts"),
     `export { handlers } from "./app.js"\nexport const queues: ReadonlyArray<string> = []\n`
   )
-  const service = spawn(command(cwd), ["serve", "--embedded", "--app", "./jobs.ts"], {
-    cwd,
-    env: { ...process.env, PORT: "0" }
-  })
-  let said = ""
-  const ended = new Promise((done) => service.once("close", done))
-  const ready = new Promise((done) => {
-    for (const stream of [service.stdout, service.stderr]) {
-      stream.on("data", (chunk) => {
-        said += chunk
-        if (said.includes("Stop it with")) done(true)
-      })
-    }
-  })
+  const service = await serve(cwd, [command(cwd)], "./jobs.ts")
   try {
-    if ((await Promise.race([ready, ended])) !== true) throw new Error(`the service ended\n${said}`)
-    const password = readFileSync(join(cwd, ".nightshift/password"), "utf8").trim()
-    const port = readFileSync(join(cwd, ".nightshift/port"), "utf8").trim()
-    const DATABASE_URL = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
+    const DATABASE_URL = service.databaseUrl
     const enqueued = await must(cwd, process.execPath, ["enqueue.js"], { DATABASE_URL })
     if (!enqueued.stdout.includes("done { said: 'hello Grace' }")) throw new Error(enqueued.stdout)
     const noise = `${enqueued.stdout}${enqueued.stderr}`.match(/you may want to dedupe/g)?.length ?? 0
     if (noise > 0) throw new Error(`${noise} warnings about versions of effect`)
   } finally {
-    service.kill("SIGINT")
-    await ended
+    await service.stop("SIGINT")
   }
   await must(cwd, process.execPath, ["--test"])
   return "the program of the page works"
@@ -237,10 +201,7 @@ try {
     "@arethetypeswrong/cli@0.18.5"
   ]
   await must(tools, "npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", ...versions])
-  const [{ filename, unpackedSize }] = JSON.parse(
-    (await must(root, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", work])).stdout
-  )
-  const tarball = join(work, filename)
+  const { filename, tarball, unpackedSize } = await pack(work)
   console.log(`${filename}: ${(unpackedSize / 1e6).toFixed(1)} MB unpacked\n`)
   console.log(
     "| package manager | before | installed with nightshift | effect | result |\n| --- | --- | --- | --- | --- |"
