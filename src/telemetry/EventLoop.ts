@@ -1,5 +1,5 @@
-import { monitorEventLoopDelay } from "node:perf_hooks"
-import { Context, Effect, Layer, Option, type Scope } from "effect"
+import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks"
+import { Clock, Context, Effect, Layer, Option, Schedule, type Scope } from "effect"
 import { Histogram } from "./Histogram.js"
 
 /** Event loop delays, in seconds. */
@@ -19,38 +19,13 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
     readonly watch: Effect.Effect<Effect.Effect<Delays>>
   }
 >() {
+  /** The monitors of Bun and Deno measure something else: Bun's leaves the interval out, Deno's notices no block. */
   static readonly layer: Layer.Layer<EventLoop> = Layer.suspend(() =>
-    EventLoop.layerOver(() => monitorEventLoopDelay({ resolution }))
+    "bun" in process.versions || "deno" in process.versions ? EventLoop.layerTimer : layerOf(nodeMonitor)
   )
 
-  /** On another monitor than Node's. */
-  static readonly layerOver = (open: () => DelayHistogram): Layer.Layer<EventLoop> =>
-    Layer.scoped(
-      EventLoop,
-      Effect.gen(function* () {
-        const watchers: Array<Histogram> = []
-        const monitor = yield* Effect.acquireRelease(
-          Effect.sync(() => {
-            const started = open()
-            started.enable()
-            return { histogram: started, readAt: performance.now() }
-          }),
-          ({ histogram }) => Effect.sync(() => histogram.disable())
-        )
-        const watch = Effect.sync(() => {
-          const own = new Histogram()
-          copyTo(monitor, watchers)
-          watchers.push(own)
-          return Effect.sync(() => {
-            copyTo(monitor, watchers)
-            const delays = { p99: (own.quantile(0.99) ?? 0) / 1000, max: own.max / 1000 }
-            own.clear()
-            return delays
-          })
-        })
-        return { watch, longestDelaySeconds: Effect.map(yield* watch, ({ max }) => max) }
-      })
-    )
+  /** Measures with a timer, on every runtime. Node's own monitor costs less. */
+  static readonly layerTimer: Layer.Layer<EventLoop> = Layer.suspend(() => layerOf(timerMonitor))
 
   /**
    * The provided service, or a new one. Programs with a virtual clock provide `still`, because real delays mean nothing
@@ -70,54 +45,81 @@ export class EventLoop extends Context.Tag("nightshift/telemetry/EventLoop")<
   }
 }
 
-/** Sampling interval of the monitor, in milliseconds. The monitor includes it in every reading. */
+/** Sampling interval of a monitor, in milliseconds. */
 const resolution = 20
 
-/** The delays since the last reset, in nanoseconds. Bun gives some of them as BigInt. */
-export interface DelayHistogram {
-  readonly count: number | bigint
-  readonly mean: number | bigint
-  readonly max: number | bigint
-  readonly percentiles: Iterable<readonly [percentile: number, nanos: number | bigint]>
-  enable(): void
-  disable(): void
-  reset(): void
-}
+/** Starts a monitor. The result copies to the watchers what it has measured since the last call. */
+type Monitor = (watchers: ReadonlyArray<Histogram>) => Effect.Effect<() => void, never, Scope.Scope>
 
-interface Monitor {
-  readonly histogram: DelayHistogram
-  /** Time of the last read, from `performance.now()`. */
-  readAt: number
-}
+const layerOf = (monitor: Monitor): Layer.Layer<EventLoop> =>
+  Layer.scoped(
+    EventLoop,
+    Effect.gen(function* () {
+      const watchers: Array<Histogram> = []
+      const copy = yield* monitor(watchers)
+      const watch = Effect.sync(() => {
+        const own = new Histogram()
+        copy()
+        watchers.push(own)
+        return Effect.sync(() => {
+          copy()
+          const delays = { p99: (own.quantile(0.99) ?? 0) / 1000, max: own.max / 1000 }
+          own.clear()
+          return delays
+        })
+      })
+      return { watch, longestDelaySeconds: Effect.map(yield* watch, ({ max }) => max) }
+    })
+  )
+
+/** Records how late the timer is. A block that lasts until a read is recorded by the read. */
+const timerMonitor: Monitor = (watchers) =>
+  Effect.gen(function* () {
+    let firedAt = performance.now()
+    const fire = () => {
+      const now = performance.now()
+      for (const watcher of watchers) watcher.record(now - firedAt - resolution)
+      firedAt = now
+    }
+    const firing = Effect.schedule(Effect.sync(fire), Schedule.spaced(resolution))
+    // In real time, even if the program's clock is virtual.
+    yield* Effect.forkScoped(Effect.withClock(firing, Clock.make()))
+    return fire
+  })
 
 /**
  * Time since the last read that the monitor has not recorded, in milliseconds. The monitor records a delay only when
  * its timer fires again, and a reset clears its last firing: a block that lasts until this read, or that started right
  * after the previous one, would never be recorded. Up to two intervals are always missing.
  */
-const unseen = (monitor: Monitor, now: number): number => {
-  const count = Number(monitor.histogram.count)
-  const seen = count === 0 ? 0 : (Number(monitor.histogram.mean) * count) / 1e6
-  return now - monitor.readAt - seen - 2 * resolution
-}
+const unseen = ({ count, mean }: IntervalHistogram, elapsed: number): number =>
+  elapsed - (count === 0 ? 0 : (mean * count) / 1e6) - 2 * resolution
 
-/**
- * Copies the readings to all watchers: the monitor has one buffer, and a read by one watcher must not hide data from
- * another.
- */
-const copyTo = (monitor: Monitor, watchers: ReadonlyArray<Histogram>) => {
-  const { histogram } = monitor
-  const now = performance.now()
-  const missing = unseen(monitor, now)
-  const count = Number(histogram.count)
-  let below = 0
-  for (const [percentile, nanos] of histogram.percentiles) {
-    const times = Math.round(((percentile - below) / 100) * count)
-    below = percentile
-    for (const watcher of watchers) watcher.record(Number(nanos) / 1e6 - resolution, times)
-  }
-  if (count > 0) for (const watcher of watchers) watcher.record(Number(histogram.max) / 1e6 - resolution)
-  if (missing > resolution) for (const watcher of watchers) watcher.record(missing)
-  histogram.reset()
-  monitor.readAt = now
-}
+/** Node's monitor has one buffer, in nanoseconds, and includes the interval in every reading. */
+const nodeMonitor: Monitor = (watchers) =>
+  Effect.gen(function* () {
+    const histogram = yield* Effect.acquireRelease(
+      Effect.sync(() => {
+        const started = monitorEventLoopDelay({ resolution })
+        started.enable()
+        return started
+      }),
+      (started) => Effect.sync(() => started.disable())
+    )
+    let readAt = performance.now()
+    return () => {
+      const now = performance.now()
+      const missing = unseen(histogram, now - readAt)
+      const { count } = histogram
+      let below = 0
+      for (const [percentile, nanos] of histogram.percentiles) {
+        const times = Math.round(((percentile - below) / 100) * count)
+        below = percentile
+        for (const watcher of watchers) watcher.record(nanos / 1e6 - resolution, times)
+      }
+      if (count > 0) for (const watcher of watchers) watcher.record(histogram.max / 1e6 - resolution)
+      if (missing > resolution) for (const watcher of watchers) watcher.record(missing)
+      histogram.reset()
+      readAt = now
+    }
+  })
