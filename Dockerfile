@@ -1,12 +1,12 @@
 # The service. Set DATABASE_URL and NIGHTSHIFT_ADMIN_TOKEN.
-FROM node:20-slim AS build
+FROM node:24-slim AS build
 WORKDIR /nightshift
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
 COPY . .
 RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts
 
-FROM node:20-slim
+FROM node:24-slim
 WORKDIR /nightshift
 ENV NODE_ENV=production HOST=0.0.0.0
 COPY --from=build /nightshift/package.json ./

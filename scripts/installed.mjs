@@ -36,11 +36,11 @@ export const pack = async (folder) => {
 export const command = (cwd) => join(cwd, "node_modules", ".bin", "nightshift")
 
 /**
- * Starts a process and waits until it has printed `sign`. `stop` sends a signal and returns the exit code. After three
+ * Starts a process and waits until it has printed `sign`. `stop` sends a signal and returns the exit code. After ten
  * minutes the process is killed.
  */
 export const start = async (cwd, file, args, { env = {}, sign }) => {
-  const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, timeout: 180_000, killSignal: "SIGKILL" })
+  const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, timeout: 600_000, killSignal: "SIGKILL" })
   let said = ""
   const ended = new Promise((done) => child.once("close", (code, signal) => done(code ?? signal)))
   const ready = new Promise((done) => {

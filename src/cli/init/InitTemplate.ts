@@ -88,7 +88,7 @@ it("is dead after three attempts", async () => {
 const compose = `# NIGHTSHIFT_ADMIN_TOKEN=$(openssl rand -hex 24) docker compose up
 services:
   nightshift:
-    image: node:22-slim
+    image: node:24-slim
     init: true
     working_dir: /app
     volumes: [".:/app:ro"]

@@ -1,0 +1,7 @@
+export enum Greeting {
+  Hello = "hello"
+}
+
+export interface Person {
+  readonly name: string
+}
