@@ -101,39 +101,40 @@ const withinTimeout = ({ run, timeout }: Step) =>
         onTimeout: () => new Error(`took longer than ${DurationText.format(timeout)}`)
       })
 
-const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> =>
-  withinTimeout(step).pipe(
-    Effect.flatMap((report) => {
-      loggedAt.delete(step)
-      return isEmpty(report)
-        ? Effect.succeed("ok" as const)
-        : Effect.as(
-            (step.quiet === true ? Effect.logDebug : Effect.logInfo)(
-              `${loop.name} ${step.describe?.(report) ?? `${step.name}: ${shown(report)}`}`
-            ),
-            "ok" as const
-          )
-    }),
-    Effect.catchAllCause((cause) =>
-      logFailure(loop, step, cause).pipe(Effect.zipRight(step.failed ?? Effect.void), Effect.as("error" as const))
-    )
+const ok = Effect.succeed<PassOutcome>("ok")
+
+const logReport = (loop: Loop, step: Step, report: Report) =>
+  (step.quiet === true ? Effect.logDebug : Effect.logInfo)(
+    `${loop.name} ${step.describe?.(report) ?? `${step.name}: ${shown(report)}`}`
   )
+
+const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> => {
+  const onFailure = (cause: Cause.Cause<unknown>) =>
+    logFailure(loop, step, cause).pipe(Effect.zipRight(step.failed ?? Effect.void), Effect.as("error" as const))
+  return Effect.matchCauseEffect(withinTimeout(step), {
+    onFailure,
+    onSuccess: (report) => {
+      loggedAt.delete(step)
+      if (isEmpty(report)) return ok
+      return Effect.catchAllCause(Effect.zipRight(logReport(loop, step, report), ok), onFailure)
+    }
+  })
+}
 
 /** One pass: every step in order. Never fails: errors and defects are logged and make the outcome `error`. */
 export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
   const steps = loop.steps.map((step) => runStep(loop, step))
-  const [only = Effect.succeed("ok" as const), ...others] = steps
+  const [only = ok, ...others] = steps
   if (others.length === 0) return only
   return Effect.suspend(() => {
-    const left = steps.values()
-    let next = left.next()
+    let next = 0
     let outcome: PassOutcome = "ok"
     const all = Effect.whileLoop({
-      while: () => next.done !== true,
-      body: () => next.value ?? only,
+      while: () => next < steps.length,
+      body: () => steps[next] ?? only,
       step: (ended) => {
         if (ended === "error") outcome = "error"
-        next = left.next()
+        next += 1
       }
     })
     return Effect.map(all, () => outcome)

@@ -1,10 +1,12 @@
-import { Duration, Effect, type Fiber, Schedule } from "effect"
+import { Duration, Effect, type Fiber, Schedule, ScheduleDecision, ScheduleInterval, ScheduleIntervals } from "effect"
 import type { PassOutcome } from "./Loop.js"
 
 // Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
 // change how long a pause is and what ends it.
 
 type LoopSchedule = Schedule.Schedule<unknown, PassOutcome>
+
+const startingAt = (millis: number) => ScheduleDecision.continueWith(ScheduleInterval.after(millis))
 
 /**
  * A schedule whose pauses are spent in `wait`, which gets the delay and completes when the next pass is to run. With
@@ -13,15 +15,25 @@ type LoopSchedule = Schedule.Schedule<unknown, PassOutcome>
 export const wakeable = (
   schedule: LoopSchedule,
   wait: (delay: Duration.Duration) => Effect.Effect<void>
-): LoopSchedule => Schedule.modifyDelayEffect(schedule, (_, delay) => Effect.as(wait(delay), Duration.zero))
+): LoopSchedule =>
+  Schedule.makeWithState<unknown, PassOutcome, unknown>(schedule.initial, (now, outcome, state) =>
+    Effect.flatMap(schedule.step(now, outcome, state), (stepped) => {
+      const [next, out, decision] = stepped
+      if (ScheduleDecision.isDone(decision)) return Effect.succeed(stepped)
+      const delay = Duration.millis(ScheduleIntervals.start(decision.intervals) - now)
+      return Effect.as(wait(delay), [next, out, startingAt(now)] as const)
+    })
+  )
 
 /** A schedule whose delays start at an event: a loop that is idle until there is something to do. */
 export const after = (event: Effect.Effect<void>, schedule: LoopSchedule): LoopSchedule =>
   wakeable(schedule, (delay) => Effect.zipRight(event, Effect.sleep(delay)))
 
-/** A pause as long as `delay` says after each pass, for loops that know when they are needed next. */
-export const until = (delay: Effect.Effect<Duration.DurationInput>): LoopSchedule =>
-  Schedule.addDelayEffect(Schedule.forever, () => delay)
+/** A pause as long as `delay` says after each pass, for loops that know when they are needed next. It gets the current time. */
+export const until = (delay: (now: number) => Duration.Duration): LoopSchedule =>
+  Schedule.makeWithState<void, PassOutcome, void>(undefined, (now) =>
+    Effect.sync(() => [undefined, undefined, startingAt(now + Duration.toMillis(delay(now)))])
+  )
 
 /** `usual` after passes that succeeded and `failing` after those that did not; a success resets `failing`. */
 export const backingOff = (usual: LoopSchedule, failing: LoopSchedule): LoopSchedule =>

@@ -1,4 +1,4 @@
-import { Effect, Exit, type Fiber, FiberRef } from "effect"
+import { Effect, type Fiber, FiberRef } from "effect"
 
 // Rollback for the tables in memory: every write registers an undo function, and a failed transaction runs them in
 // reverse.
@@ -27,15 +27,22 @@ export const transaction = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   begun: (takeBack: () => void) => void = () => {}
 ): Effect.Effect<A, E, R> =>
-  Effect.suspend(() => {
+  Effect.uninterruptibleMask((restore) => {
     const undos: Array<() => void> = []
     const takeBack = () => {
       for (const undo of undos.splice(0).reverse()) undo()
     }
     begun(takeBack)
-    return Effect.onExit(Effect.locally(effect, log, undos), (exit) =>
-      Exit.isSuccess(exit)
-        ? Effect.map(FiberRef.get(log), (outer) => void outer?.push(...undos.splice(0)))
-        : Effect.sync(takeBack)
+    return Effect.flatMap(FiberRef.getAndSet(log, undos), (outer) =>
+      Effect.matchCauseEffect(restore(effect), {
+        onFailure: (cause) => {
+          takeBack()
+          return Effect.zipRight(FiberRef.set(log, outer), Effect.failCause(cause))
+        },
+        onSuccess: (value) => {
+          outer?.push(...undos.splice(0))
+          return Effect.as(FiberRef.set(log, outer), value)
+        }
+      })
     )
   })

@@ -1,4 +1,4 @@
-import { Cause, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
+import { Cause, type Clock, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { Outcome } from "../core/Outcome.js"
@@ -177,15 +177,18 @@ const untilSettled = <A>(run: (signal: () => AbortSignal) => Promise<A>, job: Jo
     })
   })
 
+const runtimeAndClock = <A, E, R>(
+  use: (runtime: Runtime.Runtime<R>, clock: Clock.Clock) => Effect.Effect<A, E>
+): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.runtime<R>(), (runtime) => Effect.clockWith((clock) => use(runtime, clock)))
+
 /** Makes a handler from an async function. A thrown error fails the attempt. */
 export const promise = <A, Run extends Promise<unknown>>(
   kind: JobKind<A>,
   run: (payload: A, job: PromiseJobContext) => Run
 ): Handler<Queue | RateLimits, ResultOf<Awaited<Run>>> =>
   make(kind, (payload, job) =>
-    Effect.gen(function* () {
-      const runtime = yield* Effect.runtime<Queue | RateLimits>()
-      const clock = yield* Effect.clock
+    runtimeAndClock((runtime, clock) => {
       const runExit = Runtime.runPromiseExit(runtime)
       // Throw the original failure, not Effect's wrapper: it may be an `Outcome` that the slot must recognize.
       const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
@@ -213,6 +216,6 @@ export const promise = <A, Run extends Promise<unknown>>(
           acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
           refused: (limit, duration) => runPromise(limit.refused(duration === undefined ? undefined : decode(duration)))
         })
-      return yield* untilSettled(start, job)
+      return untilSettled(start, job)
     })
   ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>

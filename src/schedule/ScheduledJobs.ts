@@ -1,4 +1,4 @@
-import { Clock, DateTime, Effect, Schema } from "effect"
+import { Clock, Effect, Schema } from "effect"
 import { Expected } from "../core/ExpectedError.js"
 import { JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
@@ -6,7 +6,7 @@ import { storableText } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import * as JobRequests from "../queue/enqueue/JobRequests.js"
 import type { JobIdTaken, QueueFull } from "../queue/JobErrors.js"
-import type { Kinds } from "../queue/Kinds.js"
+import { Kinds } from "../queue/Kinds.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
@@ -31,38 +31,36 @@ export class PreviousRunActive extends Expected<PreviousRunActive>(409, { code: 
   }
 }
 
-export const iso = (millis: number): string => DateTime.formatIso(DateTime.unsafeMake(millis))
+export const iso = (millis: number): string => new Date(millis).toISOString()
 
 /** Returns the unfinished previous job, if the schedule does not allow overlapping runs. */
-export const unfinishedRun = (schedule: StoredSchedule): Effect.Effect<JobId | undefined, DatabaseError, JobSearch> =>
-  Effect.gen(function* () {
-    const { lastJobId, overlap } = schedule
-    if (overlap === "allow" || lastJobId === undefined) return undefined
-    const search = yield* JobSearch
-    return yield* search.get(lastJobId).pipe(
-      Effect.map(({ finishedAt }) => (finishedAt === undefined ? lastJobId : undefined)),
-      Effect.catchTag("JobNotFound", () => Effect.succeed(undefined))
-    )
-  })
+export const unfinishedRun = (
+  search: typeof JobSearch.Service,
+  { lastJobId, overlap }: StoredSchedule
+): Effect.Effect<JobId | undefined, DatabaseError> =>
+  overlap === "allow" || lastJobId === undefined
+    ? Effect.succeed(undefined)
+    : search.get(lastJobId).pipe(
+        Effect.map(({ finishedAt }) => (finishedAt === undefined ? lastJobId : undefined)),
+        Effect.catchTag("JobNotFound", () => Effect.succeed(undefined))
+      )
 
-type Extra = Pick<NewJob, "dedupe" | "meta">
+export type Extra = Pick<NewJob, "dedupe" | "meta">
 
 /** Enqueues jobs of a schedule in the current transaction, one per given set of fields. Routes apply as for the API. */
 export const store = (
+  { kinds, queue }: { readonly kinds: typeof Kinds.Service; readonly queue: typeof Queue.Service },
   schedule: StoredSchedule,
   extras: ReadonlyArray<Extra>
-): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError, Queue | Kinds> =>
-  Effect.gen(function* () {
-    const queue = yield* Queue
-    const { kind, attempts, payload, queue: queueName } = schedule
-    // `force`: the kind was checked when the schedule was created, and its pods may be down at the moment.
-    const [job] = yield* JobRequests.resolveUntraced([{ kind, payload, queue: queueName, attempts }], {
-      force: true
-    }).pipe(Effect.catchTag("KindRefused", Effect.die))
-    if (job === undefined) return []
-    const stored = yield* queue.enqueue(extras.map((extra) => ({ ...job, ...extra })))
-    return stored.map(({ id }) => id)
+): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError> => {
+  const { kind, attempts, payload, queue: queueName } = schedule
+  // `force`: the kind was checked when the schedule was created, and its pods may be down at the moment.
+  const resolved = JobRequests.resolveIn(kinds, [{ kind, payload, queue: queueName, attempts }], { force: true })
+  return Effect.flatMap(Effect.catchTag(resolved, "KindRefused", Effect.die), (jobs) => {
+    const all = jobs.flatMap((job) => extras.map((extra) => ({ ...job, ...extra })))
+    return Effect.map(queue.enqueue(all), (stored) => stored.map(({ id }) => id))
   })
+}
 
 /**
  * Enqueues a job of the schedule now, regardless of its next fire time and whether it is paused. Records who triggered
@@ -79,14 +77,16 @@ export const trigger = (
   Effect.gen(function* () {
     const transactions = yield* Transactions
     const schedules = yield* Schedules
+    const search = yield* JobSearch
+    const storage = { kinds: yield* Kinds, queue: yield* Queue }
     return yield* transactions.run(
       Effect.gen(function* () {
         const schedule = yield* schedules.hold(name)
-        const busy = yield* unfinishedRun(schedule)
+        const busy = yield* unfinishedRun(search, schedule)
         if (busy !== undefined) return yield* new PreviousRunActive({ name, job: busy })
         const now = yield* Clock.currentTimeMillis
         const meta = { schedule: name, triggeredAt: iso(now) }
-        const [job] = yield* store(schedule, [{ meta }])
+        const [job] = yield* store(storage, schedule, [{ meta }])
         if (job !== undefined)
           yield* schedules.note(name, [TickOutcome.Triggered({ at: now, job, by: storableText(by, 100) })])
         return yield* schedules.get(name)

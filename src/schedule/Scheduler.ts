@@ -1,11 +1,11 @@
-import { Cause, Clock, Duration, Effect, Option } from "effect"
+import { Cause, Duration, Effect, Either, Option } from "effect"
 import { Leadership, TermEnded } from "../cluster/Leadership.js"
 import type { Term } from "../core/Ids.js"
 import type { Report } from "../core/Loop.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { Kinds } from "../queue/Kinds.js"
-import type { Queue } from "../queue/Queue.js"
-import type { JobSearch } from "../queue/search/JobSearch.js"
+import { Kinds } from "../queue/Kinds.js"
+import { Queue } from "../queue/Queue.js"
+import { JobSearch } from "../queue/search/JobSearch.js"
 import { Transactions } from "../queue/Transactions.js"
 import * as MetricSpec from "../telemetry/MetricSpec.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -78,8 +78,16 @@ export const noteworthy = ({ paused, failed, missed, seeded, skipped }: PassRepo
 
 export type Needs = Schedules | Queue | Kinds | JobSearch | Transactions | Leadership | Metrics | SchedulerConfig
 
+/** Fires schedules. */
+export interface Scheduler {
+  /** Fires every due schedule once, under the given term. Stops early when the term ends. */
+  readonly pass: (term: Term) => Effect.Effect<PassReport, TermEnded | DatabaseError>
+  /** Sets the last-fire metrics from the stored schedules, so that a new leader does not start without them. */
+  readonly restoreLastFires: Effect.Effect<void, DatabaseError>
+}
+
 /** Returns the dedupe key of a tick, the same for every leader. */
-const dedupeKey = (name: string, tick: number): string => `schedule:${name}:${ScheduledJobs.iso(tick)}`
+const dedupeKey = (name: string, tick: string): string => `schedule:${name}:${tick}`
 
 /** The ticks to fire now and the missed ticks before them. */
 interface Turn {
@@ -88,128 +96,138 @@ interface Turn {
   readonly isLate: (tick: number) => boolean
 }
 
-/** Stores the jobs of these ticks, unless the previous job blocks them, and records the outcomes. */
-const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) =>
-  Effect.gen(function* () {
-    const schedules = yield* Schedules
-    const metrics = yield* Metrics
-    const { name } = schedule
-    const busy = yield* ScheduledJobs.unfinishedRun(schedule)
-    // If runs must not overlap, only the first of several ticks can fire.
-    const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
-    const skipped = ticks.slice(firing.length)
-    const jobs = yield* firing.length === 0
-      ? Effect.succeed([])
-      : ScheduledJobs.store(
-          schedule,
-          firing.map((tick) => ({
-            dedupe: { key: dedupeKey(name, tick), scope: "retained" },
-            meta: { schedule: name, tick: ScheduledJobs.iso(tick) }
-          }))
-        )
-    const fired = jobs.flatMap((job, index) => {
-      const at = firing[index]
-      if (at === undefined) return []
-      return [isLate(at) ? TickOutcome.CaughtUp({ at, job }) : TickOutcome.Fired({ at, job })]
-    })
-    const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
-    const skippedOutcome =
-      since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
-    yield* schedules.note(name, [...missed, ...fired, ...skippedOutcome])
-    const count = Effect.sync(() => {
-      if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
-      if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
-    })
-    return { fired: firing.length, skipped: skipped.length, count }
-  })
+/** What a schedule did, and how to count it. Counted after the commit, so that a rolled-back tick is not counted. */
+interface Fired {
+  readonly report: Partial<PassReport>
+  readonly count: () => void
+}
 
-const fire = (read: StoredSchedule, term: Term) =>
-  Effect.gen(function* () {
-    const schedules = yield* Schedules
-    const leadership = yield* Leadership
-    const { onTime } = yield* SchedulerConfig
-    yield* leadership.assertTerm(term)
-    const expression = yield* expressionOf(read)
-    const now = yield* Clock.currentTimeMillis
-    const moved = yield* schedules.advance(read, expression.next(now))
-    if (Option.isNone(moved)) return { superseded: 1, count: Effect.void }
-    if (read.nextFireAt === undefined) return { seeded: 1, count: Effect.void }
-    const span = { due: read.nextFireAt, now, onTime: Duration.toMillis(onTime) }
-    const ticks = Policies.ticksToFire(read.missed, expression, span)
-    const missedSpan = Policies.missedBefore(expression, span, ticks)
-    if (missedSpan !== undefined) {
-      const since = ScheduledJobs.iso(missedSpan.since)
-      yield* Effect.logInfo(`schedule "${read.name}" missed ticks since ${since}; firing ${ticks.length} of them`)
-    }
-    const missed = missedSpan === undefined ? [] : [TickOutcome.Missed(missedSpan)]
-    const isLate = (tick: number) => now - tick > span.onTime
-    return { missed: missed.length, ...(yield* recordTicks(moved.value, { ticks, missed, isLate })) }
-  })
+const uncounted = (report: Partial<PassReport>): Fired => ({ report, count: () => {} })
 
-/** Pauses a schedule that can never fire. */
-const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
-  Effect.gen(function* () {
-    const schedules = yield* Schedules
-    const leadership = yield* Leadership
-    const transactions = yield* Transactions
-    const paused = yield* transactions.run(
-      Effect.zipRight(leadership.assertTerm(term), schedules.pauseBroken(read, reason))
-    )
-    if (!paused) return { superseded: 1 }
-    yield* Effect.logWarning(`paused schedule "${read.name}" because it cannot fire: ${reason}`)
-    return { paused: 1 }
-  })
-
-const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded, Needs> =>
-  Effect.gen(function* () {
-    const transactions = yield* Transactions
-    const broken = (error: Error) => giveUp(read, term, error.message)
-    return yield* transactions.run(fire(read, term)).pipe(
-      // Counts after the commit, so that a rolled-back tick is not counted.
-      Effect.tap(({ count }) => count),
-      Effect.catchTags({ InvalidSchedule: broken, InvalidJob: broken, JobIdTaken: broken })
-    )
-  }).pipe(
-    Effect.catchAllCause((cause): Effect.Effect<Partial<PassReport>, TermEnded> => {
-      const failure = Option.getOrUndefined(Cause.failureOption(cause))
-      if (failure instanceof TermEnded) return failure
-      if (Cause.isInterrupted(cause)) return Effect.interrupt
-      // A database outage or a bug: not the schedule's fault, so keep it active and continue with the other schedules.
-      return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
-    })
-  )
-
-/** Fires every due schedule once, under the given term. Stops early when the term ends. */
-export const pass = (term: Term): Effect.Effect<PassReport, TermEnded | DatabaseError, Needs> =>
-  Effect.gen(function* () {
-    const schedules = yield* Schedules
-    const due = yield* schedules.due(batch)
-    let over: TermEnded | undefined
-    // Records TermEnded instead of failing: a failure would interrupt the concurrent statements, and each cancellation
-    // needs an extra connection.
-    const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>, never, Needs> =>
-      Effect.suspend(() =>
-        over === undefined
-          ? Effect.catchTag(turn(read, term), "TermEnded", (error) => {
-              over = error
-              return Effect.succeed({})
-            })
-          : Effect.succeed({})
-      )
-    const reports = yield* Effect.forEach(due, unlessOver, { concurrency: Math.min(atOnce, due.length) })
-    return over === undefined ? sum(reports) : yield* over
-  })
-
-/** Sets the last-fire metrics from the stored schedules, so that a new leader does not start without them. */
-export const restoreLastFires: Effect.Effect<void, DatabaseError, Schedules | Metrics> = Effect.gen(function* () {
+/** Looks up its services once: a pass per tick that looked them up each time would take twice as long. */
+export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function* () {
   const schedules = yield* Schedules
+  const leadership = yield* Leadership
+  const transactions = yield* Transactions
   const metrics = yield* Metrics
-  let after: string | undefined
-  do {
-    const page: ReadonlyArray<StoredSchedule> = yield* schedules.list({ limit: batch, after })
-    for (const { lastFireAt, name } of page) {
-      if (lastFireAt !== undefined) metrics.series(lastFire, { schedule: name }).set(lastFireAt / 1_000)
-    }
-    after = page.length < batch ? undefined : page.at(-1)?.name
-  } while (after !== undefined)
+  const search = yield* JobSearch
+  const storage = { kinds: yield* Kinds, queue: yield* Queue }
+  const onTime = Duration.toMillis((yield* SchedulerConfig).onTime)
+  const clock = yield* Effect.clock
+
+  /** Stores the jobs of these ticks, unless the previous job blocks them, and records the outcomes. */
+  const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) =>
+    Effect.gen(function* () {
+      const { name } = schedule
+      const busy = schedule.overlap === "allow" ? undefined : yield* ScheduledJobs.unfinishedRun(search, schedule)
+      // If runs must not overlap, only the first of several ticks can fire.
+      const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
+      const skipped = ticks.slice(firing.length)
+      const extras = firing.map((at): ScheduledJobs.Extra => {
+        const tick = ScheduledJobs.iso(at)
+        return { dedupe: { key: dedupeKey(name, tick), scope: "retained" }, meta: { schedule: name, tick } }
+      })
+      const jobs = extras.length === 0 ? [] : yield* ScheduledJobs.store(storage, schedule, extras)
+      const fired = jobs.flatMap((job, index) => {
+        const at = firing[index]
+        if (at === undefined) return []
+        return [isLate(at) ? TickOutcome.CaughtUp({ at, job }) : TickOutcome.Fired({ at, job })]
+      })
+      const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
+      const skippedOutcome =
+        since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
+      yield* schedules.note(name, [...missed, ...fired, ...skippedOutcome])
+      const count = () => {
+        if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
+        if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
+      }
+      return { report: { missed: missed.length, fired: firing.length, skipped: skipped.length }, count }
+    })
+
+  const fire = (read: StoredSchedule, term: Term) =>
+    Effect.gen(function* () {
+      yield* leadership.assertTerm(term)
+      const parsed = expressionOf(read)
+      if (Either.isLeft(parsed)) return yield* parsed.left
+      const expression = parsed.right
+      const now = clock.unsafeCurrentTimeMillis()
+      const moved = yield* schedules.advance(read, expression.next(now))
+      if (Option.isNone(moved)) return uncounted({ superseded: 1 })
+      if (read.nextFireAt === undefined) return uncounted({ seeded: 1 })
+      const span = { due: read.nextFireAt, now, onTime }
+      const ticks = Policies.ticksToFire(read.missed, expression, span)
+      const missedSpan = Policies.missedBefore(expression, span, ticks)
+      if (missedSpan !== undefined) {
+        const since = ScheduledJobs.iso(missedSpan.since)
+        yield* Effect.logInfo(`schedule "${read.name}" missed ticks since ${since}; firing ${ticks.length} of them`)
+      }
+      const missed = missedSpan === undefined ? [] : [TickOutcome.Missed(missedSpan)]
+      const isLate = (tick: number) => now - tick > span.onTime
+      return yield* recordTicks(moved.value, { ticks, missed, isLate })
+    })
+
+  /** Pauses a schedule that can never fire. */
+  const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
+    Effect.gen(function* () {
+      const paused = yield* transactions.run(
+        Effect.zipRight(leadership.assertTerm(term), schedules.pauseBroken(read, reason))
+      )
+      if (!paused) return uncounted({ superseded: 1 })
+      yield* Effect.logWarning(`paused schedule "${read.name}" because it cannot fire: ${reason}`)
+      return uncounted({ paused: 1 })
+    })
+
+  const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded> => {
+    const broken = (error: Error) => giveUp(read, term, error.message)
+    return transactions.run(fire(read, term)).pipe(
+      Effect.catchTags({ InvalidSchedule: broken, InvalidJob: broken, JobIdTaken: broken }),
+      Effect.map(({ count, report }) => {
+        count()
+        return report
+      }),
+      Effect.catchAllCause((cause): Effect.Effect<Partial<PassReport>, TermEnded> => {
+        const failure = Option.getOrUndefined(Cause.failureOption(cause))
+        if (failure instanceof TermEnded) return failure
+        if (Cause.isInterrupted(cause)) return Effect.interrupt
+        // A database outage or a bug: not the schedule's fault, so keep it active and continue with the other schedules.
+        return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
+      })
+    )
+  }
+
+  const pass = (term: Term) =>
+    Effect.flatMap(schedules.due(batch), (due) => {
+      let over: TermEnded | undefined
+      // Records TermEnded instead of failing: a failure would interrupt the concurrent statements, and each cancellation
+      // needs an extra connection.
+      const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>> =>
+        Effect.suspend(() =>
+          over === undefined
+            ? Effect.catchTag(turn(read, term), "TermEnded", (error) => {
+                over = error
+                return Effect.succeed({})
+              })
+            : Effect.succeed({})
+        )
+      const [only] = due
+      // Usually one schedule is due. Effect.forEach would take as many steps as firing it.
+      const reports =
+        only !== undefined && due.length === 1
+          ? Effect.map(unlessOver(only), (report) => [report])
+          : Effect.forEach(due, unlessOver, { concurrency: Math.min(atOnce, due.length) })
+      return Effect.flatMap(reports, (all) => over ?? Effect.succeed(sum(all)))
+    })
+
+  const restoreLastFires = Effect.gen(function* () {
+    let after: string | undefined
+    do {
+      const page: ReadonlyArray<StoredSchedule> = yield* schedules.list({ limit: batch, after })
+      for (const { lastFireAt, name } of page) {
+        if (lastFireAt !== undefined) metrics.series(lastFire, { schedule: name }).set(lastFireAt / 1_000)
+      }
+      after = page.length < batch ? undefined : page.at(-1)?.name
+    } while (after !== undefined)
+  })
+
+  return { pass, restoreLastFires }
 })

@@ -13,7 +13,7 @@ const retryDelay = Duration.seconds(1)
 export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scope> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const { poll } = yield* SchedulerConfig
-  const context = yield* Effect.context<Scheduler.Needs>()
+  const scheduler = yield* Scheduler.make
   const latch = makeLatch()
   yield* schedules.onChange(latch.open)
   /** The next instant with something to do, according to the last pass. */
@@ -29,7 +29,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
         idleUntil = next
         return {}
       }
-      const report = yield* Scheduler.pass(term)
+      const report = yield* scheduler.pass(term)
       idleUntil = report.failed + report.superseded > 0 ? now + Duration.toMillis(retryDelay) : yield* nextInstant
       return Scheduler.noteworthy(report)
     })
@@ -39,13 +39,13 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
     Option.getOrElse(() => Number.POSITIVE_INFINITY)
   )
 
-  const untilNext = Effect.map(Clock.currentTimeMillis, (now) => Duration.min(Duration.millis(idleUntil - now), poll))
+  const untilNext = (now: number) => Duration.min(Duration.millis(idleUntil - now), poll)
 
   return (term) => {
     let areRestored = false
     const restoreLastFires = Effect.suspend(() => {
       if (areRestored) return Effect.succeed({})
-      return Effect.map(Effect.provide(Scheduler.restoreLastFires, context), () => {
+      return Effect.map(scheduler.restoreLastFires, () => {
         areRestored = true
         return {}
       })
@@ -56,7 +56,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
       schedule: wakeable(until(untilNext), latch.openedWithin),
       runAtStart: true,
       steps: [
-        { name: "fire", timeout: "30 seconds", run: Effect.provide(fire(term), context) },
+        { name: "fire", timeout: "30 seconds", run: fire(term) },
         { name: "restoreLastFires", timeout: "10 seconds", run: restoreLastFires }
       ]
     }

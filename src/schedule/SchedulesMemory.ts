@@ -1,4 +1,4 @@
-import { Effect, Either, Layer, Option } from "effect"
+import { Clock, Context, Effect, Either, Layer, Option } from "effect"
 import * as Rollback from "../core/Rollback.js"
 import { Hints } from "../database/Hints.js"
 import { ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
@@ -8,8 +8,15 @@ import { lastFireAndSkip, remembered, type TickOutcome } from "./TickOutcome.js"
 
 type Row = Stored.ScheduleRow
 
-const step = <A>(act: (now: number) => A): Effect.Effect<A> =>
-  Effect.clockWith((clock) => Effect.sync(() => act(clock.unsafeCurrentTimeMillis())))
+/** Registers how to take back a write if its transaction fails. */
+type Remember = (undo: () => void) => void
+
+/** Runs a change, as one operation of the fiber. */
+const step = <A>(act: (now: number, remember: Remember) => A): Effect.Effect<A> =>
+  Effect.withFiberRuntime((fiber) => {
+    const now = Context.get(fiber.currentDefaultServices, Clock.Clock).unsafeCurrentTimeMillis()
+    return Effect.succeed(act(now, (undo) => Rollback.rememberIn(fiber, undo)))
+  })
 
 const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1)
 
@@ -31,30 +38,29 @@ const make = Effect.gen(function* () {
   }
 
   /** Writes a row. A rollback restores the old row unless it was written again in the meantime. */
-  const put = (row: Row): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      const before = rows.get(row.name)
-      rows.set(row.name, row)
-      return Rollback.remember(() => {
-        if (rows.get(row.name) !== row) return
-        if (before === undefined) rows.delete(row.name)
-        else rows.set(row.name, before)
-      })
+  const put = (row: Row, remember: Remember): void => {
+    const before = rows.get(row.name)
+    rows.set(row.name, row)
+    remember(() => {
+      if (rows.get(row.name) !== row) return
+      if (before === undefined) rows.delete(row.name)
+      else rows.set(row.name, before)
     })
+  }
 
-  const erase = (name: string): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      const before = rows.get(name)
-      rows.delete(name)
-      return Rollback.remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
-    })
+  const erase = (name: string, remember: Remember): void => {
+    const before = rows.get(name)
+    rows.delete(name)
+    remember(() => void (before === undefined || rows.has(name) || rows.set(name, before)))
+  }
 
-  const putHistory = (name: string, history: ReadonlyArray<TickOutcome>): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      const before = histories.get(name) ?? []
-      histories.set(name, history)
-      return Rollback.remember(() => void (histories.get(name) === history && histories.set(name, before)))
-    })
+  const putHistory = (name: string, history: ReadonlyArray<TickOutcome>, remember: Remember): void => {
+    const before = histories.get(name) ?? []
+    histories.set(name, history)
+    remember(() => void (histories.get(name) === history && histories.set(name, before)))
+  }
+
+  const write = (row: Row) => step((_, remember) => put(row, remember))
 
   const hint = (name: string) => Effect.orDie(hints.publish(topic, name))
 
@@ -73,29 +79,35 @@ const make = Effect.gen(function* () {
           )
         )
         const written = next.filter((row) => row !== undefined)
-        yield* Effect.forEach(written, (row) => Effect.zipRight(put(row), hint(row.name)), { discard: true })
+        yield* Effect.forEach(written, (row) => Effect.zipRight(write(row), hint(row.name)), { discard: true })
         return written.map(({ name }) => name)
       }),
     create: (definition) =>
       Effect.gen(function* () {
         const row = yield* yield* step((now) => Stored.created(definition, "operator", now))
         if (Either.isRight(find(row.name))) return yield* new ScheduleExists({ name: row.name })
-        yield* put({ ...row, fingerprint: rows.get(row.name)?.fingerprint })
-        yield* Effect.zipRight(putHistory(row.name, []), hint(row.name))
+        yield* step((_, remember) => {
+          put({ ...row, fingerprint: rows.get(row.name)?.fingerprint }, remember)
+          putHistory(row.name, [], remember)
+        })
+        yield* hint(row.name)
         return row
       }),
     edit: (name, edit) =>
       Effect.gen(function* () {
         const before = yield* find(name)
         const after = yield* yield* step((now) => Stored.edited(before, edit, now))
-        if (after !== before) yield* Effect.zipRight(put(after), hint(name))
+        if (after !== before) yield* Effect.zipRight(write(after), hint(name))
         return { before, after }
       }),
     remove: (name) =>
       Effect.gen(function* () {
         const row = yield* find(name)
-        const after = yield* step((now) => Stored.removed(row, now))
-        yield* after === undefined ? erase(name) : put(after)
+        yield* step((now, remember) => {
+          const after = Stored.removed(row, now)
+          if (after === undefined) erase(name, remember)
+          else put(after, remember)
+        })
         yield* hint(name)
         return row
       }),
@@ -117,17 +129,17 @@ const make = Effect.gen(function* () {
       ),
     nextInstant: Effect.sync(() => Option.map(Option.fromNullable(running().sort(dueOrder)[0]), instantOf)),
     advance: (read, nextFireAt) =>
-      Effect.gen(function* () {
+      step((now, remember) => {
         const row = unchanged(read)
         if (row === undefined) return Option.none()
-        const next = yield* step((now) => ({ ...row, nextFireAt, updatedAt: now, revision: row.revision + 1 }))
-        yield* put(next)
+        const next = { ...row, nextFireAt, updatedAt: now, revision: row.revision + 1 }
+        put(next, remember)
         return Option.some(next)
       }),
     note: (name, outcomes) =>
-      Effect.suspend(() => {
+      step((_, remember) => {
         const row = rows.get(name)
-        if (row === undefined) return Effect.void
+        if (row === undefined) return
         const { fire, skip } = lastFireAndSkip(outcomes)
         const noted = {
           ...row,
@@ -136,14 +148,15 @@ const make = Effect.gen(function* () {
           lastError: fire === undefined ? row.lastError : undefined,
           lastSkipAt: skip === undefined ? row.lastSkipAt : skip.at
         }
-        return Effect.zipRight(put(noted), putHistory(name, remembered(histories.get(name) ?? [], outcomes)))
+        put(noted, remember)
+        putHistory(name, remembered(histories.get(name) ?? [], outcomes), remember)
       }),
     history: (name) => Effect.suspend(() => Either.map(find(name), () => histories.get(name) ?? [])),
     pauseBroken: (read, reason) =>
-      Effect.gen(function* () {
+      step((_, remember) => {
         const row = unchanged(read)
         if (row === undefined) return false
-        yield* put({ ...row, paused: true, lastError: reason, revision: row.revision + 1 })
+        put({ ...row, paused: true, lastError: reason, revision: row.revision + 1 }, remember)
         return true
       }),
     onChange: (listener) => hints.subscribe(topic, () => listener())

@@ -1,5 +1,6 @@
-import { Data } from "effect"
+import type { Data } from "effect"
 import type { JobId } from "../core/Ids.js"
+import * as Tagged from "../core/Tagged.js"
 
 /** The outcome of a tick, or of several consecutive skipped or missed ticks. Instants are epoch milliseconds. */
 export type TickOutcome = Data.TaggedEnum<{
@@ -13,7 +14,13 @@ export type TickOutcome = Data.TaggedEnum<{
   /** No leader could fire from the first to the last of these ticks, and they will not be caught up. */
   Missed: { readonly since: number; readonly at: number }
 }>
-export const TickOutcome = Data.taggedEnum<TickOutcome>()
+export const TickOutcome = Tagged.taggedEnum<TickOutcome>({
+  Fired: true,
+  CaughtUp: true,
+  Triggered: true,
+  Skipped: true,
+  Missed: true
+})
 
 /** Maximum number of outcomes kept per schedule. */
 export const maxOutcomes = 20

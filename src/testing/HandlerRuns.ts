@@ -40,10 +40,8 @@ export class HandlerRuns {
           const known: HandlerRun = { job: job.id, sleeping: 0, given: 0 }
           this.running.add(known)
           this.overdue.delete(job.id)
-          const ended = Effect.suspend(() => {
-            this.running.delete(known)
-            return FiberRef.set(currentRun, undefined)
-          })
+          // The fiber keeps the reference until its next run: a run that is not in `running` has no effect.
+          const ended = Effect.sync(() => this.running.delete(known))
           return Effect.zipRight(FiberRef.set(currentRun, known), Effect.ensuring(run(payload, job), ended))
         })
     return {

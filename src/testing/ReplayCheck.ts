@@ -33,6 +33,7 @@ export class ReplayCheck {
 
   /** Wraps a handler so that its executions are checked. */
   readonly watch = <R>(handler: Handler<R>): Handler<R> => {
+    if (handler.kind.workflow !== true) return handler
     const compare = comparisonOf(handler)
     const note = (job: JobContext, difference: string | undefined) => {
       if (difference !== undefined) this.found ??= new NonDeterministicError(job.execution?.id ?? job.id, difference)

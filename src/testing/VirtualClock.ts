@@ -35,7 +35,8 @@ const maxMicrotasks = 2_048
 class OrderedScheduler extends Scheduler.MixedScheduler {
   private readonly runner = new Scheduler.SchedulerRunner((depth, drain) => {
     if (depth >= maxMicrotasks) setImmediate(() => drain(0))
-    else queueMicrotask(() => drain(depth + 1))
+    // Not queueMicrotask, for which Node creates an object that tracks it.
+    else void Promise.resolve(depth + 1).then(drain)
   })
 
   override scheduleTask(task: Scheduler.Task, priority: number): void {

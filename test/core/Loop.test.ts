@@ -109,8 +109,8 @@ describe("a loop", () => {
 
   it.effect("runs at the time its last pass requested", () =>
     Effect.gen(function* () {
-      let delay: Duration.DurationInput = "5 seconds"
-      const schedule = LoopSchedule.until(Effect.sync(() => delay))
+      let delay = Duration.seconds(5)
+      const schedule = LoopSchedule.until(() => delay)
       const { seconds } = yield* watched({ schedule, runAtStart: true }, (nth) =>
         Effect.sync(() => (delay = Duration.seconds(nth)))
       )

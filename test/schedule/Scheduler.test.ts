@@ -3,12 +3,11 @@ import { Effect } from "effect"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
-import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { waiting } from "../support/States.js"
 import * as Story from "./SchedulerStories.js"
 
-const { create, elected, everywhere, get, jobs, nothing, passAt, ticks } = Story
+const { create, elected, everywhere, get, jobs, nothing, pass, passAt, ticks } = Story
 
 /** A queue that fails every enqueue. */
 const queueAway = Effect.map(Queue, (queue) => {
@@ -40,7 +39,7 @@ everywhere("a schedule that is due", (story) => {
         nextFireAt: Date.parse("2030-01-02T03:00Z"),
         lastJobId: job?.id
       })
-      expect(yield* Scheduler.pass(term)).toEqual(nothing)
+      expect(yield* pass(term)).toEqual(nothing)
       const metrics = yield* Effect.flatMap(Metrics, ({ render }) => render)
       expect(metrics).toContain('nightshift_schedule_last_fire_timestamp_seconds{schedule="nightly"} 1893466800')
     })
@@ -80,7 +79,7 @@ everywhere("a schedule that is due", (story) => {
       const term = yield* elected
       for (const name of ["a", "b", "c"]) yield* create({ name })
       yield* Story.stepTo("2030-01-01T03:00:00Z")
-      const reports = yield* Effect.all([Scheduler.pass(term), Scheduler.pass(term), Scheduler.pass(term)], {
+      const reports = yield* Effect.all([pass(term), pass(term), pass(term)], {
         concurrency: "unbounded"
       })
       expect(reports.reduce((fired, report) => fired + report.fired, 0)).toBe(3)
@@ -101,7 +100,7 @@ everywhere("a schedule that is due", (story) => {
         lastFireAt: undefined,
         lastError: undefined
       })
-      expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, fired: 1 })
+      expect(yield* pass(term)).toEqual({ ...nothing, fired: 1 })
       expect(yield* ticks).toEqual(["2030-01-01T03:00:00.000Z"])
     })
   )
@@ -114,7 +113,7 @@ everywhere("a schedule that is due", (story) => {
       const lost = new DatabaseUnavailable({ detail: "lost on purpose", nothingWritten: false })
       const forgetful = Queue.of({ ...queue, enqueue: (jobs) => Effect.zipRight(queue.enqueue(jobs), lost) })
       yield* Effect.provideService(passAt("2030-01-01T03:00:00Z", term), Queue, forgetful)
-      expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, fired: 1 })
+      expect(yield* pass(term)).toEqual({ ...nothing, fired: 1 })
       expect(yield* ticks).toEqual(["2030-01-01T03:00:00.000Z"])
     })
   )
@@ -142,7 +141,7 @@ everywhere("ticks that were missed for days", (story) => {
       const term = yield* elected
       yield* create(missed)
       const report = yield* passAt(instant, term)
-      expect(yield* Scheduler.pass(term)).toEqual(nothing)
+      expect(yield* pass(term)).toEqual(nothing)
       return report
     })
 

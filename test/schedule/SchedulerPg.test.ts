@@ -1,13 +1,12 @@
 import { expect } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import { Database } from "../../src/database/Database.js"
-import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import * as Story from "./SchedulerStories.js"
 
-const { create, elected, get, jobs, nothing, onPostgres, passAt, ticks } = Story
+const { create, elected, get, jobs, nothing, onPostgres, pass, passAt, ticks } = Story
 
 // Cases that only PostgreSQL can show: rows written by external SQL, and concurrent transactions.
 
@@ -39,7 +38,7 @@ onPostgres("a schedule that was written by hand", (story) => {
       Effect.gen(function* () {
         const term = yield* elected
         yield* insert(cron, timezone)
-        expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, paused: 1 })
+        expect(yield* pass(term)).toEqual({ ...nothing, paused: 1 })
         expect(yield* get()).toMatchObject({ paused: true, lastError: expect.stringMatching(reason) })
         const schedules = yield* Schedules
         const refused = yield* Effect.flip(schedules.edit("nightly", { paused: false }))
@@ -73,7 +72,7 @@ onPostgres("schedulers that race", (story) => {
       for (let minute = 0; minute < 10; minute += 1) {
         yield* SteppableClock.advance("1 minute")
         const exits = yield* Effect.all(
-          [term, old, term, term, old].map((each) => Effect.exit(Scheduler.pass(each))),
+          [term, old, term, term, old].map((each) => Effect.exit(pass(each))),
           { concurrency: "unbounded" }
         )
         const fired = exits.map((exit) => (Exit.isSuccess(exit) ? exit.value.fired : 0))
@@ -96,9 +95,9 @@ onPostgres("schedulers that race", (story) => {
       yield* Effect.promise(() => other.query("begin"))
       yield* Effect.promise(() => other.query("select from nightshift.schedule where name < 'e' for update"))
       yield* SteppableClock.advance("1 minute")
-      expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, fired: 2, superseded: 4 })
+      expect(yield* pass(term)).toEqual({ ...nothing, fired: 2, superseded: 4 })
       yield* Effect.promise(() => other.query("rollback"))
-      expect(yield* Scheduler.pass(term)).toEqual({ ...nothing, fired: 4 })
+      expect(yield* pass(term)).toEqual({ ...nothing, fired: 4 })
     }).pipe(Effect.scoped)
   )
 
@@ -110,8 +109,8 @@ onPostgres("schedulers that race", (story) => {
       for (let minute = 0; minute < 10; minute += 1) {
         yield* SteppableClock.advance("1 minute")
         const payload = { minute }
-        yield* Effect.all([Scheduler.pass(term), schedules.edit("nightly", { payload })], { concurrency: "unbounded" })
-        yield* Scheduler.pass(term)
+        yield* Effect.all([pass(term), schedules.edit("nightly", { payload })], { concurrency: "unbounded" })
+        yield* pass(term)
       }
       expect(new Set(yield* ticks).size).toBe(10)
       expect(yield* jobs).toHaveLength(10)

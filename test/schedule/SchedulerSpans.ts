@@ -4,10 +4,9 @@ import { Leadership } from "../../src/cluster/Leadership.js"
 import { makeGenerator, type PodId, type Term } from "../../src/core/Ids.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import * as Expression from "../../src/schedule/Expression.js"
-import * as Scheduler from "../../src/schedule/Scheduler.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import * as SteppableClock from "../support/SteppableClock.js"
-import { define, worlds } from "./SchedulerStories.js"
+import { define, pass, worlds } from "./SchedulerStories.js"
 
 interface Pod {
   readonly id: PodId
@@ -42,7 +41,7 @@ const act = (pod: Pod) =>
     if (yield* chance(0.01)) pod.downUntil = now + (yield* Random.nextIntBetween(1_000, 3 * 86_400_000))
     const term = yield* leadership.campaign(pod.id, lease)
     if (yield* chance(0.9)) pod.believes = term
-    if (Option.isSome(pod.believes)) yield* Effect.exit(Scheduler.pass(pod.believes.value))
+    if (Option.isSome(pod.believes)) yield* Effect.exit(pass(pod.believes.value))
   })
 
 /** Steps from one due time to the next, a little late each time. */

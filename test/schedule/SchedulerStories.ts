@@ -113,8 +113,11 @@ export const nobodysTerm = Term.make(999)
 export const stepTo = (instant: string) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => SteppableClock.advance(Date.parse(instant) - now))
 
+/** Fires everything that is due. */
+export const pass = (term: Term) => Effect.flatMap(Scheduler.make, (scheduler) => scheduler.pass(term))
+
 /** Fires everything that is due at this instant. */
-export const passAt = (instant: string, term: Term) => Effect.zipRight(stepTo(instant), Scheduler.pass(term))
+export const passAt = (instant: string, term: Term) => Effect.zipRight(stepTo(instant), pass(term))
 
 export const jobs = Effect.map(
   Effect.flatMap(JobSearch, (search) => search.list({}, { limit: 1_000 })),

@@ -34,7 +34,10 @@ export const make: Effect.Effect<LeaderLoop, never, Batches | Hints | Scope.Scop
   return () => ({
     name: "batches",
     about: "closing batches whose jobs have ended",
-    schedule: wakeable(until(Effect.sync(() => Duration.millis(pause))), latch.openedWithin),
+    schedule: wakeable(
+      until(() => Duration.millis(pause)),
+      latch.openedWithin
+    ),
     runAtStart: true,
     steps: [{ name: "close", timeout: "30 seconds", run: close }]
   })

@@ -40,20 +40,19 @@ const unregistered = (name: string): RegisteredKind => {
   return { name, queue, routed: true, version: 1, attempts, onDead: undefined }
 }
 
-const lookUp = (names: ReadonlySet<string>): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError, Kinds> =>
-  Effect.gen(function* () {
-    const kinds = yield* Kinds
-    const [name] = names
-    // One query per request; most requests have one kind, at most a thousand.
-    const found =
-      names.size === 1 && name !== undefined
-        ? yield* kinds.find(name).pipe(
-            Effect.map((kind) => [kind]),
-            Effect.catchTag("UnknownKind", () => Effect.succeed([]))
-          )
-        : yield* kinds.all
-    return new Map(found.map((kind) => [kind.name, kind]))
-  })
+/** The registered kinds among these names. One query per request; most requests have one kind, at most a thousand. */
+const lookUp = (
+  kinds: typeof Kinds.Service,
+  names: ReadonlySet<string>
+): Effect.Effect<ReadonlyMap<string, RegisteredKind>, DatabaseError> => {
+  const [name] = names
+  if (name === undefined || names.size > 1)
+    return Effect.map(kinds.all, (found) => new Map(found.map((kind) => [kind.name, kind])))
+  return kinds.find(name).pipe(
+    Effect.map((kind) => new Map([[kind.name, kind]])),
+    Effect.catchTag("UnknownKind", () => Effect.succeed(new Map()))
+  )
+}
 
 /** Checks a payload by the kind's own code if this process has it, otherwise by JSON Schema. */
 const misfitOf = (
@@ -89,39 +88,60 @@ export const checkPayload = (
   return fault === undefined ? Effect.void : Effect.fail(fault)
 }
 
-/**
- * Fills in each job's registered defaults; values in the request take precedence. A job without a queue is routed
- * later. `check` validates payloads; `force` skips validation and accepts unregistered kinds.
- */
-export const resolveUntraced = Effect.fnUntraced(function* (
-  requests: ReadonlyArray<JobRequest>,
-  options: { readonly force: boolean; readonly check?: boolean }
-): Effect.fn.Return<ReadonlyArray<NewJob>, KindRefused | InvalidJob | DatabaseError, Kinds> {
-  const registered = yield* lookUp(new Set(requests.map(({ kind }) => kind)))
-  const unknown = requests.findIndex(({ kind }) => !registered.has(kind))
-  if (unknown !== -1 && !options.force) {
-    const kind = requests[unknown]?.kind ?? ""
-    const all = yield* Effect.flatMap(Kinds, (kinds) => kinds.all)
+interface ResolveOptions {
+  /** Skips validation and accepts unregistered kinds. */
+  readonly force: boolean
+  /** Validates payloads. */
+  readonly check?: boolean
+}
+
+type Resolved = Effect.Effect<ReadonlyArray<NewJob>, KindRefused | InvalidJob | DatabaseError>
+
+const refusal = (kinds: typeof Kinds.Service, requests: ReadonlyArray<JobRequest>, index: number) =>
+  Effect.flatMap(kinds.all, (all) => {
+    const kind = requests[index]?.kind ?? ""
     const near = closest(
       kind,
       all.map(({ name }) => name)
     )
-    return yield* new KindRefused({ index: unknown, jobs: requests.length, kind, near })
-  }
-  const fault = options.check === true && !options.force ? misfit(requests, registered) : undefined
-  if (fault !== undefined) return yield* fault
-  const clock = yield* Effect.clock
+    return new KindRefused({ index, jobs: requests.length, kind, near })
+  })
+
+const filledIn = (
+  requests: ReadonlyArray<JobRequest>,
+  registered: ReadonlyMap<string, RegisteredKind>,
+  now: () => number
+): Effect.Effect<ReadonlyArray<NewJob>, InvalidJob> => {
   const jobs: Array<NewJob> = []
   for (const [index, request] of requests.entries()) {
-    const start = startOf(request, () => clock.unsafeCurrentTimeMillis())
+    const start = startOf(request, now)
     if (Either.isLeft(start)) {
-      return yield* new InvalidJob({ index, jobs: requests.length, field: "delay", reason: start.left })
+      return new InvalidJob({ index, jobs: requests.length, field: "delay", reason: start.left })
     }
     const kind = registered.get(request.kind) ?? unregistered(request.kind)
     jobs.push(jobOf(kind, { ...request, runAt: start.right }))
   }
-  return jobs
-})
+  return Effect.succeed(jobs)
+}
+
+/**
+ * Fills in each job's registered defaults; values in the request take precedence. A job without a queue is routed
+ * later.
+ */
+export const resolveIn = (
+  kinds: typeof Kinds.Service,
+  requests: ReadonlyArray<JobRequest>,
+  { check, force }: ResolveOptions
+): Resolved =>
+  Effect.flatMap(lookUp(kinds, new Set(requests.map(({ kind }) => kind))), (registered): Resolved => {
+    const unknown = force ? -1 : requests.findIndex(({ kind }) => !registered.has(kind))
+    if (unknown !== -1) return refusal(kinds, requests, unknown)
+    const fault = check === true && !force ? misfit(requests, registered) : undefined
+    return fault ?? Effect.clockWith((clock) => filledIn(requests, registered, () => clock.unsafeCurrentTimeMillis()))
+  })
 
 /** The same with a span, for requests of users. */
-export const resolve = Effect.fn("JobRequests.resolve")(resolveUntraced)
+export const resolve = Effect.fn("JobRequests.resolve")(
+  (requests: ReadonlyArray<JobRequest>, options: ResolveOptions) =>
+    Effect.flatMap(Kinds, (kinds) => resolveIn(kinds, requests, options))
+)

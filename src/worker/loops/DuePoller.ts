@@ -73,7 +73,10 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | Worker
     const loop: Loop = {
       name: "due poller",
       about: "waking queues when their jobs are due",
-      schedule: wakeable(until(Effect.sync(() => untilNext)), pause),
+      schedule: wakeable(
+        until(() => untilNext),
+        pause
+      ),
       runAtStart: true,
       steps: [{ name: "poll", run: pollOnce }]
     }
