@@ -84,6 +84,8 @@ export * as Schedule from "./schedule/Schedule.js"
 export { PreviousRunActive, trigger as triggerSchedule } from "./schedule/ScheduledJobs.js"
 export { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./schedule/ScheduleErrors.js"
 export { Schedules } from "./schedule/Schedules.js"
+/** Log lines as JSON or for people, by LOG_LEVEL, LOG_FORMAT and NIGHTSHIFT_MASK, or to a logger of the program. */
+export * as Logging from "./telemetry/Logging.js"
 export { Metrics } from "./telemetry/Metrics.js"
 export { Arrival } from "./uploads/Arrival.js"
 export type { Draft, WholeDraft } from "./uploads/Draft.js"

@@ -9,6 +9,8 @@ import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
 import type { DeclaredRoutes } from "../queue/settings/Routes.js"
 import type { DeclaredLimit } from "../rate-limits/Limit.js"
 import type { Schedule } from "../schedule/Schedule.js"
+import type { Log } from "../telemetry/LogSink.js"
+import * as LogSink from "../telemetry/LogSink.js"
 import type { Services } from "../worker/Nightshift.js"
 
 /** The module given with `--app` could not be loaded or has invalid exports. */
@@ -28,6 +30,8 @@ export interface App {
   readonly routes: DeclaredRoutes
   readonly schedules: ReadonlyArray<Schedule>
   readonly limits: ReadonlyArray<DeclaredLimit>
+  /** Where log lines go. [standard error] */
+  readonly log?: Log | undefined
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -120,7 +124,7 @@ const importFailure = (error: unknown): string => {
 }
 
 /**
- * Loads a module that exports `handlers` and optionally `queues`, `routes`, `schedules`, `limits` and `layer`, as named
+ * Loads a module that exports `handlers` and optionally `queues`, `routes`, `schedules`, `limits`, `log` and `layer`, as named
  * exports or as one default object.
  */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
@@ -159,6 +163,9 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     if (!Array.isArray(limits) || !limits.every(isLimit)) {
       return yield* refuse("its `limits` must be an array of limits made by RateLimit.make")
     }
+    const log: unknown = Predicate.hasProperty(exported, "log") ? exported.log : undefined
+    const logFault = log === undefined ? undefined : LogSink.fault(log)
+    if (logFault !== undefined) return yield* refuse(`its \`log\` cannot be used: ${logFault.replace(/\.$/, "")}`)
     const given = handlers.filter(isHandler)
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     const built = Layer.isLayer(layer)
@@ -169,6 +176,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
       queues,
       routes,
       schedules,
-      limits
+      limits,
+      log: log as Log | undefined
     }
   })

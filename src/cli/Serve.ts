@@ -1,4 +1,5 @@
-import { Console, Effect, Layer, Option, Redacted } from "effect"
+import { resolve } from "node:path"
+import { Console, DateTime, Effect, identity, Layer, Option, Redacted } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { Lifecycle } from "../core/Lifecycle.js"
 import * as Package from "../database/Package.js"
@@ -11,6 +12,9 @@ import { ServerConfig } from "../http/ServerConfig.js"
 import * as Server from "../http/server/Server.js"
 import { namesOf } from "../queue/settings/QueueDeclaration.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
+import { isForPeople } from "../telemetry/LogConfig.js"
+import * as Logging from "../telemetry/Logging.js"
+import * as LogLine from "../telemetry/LogLine.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { noQueues, WorkerConfig } from "../worker/WorkerConfig.js"
 import * as App from "./App.js"
@@ -18,46 +22,58 @@ import * as CodeCache from "./CodeCache.js"
 import { DatabaseChoice, type StartedDatabase } from "./DatabaseChoice.js"
 import * as ServiceLayer from "./ServiceLayer.js"
 
+/** The running service, for the greeting. */
+interface Started {
+  readonly url: string
+  readonly choice: DatabaseChoice
+  readonly declared: Declarations
+  readonly served: ReadonlyArray<string>
+  /** The admin token, if the process generated it. */
+  readonly made: Option.Option<Redacted.Redacted>
+  readonly hasToken: boolean
+}
+
+const tokenFileOf = ({ directory }: { readonly directory: string }) => `${directory}/admin-token`
+
 const whereDataIs = DatabaseChoice.$match({
   Served: () => "the PostgreSQL server in DATABASE_URL",
   Embedded: ({ directory }) => `embedded PostgreSQL in ${directory}`,
   None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
 })
 
-const noToken =
-  "\n  token    not set: no one can log in, and the API rejects all requests. Set NIGHTSHIFT_ADMIN_TOKEN and restart"
+const noToken = "not set: no one can log in, and the API rejects all requests. Set NIGHTSHIFT_ADMIN_TOKEN and restart"
 
 /** Prints the admin token only if the process generated it. A configured token is never printed. */
-const tokenLines = (url: string, choice: DatabaseChoice, made: Option.Option<Redacted.Redacted>, hasToken: boolean) =>
+const tokenLines = ({ choice, hasToken, made, url }: Started) =>
   choice._tag === "Embedded" && Option.isSome(made)
-    ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${choice.directory}/admin-token)`
-    : `\n  ui       ${url}/ui/${hasToken ? "" : noToken}`
+    ? `\n  ui       ${pagesLink(url, made.value)}\n  token    ${Redacted.value(made.value)}  (stored in ${tokenFileOf(choice)})`
+    : `\n  ui       ${url}/ui/${hasToken ? "" : `\n  token    ${noToken}`}`
 
 /** Link that opens Mission Control and logs in. Browsers never send the fragment after # to a server. */
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
   `${url}/ui/#/overview?token=${encodeURIComponent(Redacted.value(token))}`
 
-const hooksLine = (url: string, { bots, sources }: Declarations) => {
-  const paths = [
-    ...bots.map((bot) => `telegram/${bot.slug} (${bot.async ? "async" : "sync"})`),
-    ...sources.map(({ name, style }) => `${name} (${style})`)
-  ]
+const hooksOf = ({ bots, sources }: Declarations): ReadonlyArray<string> => [
+  ...bots.map((bot) => `telegram/${bot.slug} (${bot.async ? "async" : "sync"})`),
+  ...sources.map(({ name, style }) => `${name} (${style})`)
+]
+
+const hooksLine = (url: string, declared: Declarations) => {
+  const paths = hooksOf(declared)
   return paths.length === 0 ? "" : `\n  hooks    ${paths.map((path) => `${url}/hooks/${path}`).join("\n           ")}`
 }
 
 const queuesText = (served: ReadonlyArray<string>) =>
   served.length === 0 ? "none: this process runs no jobs" : served.join(", ")
 
-const greeting = (
-  url: string,
-  choice: DatabaseChoice,
-  pages: string,
-  declared: Declarations,
-  served: ReadonlyArray<string>
-) => `
-Nightshift ${Package.version.text} is up
+const title = `Nightshift ${Package.version.text} is up`
 
-  url      ${url}${pages}
+const greeting = (started: Started) => {
+  const { choice, declared, served, url } = started
+  return `
+${title}
+
+  url      ${url}${tokenLines(started)}
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
@@ -65,6 +81,28 @@ Nightshift ${Package.version.text} is up
 
 Stop it with Ctrl-C.
 `
+}
+
+/** The same for programs that collect logs: one line, which can be read by others and has no token. */
+const greetingLine = ({ choice, declared, hasToken, made, served, url }: Started, now: DateTime.Utc) =>
+  LogLine.json({
+    time: DateTime.formatIso(now),
+    level: "info",
+    msg: title,
+    url,
+    ui: `${url}/ui/`,
+    data: whereDataIs(choice),
+    ...(hasToken ? {} : { token: noToken }),
+    ...(choice._tag === "Embedded" && Option.isSome(made) ? { adminTokenFile: resolve(tokenFileOf(choice)) } : {}),
+    ...(choice._tag === "None" ? {} : { queues: served }),
+    ...(hooksOf(declared).length === 0 ? {} : { hooks: hooksOf(declared).map((path) => `${url}/hooks/${path}`) })
+  })
+
+/** Reports on standard output that the service is up. */
+const announce = (started: Started) =>
+  Effect.flatMap(Effect.all([isForPeople(process.stdout), DateTime.now]), ([forPeople, now]) =>
+    Console.log(forPeople ? greeting(started) : greetingLine(started, now))
+  )
 
 const queuesOf = (
   given: ReadonlyArray<string>,
@@ -80,10 +118,8 @@ const queuesOf = (
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>
   choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
 
-/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
-export const serve = (module: string | undefined, choice: StartedDatabase) =>
+const serveApp = (app: App.App, choice: StartedDatabase) =>
   Effect.gen(function* () {
-    const app = module === undefined ? App.none : yield* App.load(module)
     const loaded = {
       ...app,
       // Built-in kinds come first so that an app's handler for the same kind overrides them.
@@ -107,7 +143,7 @@ export const serve = (module: string | undefined, choice: StartedDatabase) =>
       const { adminToken, viewerToken } = yield* ServerConfig
       const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
-      yield* Console.log(greeting(url, choice, tokenLines(url, choice, made, hasToken), declared, served))
+      yield* announce({ url, choice, declared, served, made, hasToken })
       isStarted = true
       // By then, the first requests and the first rounds of the loops have compiled their code.
       yield* Effect.fork(Effect.delay(Effect.sync(CodeCache.save), "3 seconds"))
@@ -121,6 +157,13 @@ export const serve = (module: string | undefined, choice: StartedDatabase) =>
       ),
       Effect.onExit(() => (isStarted ? Effect.logInfo("stopped") : Effect.void))
     )
+  })
+
+/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
+export const serve = (module: string | undefined, choice: StartedDatabase) =>
+  Effect.gen(function* () {
+    const app = module === undefined ? App.none : yield* App.load(module)
+    yield* serveApp(app, choice).pipe(app.log === undefined ? identity : Effect.provide(Logging.layerOf(app.log)))
   }).pipe(
     Effect.provide(
       Layer.mergeAll(ServerConfig.layer, GatewayConfig.layer, WorkerConfig.layer, Lifecycle.layer, Metrics.layer)

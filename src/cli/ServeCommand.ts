@@ -26,7 +26,7 @@ export const command = Command.make({
     ),
     app: Input.optional(
       Input.file,
-      "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules` and `limits`."
+      "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules`, `limits` and `log`."
     )
   },
   examples: {

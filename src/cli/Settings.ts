@@ -1,4 +1,4 @@
-import { Effect, type Layer } from "effect"
+import { Effect } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as AccessCleanup from "../access/AccessCleanup.js"
 import * as Setting from "../core/Setting.js"
@@ -13,6 +13,7 @@ import * as ServerConfig from "../http/ServerConfig.js"
 import * as HealthOptions from "../http/server/HealthOptions.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import * as SchedulerConfig from "../schedule/SchedulerConfig.js"
+import * as LogConfig from "../telemetry/LogConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 import * as Masking from "../telemetry/Masking.js"
 import * as TracingConfig from "../telemetry/tracing/TracingConfig.js"
@@ -49,7 +50,7 @@ export const sections: ReadonlyArray<Section> = [
   section(
     "Metrics, logs and traces",
     MetricsConfig.settings,
-    Logging.settings,
+    LogConfig.settings,
     TracingConfig.settings,
     Masking.settings
   )
@@ -78,6 +79,6 @@ export const configured =
 export const configuredService =
   (flags: Environment.Texts) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
-    Effect.zipRight(validate, Effect.provide(work, Logging.layer as Layer.Layer<never, ConfigError>)).pipe(
+    Effect.zipRight(validate, Effect.provide(work, Logging.layer)).pipe(
       Effect.withConfigProvider(Environment.make(flags).provider)
     )

@@ -1,25 +1,13 @@
 import { Console, type Effect } from "effect"
+import { printableLines } from "../core/PrintableText.js"
+
+export { printable, printableLines } from "../core/PrintableText.js"
 
 export const printJson = (value: unknown): Effect.Effect<void> => Console.log(JSON.stringify(value, null, 2))
 
 /** Prints a result as JSON or as text. */
 export const print = (json: boolean, value: unknown, text: string): Effect.Effect<void> =>
   json ? printJson(value) : Console.log(text)
-
-/** Escapes control characters. Stored text is untrusted and could move the cursor, change colours or forge lines. */
-export const printable = (text: string): string =>
-  text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {
-    const code = character.codePointAt(0) ?? 0
-    return `\\u{${code.toString(16)}}`
-  })
-
-/** Escapes multi-line text line by line. Indents all lines but the first, so that none looks like output of the CLI. */
-export const printableLines = (text: string, indent: number): string =>
-  text
-    .replaceAll("\t", "  ")
-    .split(/\r?\n/)
-    .map(printable)
-    .join(`\n${" ".repeat(indent)}`)
 
 const ageUnits = [
   ["d", 86_400_000],

@@ -1,4 +1,5 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Option, Redacted, Scope } from "effect"
+import type { ConfigError } from "effect/ConfigError"
 import type { DurationInput } from "../core/DurationText.js"
 import { shown } from "../core/Storable.js"
 import { Database } from "../database/Database.js"
@@ -11,10 +12,12 @@ import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration
 import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
 import type { DeclaredLimit } from "../rate-limits/Limit.js"
 import type { Schedule } from "../schedule/Schedule.js"
+import * as Logging from "../telemetry/Logging.js"
+import type { Log } from "../telemetry/LogSink.js"
 import * as Nightshift from "../worker/Nightshift.js"
 import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
-import { checkKnown, namesOf as optionNames } from "./Options.js"
+import { checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
 import { checkHandlers } from "./PromiseHandler.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
@@ -31,8 +34,11 @@ export interface ConnectOptions {
   readonly pool?: number | undefined
   /** Maximum number of additional connections for handlers in transactions. [DATABASE_HANDLER_POOL, else 10] */
   readonly handlerPool?: number | undefined
-  /** The logger: `console`, an object with the same methods, or `false` for none. [standard error, by LOG_LEVEL] */
-  readonly log?: Engine.LogSink | false | undefined
+  /**
+   * Where log lines go, at the levels of LOG_LEVEL: `console`, an object with the same methods, a pino logger, or `false` for
+   * nowhere. The first shift of a pool decides. [standard error, by LOG_FORMAT]
+   */
+  readonly log?: Log | undefined
 }
 
 const connectOptions = optionNames<ConnectOptions>({ schema: 0, pool: 0, handlerPool: 0, log: 0 })
@@ -53,7 +59,7 @@ const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new Wea
 
 const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions): Promise<Engine.PgEngine> => {
   const databaseUrl = url === undefined ? {} : { databaseUrl: Redacted.make(url) }
-  return Engine.make(Layer.provideMerge(Nightshift.client({ ...options, ...databaseUrl }), Engine.logging(log)))
+  return Engine.make(Layer.provideMerge(Nightshift.client({ ...options, ...databaseUrl }), Logging.layerOf(log)))
 }
 
 /**
@@ -71,6 +77,7 @@ export const connect = async (url?: string, options: ConnectOptions = {}): Promi
   const fault = url === undefined ? undefined : DatabaseUrl.fault(url)
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
   checkKnown(options, connectOptions, "an option of connect")
+  checkLog(options.log)
   const { handlerPool, pool, schema } = options
   const settings = JSON.stringify([url, schema, pool, handlerPool])
   const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0, hasHealth: false }
@@ -137,6 +144,8 @@ export interface WorkerOptions {
    * and what it throws is logged: it never affects a job.
    */
   readonly onEvent?: OnEvent | undefined
+  /** Where log lines of this worker and its handlers go, like the option of `connect`. [the log of the shift] */
+  readonly log?: Log | undefined
 }
 
 const workerOptions = optionNames<WorkerOptions>({
@@ -147,7 +156,8 @@ const workerOptions = optionNames<WorkerOptions>({
   limits: 0,
   grace: 0,
   health: 0,
-  onEvent: 0
+  onEvent: 0,
+  log: 0
 })
 
 const healthOptions = optionNames<Health.HealthOptions>({ port: 0, host: 0 })
@@ -243,17 +253,19 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   checkHandlers(options.handlers)
   checkHealth(options.health)
+  checkLog(options.log)
   const engine = await used.engine
-  const { run } = engine
+  const { health, log, onEvent, ...rest } = options
+  const run = <A, E>(effect: Effect.Effect<A, E, Nightshift.Services>): Promise<A> =>
+    engine.run<A, E | ConfigError>(log === undefined ? effect : Effect.provide(effect, Logging.layerOf(log)))
   const queues = queuesOf(options)
   const scope = await run(Scope.make())
-  const { health, onEvent, ...rest } = options
   const releaseHealth = await reserveHealth(used, engine, health)
   const close = async () => {
     await run(Scope.close(scope, Exit.void))
     releaseHealth?.()
   }
-  const onEnd = onEvent === undefined ? {} : { onEnd: reporting(engine, onEvent) }
+  const onEnd = onEvent === undefined ? {} : { onEnd: reporting({ clock: engine.clock, run }, onEvent) }
   const plain = Nightshift.worker({ ...rest, ...onEnd, queues })
   const layer: Layer.Layer<WorkerService, unknown, Nightshift.Services> =
     releaseHealth === undefined ? plain : Health.serve(health)(plain)

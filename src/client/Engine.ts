@@ -1,17 +1,4 @@
-import { Console } from "node:console"
-import {
-  Cause,
-  type Clock,
-  Context,
-  Effect,
-  Exit,
-  HashMap,
-  type Layer,
-  Logger,
-  LogLevel,
-  ManagedRuntime,
-  Predicate
-} from "effect"
+import { type Clock, Context, Effect, Exit, type Layer, ManagedRuntime } from "effect"
 import { makeGenerator } from "../core/Ids.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
@@ -25,7 +12,6 @@ import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
-import * as Logging from "../telemetry/Logging.js"
 import type { Services } from "../worker/Nightshift.js"
 import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
@@ -42,50 +28,6 @@ export type Ports =
   | Schedules
   | Kinds
   | Transactions
-
-/** A logger with the methods of `console`. */
-export interface LogSink {
-  /** Gets lines of levels debug and trace. `fields` has the job, the process and other details. */
-  debug(message: string, fields: Readonly<Record<string, unknown>>): void
-  /** Gets lines of level info. */
-  info(message: string, fields: Readonly<Record<string, unknown>>): void
-  /** Gets lines of level warning. */
-  warn(message: string, fields: Readonly<Record<string, unknown>>): void
-  /** Gets lines of levels error and fatal. `fields.error` is the error with its causes, if there is one. */
-  error(message: string, fields: Readonly<Record<string, unknown>>): void
-}
-
-const textOf = (message: unknown): string =>
-  (Array.isArray(message) ? message : [message])
-    .map((part) => (typeof part === "string" ? part : JSON.stringify(part)))
-    .join(" ")
-
-const levelOf = (level: LogLevel.LogLevel): keyof LogSink => {
-  if (LogLevel.greaterThanEqual(level, LogLevel.Error)) return "error"
-  if (LogLevel.greaterThanEqual(level, LogLevel.Warning)) return "warn"
-  return LogLevel.greaterThanEqual(level, LogLevel.Info) ? "info" : "debug"
-}
-
-const sinkLogger = (sink: LogSink) =>
-  Logger.make(({ annotations, cause, logLevel, message }) => {
-    const fields = Object.fromEntries(
-      [...HashMap.entries(annotations)].map(([name, value]) => [
-        name,
-        Predicate.hasProperty(value, "toJSON") && typeof value.toJSON === "function" ? value.toJSON() : value
-      ])
-    )
-    const error = Cause.isEmpty(cause) ? {} : { error: Cause.pretty(cause, { renderErrorCause: true }) }
-    const all = { ...fields, ...error }
-    // A console would print the empty object. Other loggers may rely on the second argument.
-    const rest = sink instanceof Console && Object.keys(all).length === 0 ? [] : [all]
-    sink[levelOf(logLevel)](textOf(message), ...(rest as [typeof all]))
-  })
-
-/** Log output: none, the program's own logger, or standard error by LOG_LEVEL and LOG_FORMAT. */
-export const logging = (log: LogSink | false | undefined) => {
-  if (log === undefined) return Logging.layer
-  return log === false ? Logger.remove(Logger.defaultLogger) : Logger.replace(Logger.defaultLogger, sinkLogger(log))
-}
 
 /** Runs Effects of a shift as promises. */
 export interface Engine<R> {

@@ -2,6 +2,7 @@ import type { Duration } from "effect"
 import { type DurationInput, decode, expected } from "../core/DurationText.js"
 import { suggestion } from "../core/Spelling.js"
 import { shown } from "../core/Storable.js"
+import * as LogSink from "../telemetry/LogSink.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
 // Checks of options. Types prevent most mistakes; programs in JavaScript and options from configuration need these.
@@ -34,6 +35,12 @@ export const instantOf = (option: string, instant: InstantInput): number => {
     option,
     `${option} must be a Date, an ISO 8601 string or epoch milliseconds, got ${got}.`
   )
+}
+
+/** Throws InvalidOptionError for an option `log` that is no logger. */
+export const checkLog = (log: unknown): void => {
+  const fault = log === undefined ? undefined : LogSink.fault(log)
+  if (fault !== undefined) throw new InvalidOptionError("log", fault)
 }
 
 /** Decodes a duration. `of` names what has the option, for the message. */

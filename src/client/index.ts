@@ -13,9 +13,9 @@ export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/set
  */
 export * as RateLimit from "../rate-limits/RateLimit.js"
 export type { Schedule } from "../schedule/Schedule.js"
+export type { Log, LogSink } from "../telemetry/LogSink.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
 export { type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
-export type { LogSink } from "./Engine.js"
 export type {
   DedupeOptions,
   Enqueueable,

@@ -90,10 +90,10 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
     ? Effect.succeed(handler)
     : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
 
-/** Logs a message with the job's id, kind, queue and attempt. */
+/** Logs a message with fields. The line also has the job's id, kind, queue and attempt. An Error in `error` is logged with its stack. */
 export type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void
 
-/** Logger of one attempt. Every line carries the job's id, kind, queue and attempt. */
+/** The log of one attempt. Every line carries the job's id, kind, queue and attempt, and goes where the lines of the worker go. */
 export interface HandlerLog {
   /** Logs at level debug, which `LOG_LEVEL` hides by default. */
   readonly debug: LogLine
@@ -105,11 +105,16 @@ export interface HandlerLog {
   readonly error: LogLine
 }
 
-const logOf = (runtime: Runtime.Runtime<never>): HandlerLog => {
+/** A log whose lines have the annotations of the runtime, and these fields. */
+export const logOf = (
+  runtime: Runtime.Runtime<never>,
+  ...always: ReadonlyArray<Readonly<Record<string, unknown>>>
+): HandlerLog => {
   const line =
     (level: LogLevel.LogLevel): LogLine =>
-    (message, fields = {}) =>
-      void Runtime.runSync(runtime, Effect.annotateLogs(Effect.logWithLevel(level, message), fields))
+    (...given) =>
+      // Not as annotations: they would replace those of the same name, and their values are read when a line is made.
+      void Runtime.runSync(runtime, Effect.logWithLevel(level, ...given, ...always))
   return {
     debug: line(LogLevel.Debug),
     info: line(LogLevel.Info),
@@ -126,7 +131,7 @@ export interface PromiseJobContext extends Omit<JobContext, "progress" | "execut
   readonly progress: (value: unknown) => Promise<void>
   /** The current time, which is virtual in tests; the time of JavaScript's `Date` never is. */
   readonly now: () => Date
-  /** Logs with the job's id, kind, queue and attempt. */
+  /** Logs with the job's id, kind, queue and attempt: `log.info("charged", { order: 7 })`. */
   readonly log: HandlerLog
   /** Stores a job, in the handler's transaction if it has one. */
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<Enqueued>

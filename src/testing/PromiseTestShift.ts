@@ -1,12 +1,14 @@
 import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
-import { checkKnown, namesOf } from "../client/Options.js"
+import { checkKnown, checkLog, namesOf } from "../client/Options.js"
 import { checkHandlers } from "../client/PromiseHandler.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationText.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import * as Logging from "../telemetry/Logging.js"
+import type { Log } from "../telemetry/LogSink.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
 import { maxRunMillis } from "./HandlerRuns.js"
 import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
@@ -40,8 +42,8 @@ const levels = {
 
 /** What `testShift` runs, and its clock, seed and log. */
 export interface PromiseTestShiftOptions extends Omit<TestShiftOptions<TestServices>, "logLevel"> {
-  /** Where warnings of the worker go: an object with the methods of `console`, or nowhere. [console] */
-  readonly log?: Engine.LogSink | false
+  /** Where log lines go: `console`, an object with the same methods, a pino logger, or `false` for nowhere. [console] */
+  readonly log?: Log
   /** Lines below this level are dropped. [warn] */
   readonly logLevel?: keyof typeof levels | LogLevel.LogLevel
 }
@@ -93,8 +95,9 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   checkKnown(given, known, "an option of testShift")
   const { log = console, logLevel, ...options } = given
   checkHandlers(options.handlers)
+  checkLog(log)
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
-  const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Layer.orDie(Engine.logging(log))))
+  const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Logging.to(log, options.mask ?? [])))
   const { clock, run } = engine
   const { seed } = await run(TestShift)
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>

@@ -25,6 +25,7 @@ import { RateLimits } from "../rate-limits/RateLimits.js"
 import * as Schedule from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import { Schedules } from "../schedule/Schedules.js"
+import { processAnnotation } from "../telemetry/LogLine.js"
 import { runLoop } from "../telemetry/LoopRunner.js"
 import type { Metrics } from "../telemetry/Metrics.js"
 import { ClusterConfig } from "./ClusterConfig.js"
@@ -150,7 +151,10 @@ const assembled = <R, L>({ features, queues, registry, workers }: Omit<Parts<R, 
       Context.add(Finalizer, yield* Finalizer.make),
       Context.add(Deadlines, yield* Deadlines.make)
     )
-    return yield* Effect.provide(startAll({ features, queues, registry, releases, workers }), shared)
+    const { id } = Context.get(pod, Pod)
+    return yield* Effect.provide(startAll({ features, queues, registry, releases, workers }), shared).pipe(
+      Effect.annotateLogs(processAnnotation, id)
+    )
   })
 
 const checked = (

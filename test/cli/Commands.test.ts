@@ -105,7 +105,7 @@ describe("every command", () => {
           }
           yield* telegram.addBot(env.BOT_HELPER_TOKEN)
           const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
-          const url = (yield* service.said(/url +(http:\S+)/))[1] ?? ""
+          const url = (yield* service.said(/"url":"(http:[^"]+)"/))[1] ?? ""
           yield* environment(env)
           yield* Effect.promise(() =>
             fetch(`${url}/api/v1/schedules`, {

@@ -208,7 +208,7 @@ describe("nightshift doctor --url", () => {
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd })
-      const [, url = ""] = yield* running.said(/url +(http:\S+)/)
+      const [, url = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
       const well = yield* doctor({}, "--json", "--url", url)
       expect(well).toMatchObject({ code: 0, findings: [{ status: "ok" }, { status: "ok" }] })
       expect(well.of("ready")[0]?.found).toBe("Ready, without queue, worker, uploads.")

@@ -198,7 +198,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
             })
           )
         )
-        const [, base = ""] = yield* running.said(/url +(http:\S+)/)
+        const [, base = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
         starting.delete(running)
         bootMillis = Math.max(bootMillis, performance.now() - began)
         const signal = (name: NodeJS.Signals) =>

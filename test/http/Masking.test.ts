@@ -3,7 +3,7 @@ import { Effect, Logger, Schema } from "effect"
 import { PodId } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
-import * as Logging from "../../src/telemetry/Logging.js"
+import * as LogLine from "../../src/telemetry/LogLine.js"
 import * as Masking from "../../src/telemetry/Masking.js"
 import { layer, TestServer } from "./TestServer.js"
 
@@ -86,10 +86,8 @@ describe("a log", () => {
   it.effect("shows no masked field, whether it was logged as data or as an annotation", () =>
     Effect.gen(function* () {
       const lines: Array<string> = []
-      const logger = Logging.masking(
-        Logger.map(Logger.jsonLogger, (line) => void lines.push(line)),
-        ["password", "email"]
-      )
+      const lineOf = LogLine.make(["password", "email"])
+      const logger = Logger.make((options) => void lines.push(LogLine.json(lineOf(options))))
       yield* Effect.log("a job", payload).pipe(
         Effect.annotateLogs({ Password: "hunter2", job: { email: "ada@example.org", id: 7 } }),
         Effect.provide(Logger.replace(Logger.defaultLogger, logger))

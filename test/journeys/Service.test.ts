@@ -28,7 +28,7 @@ const serve = (
       env: options.env ?? {},
       ...(options.uid === undefined ? {} : { uid: options.uid })
     })
-    const match = yield* running.said(/url +(http:\S+)/)
+    const match = yield* running.said(/"url":"(http:[^"]+)"/)
     return { ...running, url: match[1] ?? "" }
   })
 

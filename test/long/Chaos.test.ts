@@ -11,7 +11,7 @@ const deployment = Effect.gen(function* () {
   const env = { DATABASE_URL: database, NIGHTSHIFT_ADMIN_TOKEN: "sesame", NIGHTSHIFT_VIEWER_TOKEN: "look", ...quick }
   const serve = Effect.gen(function* () {
     const running = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
-    const [, url = ""] = yield* running.said(/url +(http:\S+)/)
+    const [, url = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
     return { pid: running.pid, url }
   })
   const [one, two] = yield* Effect.all([serve, serve], { concurrency: 2 })

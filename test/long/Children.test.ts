@@ -27,8 +27,8 @@ const busyPod = Effect.gen(function* () {
     cwd: root,
     env: { ...env, POOL_FILE: files.worker }
   })
-  const [, queues] = yield* pod.said(/queues {3}(.+)/)
-  expect(queues).toBe("default, pool, shell")
+  const [, queues] = yield* pod.said(/"queues":(\[.+?\])/)
+  expect(queues).toBe('["default","pool","shell"]')
   // Enqueued through two entry points that know the kinds only by their rows.
   const payload = JSON.stringify({ argv: stubborn(files.command) })
   expect(yield* Nightshift.call(["enqueue", "cmd_exec", "--payload", payload], { cwd: root, env })).toMatchObject({

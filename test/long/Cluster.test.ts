@@ -48,7 +48,7 @@ const pod = (cwd: string, env: Record<string, string> = {}, queue = "work"): Eff
         ...env
       }
     })
-    const [, address = ""] = yield* running.said(/url +(http:\S+)/)
+    const [, address = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
     const ask = (method: string, path: string) =>
       Effect.promise(async () => {
         const response = await fetch(`${address}${path}`, { method, headers: { authorization: `Bearer ${token}` } })

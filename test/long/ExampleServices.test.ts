@@ -88,7 +88,7 @@ const start = Effect.gen(function* () {
     INBOX_URL: `http://127.0.0.1:${port}`
   }
   const running = yield* Nightshift.start(["serve", "--app", "./app.ts", "--port", port], { cwd, env })
-  const [, url = ""] = yield* running.said(/url +(http:\S+)/)
+  const [, url = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
   return { cwd, url, databaseUrl, workspaceToken }
 })
 

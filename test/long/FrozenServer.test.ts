@@ -34,7 +34,7 @@ describe("a process whose PostgreSQL is frozen", () => {
           cwd,
           env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: "sesame", ...settings }
         })
-        const [, base = ""] = yield* running.said(/url +(http:\S+)/)
+        const [, base = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
         const api = (path: string, body?: unknown) =>
           Effect.promise(async () => {
             const headers = { authorization: "Bearer sesame", "content-type": "application/json" }

@@ -26,7 +26,7 @@ export const writeBots = (cwd: string, yaml: string) => writeFileSync(join(cwd, 
 export const start = ({ args = [], cwd, env = {} }: PodOptions) =>
   Effect.gen(function* () {
     const running = yield* Nightshift.start(["serve", "--port", "0", ...args], { cwd, env: { ...credentials, ...env } })
-    const [, url = ""] = yield* running.said(/url +(http:\S+)/)
+    const [, url = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
     return { ...running, url }
   })
 

@@ -19,7 +19,7 @@ const serve = (url: Redacted.Redacted) =>
         LOG_LEVEL: "warning"
       }
     })
-    const [, base = ""] = yield* running.said(/url +(http:\S+)/)
+    const [, base = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
     const readyz = Effect.promise(async () => {
       const response = await fetch(`${base}/readyz`)
       return { status: response.status, body: await response.text() }

@@ -15,7 +15,7 @@ const pod = (cwd: string) =>
       cwd,
       env: { DATABASE_URL: Redacted.value(url), NIGHTSHIFT_ADMIN_TOKEN: token, LOG_LEVEL: "warning" }
     })
-    const [, at = ""] = yield* running.said(/url +(http:\S+)/)
+    const [, at = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
     const ask = (path: string, body?: unknown) =>
       Effect.promise(async () => {
         const response = await fetch(`${at}${path}`, {

@@ -41,7 +41,7 @@ describe("nightshift init", () => {
         const args = String(manifest.scripts.start).replace("exec nightshift ", "").split(" ")
         const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
         const service = yield* Nightshift.start([...args, "--port", "0"], { cwd: project, env })
-        yield* service.said(/url +http/)
+        yield* service.said(/"url":"http/)
         const greet = ["enqueue", "greet", "--payload", '{"name": "Ada"}']
         expect(yield* Nightshift.call(greet, { cwd: project, env })).toMatchObject({ code: 0 })
         yield* service.said(/greeting Ada, attempt 1/)

@@ -41,7 +41,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
             cwd: yield* Nightshift.folder,
             env: { DATABASE_URL: database, NIGHTSHIFT_ADMIN_TOKEN: "night", NIGHTSHIFT_QUEUES: "video" }
           })
-          yield* Effect.orDie(pod.said(/url +(http:\S+)/))
+          yield* Effect.orDie(pod.said(/"url":"(http:[^"]+)"/))
           yield* enqueue({ queue: "video", payload: { sleep_ms: 600_000 } })
           const page = yield* enter("jobs?queue=video&state=running")
           yield* step(() => page.getByRole("row", { name: /noop_echo/ }).waitFor())

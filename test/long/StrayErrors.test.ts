@@ -1,4 +1,4 @@
-import { symlinkSync, writeFileSync } from "node:fs"
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { describe, expect, it } from "@effect/vitest"
@@ -34,8 +34,9 @@ describe("a handler that crashes its process", () => {
         writeFileSync(join(cwd, "app.mjs"), app)
         const env = { LOG_FORMAT: "json" }
         const pod = yield* Nightshift.start(["serve", "--embedded", "--port", "0", "--app", "app.mjs"], { cwd, env })
-        const [, url] = yield* pod.said(/url +(http:\S+)/)
-        const [, token] = yield* pod.said(/token +(\S+)/)
+        const [, url] = yield* pod.said(/"url":"(http:[^"]+)"/)
+        const [, tokenFile = ""] = yield* pod.said(/"adminTokenFile":"([^"]+)"/)
+        const token = readFileSync(tokenFile, "utf8").trim()
         const enqueue = (name: string) =>
           Effect.promise(async () => {
             const response = await fetch(`${url}/api/v1/jobs`, {

@@ -45,7 +45,7 @@ describe("a service with a collector", () => {
           OTEL_SERVICE_NAME: "shop"
         }
       })
-      const url = (yield* running.said(/url +(http:\S+)/))[1] ?? ""
+      const url = (yield* running.said(/"url":"(http:[^"]+)"/))[1] ?? ""
       const [id = ""] = yield* enqueue(url, [{ payload: { message: "hunter2" } }], {
         traceparent: `00-${theirTrace}-${theirSpan}-01`
       })
@@ -239,7 +239,7 @@ describe("tracing", () => {
 const Chatty = Job.make("chatty", { payload: Schema.Struct({}), queue: "talk" })
 
 describe("a line that a handler logs", () => {
-  it.effect("carries the job's id, kind, queue and attempt", () => {
+  it.effect("carries the job's id, kind, queue and attempt for any logger of Effect", () => {
     const lines: Array<unknown> = []
     const listening = Logger.replace(
       Logger.defaultLogger,
@@ -252,7 +252,10 @@ describe("a line that a handler logs", () => {
       yield* shift.settle
       const { id: second } = yield* Chatty.enqueue({})
       yield* shift.settle
-      const about = (id: string) => ({ job: { id, kind: "chatty", queue: "talk", attempt: 1 } })
+      const about = (id: string) => ({
+        "nightshift.job": { id, kind: "chatty", queue: "talk", attempt: 1 },
+        "nightshift.process": expect.any(String)
+      })
       expect(lines).toEqual([about(first), about(second)])
     }).pipe(Effect.provide(TestShift.layer({ handlers })), Effect.provide(listening))
   })

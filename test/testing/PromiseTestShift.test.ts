@@ -45,13 +45,17 @@ describe("testShift", () => {
       await shift.settle()
     }
     await run({})
-    expect(printed).toEqual([expect.stringMatching(/^a job failed .*no luck/)])
+    expect(printed).toEqual([
+      expect.stringMatching(
+        /^a job failed \(attempt 1 of 3, retry in 1h\) {2}job=\S+ kind=remind queue=default attempt=1\n {4}no luck\n {8}at /
+      )
+    ])
     await run({ log: false })
     await run({ logLevel: "none" })
     await run({ logLevel: "error" })
     await run({ log: sink })
     expect(printed).toHaveLength(1)
-    expect(lines).toEqual(printed)
+    expect(lines).toEqual(["a job failed (attempt 1 of 3, retry in 1h)"])
     await run({ log: sink, logLevel: "info" })
     expect(lines.length).toBeGreaterThan(2)
     await expect(run({ logLevel: "loud" as never })).rejects.toThrow(

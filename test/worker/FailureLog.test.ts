@@ -8,6 +8,7 @@ import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import type { Transactions } from "../../src/queue/Transactions.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
+import * as LogLine from "../../src/telemetry/LogLine.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
 const Kind = Job.make("mail", {
@@ -29,13 +30,10 @@ const linesOf = <A>(
 ) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
-    const logger = Logger.make(({ annotations, logLevel, message }) => {
-      const job = (annotations.pipe((all) => [...all]).find(([name]) => name === "job")?.[1] ?? {}) as {
-        readonly kind?: string
-        readonly attempt?: number
-      }
-      if (job.kind !== undefined)
-        lines.push(`${logLevel.label} ${job.kind} ${job.attempt}: ${[message].flat().join(" ")}`)
+    const lineOf = LogLine.make([])
+    const logger = Logger.make((options) => {
+      const { attempt, error, kind, level, msg } = lineOf(options)
+      if (kind !== undefined) lines.push(`${level} ${kind} ${attempt}: ${msg} [${error}]`)
     })
     yield* program.pipe(
       Effect.provide(
@@ -67,7 +65,7 @@ describe("the log", () => {
       )
       expect(lines).toEqual([
         expect.stringMatching(
-          /^WARN order 1: execution order\/A-17 is suspended: The code has changed: step "charge" is recorded, but its code does "pay" instead\. Deploy code .* fork the execution\..* It is tried again in 1s; `nightshift workflows retry order\/A-17` tries it now\.$/
+          /^warn order 1: execution order\/A-17 is suspended\. It is tried again in 1s; `nightshift workflows retry order\/A-17` tries it now\. \[The code has changed: step "charge" is recorded, but its code does "pay" instead\. Deploy code .* fork the execution\..*\]$/
         )
       ])
     })
@@ -86,9 +84,9 @@ describe("the log", () => {
         })
       )
       expect(lines).toEqual([
-        "WARN mail 1: a job failed (attempt 1 of 2, retry in 10s): Unreachable: bob",
-        "ERROR mail 2: a job is dead (exhausted): Unreachable: bob",
-        "WARN mail 1: a job failed (attempt 1 of 2, retry in 10s), and 2 more since the last line: Unreachable: kim"
+        "warn mail 1: a job failed (attempt 1 of 2, retry in 10s) [Unreachable: bob]",
+        "error mail 2: a job is dead (exhausted) [Unreachable: bob]",
+        "warn mail 1: a job failed (attempt 1 of 2, retry in 10s), and 2 more since the last line [Unreachable: kim]"
       ])
     })
   )
@@ -108,7 +106,7 @@ describe("the log", () => {
         }),
         Handler.make(quick, () => Effect.fail(new Unreachable({ message: "bob" })))
       )
-      expect(lines).toEqual(["WARN quick 1: a job failed (attempt 1 of 2, retry in 200ms): Unreachable: bob"])
+      expect(lines).toEqual(["warn quick 1: a job failed (attempt 1 of 2, retry in 200ms) [Unreachable: bob]"])
     })
   )
 
@@ -125,9 +123,9 @@ describe("the log", () => {
         })
       )
       expect(lines).toHaveLength(2)
-      expect(lines[0]).toMatch(/^ERROR mail 1: a job is dead \(undecodable\): /)
+      expect(lines[0]).toMatch(/^error mail 1: a job is dead \(undecodable\) \[.+/)
       expect(lines[1]).toBe(
-        'WARN fax 1: returned a job to the queue for another process: this process has no handler for the kind "fax"'
+        'warn fax 1: returned a job to the queue for another process [this process has no handler for the kind "fax"]'
       )
     })
   )

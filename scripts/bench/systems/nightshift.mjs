@@ -37,13 +37,14 @@ const serve = async (url, args = []) => {
     NIGHTSHIFT_QUEUES: "default",
     BOT_BENCH_TOKEN: "1:bench",
     BOT_BENCH_SECRET: "bench",
-    LOG_LEVEL: "error"
+    LOG_LEVEL: "error",
+    LOG_FORMAT: "json"
   })
   process.argv = [process.argv[0], "nightshift", "serve", "--port", "0", ...args]
   const port = new Promise((resolve) => {
     const write = process.stdout.write.bind(process.stdout)
     process.stdout.write = (text, ...rest) => {
-      const [, found] = /url +http:\/\/[^:]+:(\d+)/.exec(text) ?? []
+      const [, found] = /"url":"http:\/\/[^:]+:(\d+)"/.exec(text) ?? []
       if (found !== undefined) resolve(Number(found))
       return write(text, ...rest)
     }

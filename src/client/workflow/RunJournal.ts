@@ -1,4 +1,5 @@
 import { Cause, Effect, Exit, Option, Runtime } from "effect"
+import { type HandlerLog, logOf } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { NewStep, Step } from "../../queue/workflow/Execution.js"
@@ -36,6 +37,11 @@ export class RunJournal extends Journal {
     mayWrite: () => boolean
   ) {
     super(execution, services.workflows, mayWrite)
+  }
+
+  /** The log of a step's code. */
+  log(step: string): HandlerLog {
+    return logOf(this.runtime, { step })
   }
 
   /** Runs an effect. Rejects with its failure. */

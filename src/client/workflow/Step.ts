@@ -1,4 +1,5 @@
 import type { DurationInput } from "../../core/DurationText.js"
+import type { HandlerLog } from "../../handlers/Handler.js"
 import type { Enqueueable } from "../Enqueue.js"
 import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"
@@ -13,6 +14,8 @@ export interface StepContext {
   readonly idempotencyKey: string
   /** The number of this attempt, from 1. */
   readonly attempt: number
+  /** Logs with the execution, the job and the step: `log.info("charged", { amount })`. */
+  readonly log: HandlerLog
   /** Aborted when the run must stop: shutdown, cancel, timeout or a lost lease. Nothing is recorded then. */
   readonly signal: AbortSignal
 }

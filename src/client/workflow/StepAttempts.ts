@@ -5,6 +5,7 @@ import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import type * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
+import type { HandlerLog } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
@@ -57,15 +58,22 @@ export interface AttemptHost {
 class AttemptContext implements StepContext {
   readonly #aborts: StepAborts
   readonly #canUndo: boolean
+  readonly #logged: () => HandlerLog
 
   constructor(
     readonly idempotencyKey: string,
     readonly attempt: number,
     aborts: StepAborts,
-    canUndo: boolean
+    canUndo: boolean,
+    logged: () => HandlerLog
   ) {
     this.#aborts = aborts
     this.#canUndo = canUndo
+    this.#logged = logged
+  }
+
+  get log(): HandlerLog {
+    return this.#logged()
   }
 
   get signal(): AbortSignal {
@@ -103,7 +111,8 @@ export class StepAttempts {
     const kind = this.host.kindOf(given.kind)
     const { aborts, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
-    const context = new AttemptContext(journal.idempotencyKey(given.name, undoing), attempt, aborts, canUndo)
+    const key = journal.idempotencyKey(given.name, undoing)
+    const context = new AttemptContext(key, attempt, aborts, canUndo, () => journal.log(given.name))
     this.host.busy(async () => {
       let sequence: number | undefined
       const place = () => (sequence ??= journal.sequenceOf(given.name))

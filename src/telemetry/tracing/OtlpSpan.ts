@@ -47,7 +47,7 @@ const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
 const randomHex = (bytes: number) => randomBytes(bytes).toString("hex")
 
 /** The nearest span that the collector knows: one of ours, or an external one. */
-const nearest = (span: Option.Option<Tracer.AnySpan>): Option.Option<Tracer.AnySpan> =>
+export const nearest = (span: Option.Option<Tracer.AnySpan>): Option.Option<Tracer.AnySpan> =>
   Option.flatMap(span, (found) =>
     found._tag === "ExternalSpan" || found instanceof OtlpSpan ? Option.some(found) : nearest(found.parent)
   )

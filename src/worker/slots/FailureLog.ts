@@ -3,7 +3,7 @@ import * as DurationText from "../../core/DurationText.js"
 import { RepeatedLines } from "../../core/RepeatedLines.js"
 import type { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
-import { factsOf } from "./LoggedJob.js"
+import * as LoggedJob from "./LoggedJob.js"
 
 const retryText = ({ attempt, attempts }: ClaimedJob, runAt: number, now: number) => {
   const unit = runAt - now < 1000 ? 1 : 1000
@@ -22,30 +22,30 @@ export class FailureLog {
       case "Again": {
         if (end.error === undefined) return Effect.void
         if (end.unknownTimeout !== undefined)
-          return this.line("unknown", job, now, (more) =>
-            Effect.logWarning(`returned a job to the queue for another process: ${end.error}${more}`)
+          return this.line("unknown", job, end.error, now, (more) =>
+            Effect.logWarning(`returned a job to the queue for another process${more}`)
           )
         if (end.dying !== undefined)
-          return this.line("dead", job, now, (more) =>
-            Effect.logError(`an execution failed (${end.dying}) and undoes its steps${more}: ${end.error}`)
+          return this.line("dead", job, end.error, now, (more) =>
+            Effect.logError(`an execution failed (${end.dying}) and undoes its steps${more}`)
           )
         if (!end.counted) return Effect.void
-        return this.line("failed", job, now, (more) =>
-          Effect.logWarning(`a job failed (${retryText(job, end.runAt, now)})${more}: ${end.error}`)
+        return this.line("failed", job, end.error, now, (more) =>
+          Effect.logWarning(`a job failed (${retryText(job, end.runAt, now)})${more}`)
         )
       }
       case "Dead":
         return end.reason === "cancelled"
           ? Effect.void
-          : this.line("dead", job, now, (more) =>
-              Effect.logError(`a job is dead (${end.reason})${more}: ${end.error ?? "no error was given"}`)
+          : this.line("dead", job, end.error ?? "no error was given", now, (more) =>
+              Effect.logError(`a job is dead (${end.reason})${more}`)
             )
       case "Suspended": {
         if (!end.waits.some(({ kind }) => kind === "changed")) return Effect.void
         const id = job.execution?.id ?? job.id
         const next = `It is tried again in ${DurationText.format(Math.max(1_000, Math.round((end.runAt - now) / 1_000) * 1_000))}; \`nightshift workflows retry ${id}\` tries it now.`
-        return this.line("changed", job, now, (more) =>
-          Effect.logWarning(`execution ${id} is suspended${more}: ${end.error} ${next}`)
+        return this.line("changed", job, end.error, now, (more) =>
+          Effect.logWarning(`execution ${id} is suspended${more}. ${next}`)
         )
       }
       default:
@@ -53,8 +53,15 @@ export class FailureLog {
     }
   }
 
-  private line(what: string, job: ClaimedJob, now: number, log: (more: string) => Effect.Effect<void>) {
-    const annotated = (more: string) => Effect.annotateLogs(log(more), "job", factsOf(job))
+  private line(
+    what: string,
+    job: ClaimedJob,
+    error: string | undefined,
+    now: number,
+    log: (more: string) => Effect.Effect<void>
+  ) {
+    const annotated = (more: string) =>
+      log(more).pipe(LoggedJob.annotated(LoggedJob.factsOf(job)), Effect.annotateLogs({ error }))
     return this.lines.line(`${what} ${job.kind}`, now, annotated)
   }
 }

@@ -6,6 +6,7 @@ import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
+import { annotated } from "./LoggedJob.js"
 
 const stale = MetricSpec.counter(
   "stale_ends_total",
@@ -140,7 +141,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
     }).pipe(
       Effect.catchIf(isRefused, (error) =>
         Effect.logError("the database rejected the result of a job; the job is now dead", error).pipe(
-          Effect.annotateLogs("job", { id: end.id, queue: end.queue }),
+          annotated({ id: end.id, queue: end.queue }),
           Effect.zipRight(flush([refused(end, error)], "fail"))
         )
       ),
@@ -188,9 +189,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
     offer: batcher.offer,
     submit: (end) =>
       Effect.catchAll(batcher.submit(end), (error) =>
-        Effect.logError("could not write the result of a job", error).pipe(
-          Effect.annotateLogs("job", { id: end.id, queue: end.queue })
-        )
+        Effect.logError("could not write the result of a job", error).pipe(annotated({ id: end.id, queue: end.queue }))
       ),
     drained: batcher.drained
   }

@@ -1,9 +1,21 @@
 import { inspect } from "node:util"
+import { Effect } from "effect"
 import type { ClaimedJob } from "../../queue/Queue.js"
+import { jobAnnotation } from "../../telemetry/LogLine.js"
 import * as Masking from "../../telemetry/Masking.js"
 
 /** The fields of every log line about a job. */
-export const factsOf = ({ attempt, id, kind, queue }: ClaimedJob) => ({ id, kind, queue, attempt })
+export const factsOf = ({ attempt, execution, id, kind, queue }: ClaimedJob) => ({
+  id,
+  kind,
+  queue,
+  attempt,
+  ...(execution === undefined ? {} : { execution: execution.id })
+})
+
+/** Log lines of an effect are about this job. */
+export const annotated = (job: LoggedJob | Readonly<{ id: string; queue: string | undefined }>) =>
+  Effect.annotateLogs(jobAnnotation, job)
 
 /**
  * The log annotation of a slot. It looks up the current job when a line is written, because annotating per job costs

@@ -35,7 +35,7 @@ import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
 import type { LocalQueue } from "./LocalQueue.js"
-import { LoggedJob } from "./LoggedJob.js"
+import { annotated, LoggedJob } from "./LoggedJob.js"
 import * as ProcessSpan from "./ProcessSpan.js"
 
 // The steps of a job on a pod: take, decode, run, judge, finalize. A slot is one fiber that runs jobs one after
@@ -106,7 +106,7 @@ export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void
     const { leave, somethingToDo } = context.localQueue.waiter(context.onIdle)
     const body = () => turn(slot, context, somethingToDo)
     return Effect.ensuring(Effect.whileLoop({ while: () => !slot.retired, body, step: () => {} }), leave)
-  }).pipe(Effect.annotateLogs("job", new LoggedJob(slot)), Effect.locally(inHandler, true), guarded)
+  }).pipe(annotated(new LoggedJob(slot)), Effect.locally(inHandler, true), guarded)
 
 /** What a handler throws must not end the process. */
 const guarded = <R>(effect: Effect.Effect<void, never, R>) =>
