@@ -30,8 +30,8 @@ export interface Listing<out Item> extends AsyncIterable<Item> {
   toArray(): Promise<Array<Item>>
 }
 
-/** Number of entries that an iteration reads at a time. Small, because each may have a large payload. */
-const readAtOnce = 100
+/** Size of the first page of an iteration, for loops that end early. The next ones double: each page costs several round trips. */
+const firstPage = 100
 
 type Read<Item> = (request: { readonly limit: number; readonly cursor: string | undefined }) => Promise<Page<Item>>
 
@@ -45,10 +45,12 @@ export const make = <Item>(read: Read<Item>, { limit }: ListOptions): Listing<It
   checkLimit(limit)
   const iterate = async function* (): AsyncGenerator<Item, void, undefined> {
     let left = limit ?? Number.POSITIVE_INFINITY
+    let size = firstPage
     let cursor: string | undefined
     do {
-      const page = await read({ limit: Math.min(left, readAtOnce), cursor })
+      const page = await read({ limit: Math.min(left, size), cursor })
       yield* page.items
+      size = Math.min(2 * size, pageLimits.max)
       left -= page.items.length
       cursor = page.next
     } while (cursor !== undefined && left > 0)

@@ -27,7 +27,7 @@ const idsOf = async (jobs: AsyncIterable<{ readonly id: string }>) => {
 describe.each(stores)("jobs found by a program %s", (_, open) => {
   it("are read in pages while it iterates, newest first", async () => {
     await using shift = await open()
-    const pages = Array.from({ length: 230 }, (_, page) => ({ page }))
+    const pages = Array.from({ length: 330 }, (_, page) => ({ page }))
     const stored = await shift.enqueueMany(print, pages, { delay: "1d", queue: "many" })
     await shift.enqueue(mail, { to: "ada" }, { delay: "1d" })
     const newest = stored.map(({ id }) => id).reverse()
