@@ -12,7 +12,7 @@ import { ServerConfig } from "../http/ServerConfig.js"
 import * as Server from "../http/server/Server.js"
 import { namesOf } from "../queue/settings/QueueDeclaration.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
-import { isForPeople } from "../telemetry/LogConfig.js"
+import { isForPeople, settings } from "../telemetry/LogConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 import * as LogLine from "../telemetry/LogLine.js"
 import { Metrics } from "../telemetry/Metrics.js"
@@ -98,11 +98,13 @@ const greetingLine = ({ choice, declared, hasToken, made, served, url }: Started
     ...(hooksOf(declared).length === 0 ? {} : { hooks: hooksOf(declared).map((path) => `${url}/hooks/${path}`) })
   })
 
-/** Reports on standard output that the service is up. */
+/** Reports on standard output that the service is up. A service on its embedded PostgreSQL is a trial, so people read it. */
 const announce = (started: Started) =>
-  Effect.flatMap(Effect.all([isForPeople(process.stdout), DateTime.now]), ([forPeople, now]) =>
-    Console.log(forPeople ? greeting(started) : greetingLine(started, now))
-  )
+  Effect.gen(function* () {
+    const isTrial = started.choice._tag === "Embedded" && (yield* settings.format.config) === "auto"
+    const forPeople = isTrial || (yield* isForPeople(process.stdout))
+    yield* Console.log(forPeople ? greeting(started) : greetingLine(started, yield* DateTime.now))
+  })
 
 const queuesOf = (
   given: ReadonlyArray<string>,

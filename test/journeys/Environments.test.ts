@@ -84,7 +84,7 @@ describe.each(environments)("with $name", ({ env }) => {
         const cwd = join(yield* Nightshift.folder, "my jobs é")
         mkdirSync(cwd)
         const running = yield* Nightshift.start(["serve", "--embedded", "--port", "0"], { cwd, env })
-        const [, url = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
+        const [, url = ""] = yield* running.said(/url +(http:\S+)/)
         const family = yield* below(running.pid)
         yield* Effect.scoped(
           Effect.gen(function* () {

@@ -28,7 +28,7 @@ const serve = (
       env: options.env ?? {},
       ...(options.uid === undefined ? {} : { uid: options.uid })
     })
-    const match = yield* running.said(/"url":"(http:[^"]+)"/)
+    const match = yield* running.said(/url"?:? *"?(http:[^"\s]+)/)
     return { ...running, url: match[1] ?? "" }
   })
 

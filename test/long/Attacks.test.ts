@@ -75,7 +75,7 @@ describe("a server under attack", () => {
         const cwd = yield* Nightshift.folder
         writeFileSync(join(cwd, "bots.yaml"), bots)
         const running = yield* Nightshift.start(["serve", "--embedded", "--port", "0"], { cwd, env })
-        const [, url = ""] = yield* running.said(/"url":"(http:[^"]+)"/)
+        const [, url = ""] = yield* running.said(/url +(http:\S+)/)
         const made = yield* Effect.promise(() =>
           fetch(`${url}/api/v1/workspaces/acme/tokens`, {
             method: "POST",
