@@ -46,11 +46,12 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^nightshift$/, replacement: built("index") },
-      { find: /^nightshift\/(client|testing)$/, replacement: built("$1") }
+      { find: /^nightshift\/(client|testing|workflow)$/, replacement: built("$1") },
+      { find: /^nightshift\/effect\/testing$/, replacement: built("effect-testing") }
     ]
   },
   test: {
-    server: { deps: { external: [/\/dist\/\w+\.js$/] } },
+    server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     include,
     exclude: isFaults ? [] : isLong ? [faults] : [...long, faults],
     globalSetup: ["test/support/global-setup.ts"],

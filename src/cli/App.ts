@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs"
-import { register } from "node:module"
-import { extname, resolve } from "node:path"
-import { pathToFileURL } from "node:url"
-import { type Context, Effect, Either, Layer, Predicate, Schema, type Scope } from "effect"
+import { resolve } from "node:path"
+import { type Context, Effect, Layer, Predicate, Schema, type Scope } from "effect"
+import { isPromiseHandler, ofRecipe } from "../client/Handlers.js"
 import * as Package from "../database/Package.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
@@ -12,6 +11,7 @@ import type { Schedule } from "../schedule/Schedule.js"
 import type { Log } from "../telemetry/LogSink.js"
 import * as LogSink from "../telemetry/LogSink.js"
 import type { Services } from "../worker/Nightshift.js"
+import * as AppModule from "./AppModule.js"
 
 /** The module given with `--app` could not be loaded or has invalid exports. */
 export class AppUnusable extends Schema.TaggedError<AppUnusable>()("AppUnusable", {
@@ -39,6 +39,12 @@ const isHandler = (value: unknown): value is Handler<Services> =>
   Predicate.hasProperty(value.kind, "name") &&
   Predicate.hasProperty(value, "run") &&
   typeof value.run === "function"
+
+/** The handler that this process runs. Nothing if the value is not a handler. */
+const handlerOf = (value: unknown): Handler<Services> | undefined => {
+  if (isPromiseHandler(value)) return ofRecipe(value)
+  return isHandler(value) ? value : undefined
+}
 
 /** The app of a process started without `--app`. */
 export const none: App = { handlers: [], queues: [], routes: {}, schedules: [], limits: [] }
@@ -90,7 +96,7 @@ const isRoutes = (value: unknown): value is DeclaredRoutes =>
 const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "name") &&
   Predicate.hasProperty(value, "definition") &&
-  Either.isEither(value.definition)
+  Predicate.hasProperty(value, "fault")
 
 /** How a module makes a handler. */
 const makers = "what job.handle(…) returned, or Handler.make with Effect"
@@ -104,20 +110,13 @@ const handlersMissing = (exported: unknown) => {
   return `${found}. Export an array of handlers, export const handlers = […], each of them ${makers}`
 }
 
-const typescriptExtensions = [".ts", ".mts", ".tsx"]
-
-/** Registers the TypeScript loader and source maps for all later imports in this process. */
-const allowTypeScript = () => {
-  process.setSourceMapsEnabled(true)
-  register(pathToFileURL(Package.typescriptHooks).href)
-}
-
 const compilerMissing =
   "the TypeScript compiler is not installed. Reinstall Nightshift with its optional dependencies, or compile the app to JavaScript"
 
 /** Describes an import error without its stack trace. A compile error includes its location and source line. */
 const importFailure = (error: unknown): string => {
   if (!(error instanceof Error)) return `loading it failed with "${String(error)}".`
+  if (error.name === "CompilerMissing") return `${compilerMissing}.`
   return error.name === "CompileError"
     ? `it does not compile.\n${error.message}`
     : `loading it failed with "${error.message}".`
@@ -132,20 +131,16 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
     if (!existsSync(path)) return yield* refuse("the file does not exist. Correct --app")
-    if (typescriptExtensions.includes(extname(path))) {
-      yield* Effect.try({ try: allowTypeScript, catch: () => refuse(compilerMissing) })
-    }
     const loaded: unknown = yield* Effect.tryPromise({
-      try: () => import(pathToFileURL(path).href),
+      try: () => AppModule.load(path, Package.typescriptHooks),
       catch: (error) => new AppUnusable({ module, reason: importFailure(error) })
     })
-    const exported =
-      Predicate.hasProperty(loaded, "default") && Predicate.isRecord(loaded.default) ? loaded.default : loaded
+    const exported = AppModule.exportsOf(loaded)
     if (!Predicate.hasProperty(exported, "handlers") || !Array.isArray(exported.handlers)) {
       return yield* refuse(handlersMissing(exported))
     }
-    const handlers: ReadonlyArray<unknown> = exported.handlers
-    const odd = handlers.findIndex((handler) => !isHandler(handler))
+    const handlers = exported.handlers.map(handlerOf)
+    const odd = handlers.indexOf(undefined)
     if (odd !== -1) return yield* refuse(`element ${odd} of its \`handlers\` is not a handler: pass ${makers}`)
     const queues = Predicate.hasProperty(exported, "queues") ? exported.queues : []
     if (!isQueues(queues))
@@ -166,7 +161,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const log: unknown = Predicate.hasProperty(exported, "log") ? exported.log : undefined
     const logFault = log === undefined ? undefined : LogSink.fault(log)
     if (logFault !== undefined) return yield* refuse(`its \`log\` cannot be used: ${logFault.replace(/\.$/, "")}`)
-    const given = handlers.filter(isHandler)
+    const given = handlers.filter((handler) => handler !== undefined)
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     const built = Layer.isLayer(layer)
       ? yield* buildOnce(layer as unknown as Layer.Layer<never, unknown>, refuse)

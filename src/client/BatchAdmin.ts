@@ -2,7 +2,8 @@ import { Effect } from "effect"
 import type { BatchId } from "../core/Ids.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Response from "../http/jobs/BatchView.js"
-import { type Batch, Batches, maxBatchPage } from "../queue/batch/Batches.js"
+import type { Batch, DescribedBatch } from "../queue/batch/Batch.js"
+import { Batches, maxBatchPage } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
@@ -28,7 +29,7 @@ export interface BatchOptions {
 }
 
 /** A batch and the number of its jobs in each state. `followUp.id` is the follow-up's job, once it is enqueued. */
-export interface BatchView extends PlainFields.PlainFields<ReturnType<typeof Response.described>, Response.BatchView> {}
+export interface BatchView extends PlainFields.PlainFields<DescribedBatch> {}
 
 /** Batches: many jobs of any kinds, one follow-up when all of them have ended. */
 export interface BatchAdmin {
@@ -47,6 +48,7 @@ const known = namesOf<BatchOptions>({ name: 0, followUp: 0, id: 0 })
 
 const fieldsOf = PlainFields.of(Response.BatchView)
 
+/** @internal */
 export const viewOf = (batch: Batch): BatchView => fieldsOf(Response.described(batch))
 
 type NewJobs = <In>(
@@ -55,6 +57,7 @@ type NewJobs = <In>(
   options: Omit<EnqueueOptions, "tx">
 ) => Promise<ReadonlyArray<NewJob>>
 
+/** @internal */
 export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
   const filled = async (fill: (add: AddJob) => void): Promise<ReadonlyArray<NewJob>> => {
     const made: Array<Promise<ReadonlyArray<NewJob>>> = []

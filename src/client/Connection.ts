@@ -1,24 +1,26 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Option, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
-import type { DurationInput } from "../core/DurationText.js"
+import type { DurationInput } from "../core/DurationInput.js"
 import { shown } from "../core/Storable.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
-import type { Handler } from "../handlers/Handler.js"
 import * as Health from "../http/server/Health.js"
-import { addressOf, fault as healthFault, portMissing } from "../http/server/HealthOptions.js"
+import { addressOf, fault as healthFault, portMissing } from "../http/server/HealthAddress.js"
+import type { HealthOptions } from "../http/server/HealthOptions.js"
 import { isQueueName } from "../queue/NewJob.js"
-import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
-import { type DeclaredRoutes, Routes } from "../queue/settings/Routes.js"
-import type { DeclaredLimit } from "../rate-limits/Limit.js"
-import type { Schedule } from "../schedule/Schedule.js"
+import { namesOf } from "../queue/settings/QueueDeclaration.js"
+import type { DeclaredQueues, DeclaredRoutes } from "../queue/settings/QueueLimits.js"
+import { Routes } from "../queue/settings/Routes.js"
+import type { DeclaredLimit } from "../rate-limits/LimitOptions.js"
+import type { Schedule } from "../schedule/ScheduleSettings.js"
 import * as Logging from "../telemetry/Logging.js"
 import type { Log } from "../telemetry/LogSink.js"
 import * as Nightshift from "../worker/Nightshift.js"
 import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
+import { ofRecipes } from "./Handlers.js"
 import { checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
-import { checkHandlers } from "./PromiseHandler.js"
+import type { Handler } from "./Recipe.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
 import { type OnEvent, reporting } from "./WorkerEvents.js"
@@ -120,7 +122,7 @@ const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.
 /** What a worker runs, and on which queues. */
 export interface WorkerOptions {
   /** What `job.handle(…)` returned. */
-  readonly handlers: ReadonlyArray<Handler<Nightshift.Services>>
+  readonly handlers: ReadonlyArray<Handler>
   /**
    * The queues to serve: their names, or an object with the number of workers in this process, or the limits of the whole
    * cluster, of each: `{ mail: { workers: 20, perKey: 1, rate: "100/m" } }`. [the queues of the handlers' jobs]
@@ -138,7 +140,7 @@ export interface WorkerOptions {
    * Serves `/healthz`, `/readyz` and `/metrics` on this port: `{ port: 9090, host: "0.0.0.0" }`. One worker of a shift can do
    * this. [the port of NIGHTSHIFT_WORKER_PORT in the first worker of the process, else none]
    */
-  readonly health?: Health.HealthOptions | undefined
+  readonly health?: HealthOptions | undefined
   /**
    * Called when a job has completed, failed, died or was cancelled in this worker, after that is stored. It is not awaited,
    * and what it throws is logged: it never affects a job.
@@ -160,7 +162,7 @@ const workerOptions = optionNames<WorkerOptions>({
   log: 0
 })
 
-const healthOptions = optionNames<Health.HealthOptions>({ port: 0, host: 0 })
+const healthOptions = optionNames<HealthOptions>({ port: 0, host: 0 })
 
 /** A worker that runs in this process until it is stopped. */
 export interface Worker {
@@ -251,11 +253,11 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   checkKnown(options ?? {}, workerOptions, "an option of worker")
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
-  checkHandlers(options.handlers)
+  const handlers = ofRecipes(options.handlers)
   checkHealth(options.health)
   checkLog(options.log)
   const engine = await used.engine
-  const { health, log, onEvent, ...rest } = options
+  const { handlers: _, health, log, onEvent, ...rest } = options
   const run = <A, E>(effect: Effect.Effect<A, E, Nightshift.Services>): Promise<A> =>
     engine.run<A, E | ConfigError>(log === undefined ? effect : Effect.provide(effect, Logging.layerOf(log)))
   const queues = queuesOf(options)
@@ -266,7 +268,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
     releaseHealth?.()
   }
   const onEnd = onEvent === undefined ? {} : { onEnd: reporting({ clock: engine.clock, run }, onEvent) }
-  const plain = Nightshift.worker({ ...rest, ...onEnd, queues })
+  const plain = Nightshift.worker({ ...rest, ...onEnd, handlers, queues })
   const layer: Layer.Layer<WorkerService, unknown, Nightshift.Services> =
     releaseHealth === undefined ? plain : Health.serve(health)(plain)
   const built = run(Layer.buildWithScope(layer, scope))

@@ -16,7 +16,7 @@ import type { Services } from "../worker/Nightshift.js"
 import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { ClosedError, fromCause } from "./ShiftErrors.js"
 
-/** The services behind a shift: on PostgreSQL, or in memory for tests. */
+/** The services behind a shift: on PostgreSQL, or in memory for tests. @internal */
 export type Ports =
   | Queue
   | Queues
@@ -29,7 +29,7 @@ export type Ports =
   | Kinds
   | Transactions
 
-/** Runs Effects of a shift as promises. */
+/** Runs Effects of a shift as promises. @internal */
 export interface Engine<R> {
   readonly clock: Clock.Clock
   /** Generates a unique id. */
@@ -41,7 +41,7 @@ export interface Engine<R> {
   readonly close: () => Promise<void>
 }
 
-/** Builds the services. */
+/** Builds the services. @internal */
 export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
   const runtime = ManagedRuntime.make(layer)
   const built = await runtime.runPromiseExit(Effect.all([Effect.clock, Effect.context<R | Queue>(), makeGenerator]))
@@ -88,5 +88,5 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
   return { clock, newId: () => ids.plain(clock.unsafeCurrentTimeMillis()), run, store, close: () => (closed ??= end()) }
 }
 
-/** An engine on PostgreSQL. Workers run on it. */
+/** An engine on PostgreSQL. Workers run on it. @internal */
 export type PgEngine = Engine<Services | JobDiagnosis>

@@ -1,6 +1,7 @@
 import { Cause, Effect, Either, Exit, Predicate } from "effect"
-import type { DurationInput } from "../core/DurationText.js"
+import type { DurationInput } from "../core/DurationInput.js"
 import { InvalidJob } from "../core/InvalidJob.js"
+import type { KindDefaults } from "../core/KindDefaults.js"
 import { shown } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
@@ -74,7 +75,7 @@ export interface Enqueued<Result = unknown> {
 /** What can be enqueued. */
 export interface Enqueueable<in In, out Result> {
   /** Name, version, queue and other defaults of the job's kind. */
-  readonly kind: Kind.KindDefaults
+  readonly kind: KindDefaults
   /**
    * Validates a payload and returns it as it is stored. Throws InvalidPayloadError. `index` is the index of the payload
    * among those of a call with several.
@@ -156,7 +157,7 @@ const ofWorkflow = {
   child: "call the workflow itself with the payload to make a child"
 }
 
-/** Throws InvalidOptionError for what is not a job. */
+/** Throws InvalidOptionError for what is not a job. @internal */
 export const checkJob = (method: keyof typeof ofWorkflow, job: unknown): void => {
   const hasKind = Predicate.hasProperty(job, "kind")
   if (hasKind && Predicate.hasProperty(job, "encode")) return
@@ -168,7 +169,7 @@ export const checkJob = (method: keyof typeof ofWorkflow, job: unknown): void =>
   )
 }
 
-/** Makes a job. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. */
+/** Makes a job. Returns a promise only for asynchronous validators, so that calls of one tick form one batch. @internal */
 export const newJob = <In>(
   job: Enqueueable<In, unknown>,
   payload: In,
@@ -183,7 +184,7 @@ export const newJob = <In>(
     : Either.right(made(job, payload, encoded, options, start.right))
 }
 
-/** Makes jobs from payloads, like `newJob`. */
+/** Makes jobs from payloads, like `newJob`. @internal */
 export const newJobs = <In>(
   job: Enqueueable<In, unknown>,
   payloads: ReadonlyArray<In>,
@@ -198,10 +199,10 @@ export const newJobs = <In>(
   return stored.some((each) => each instanceof Promise) ? Promise.all(stored).then(make) : make(stored)
 }
 
-/** Gives the result of an enqueue the type of the job's result. */
+/** Gives the result of an enqueue the type of the job's result. @internal */
 export const enqueuedOf = <Result>(enqueued: EnqueueResult): Enqueued<Result> => enqueued as Enqueued<never>
 
-/** `enqueue` of a handler: joins the handler's transaction, if it has one. */
+/** `enqueue` of a handler: joins the handler's transaction, if it has one. @internal */
 export const inHandler =
   (run: <A, E>(effect: Effect.Effect<A, E, Queue>) => Promise<A>): EnqueueOne<Omit<EnqueueOptions, "tx">> =>
   async <In, Result>(job: Enqueueable<In, Result>, payload: In, options: Omit<EnqueueOptions, "tx"> = {}) => {

@@ -7,6 +7,7 @@ import { InvalidOptionError } from "./ShiftErrors.js"
 /**
  * Returns a function that checks a filter of a program with the schema of the HTTP API. It throws InvalidOptionError, whose
  * message names a field as `filter.state`. Fields that are undefined are left out.
+ * @internal
  */
 export const reader = <A, I>(filter: Schema.Schema<A, I>, names: ReadonlyArray<string>, what: string) => {
   const decode = Schema.decodeUnknownEither(Schema.Struct({ filter }))

@@ -19,7 +19,7 @@ const noDatabase = {
     )
 }
 
-/** The transaction in which the effect runs. */
+/** The transaction in which the effect runs. @internal */
 export const current: Effect.Effect<HandlerTransaction> = Effect.map(
   Effect.serviceOption(TransactionConnection),
   (outer) => {

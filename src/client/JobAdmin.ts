@@ -6,7 +6,7 @@ import { previewOf, resolve } from "../queue/admin/OperationScope.js"
 import { type Action, type Operation, Operations } from "../queue/admin/Operations.js"
 import type { JobFilter as StoredFilter } from "../queue/search/JobFilter.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
-import { SortField } from "../queue/search/JobSort.js"
+import { type SortField, sortFields } from "../queue/search/SortField.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as JobFilter from "./JobFilter.js"
 import * as JobView from "./JobView.js"
@@ -115,12 +115,13 @@ const checkChoice = (option: string, given: string | undefined, choices: Readonl
     )
 }
 
+/** @internal */
 export const make = ({ run }: Engine<Ports>): JobAdmin => {
   const list: JobAdmin["list"] = (given = {}, options = {}) => {
     const filter = JobFilter.read(given)
     checkKnown(options, listOptions, "an option of list")
     const { order = "desc", sort: by = "created" } = options
-    checkChoice("sort", by, SortField.literals)
+    checkChoice("sort", by, sortFields)
     checkChoice("order", order, ["asc", "desc"])
     const sort = { by, descending: order === "desc" }
     return Listing.make(async (request) => {

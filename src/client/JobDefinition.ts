@@ -1,29 +1,21 @@
 import { Either, Predicate } from "effect"
 import * as Backoff from "../core/Backoff.js"
-import type { DurationInput } from "../core/DurationText.js"
+import type { BackoffInput, Jitter } from "../core/BackoffInput.js"
+import type { DurationInput } from "../core/DurationInput.js"
 import { issuesText } from "../core/Issues.js"
 import { hasCollection } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
-import * as Schedule from "../schedule/Schedule.js"
+import { ofKind } from "../schedule/Schedule.js"
+import type { Schedule, ScheduleSettings } from "../schedule/ScheduleSettings.js"
 import type { Enqueueable } from "./Enqueue.js"
 import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
+import type { Handler, Recipe } from "./Recipe.js"
 import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
 
-/** Delay before a retry: fixed, a list of delays, or doubling from `base` up to `max`. */
-export type BackoffInput =
-  | DurationInput
-  | readonly [DurationInput, ...ReadonlyArray<DurationInput>]
-  | {
-      /** Delay after the first failed attempt. Each further failure doubles it. */
-      readonly base: DurationInput
-      /** Longest delay, including its jitter. */
-      readonly max: DurationInput
-      /** Random share by which each delay varies, from 0 to 1. `true` is 0.1, `false` is 0. [`true`] */
-      readonly jitter?: Backoff.Jitter | undefined
-    }
+export type { BackoffInput }
 
 /** How often and after which delays a failed job is tried again. */
 export interface RetryOptions {
@@ -35,7 +27,7 @@ export interface RetryOptions {
    * How much each wait varies at random: a share from 0 to 1 in either direction, or `true` for 0.1. Jobs that failed
    * together are then not retried together. [`true` for waits that double, else none]
    */
-  readonly jitter?: Backoff.Jitter | undefined
+  readonly jitter?: Jitter | undefined
 }
 
 /** Validators and defaults of a kind of job. */
@@ -59,7 +51,7 @@ export interface JobOptions<In, Out, RIn, ROut> extends RetryOptions {
 }
 
 /** When a schedule fires, and the payload of its jobs. */
-export interface ScheduleOptions<In> extends Schedule.ScheduleSettings {
+export interface ScheduleOptions<In> extends ScheduleSettings {
   /** The payload of every job. */
   readonly payload: In
 }
@@ -68,18 +60,17 @@ export interface ScheduleOptions<In> extends Schedule.ScheduleSettings {
 export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknown> extends Enqueueable<In, ROut> {
   /** Name that is stored with every job and selects its handler. */
   readonly name: string
-  /** The kind for the Effect API. */
-  readonly kind: Kind.JobKind<StandardSchema.Decoded>
   /** Runs jobs of this kind with an async function. A job whose handler throws is retried. */
-  handle(run: PromiseHandler.Run<Out, RIn>): PromiseHandler.Handler
+  handle(run: PromiseHandler.Run<Out, RIn>): Handler
   /** Like `handle`, in a transaction that also records the job's result. Writes through `tx` happen exactly once. */
-  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): PromiseHandler.Handler
+  handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): Handler
   /** A recurring job, for `worker(shift, { schedules })`. */
-  schedule(name: string, options: ScheduleOptions<In>): Schedule.Schedule
+  schedule(name: string, options: ScheduleOptions<In>): Schedule
   /** The job to run when another dies. */
   followUp(payload: In): FollowUp
 }
 
+/** @internal */
 export const backoffOf = (backoff: BackoffInput): Backoff.Backoff => {
   if (typeof backoff === "object" && "base" in backoff) return Backoff.exponential(backoff)
   return Array.isArray(backoff)
@@ -112,7 +103,7 @@ const scheduleOptions = namesOf<ScheduleOptions<never>>({
   paused: 0
 })
 
-/** Throws InvalidOptionError for a backoff with a duration that cannot be read. */
+/** Throws InvalidOptionError for a backoff with a duration that cannot be read. @internal */
 export const checkBackoff = (option: string, backoff: BackoffInput, of: string): void => {
   if (typeof backoff === "object" && "base" in backoff) {
     checkKnown(backoff, backoffOptions, "an option of a backoff", `${option}.`)
@@ -199,27 +190,11 @@ const checkOptions = (name: unknown, options: unknown): void => {
   }
 }
 
-/**
- * Declares a kind of job: its name, its validators and its defaults. Producers and workers share it.
- *
- * @example
- * ```ts
- * import { job } from "nightshift/client"
- * import { z } from "zod"
- *
- * export const mail = job("mail", {
- *   payload: z.object({ to: z.email(), subject: z.string() }),
- *   result: z.object({ messageId: z.string() }),
- *   queue: "mail",
- *   attempts: 8,
- *   backoff: { base: "10s", max: "10m" }
- * })
- * ```
- */
-export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
+/** A job with its kind for the workers of this copy of Effect. @internal */
+export const defined = <In, Out, RIn, ROut>(
   name: string,
   options: JobOptions<In, Out, RIn, ROut>
-): Job<In, Out, RIn, ROut> => {
+): Job<In, Out, RIn, ROut> & { readonly kind: Kind.JobKind<StandardSchema.Decoded> } => {
   checkOptions(name, options)
   const { attempts, backoff: _, jitter: __, onDead, payload: schema, result, ...rest } = options
   if (attempts !== undefined && (!Number.isInteger(attempts) || attempts < 1))
@@ -275,8 +250,11 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
     name,
     kind,
     encode,
-    handle: (run) => PromiseHandler.make(kind, run),
-    handleInTransaction: (run) => PromiseHandler.makeInTransaction(kind, run),
+    handle: (run) => PromiseHandler.of({}, PromiseHandler.make(kind, run), { call: "handle", name, options, run }),
+    handleInTransaction: (run) => {
+      const made: Recipe = { call: "handleInTransaction", name, options, run }
+      return PromiseHandler.of({}, PromiseHandler.makeInTransaction(kind, run), made)
+    },
     schedule: (scheduleName, { payload, ...settings }) => {
       checkKnown(settings, scheduleOptions, `an option of the schedule "${scheduleName}"`)
       const encoded = Either.try({
@@ -284,7 +262,7 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
         catch: (error) =>
           `is invalid: ${error instanceof ShiftError ? error.message.replace(/\.$/, "") : String(error)}`
       })
-      return Schedule.ofKind(scheduleName, kind, settings, encoded)
+      return ofKind(scheduleName, kind, settings, encoded)
     },
     followUp: (payload) => Kind.followUpOf(kind, { payload: encodeNow(payload) }),
     deadLetter: (payload) => (typeof onDead === "function" ? onDead(payload) : onDead),
@@ -294,3 +272,25 @@ export const job = <In, Out = In, RIn = unknown, ROut = RIn>(
         : StandardSchema.check<ROut>(result as StandardSchema.StandardSchema<never, ROut>, stored)
   }
 }
+
+/**
+ * Declares a kind of job: its name, its validators and its defaults. Producers and workers share it.
+ *
+ * @example
+ * ```ts
+ * import { job } from "nightshift/client"
+ * import { z } from "zod"
+ *
+ * export const mail = job("mail", {
+ *   payload: z.object({ to: z.email(), subject: z.string() }),
+ *   result: z.object({ messageId: z.string() }),
+ *   queue: "mail",
+ *   attempts: 8,
+ *   backoff: { base: "10s", max: "10m" }
+ * })
+ * ```
+ */
+export const job: <In, Out = In, RIn = unknown, ROut = RIn>(
+  name: string,
+  options: JobOptions<In, Out, RIn, ROut>
+) => Job<In, Out, RIn, ROut> = defined

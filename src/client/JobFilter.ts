@@ -54,7 +54,7 @@ const jsonOf = (payload: unknown): unknown => {
 
 const decode = Filter.reader(Body, Object.keys(descriptions), 'queue: "mail"')
 
-/** Reads a filter. Throws InvalidOptionError for one that is invalid. */
+/** Reads a filter. Throws InvalidOptionError for one that is invalid. @internal */
 export const read = (given: JobFilter): StoredFilter =>
   decode(given, ({ payload, since, until }: JobFilter) => ({
     since: since === undefined ? undefined : instant("since", since),

@@ -2,28 +2,33 @@ import * as ErrorText from "../core/ErrorText.js"
 import type { HistoryEntry, StoredJob } from "../core/StoredJob.js"
 import * as Response from "../http/jobs/JobView.js"
 import { WhyView as WhyResponse } from "../http/jobs/WhyView.js"
-import type { Why } from "../queue/why/Why.js"
+import type { Why } from "../queue/why/Reason.js"
 import * as PlainFields from "./PlainFields.js"
 
 /** An attempt that did not simply succeed. */
-export interface AttemptView extends PlainFields.PlainFields<HistoryEntry, typeof Response.AttemptView.Type> {
+export interface AttemptView extends PlainFields.PlainFields<HistoryEntry> {
   /** Where the error was thrown, and its causes. */
   readonly stack: string | undefined
 }
 
 /** Why a job is in its current state. */
-export interface WhyView extends PlainFields.PlainFields<Why, WhyResponse> {}
+export interface WhyView extends PlainFields.PlainFields<Why> {}
 
 /** A job as it is stored. `lastError` is the message of the last error. */
-export interface JobView extends PlainFields.PlainFields<Omit<StoredJob, "history">, Response.JobView> {
+export interface JobView
+  extends PlainFields.PlainFields<
+    Omit<StoredJob, "history" | "crashCount" | "updatedAt" | "heartbeatAt" | "onDead" | "execution">
+  > {
   /** Where the last error was thrown, and its causes. */
   readonly lastErrorStack: string | undefined
   /** The last attempts that did not succeed, oldest first. */
   readonly history: ReadonlyArray<AttemptView>
 }
 
+/** @internal */
 export const whyOf: (why: Why) => WhyView = PlainFields.of(WhyResponse)
 
+/** @internal */
 export const errorOf = (
   text: string | undefined
 ): { readonly message?: string; readonly trace?: string | undefined } =>
@@ -37,6 +42,7 @@ const attemptOf = (entry: HistoryEntry): AttemptView => {
   return { ...attemptFieldsOf(entry), message, stack: trace }
 }
 
+/** @internal */
 export const of = (job: StoredJob): JobView => {
   const { message, trace } = errorOf(job.lastError)
   return { ...fieldsOf(job), lastError: message, lastErrorStack: trace, history: job.history.map(attemptOf) }

@@ -40,7 +40,7 @@ const checkLimit = (limit: unknown): void => {
   throw new InvalidOptionError("limit", `limit must be a whole number of 1 or more, got ${shown(limit)}.`)
 }
 
-/** A list of the pages that `read` returns. */
+/** A list of the pages that `read` returns. @internal */
 export const make = <Item>(read: Read<Item>, { limit }: ListOptions): Listing<Item> => {
   checkLimit(limit)
   const iterate = async function* (): AsyncGenerator<Item, void, undefined> {

@@ -7,10 +7,10 @@ import { InvalidOptionError } from "./ShiftErrors.js"
 
 // Checks of options. Types prevent most mistakes; programs in JavaScript and options from configuration need these.
 
-/** The names of all options of a type. */
+/** The names of all options of a type. @internal */
 export const namesOf = <Options>(names: Readonly<Record<keyof Options, 0>>): ReadonlyArray<string> => Object.keys(names)
 
-/** Throws InvalidOptionError for an option that does not exist. `prefix` is the path of the options, like `dedupe.`. */
+/** Throws InvalidOptionError for an option that does not exist. `prefix` is the path of the options, like `dedupe.`. @internal */
 export const checkKnown = (given: object, known: ReadonlyArray<string>, what: string, prefix = ""): void => {
   // Runs for every job: no list is built.
   for (const option in given) {
@@ -25,7 +25,7 @@ export const checkKnown = (given: object, known: ReadonlyArray<string>, what: st
 /** A Date, an ISO 8601 string, or epoch milliseconds. */
 export type InstantInput = Date | string | number
 
-/** Epoch milliseconds of an instant. */
+/** Epoch milliseconds of an instant. @internal */
 export const instantOf = (option: string, instant: InstantInput): number => {
   if (typeof instant === "number") return instant
   const millis = typeof instant === "string" ? Date.parse(instant) : instant instanceof Date ? instant.getTime() : NaN
@@ -37,13 +37,13 @@ export const instantOf = (option: string, instant: InstantInput): number => {
   )
 }
 
-/** Throws InvalidOptionError for an option `log` that is no logger. */
+/** Throws InvalidOptionError for an option `log` that is no logger. @internal */
 export const checkLog = (log: unknown): void => {
   const fault = log === undefined ? undefined : LogSink.fault(log)
   if (fault !== undefined) throw new InvalidOptionError("log", fault)
 }
 
-/** Decodes a duration. `of` names what has the option, for the message. */
+/** Decodes a duration. `of` names what has the option, for the message. @internal */
 export const durationOf = (option: string, duration: DurationInput, of = ""): Duration.Duration => {
   try {
     return decode(duration)

@@ -1,28 +1,29 @@
-import { Effect, Predicate } from "effect"
+import { Effect } from "effect"
 import { issuesText } from "../core/Issues.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Core from "../handlers/Handler.js"
+import type { PromiseContext } from "../handlers/PromiseContext.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
+import type { Transactions } from "../queue/Transactions.js"
+import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { RateLimits } from "../rate-limits/RateLimits.js"
 import * as Enqueue from "./Enqueue.js"
 import * as HandlerTransaction from "./HandlerTransaction.js"
-import { InvalidOptionError } from "./ShiftErrors.js"
+import { type Handler, type Recipe, recipe } from "./Recipe.js"
 import type { Decoded } from "./StandardSchema.js"
 
-/** Runs the jobs of a kind. Pass it to `worker` or `testShift`. */
-export interface Handler extends Core.Handler<Queue | RateLimits> {}
-
 /** The job as passed to a handler. */
-export interface HandlerContext extends Omit<Core.PromiseJobContext, "enqueue" | "id" | "run"> {
-  /** UUID of the job. The same in every attempt, so it can serve as an idempotency key. */
-  readonly id: string
+export interface HandlerContext extends PromiseContext {
   /** Stores another job, in the handler's transaction if it has one. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
 }
 
 /** The job and the tools of a handler in a transaction: `tx` is its connection. */
 export interface TransactionContext extends HandlerContext, HandlerTransaction.HandlerTransaction {}
+
+/** A handler as workers run it. @internal */
+export interface CoreHandler extends Core.Handler<Queue | RateLimits | Workflows | Transactions> {}
 
 /** What a handler may return: the job's result, or how else the attempt ended. */
 type HandlerResult<R> = R | Outcome.Outcome
@@ -37,8 +38,8 @@ export type RunInTransaction<Payload, Result> = (
   context: TransactionContext
 ) => Promise<HandlerResult<Result>> | HandlerResult<Result>
 
-/** Makes a handler from an async function. */
-export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): Handler =>
+/** Makes a handler from an async function. @internal */
+export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, Result>): CoreHandler =>
   Core.promise(kind, async (decoded, context) => {
     const checked = await decoded
     // Only asynchronous validators fail here: synchronous ones run before the handler is called.
@@ -48,11 +49,11 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     return run(checked.value as Payload, Object.assign(context, { enqueue: Enqueue.inHandler(context.run) }))
   })
 
-/** Makes a handler whose writes through `tx` commit with the job's completion. */
+/** Makes a handler whose writes through `tx` commit with the job's completion. @internal */
 export const makeInTransaction = <Payload, Result>(
   kind: JobKind<Decoded>,
   run: RunInTransaction<Payload, Result>
-): Handler =>
+): CoreHandler =>
   Core.makeInTransaction(kind, (decoded: Decoded, job) =>
     Effect.flatMap(HandlerTransaction.current, (transaction) => {
       const inner = make<Payload, Result>(kind, (payload, context) => run(payload, Object.assign(context, transaction)))
@@ -60,22 +61,15 @@ export const makeInTransaction = <Payload, Result>(
     })
   )
 
-/** Throws InvalidOptionError if an entry is not a handler, or if two are for one kind. */
-export const checkHandlers = (handlers: ReadonlyArray<unknown>): void => {
-  const kinds = new Set<string>()
-  for (const [index, handler] of handlers.entries()) {
-    const kind = Predicate.hasProperty(handler, "kind") ? (handler.kind as { readonly name: string }) : undefined
-    if (kind === undefined || !Predicate.hasProperty(handler, "run")) {
-      throw new InvalidOptionError(
-        "handlers",
-        kind === undefined
-          ? `handlers[${index}] is not a handler: pass what job.handle(…) returns.`
-          : `handlers[${index}] is the job "${kind.name}", not a handler: pass ${kind.name}.handle(async (payload) => …).`
-      )
-    }
-    if (kinds.has(kind.name)) {
-      throw new InvalidOptionError("handlers", `handlers has two handlers for "${kind.name}". Pass one of them.`)
-    }
-    kinds.add(kind.name)
-  }
+/** The handlers that workers of this copy run, by what programs hold. */
+const cores = new WeakMap<object, CoreHandler>()
+
+/** Makes an object, or a function, the handler that programs hold. Nothing of Effect is in it. @internal */
+export const of = <A extends object>(held: A, core: CoreHandler, made: Recipe): A & Handler => {
+  cores.set(held, core)
+  const { attempts, name, priority, queue, routed, version } = core.kind
+  return Object.assign(held, { kind: { name, version, queue, routed, attempts, priority }, [recipe]: made })
 }
+
+/** The handler for workers, if this copy has made it. @internal */
+export const coreOf = (handler: Handler): CoreHandler | undefined => cores.get(handler)

@@ -1,23 +1,33 @@
 import { Duration, Effect } from "effect"
-import { patchOf, type QueueLimits } from "../queue/settings/QueueDeclaration.js"
+import { patchOf } from "../queue/settings/QueueDeclaration.js"
+import type { PlainSettings, QueueLimits } from "../queue/settings/QueueLimits.js"
 import { type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
 
-type Millis<Settings> = {
-  readonly [Name in keyof Settings]: Settings[Name] extends Duration.Duration ? number : Settings[Name]
-}
-
 /** The current settings of a queue. A limit that is not set is undefined; durations are in milliseconds. */
-export interface QueueView
-  extends Omit<QueueSettings, "revision" | "retainDone" | "retainDead" | "backoff" | "rate" | "throttledUntil"> {
+export interface QueueView extends PlainSettings {
   /** How long done jobs are kept, in milliseconds. Undefined means QUEUE_DONE_RETENTION. */
   readonly retainDone: number | undefined
   /** How long dead jobs are kept, in milliseconds. Undefined means forever. */
   readonly retainDead: number | undefined
   /** The queue's own backoff for retries and cool-downs, if `enabled`. Delays are in milliseconds. */
-  readonly backoff: Millis<QueueSettings["backoff"]>
+  readonly backoff: {
+    /** Whether retries and cool-downs follow this backoff. */
+    readonly enabled: boolean
+    /** First delay, in milliseconds. Each further failure or cool-down doubles it. */
+    readonly base: number
+    /** Longest delay between attempts or of a cool-down, in milliseconds. */
+    readonly max: number
+  }
   /** Limit on job starts in the whole cluster: `jobs` in each period of `per` milliseconds. */
-  readonly rate: Millis<NonNullable<QueueSettings["rate"]>> | undefined
+  readonly rate:
+    | {
+        /** Jobs that may start in each period. */
+        readonly jobs: number
+        /** Length of the period, in milliseconds. */
+        readonly per: number
+      }
+    | undefined
   /** End of the queue's cool-down. */
   readonly throttledUntil: Date | undefined
 }
@@ -45,6 +55,7 @@ export interface QueueAdmin {
 const millisOf = (duration: Duration.Duration | undefined) =>
   duration === undefined ? undefined : Duration.toMillis(duration)
 
+/** @internal */
 export const viewOf = ({ revision: _, ...settings }: QueueSettings): QueueView => {
   const { backoff, rate, retainDead, retainDone, throttledUntil } = settings
   return {
@@ -64,6 +75,7 @@ const changed = (name: string, patch: QueueSettingsPatch) =>
 const created = (name: string, patch: QueueSettingsPatch) =>
   Effect.zipRight(changed(name, { ...patch, paused: true }), changed(name, { paused: patch.paused ?? false }))
 
+/** @internal */
 export const make = ({ run }: Engine<Ports>): QueueAdmin => ({
   list: () => run(Effect.flatMap(Queues, (queues) => Effect.map(queues.all, (all) => all.map(viewOf)))),
   pause: (name) => run(changed(name, { paused: true })),

@@ -1,16 +1,17 @@
 import { Effect } from "effect"
 import * as Response from "../http/admin/ScheduleView.js"
-import type { Schedule } from "../schedule/Schedule.js"
-import type { ScheduleDefinition } from "../schedule/ScheduleDefinition.js"
+import { definitionOf } from "../schedule/Schedule.js"
 import * as Trigger from "../schedule/ScheduledJobs.js"
+import type { Schedule, StoredSchedule } from "../schedule/ScheduleSettings.js"
 import { Schedules } from "../schedule/Schedules.js"
-import type { StoredSchedule } from "../schedule/StoredSchedule.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as PlainFields from "./PlainFields.js"
 
 /** A schedule as it is stored, and its expression in words. `nextFireAt` is absent while it is paused. */
-export interface ScheduleView
-  extends PlainFields.PlainFields<ReturnType<typeof Response.described>, Response.ScheduleView> {}
+export interface ScheduleView extends PlainFields.PlainFields<Omit<StoredSchedule, "revision">> {
+  /** The expression in English, such as `at 09:30 on weekdays, Europe/Berlin`; undefined if it is invalid. */
+  readonly words: string | undefined
+}
 
 /** Schedules created at run time. Pass those that are known at start to `worker(…, { schedules })`. */
 export interface ScheduleAdmin {
@@ -32,6 +33,7 @@ export interface ScheduleAdmin {
 
 const fieldsOf = PlainFields.of(Response.ScheduleView)
 
+/** @internal */
 export const viewOf = (schedule: StoredSchedule): ScheduleView => fieldsOf(Response.described(schedule))
 
 const pageSize = 500
@@ -46,20 +48,21 @@ const all = Effect.gen(function* () {
   }
 })
 
-const put = ({ definition: declared, name }: Schedule) =>
+const put = (schedule: Schedule) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
-    const definition: ScheduleDefinition = yield* declared
+    const definition = yield* definitionOf(schedule)
     const { attempts, name: _, queue, ...rest } = definition
     const edit = { ...rest, queue: queue ?? null, attempts: attempts ?? null }
     return yield* Effect.catchTag(schedules.create(definition), "ScheduleExists", () =>
-      Effect.map(schedules.edit(name, edit), ({ after }) => after)
+      Effect.map(schedules.edit(schedule.name, edit), ({ after }) => after)
     )
   })
 
 const switched = (name: string, paused: boolean) =>
   Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { paused }), ({ after }) => viewOf(after)))
 
+/** @internal */
 export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
   put: (schedule) => run(Effect.map(put(schedule), viewOf)),
   get: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(name), viewOf))),

@@ -78,14 +78,14 @@ export interface Shift {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** Waits until the job has ended. Returns undefined after the timeout, in milliseconds. */
+/** Waits until the job has ended. Returns undefined after the timeout, in milliseconds. @internal */
 export type Await = (
   id: StoredId,
   timeout: number | undefined,
   signal: AbortSignal | undefined
 ) => Promise<StoredJob | undefined>
 
-/** How a shift reads jobs that are not done: on PostgreSQL, or in a test. */
+/** How a shift reads jobs that are not done: on PostgreSQL, or in a test. @internal */
 export interface Watching {
   readonly waitFor: Await
   readonly explain: (id: StoredId) => Promise<Why>
@@ -101,7 +101,7 @@ const waitFor =
     )
   }
 
-/** Reads jobs from the database. */
+/** Reads jobs from the database. @internal */
 export const watching = (engine: PgEngine): Watching => ({
   waitFor: waitFor(engine),
   explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
@@ -124,7 +124,7 @@ const idOf = (method: string, id: unknown): StoredId => {
 const readyOf = <A>(made: Either.Either<A, InvalidJob>): A =>
   Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
 
-/** Makes a shift on an engine. */
+/** Makes a shift on an engine. @internal */
 export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, close: () => Promise<void>): Shift => {
   const { clock, run } = engine
   const now = () => clock.unsafeCurrentTimeMillis()

@@ -7,6 +7,9 @@ import type { WhyView } from "./JobView.js"
 
 // Errors that promises reject with: plain classes, so that programs without Effect never see its values.
 
+/** Marks the errors of all copies of this module. */
+const mark = Symbol.for("nightshift/client/ShiftError")
+
 /** Base class of the client's errors. Test `code`, which is stable; the message may change. */
 export class ShiftError extends Error {
   override readonly name: string = "ShiftError"
@@ -18,6 +21,17 @@ export class ShiftError extends Error {
     this.code = code
   }
 }
+
+Object.defineProperty(ShiftError.prototype, mark, { value: true })
+
+// `serve --app` runs handlers with its own copy of this module. An error that a handler catches is then of the class with the same
+// name there, and must be an instance of this one.
+Object.defineProperty(ShiftError, Symbol.hasInstance, {
+  value: function (this: typeof ShiftError, value: unknown): boolean {
+    if (Function.prototype[Symbol.hasInstance].call(this, value)) return true
+    return Predicate.hasProperty(value, mark) && (this === ShiftError || (value as unknown as Error).name === this.name)
+  }
+})
 
 /** The base of a class of errors with these fields. */
 const errorClass = <const Name extends string>(name: Name, code: string) =>
@@ -379,7 +393,7 @@ const messageOf = (error: unknown): string => {
   return error instanceof Error && error.message !== "" ? error.message : String(error)
 }
 
-/** Converts a failure of the services into a ShiftError. */
+/** Converts a failure of the services into a ShiftError. @internal */
 export const fromCause = (cause: Cause.Cause<unknown>): ShiftError => {
   if (Cause.isInterruptedOnly(cause)) return new ClosedError()
   const error = Cause.squash(cause)

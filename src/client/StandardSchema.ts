@@ -30,7 +30,7 @@ type Validation<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: ReadonlyArray<RawIssue> }
 
-/** Returns why a value is not a validator, or nothing if it is one. */
+/** Returns why a value is not a validator, or nothing if it is one. @internal */
 export const faultOf = (value: unknown): string | undefined => {
   const isObject = Predicate.isObject(value)
   if (isObject && Predicate.hasProperty(value, "~standard")) return undefined
@@ -44,13 +44,13 @@ export type InputOf<S extends StandardSchema> = NonNullable<S["~standard"]["type
 /** Output type of a validator. */
 export type OutputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"]
 
-/** A value that passed, or what is wrong with it. */
+/** A value that passed, or what is wrong with it. @internal */
 export type Checked<A> = { readonly value: A; readonly issues?: undefined } | { readonly issues: ReadonlyArray<Issue> }
 
 const checkedOf = <A>(result: Validation<A>): Checked<A> =>
   result.issues === undefined ? result : { issues: Array.from(result.issues, issueOf) }
 
-/** Validates a value. Returns a promise only if the validator is asynchronous. */
+/** Validates a value. Returns a promise only if the validator is asynchronous. @internal */
 export const check = <A>(
   schema: StandardSchema<unknown, A> | StandardSchema<never, A>,
   value: unknown
@@ -59,7 +59,7 @@ export const check = <A>(
   return result instanceof Promise ? result.then((late) => checkedOf<A>(late)) : checkedOf<A>(result)
 }
 
-/** A decoded payload. Asynchronous validators return a promise. */
+/** A decoded payload. Asynchronous validators return a promise. @internal */
 export type Decoded = Checked<unknown> | Promise<Checked<unknown>>
 
 /** Validators that generate JSON Schema: through the standard's own extension, or a method as in arktype. */
@@ -107,7 +107,7 @@ const byModule = (schema: object): unknown => {
   return typeof make === "function" ? make(schema, options) : undefined
 }
 
-/** The input of a validator as JSON Schema, if it can be expressed. */
+/** The input of a validator as JSON Schema, if it can be expressed. @internal */
 export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | undefined => {
   for (const describe of [byEffect, byItself, byModule]) {
     try {
@@ -120,7 +120,7 @@ export const jsonSchemaOf = (schema: StandardSchema<never, unknown>): object | u
   return undefined
 }
 
-/** A validator as the payload schema of a kind. The stored payload is the input of the validator. */
+/** A validator as the payload schema of a kind. The stored payload is the input of the validator. @internal */
 export const payloadSchema = (schema: StandardSchema<never, unknown>): Schema.Schema<Decoded, unknown> => {
   const known = payloadSchemas.get(schema) ?? makePayloadSchema(schema)
   payloadSchemas.set(schema, known)

@@ -190,7 +190,7 @@ const runInside = async (
   return rows
 }
 
-/** Returns how to run a statement in the transaction. Throws TransactionError if `tx` is not a transaction. */
+/** Returns how to run a statement in the transaction. Throws TransactionError if `tx` is not a transaction. @internal */
 export const statementsOf = (tx: Transaction): RunStatement => {
   const candidate = tx as unknown as Candidate
   const isObject = (typeof tx === "object" && tx !== null) || typeof tx === "function"

@@ -86,7 +86,7 @@ const eventOf = ({ became, end, job, reason, took }: WrittenEnd): WorkerEvent | 
 /** Errors of a hook are logged at most once in this time, in milliseconds. */
 const logInterval = 60_000
 
-/** Passes events to the hook. */
+/** Passes events to the hook. @internal */
 export const reporting = <R>({ clock, run }: Pick<Engine<R>, "clock" | "run">, onEvent: OnEvent) => {
   let loggedAt = Number.NEGATIVE_INFINITY
   const failed = (error: unknown): void => {

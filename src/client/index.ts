@@ -1,18 +1,13 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-export type { DurationInput } from "../core/DurationText.js"
+export type { DurationInput } from "../core/DurationInput.js"
 export type { Issue } from "../core/Issues.js"
 /** What a handler can return or throw instead of a plain result: retry, dead, throttled, snooze or cancelled. */
 export * as Outcome from "../core/Outcome.js"
 export type { FollowUp } from "../core/StoredJob.js"
-export type { HandlerLog, LogLine } from "../handlers/Handler.js"
-export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueDeclaration.js"
-/**
- * Rate limits that handlers share across the cluster: declare one with `RateLimit.make`, pass it to `worker` as one of its
- * `limits`, and call `acquire` of the handler's context.
- */
-export * as RateLimit from "../rate-limits/RateLimit.js"
-export type { Schedule } from "../schedule/Schedule.js"
+export type { HandlerLog, LogLine } from "../handlers/PromiseContext.js"
+export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueLimits.js"
+export type { Schedule } from "../schedule/ScheduleSettings.js"
 export type { Log, LogSink } from "../telemetry/LogSink.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
 export { type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
@@ -39,8 +34,14 @@ export type { AttemptView, JobView, WhyView } from "./JobView.js"
 export type { Listing, ListOptions, Page } from "./Listing.js"
 export type { BulkPreview, OperationView } from "./OperationView.js"
 export type { InstantInput } from "./Options.js"
-export type { Handler, HandlerContext, TransactionContext } from "./PromiseHandler.js"
+export type { HandlerContext, TransactionContext } from "./PromiseHandler.js"
 export type { QueueAdmin, QueueChange, QueueView } from "./QueueAdmin.js"
+/**
+ * Rate limits that handlers share across the cluster: declare one with `RateLimit.make`, pass it to `worker` as one of its
+ * `limits`, and call `acquire` of the handler's context.
+ */
+export * as RateLimit from "./RateLimit.js"
+export type { Handler } from "./Recipe.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { ResultOptions, Shift } from "./Shift.js"
 export {

@@ -1,4 +1,5 @@
 import { Duration } from "effect"
+import type { Jitter } from "./BackoffInput.js"
 import { type DurationInput, decode } from "./DurationText.js"
 
 /**
@@ -24,8 +25,7 @@ export const fixed = (wait: DurationInput): Backoff => {
   return () => decoded
 }
 
-/** How much delays vary at random: a share from 0 to 1 in either direction, or whether they do, by 0.1. */
-export type Jitter = number | boolean
+export type { Jitter }
 
 const shareOf = (jitter: Jitter): number => {
   if (typeof jitter === "boolean") return jitter ? 0.1 : 0

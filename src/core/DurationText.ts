@@ -1,4 +1,5 @@
-import { Duration, Option } from "effect"
+import { Duration, Option, Predicate } from "effect"
+import type { DurationInput, DurationValue } from "./DurationInput.js"
 
 const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 type Unit = keyof typeof units
@@ -6,16 +7,7 @@ type Unit = keyof typeof units
 const whole = /^-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
-/** A duration in code: milliseconds, text like `"30s"`, `"5m"` or `"1h30m"`, or Effect's `Duration`. */
-export type DurationInput =
-  | `${number}${Unit}`
-  | `${number}d${number}h`
-  | `${number}d${number}h${number}m`
-  | `${number}h${number}m`
-  | `${number}h${number}m${number}s`
-  | `${number}m${number}s`
-  | `${number}s${number}ms`
-  | Duration.DurationInput
+export type { DurationInput }
 
 export const expected = "a duration like 90s, 30m, 1h30m or 7d"
 
@@ -37,11 +29,18 @@ export const parse = (text: string): Option.Option<Duration.Duration> =>
     Option.map(Duration.millis)
   )
 
+/** A duration of another library, or of another copy of Effect. */
+const ofValue = ({ value }: DurationValue): unknown => {
+  if (value?._tag === "Millis") return value.millis
+  return value?._tag === "Nanos" ? value.nanos : Number.POSITIVE_INFINITY
+}
+
 /** Decodes a duration. Throws a RangeError if the text is not a duration. */
 export const decode = (input: DurationInput): Duration.Duration => {
   const short = typeof input === "string" ? Option.getOrUndefined(parse(input)) : undefined
   if (short !== undefined) return short
-  const decoded = Duration.decodeUnknown(input)
+  const isForeign = Predicate.hasProperty(input, "value") && !Duration.isDuration(input)
+  const decoded = Duration.decodeUnknown(isForeign ? ofValue(input as DurationValue) : input)
   if (Option.isSome(decoded)) return decoded.value
   throw new RangeError(`${JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`)
 }

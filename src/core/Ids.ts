@@ -1,8 +1,9 @@
 import { Effect, Random, Schema } from "effect"
+import type * as Id from "./Id.js"
 
+export const JobId = Schema.UUID.pipe(Schema.brand("JobId")) as unknown as Schema.Schema<JobId, string>
 /** Id of a job. The client generates it before it sends the job. */
-export const JobId = Schema.UUID.pipe(Schema.brand("JobId"))
-export type JobId = typeof JobId.Type
+export type JobId = Id.JobId
 
 /**
  * Fencing token that a claim writes to its jobs. It is never reused, so a stale run cannot write to a job that was
@@ -11,9 +12,9 @@ export type JobId = typeof JobId.Type
 export const Lease = Schema.UUID.pipe(Schema.brand("Lease"))
 export type Lease = typeof Lease.Type
 
+export const BatchId = Schema.UUID.pipe(Schema.brand("BatchId")) as unknown as Schema.Schema<BatchId, string>
 /** Id of a batch of jobs. */
-export const BatchId = Schema.UUID.pipe(Schema.brand("BatchId"))
-export type BatchId = typeof BatchId.Type
+export type BatchId = Id.BatchId
 
 /** Id of a process. A restart gets a new one. */
 export const PodId = Schema.UUID.pipe(Schema.brand("PodId"))

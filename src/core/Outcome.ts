@@ -1,47 +1,63 @@
-import { type Data, type Duration, Predicate } from "effect"
-import { type DurationInput, decode } from "./DurationText.js"
+import { Duration, Predicate } from "effect"
+import type { DurationInput } from "./DurationInput.js"
+import { decode } from "./DurationText.js"
+
+// Plain data, because a handler may be made by another copy of this module than the one that runs it. The declarations do not
+// mention Effect: programs that use promises see them.
 
 /** The result of an attempt. A handler returns it, or fails with it to stop early. */
-export type Outcome = Data.TaggedEnum<{
+export type Outcome =
   /** The job succeeded. The result is stored with the job. */
-  Done: {
-    /** Value that is stored as the job's result, up to 64 KiB of JSON. [no result] */
-    readonly result?: unknown
-  }
+  | {
+      /** Distinguishes the outcomes. */
+      readonly _tag: "Done"
+      /** Value that is stored as the job's result, up to 64 KiB of JSON. [no result] */
+      readonly result?: unknown
+    }
   /** The attempt failed. The job is retried after `after`, or after the backoff delay. Uses up an attempt. */
-  Retry: {
-    /** Message that is stored as the job's last error. */
-    readonly error: string
-    /** Delay before the next attempt. [the backoff of the kind or queue] */
-    readonly after?: Duration.Duration
-  }
+  | {
+      /** Distinguishes the outcomes. */
+      readonly _tag: "Retry"
+      /** Message that is stored as the job's last error. */
+      readonly error: string
+      /** Delay before the next attempt, in milliseconds. [the backoff of the kind or queue] */
+      readonly after?: number
+    }
   /** The job failed permanently and is not retried. */
-  Dead: {
-    /** Message that is stored as the job's last error. */
-    readonly error: string
-    /** Set if steps of a workflow that should be undone are not. [`rejected`] */
-    readonly reason?: "not_undone"
-  }
+  | {
+      /** Distinguishes the outcomes. */
+      readonly _tag: "Dead"
+      /** Message that is stored as the job's last error. */
+      readonly error: string
+      /** Set if steps of a workflow that should be undone are not. [`rejected`] */
+      readonly reason?: "not_undone"
+    }
   /**
    * An upstream service asked for a pause. `scope` selects what pauses: the whole queue, the jobs with the same key, or
    * only this job. Does not use up an attempt.
    */
-  Throttled: {
-    /** Length of the pause. [60s, or the queue's own backoff for the scopes `queue` and `key`] */
-    readonly after?: Duration.Duration
-    /** What pauses: the whole queue, the jobs with the same key, or only this job. */
-    readonly scope: "queue" | "key" | "job"
-    /** Name of the Nightshift rate limit that had no token left, if one caused the pause. */
-    readonly by?: string
-  }
+  | {
+      /** Distinguishes the outcomes. */
+      readonly _tag: "Throttled"
+      /** Length of the pause, in milliseconds. [60s, or the queue's own backoff for the scopes `queue` and `key`] */
+      readonly after?: number
+      /** What pauses: the whole queue, the jobs with the same key, or only this job. */
+      readonly scope: "queue" | "key" | "job"
+      /** Name of the Nightshift rate limit that had no token left, if one caused the pause. */
+      readonly by?: string
+    }
   /** Runs the job again after a delay. Does not use up an attempt. */
-  Snooze: {
-    /** Delay before the job runs again. */
-    readonly after: Duration.Duration
-  }
+  | {
+      /** Distinguishes the outcomes. */
+      readonly _tag: "Snooze"
+      /** Delay before the job runs again, in milliseconds. */
+      readonly after: number
+    }
   /** The handler stopped because the job was cancelled. */
-  Cancelled: {}
-}>
+  | {
+      /** Distinguishes the outcomes. */
+      readonly _tag: "Cancelled"
+    }
 
 /** A throttled outcome. Handlers can also fail with it or throw it. */
 export type Throttled = Extract<Outcome, Record<"_tag", "Throttled">>
@@ -52,11 +68,13 @@ const mark = Symbol.for("nightshift/core/Outcome")
 const marked = <A extends Outcome>(outcome: A): A =>
   Object.defineProperty(outcome, mark, { value: true, enumerable: false })
 
+const millisOf = (duration: DurationInput): number => Duration.toMillis(decode(duration))
+
 /** Ends the job with this result. A handler that returns a plain value does the same. */
 export const done = (result?: unknown): Outcome => marked({ _tag: "Done", ...(result === undefined ? {} : { result }) })
 /** Fails the attempt. The job runs again after `after`, or after the backoff; it is dead after its last attempt. */
 export const retry = (error: string, after?: DurationInput): Outcome =>
-  marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after: decode(after) }) })
+  marked({ _tag: "Retry", error, ...(after === undefined ? {} : { after: millisOf(after) }) })
 /** Fails the job permanently: it is dead with the reason `rejected`, and its follow-up is enqueued. */
 export const dead = (error: string): Outcome => marked({ _tag: "Dead", error })
 /** A workflow execution ended, but steps that it should have undone are not undone. */
@@ -77,10 +95,10 @@ export const throttled = ({
     _tag: "Throttled",
     scope: "queue",
     ...options,
-    ...(after === undefined ? {} : { after: decode(after) })
+    ...(after === undefined ? {} : { after: millisOf(after) })
   })
 /** Runs the job again after a delay. Uses up no attempt. */
-export const snooze = (after: DurationInput): Outcome => marked({ _tag: "Snooze", after: decode(after) })
+export const snooze = (after: DurationInput): Outcome => marked({ _tag: "Snooze", after: millisOf(after) })
 /** Ends the job as cancelled. For handlers that stop early after their abort signal. */
 export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 

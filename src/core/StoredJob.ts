@@ -1,5 +1,19 @@
 import { Schema } from "effect"
-import type { BatchId, JobId } from "./Ids.js"
+import type { BatchId, JobId } from "./Id.js"
+
+// The declarations do not mention Effect: the views of programs that use promises are made from them.
+
+const states = ["scheduled", "retrying", "pending", "running", "done", "dead", "cancelled"] as const
+const deadReasons = [
+  "exhausted",
+  "rejected",
+  "cancelled",
+  "undecodable",
+  "unknown_kind",
+  "poison",
+  "not_undone"
+] as const
+const dedupeScopes = ["active", "retained"] as const
 
 /** The stored status of a job. Only the tables know it; everything else sees the state. */
 export type Status = "pending" | "running" | "done" | "dead"
@@ -8,31 +22,42 @@ export type Status = "pending" | "running" | "done" | "dead"
  * The displayed state of a job. `pending` means due; a job that starts later is `scheduled`, or `retrying` if it has
  * failed before. A job that an operator cancelled is `cancelled`; its stored status is `dead`.
  */
-export const State = Schema.Literal("scheduled", "retrying", "pending", "running", "done", "dead", "cancelled")
-export type State = typeof State.Type
+export type State = (typeof states)[number]
+/** @internal */
+export const State = Schema.Literal(...states)
 
 /**
  * Why a job is dead: all attempts failed, a handler rejected it, an operator cancelled it, no code could decode its
  * payload, no process knew its kind, its process crashed five times, or a workflow could not undo its steps.
  */
-export const DeadReason = Schema.Literal(
-  "exhausted",
-  "rejected",
-  "cancelled",
-  "undecodable",
-  "unknown_kind",
-  "poison",
-  "not_undone"
-)
-export type DeadReason = typeof DeadReason.Type
+export type DeadReason = (typeof deadReasons)[number]
+/** @internal */
+export const DeadReason = Schema.Literal(...deadReasons)
 
 /** How long a dedupe key is reserved: until the job finishes, or until its row is purged. */
-export const DedupeScope = Schema.Literal("active", "retained")
-export type DedupeScope = typeof DedupeScope.Type
+export type DedupeScope = (typeof dedupeScopes)[number]
+/** @internal */
+export const DedupeScope = Schema.Literal(...dedupeScopes)
 
 /** A job to enqueue when this one dies. It cannot have a follow-up itself. */
-export const FollowUp = Schema.Struct({
+export interface FollowUp {
   /** Kind of the job to enqueue. */
+  readonly kind: string
+  /** Version of the payload, from 1. */
+  readonly version: number
+  /** Queue that the follow-up waits in, unless `routed` is set and a route matches. */
+  readonly queue: string
+  /** Payload as it is stored: a JSON value of up to 1 MiB. */
+  readonly payload: unknown
+  /** Attempts before the follow-up is dead, counting the first. */
+  readonly attempts: number
+  /** Lower runs first, from -32768 to 32767. [0] */
+  readonly priority?: number | undefined
+  /** The kind names no queue: a matching route takes precedence over `queue`. Resolved when the job or batch is stored. */
+  readonly routed?: boolean | undefined
+}
+/** @internal */
+export const FollowUp: Schema.Schema<FollowUp> = Schema.Struct({
   kind: Schema.String,
   /** Version of the payload, from 1. */
   version: Schema.Int,
@@ -44,10 +69,8 @@ export const FollowUp = Schema.Struct({
   attempts: Schema.Int,
   /** Lower runs first, from -32768 to 32767. [0] */
   priority: Schema.optional(Schema.Int),
-  /** The kind names no queue: a matching route takes precedence over `queue`. Resolved when the job or batch is stored. */
   routed: Schema.optional(Schema.Boolean)
 })
-export type FollowUp = typeof FollowUp.Type
 
 /**
  * The follow-up that is stored with a job, or a marker that the code of the job's kind computes the follow-up when the job
@@ -57,8 +80,22 @@ export type OnDead = FollowUp | typeof computed
 export const computed = "computed"
 
 /** History entry of an attempt that ended in anything other than success. */
-export const HistoryEntry = Schema.Struct({
+export interface HistoryEntry {
   /** Number of the attempt, from 1. */
+  readonly attempt: number
+  /** Id of the process that ran the attempt. */
+  readonly pod: string
+  /** When the attempt started. */
+  readonly startedAt: number
+  /** When the attempt ended. */
+  readonly endedAt: number
+  /** How the attempt ended, in words: `failed`, `exhausted`, `snoozed`, `throttled`, `crashed` and others. */
+  readonly outcome: string
+  /** Message of the error, if there was one. */
+  readonly message?: string | undefined
+}
+/** @internal */
+export const HistoryEntry: Schema.Schema<HistoryEntry> = Schema.Struct({
   attempt: Schema.Int,
   /** Id of the process that ran the attempt. */
   pod: Schema.String,
@@ -71,7 +108,6 @@ export const HistoryEntry = Schema.Struct({
   /** Message of the error, if there was one. */
   message: Schema.optional(Schema.String)
 })
-export type HistoryEntry = typeof HistoryEntry.Type
 
 /** Limits for all jobs, from every client. */
 export const limits = {

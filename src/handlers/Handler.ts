@@ -1,13 +1,16 @@
 import { Cause, type Clock, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
-import { type DurationInput, decode } from "../core/DurationText.js"
+import { decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { Outcome } from "../core/Outcome.js"
 import * as Thrown from "../core/Thrown.js"
 import type { EnqueueOptions, JobKind } from "../queue/Job.js"
 import type { Enqueued, Queue } from "../queue/Queue.js"
-import type { RateLimit, TakeOptions } from "../rate-limits/RateLimit.js"
+import type { DeclaredRateLimit } from "../rate-limits/LimitOptions.js"
+import * as RateLimit from "../rate-limits/RateLimit.js"
 import type { RateLimits } from "../rate-limits/RateLimits.js"
 import type { JobContext } from "./JobContext.js"
+import type * as PromiseContext from "./PromiseContext.js"
+import type { HandlerLog, LogLine } from "./PromiseContext.js"
 
 // A handler returns an `Outcome`, or any other value, which becomes the job's result. Failures and defects are retried;
 // a defect is stored with its stack trace. An `Outcome` in the error channel counts like a returned one.
@@ -86,24 +89,15 @@ export const scoped = <A, Run extends AnyEffect, R>(
 
 /** Opens the handler's shared resources until the Scope closes. */
 export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
-  handler.open === undefined
-    ? Effect.succeed(handler)
-    : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
+  typeof handler.run !== "function"
+    ? Effect.dieMessage(
+        `The handler for "${handler.kind.name}" was made by nightshift/client: pass it to worker() of nightshift/client.`
+      )
+    : handler.open === undefined
+      ? Effect.succeed(handler)
+      : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
 
-/** Logs a message with fields. The line also has the job's id, kind, queue and attempt. An Error in `error` is logged with its stack. */
-export type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void
-
-/** The log of one attempt. Every line carries the job's id, kind, queue and attempt, and goes where the lines of the worker go. */
-export interface HandlerLog {
-  /** Logs at level debug, which `LOG_LEVEL` hides by default. */
-  readonly debug: LogLine
-  /** Logs at level info. */
-  readonly info: LogLine
-  /** Logs at level warning. */
-  readonly warn: LogLine
-  /** Logs at level error. Does not fail the attempt: throw to do that. */
-  readonly error: LogLine
-}
+export type { HandlerLog, LogLine }
 
 /** A log whose lines have the annotations of the runtime, and these fields. */
 export const logOf = (
@@ -124,29 +118,11 @@ export const logOf = (
 }
 
 /** The job and the tools that an async handler gets beside the payload. */
-export interface PromiseJobContext extends Omit<JobContext, "progress" | "execution"> {
-  /** Aborted when the job is cancelled, times out or loses its lease, or the process stops. */
-  readonly signal: AbortSignal
-  /** Stores how far the job is, for its page and for `shift.job`. */
-  readonly progress: (value: unknown) => Promise<void>
-  /** The current time, which is virtual in tests; the time of JavaScript's `Date` never is. */
-  readonly now: () => Date
-  /** Logs with the job's id, kind, queue and attempt: `log.info("charged", { order: 7 })`. */
-  readonly log: HandlerLog
+export interface PromiseJobContext extends PromiseContext.PromiseContext<JobId> {
   /** Stores a job, in the handler's transaction if it has one. */
   readonly enqueue: <A>(kind: JobKind<A>, payload: A, options?: EnqueueOptions) => Promise<Enqueued>
   /** Runs an Effect in the job's transaction, if it has one. Rejects with the original failure. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, Queue | RateLimits>) => Promise<A>
-  /**
-   * Takes tokens [1] from a rate limit. If there are too few, throws an outcome that ends the attempt as throttled; do
-   * not catch it.
-   */
-  readonly acquire: (limit: RateLimit, tokens?: number, options?: TakeOptions) => Promise<void>
-  /**
-   * Reports that the upstream throttled us: empties the limit for `duration` and throws an outcome that ends the
-   * attempt as throttled.
-   */
-  readonly refused: (limit: RateLimit, duration?: DurationInput) => Promise<never>
 }
 
 /**
@@ -187,6 +163,15 @@ const runtimeAndClock = <A, E, R>(
 ): Effect.Effect<A, E, R> =>
   Effect.flatMap(Effect.runtime<R>(), (runtime) => Effect.clockWith((clock) => use(runtime, clock)))
 
+/** Limits made by another copy of Effect, as limits of this one. */
+const limits = new WeakMap<DeclaredRateLimit, RateLimit.RateLimit>()
+
+const limitOf = (declared: DeclaredRateLimit): RateLimit.RateLimit => {
+  const known = limits.get(declared) ?? RateLimit.make(declared.scope, declared)
+  limits.set(declared, known)
+  return known
+}
+
 /** Makes a handler from an async function. A thrown error fails the attempt. */
 export const promise = <A, Run extends Promise<unknown>>(
   kind: JobKind<A>,
@@ -218,8 +203,9 @@ export const promise = <A, Run extends Promise<unknown>>(
           log: logOf(runtime),
           run: runPromise,
           enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
-          acquire: (limit, tokens = 1, options) => runPromise(limit.take(tokens, options)),
-          refused: (limit, duration) => runPromise(limit.refused(duration === undefined ? undefined : decode(duration)))
+          acquire: (limit, tokens = 1, options) => runPromise(limitOf(limit).take(tokens, options)),
+          refused: (limit, duration) =>
+            runPromise(limitOf(limit).refused(duration === undefined ? undefined : decode(duration)))
         })
       return untilSettled(start, job)
     })

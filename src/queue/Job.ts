@@ -3,6 +3,7 @@ import { type DurationInput, decode, expected } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import * as Kind from "../core/Kind.js"
+import type { KindDefaults } from "../core/KindDefaults.js"
 import { faultOfWait } from "../core/Storable.js"
 import type { FollowUp, OnDead } from "../core/StoredJob.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
@@ -86,21 +87,7 @@ export const startOf = (
   }
 }
 
-/** Defaults that a kind sets for its jobs, in code or as processes without its code know it. */
-export interface KindDefaults {
-  /** Name that is stored with every job and selects its handler. */
-  readonly name: string
-  /** Current version of the payload. */
-  readonly version: number
-  /** Queue for jobs that name none. */
-  readonly queue: string
-  /** The kind declares no queue: a matching route takes precedence over `queue`. */
-  readonly routed?: boolean | undefined
-  /** Attempts before a job is dead, counting the first. */
-  readonly attempts: number
-  /** Lower runs first, from -32768 to 32767. [0] */
-  readonly priority?: number | undefined
-}
+export type { KindDefaults }
 
 /** A request for a job with an encoded payload. The kind's defaults fill what it does not say. */
 export interface JobFields {

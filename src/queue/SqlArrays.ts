@@ -1,4 +1,5 @@
 import type { Brand } from "effect"
+import type { Id } from "../core/Id.js"
 import type { IdGenerator, JobId } from "../core/Ids.js"
 
 // Encodes arrays in PostgreSQL's text format. The driver's encoder escapes every element; ids, numbers and most names
@@ -7,8 +8,9 @@ import type { IdGenerator, JobId } from "../core/Ids.js"
 const plainElement = /^[A-Za-z0-9_.:-]+$/
 
 /** Encodes numbers, booleans and ids, which never need quotes. Names do: a queue may be named `null`. */
-export const ofPlain = (values: ReadonlyArray<number | boolean | (string & Brand.Brand<string>)>): string =>
-  `{${values.join(",")}}`
+export const ofPlain = (
+  values: ReadonlyArray<number | boolean | (string & Brand.Brand<string>) | Id<string>>
+): string => `{${values.join(",")}}`
 
 const quoted = (text: string) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`
 

@@ -1,18 +1,8 @@
 import { Duration, Schema } from "effect"
 import { type Answer, Expected } from "../core/ExpectedError.js"
+import type { DeclaredLimit, Limit } from "./LimitOptions.js"
 
-/** A token bucket: maximum number of tokens, and tokens added per second. */
-export interface Limit {
-  /** Most tokens that the bucket holds: the burst that is allowed. */
-  readonly capacity: number
-  /** Tokens added per second. */
-  readonly rate: number
-}
-
-export interface DeclaredLimit extends Limit {
-  /** Name of the limit, which all processes share. */
-  readonly scope: string
-}
+export type { DeclaredLimit, Limit }
 
 export interface LimitState extends DeclaredLimit {
   /** The limit declared in code; `capacity` and `rate` are the effective values. */

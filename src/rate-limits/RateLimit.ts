@@ -2,33 +2,11 @@ import { Clock, Duration, Effect } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import * as Outcome from "../core/Outcome.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { DeclaredLimit, InvalidLimit, UnknownScope } from "./Limit.js"
+import type { InvalidLimit, UnknownScope } from "./Limit.js"
+import type { DeclaredRateLimit, RateLimitOptions, TakeOptions } from "./LimitOptions.js"
 import { type AcquireError, RateLimits } from "./RateLimits.js"
 
-/** Size and refill rate of a token bucket. */
-export interface RateLimitOptions {
-  /** Maximum number of tokens: the burst that the upstream tolerates. */
-  readonly capacity: number
-  /** Tokens added per second, or `{ tokens: 5000, per: "1 hour" }`. */
-  readonly rate:
-    | number
-    | {
-        /** Tokens added in each period. */
-        readonly tokens: number
-        /** Length of the period. */
-        readonly per: DurationInput
-      }
-  /** Extra tokens that a process may reserve for its next calls. Tokens not used within a second are lost. [0] */
-  readonly ahead?: number
-  /** What pauses when the bucket is empty. [job] */
-  readonly throttles?: "queue" | "key" | "job"
-}
-
-/** How long to wait for tokens. */
-export interface TakeOptions {
-  /** How long to wait for tokens before the attempt ends as throttled. [does not wait] */
-  readonly timeout?: DurationInput
-}
+export type { RateLimitOptions, TakeOptions }
 
 /**
  * Why no token was granted. `Throttled` is an outcome: the job is retried when a token may be available and keeps its
@@ -37,7 +15,7 @@ export interface TakeOptions {
 export type RateLimitError = Outcome.Throttled | AcquireError | DatabaseError
 
 /** A rate limit that handlers share across the cluster. */
-export interface RateLimit extends DeclaredLimit {
+export interface RateLimit extends DeclaredRateLimit {
   /** Takes one token. If none is available, ends the attempt as throttled until a token may be available. */
   readonly acquire: Effect.Effect<void, RateLimitError, RateLimits>
   /** Takes several tokens at once, and waits up to `timeout` for them. */
@@ -91,6 +69,8 @@ export const make = (scope: string, options: RateLimitOptions): RateLimit => {
     scope,
     capacity,
     rate,
+    ahead,
+    throttles,
     take,
     acquire: take(1),
     drain: (duration) => Effect.asVoid(drain(duration)),

@@ -1,22 +1,18 @@
 import { Schema } from "effect"
 import type { Expression } from "./Expression.js"
+import type * as Settings from "./ScheduleSettings.js"
 
-/** What to do when a schedule is due and its previous job has not finished. */
-export const Overlap = Schema.Literal("allow", "skip")
-export type Overlap = typeof Overlap.Type
+export const Overlap: Schema.Schema<Settings.Overlap> = Schema.Literal("allow", "skip")
+export type Overlap = Settings.Overlap
 
 /** Maximum number of missed runs to catch up on at once; they are enqueued in one request. */
 export const maxMissedRuns = 1_000
 
-/**
- * What to do with runs that were missed while no leader could fire them: run once for all of them, skip them, or run
- * each. If there are more than the limit, only the latest are run.
- */
-export const Missed = Schema.Union(
+export const Missed: Schema.Schema<Settings.Missed> = Schema.Union(
   Schema.Literal("one", "none"),
   Schema.Struct({ all: Schema.Int.pipe(Schema.between(1, maxMissedRuns)) })
 )
-export type Missed = typeof Missed.Type
+export type Missed = Settings.Missed
 
 /** The due time of a schedule and the current time, in epoch milliseconds. */
 export interface Span {

@@ -1,34 +1,10 @@
 import { Either, Schema } from "effect"
 import { type Kind, defaults as kindDefaults } from "../core/Kind.js"
-import type { Missed, Overlap } from "./Policies.js"
-import { defaults, type ScheduleDefinition } from "./ScheduleDefinition.js"
+import { defaults } from "./ScheduleDefinition.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
+import type { Schedule, ScheduleDefinition, ScheduleSettings } from "./ScheduleSettings.js"
 
-/** A schedule declared in code. It is validated when a process starts with it. */
-export interface Schedule {
-  /** Unique name of the schedule in the cluster. */
-  readonly name: string
-  /** The validated definition, or why it is invalid. */
-  readonly definition: Either.Either<ScheduleDefinition, InvalidSchedule>
-}
-
-/** When a schedule fires, and how its jobs run. */
-export interface ScheduleSettings {
-  /** Five fields, six with seconds first, or a macro like `@daily`. */
-  readonly cron: string
-  /** IANA name of the time zone of the expression. [UTC] */
-  readonly timezone?: string | undefined
-  /** `skip` stores no job while the previous one has not finished. [allow] */
-  readonly overlap?: Overlap | undefined
-  /** Runs missed while no process could fire them: run once for all, `none`, or each up to a limit. [one] */
-  readonly missed?: Missed | undefined
-  /** Queue that the jobs wait in. [the kind's] */
-  readonly queue?: string | undefined
-  /** Attempts before a job is dead, counting the first. [the kind's] */
-  readonly attempts?: number | undefined
-  /** Whether the schedule does not fire. An operator can change it. [false] */
-  readonly paused?: boolean | undefined
-}
+export type { Schedule, ScheduleSettings }
 
 /** When a schedule fires, and the job that it enqueues. */
 export interface ScheduleOptions<A> extends ScheduleSettings {
@@ -49,9 +25,9 @@ export const ofKind = (
   encoded: Either.Either<unknown, string>
 ): Schedule => ({
   name,
-  definition: Either.mapBoth(encoded, {
-    onLeft: (reason) => new InvalidSchedule({ name, field: "payload", reason }),
-    onRight: (payload) => ({
+  fault: Either.isLeft(encoded) ? encoded.left : undefined,
+  definition: Either.getOrUndefined(
+    Either.map(encoded, (payload) => ({
       name,
       kind: kind.name,
       payload,
@@ -63,8 +39,8 @@ export const ofKind = (
       queue: queue ?? (kind.routed ? undefined : kind.queue),
       // A kind that is not registered has the default as well.
       attempts: attempts ?? (kind.attempts === kindDefaults.attempts ? undefined : kind.attempts)
-    })
-  })
+    }))
+  )
 })
 
 /**
@@ -92,6 +68,16 @@ export const make = <A>(name: string, { job, payload, ...settings }: ScheduleOpt
   return ofKind(name, job, settings, encoded)
 }
 
+/** Returns the definition of a declared schedule, or why its payload is invalid. */
+export const definitionOf = ({
+  definition,
+  fault = "is missing",
+  name
+}: Schedule): Either.Either<ScheduleDefinition, InvalidSchedule> =>
+  definition === undefined
+    ? Either.left(new InvalidSchedule({ name, field: "payload", reason: fault }))
+    : Either.right(definition)
+
 /** Returns the definitions of the declared schedules, or the first error. */
 export const definitionsOf = (
   schedules: ReadonlyArray<Schedule>
@@ -104,5 +90,5 @@ export const definitionsOf = (
       )
     names.add(name)
   }
-  return Either.all(schedules.map(({ definition }) => definition))
+  return Either.all(schedules.map(definitionOf))
 }

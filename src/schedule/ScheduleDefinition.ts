@@ -2,36 +2,11 @@ import { Either } from "effect"
 import * as Storable from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
 import * as Expression from "./Expression.js"
-import type { Missed, Overlap } from "./Policies.js"
 import { maxMissedRuns } from "./Policies.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
+import type { Missed, ScheduleDefinition, ScheduleField } from "./ScheduleSettings.js"
 
-/** The definition of a schedule, without its runtime state. */
-export interface ScheduleDefinition {
-  /** Unique name of the schedule in the cluster. */
-  readonly name: string
-  /** Kind of the jobs that the schedule enqueues. */
-  readonly kind: string
-  /** The encoded payload, as it is stored with every job. */
-  readonly payload: unknown
-  /** Five fields, six with seconds first, or a macro like `@daily`. */
-  readonly cron: string
-  /** IANA name of the time zone of the expression, such as `Europe/Berlin`. */
-  readonly timezone: string
-  /** Queue that the jobs wait in. Undefined means the kind's queue. */
-  readonly queue: string | undefined
-  /** Attempts of each job, counting the first. Defaults to those of the kind. */
-  readonly attempts: number | undefined
-  /** `skip` stores no job while the previous one has not finished. */
-  readonly overlap: Overlap
-  /** What happens to runs that no process could fire: one for all, none, or each up to a limit. */
-  readonly missed: Missed
-  /** Whether the schedule does not fire. */
-  readonly paused: boolean
-}
-
-/** The fields of a definition that can be changed. */
-export type ScheduleField = Exclude<keyof ScheduleDefinition, "name">
+export type { ScheduleDefinition, ScheduleField }
 
 export const defaults = { timezone: "UTC", overlap: "allow", missed: "one", paused: false } as const
 

@@ -1,34 +1,10 @@
 import { createHash } from "node:crypto"
 import { Either, Struct } from "effect"
-import type { JobId } from "../core/Ids.js"
-import type { Missed, Overlap } from "./Policies.js"
-import type { ScheduleDefinition, ScheduleField } from "./ScheduleDefinition.js"
 import * as Definition from "./ScheduleDefinition.js"
 import type { InvalidSchedule } from "./ScheduleErrors.js"
+import type { Missed, Overlap, ScheduleDefinition, ScheduleField, StoredSchedule } from "./ScheduleSettings.js"
 
-/** A stored schedule with its runtime state. Instants are epoch milliseconds. */
-export interface StoredSchedule extends ScheduleDefinition {
-  /** `code`: a worker declared it. `operator`: it was created at run time. */
-  readonly origin: "code" | "operator"
-  /** Fields edited by an operator; declarations in code no longer change them. */
-  readonly edited: ReadonlyArray<ScheduleField>
-  /** Next fire time; absent until the scheduler has computed it. */
-  readonly nextFireAt: number | undefined
-  /** When the schedule last fired. */
-  readonly lastFireAt: number | undefined
-  /** The last tick that was skipped because the previous job had not finished. */
-  readonly lastSkipAt: number | undefined
-  /** Why the schedule cannot fire and was paused. Cleared when it fires again. */
-  readonly lastError: string | undefined
-  /** Id of the job that the last tick or trigger stored. */
-  readonly lastJobId: JobId | undefined
-  /** When the schedule was stored. */
-  readonly createdAt: number
-  /** When the schedule last changed or fired. */
-  readonly updatedAt: number
-  /** Increases with every write, for optimistic locking. */
-  readonly revision: number
-}
+export type { StoredSchedule }
 
 /** The stored row, with columns that callers do not see. */
 export interface ScheduleRow extends StoredSchedule {

@@ -57,7 +57,7 @@ const pass = (log: LogSink, line: LogLine.LogLine): unknown => {
 /** Writes a line that the logger of the program did not take. */
 const rescue = (line: LogLine.LogLine) => process.stderr.write(`${LogLine.json(line)}\n`)
 
-/** Passes lines to a logger. What the logger throws has no effect, and its line goes to standard error. */
+/** Passes lines to a logger. What the logger throws has no effect, and its line goes to standard error. @internal */
 export const writer =
   (log: LogSink) =>
   (line: LogLine.LogLine): void => {

@@ -1,17 +1,19 @@
 import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
-import { checkKnown, checkLog, namesOf } from "../client/Options.js"
-import { checkHandlers } from "../client/PromiseHandler.js"
+import { ofRecipes } from "../client/Handlers.js"
+import { checkKnown, checkLog, type InstantInput, namesOf } from "../client/Options.js"
+import type { Handler } from "../client/Recipe.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
-import type { DurationInput } from "../core/DurationText.js"
+import type { DurationInput } from "../core/DurationInput.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import * as Logging from "../telemetry/Logging.js"
 import type { Log } from "../telemetry/LogSink.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
 import { maxRunMillis } from "./HandlerRuns.js"
-import { missingIn, queuesOf, type TestServices, TestShift, type TestShiftOptions } from "./TestShift.js"
+import type { TestOptions } from "./TestOptions.js"
+import { missingIn, queuesOf, type TestServices, TestShift } from "./TestShift.js"
 
 /** An in-memory shift on a virtual clock that only the test moves, for tests that use promises. */
 export interface PromiseTestShift extends Omit<Shift.Shift, "result"> {
@@ -41,11 +43,13 @@ const levels = {
 }
 
 /** What `testShift` runs, and its clock, seed and log. */
-export interface PromiseTestShiftOptions extends Omit<TestShiftOptions<TestServices>, "logLevel"> {
+export interface PromiseTestShiftOptions extends TestOptions<InstantInput> {
+  /** What `job.handle(…)` and `workflow(…)` returned. */
+  readonly handlers: ReadonlyArray<Handler>
   /** Where log lines go: `console`, an object with the same methods, a pino logger, or `false` for nowhere. [console] */
   readonly log?: Log
   /** Lines below this level are dropped. [warn] */
-  readonly logLevel?: keyof typeof levels | LogLevel.LogLevel
+  readonly logLevel?: "debug" | "info" | "warn" | "error" | "none"
 }
 
 const known = namesOf<PromiseTestShiftOptions>({
@@ -66,7 +70,6 @@ const known = namesOf<PromiseTestShiftOptions>({
 })
 
 const levelOf = (level: PromiseTestShiftOptions["logLevel"] = "warn"): LogLevel.LogLevel => {
-  if (typeof level !== "string") return level
   if (Object.hasOwn(levels, level)) return levels[level]
   throw new InvalidOptionError("logLevel", `logLevel must be ${joinOr(Object.keys(levels))}, got "${level}".`)
 }
@@ -93,8 +96,8 @@ const hasEnded = ({ finishedAt }: StoredJob) => finishedAt !== undefined
  */
 export const testShift = async (given: PromiseTestShiftOptions): Promise<PromiseTestShift> => {
   checkKnown(given, known, "an option of testShift")
-  const { log = console, logLevel, ...options } = given
-  checkHandlers(options.handlers)
+  const { log = console, logLevel, ...rest } = given
+  const options = { ...rest, handlers: ofRecipes(rest.handlers) }
   checkLog(log)
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
   const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Logging.to(log, options.mask ?? [])))

@@ -1,31 +1,13 @@
 import { Effect } from "effect"
-import { ShiftError } from "../client/ShiftErrors.js"
 import { comparisonOf } from "../client/workflow/WorkflowDefinition.js"
 import * as Suspension from "../core/Suspension.js"
 import type { Handler } from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
+import { NonDeterministicError } from "./NonDeterministicError.js"
 
 // Workflow code that reads a clock or a random number between steps may follow its journal in one test and not in the next.
 // A test therefore fails as soon as an execution departs from its journal. Most executions of a test run only once, so each
 // finished execution is replayed once more.
-
-/** The code of a workflow took different steps when it ran again. */
-export class NonDeterministicError extends ShiftError {
-  override readonly name = "NonDeterministicError"
-  constructor(
-    /** Id of the execution, or of its job. */
-    readonly execution: string,
-    /** How the code differs from the journal. */
-    readonly difference: string
-  ) {
-    const advice = "Read clocks, random numbers and changing variables in a step (step.run, or an Activity)."
-    const option = "If the test changes the code on purpose, pass allowChanged: true."
-    super(
-      "NON_DETERMINISTIC",
-      `Execution ${execution} does not follow its journal: ${difference}. Code between steps must do the same in every run. ${advice} ${option}`
-    )
-  }
-}
 
 /** Watches the executions of a test. */
 export class ReplayCheck {

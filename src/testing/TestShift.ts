@@ -27,10 +27,8 @@ import { JobsMemory } from "../queue/JobsMemory.js"
 import { Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { type DeclaredQueues, namesOf } from "../queue/settings/QueueDeclaration.js"
-import { type DeclaredRoutes, decide } from "../queue/settings/Routes.js"
+import { decide } from "../queue/settings/Routes.js"
 import type { Why } from "../queue/why/Why.js"
-import type { RateLimit } from "../rate-limits/RateLimit.js"
-import type { Schedule } from "../schedule/Schedule.js"
 import { SchedulerConfig } from "../schedule/SchedulerConfig.js"
 import { SweeperConfig } from "../uploads/Sweeper.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
@@ -42,6 +40,7 @@ import { callerFrames, showFrames } from "./CallerFrames.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
+import type { TestOptions } from "./TestOptions.js"
 import { countingIn, portsOf, type TestPorts } from "./TestPorts.js"
 import { eventLoopTurn, ordered, VirtualClock } from "./VirtualClock.js"
 
@@ -90,7 +89,7 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
    * ```ts
    * import { Effect, Schema } from "effect"
    * import { Handler, Job } from "nightshift"
-   * import { TestShift } from "nightshift/testing"
+   * import { TestShift } from "nightshift/effect/testing"
    *
    * const Remind = Job.make("remind", { payload: Schema.Struct({ who: Schema.String }) })
    * const RemindHandler = Handler.make(Remind, ({ who }) => Effect.succeed(`reminded ${who}`))
@@ -108,34 +107,9 @@ export class TestShift extends Context.Tag("nightshift/testing/TestShift")<
 }
 
 /** What the process under test runs, and its clock. */
-export interface TestShiftOptions<R> {
+export interface TestShiftOptions<R> extends TestOptions<DateTime.DateTime.Input> {
   /** Handlers and workflows under test. */
   readonly handlers: ReadonlyArray<Handler<R>>
-  /** Queues the process serves: names, or an object with their workers and limits. [the queues of the handlers' kinds] */
-  readonly queues?: DeclaredQueues
-  /** Queue by kind prefix, for kinds without a queue. */
-  readonly routes?: DeclaredRoutes
-  /** Schedules; they fire as the clock advances. */
-  readonly schedules?: ReadonlyArray<Schedule>
-  /** Rate limits that the handlers use. */
-  readonly limits?: ReadonlyArray<RateLimit>
-  /** Number of jobs of a queue that run at a time. [10] */
-  readonly slots?: number
-  /** How long a stopped process waits for running jobs. [25 seconds] */
-  readonly grace?: DurationInput
-  /** Start time of the clock. [1970-01-01T00:00:00Z] */
-  readonly startAt?: DateTime.DateTime.Input
-  /** Seed of ids, jitter and Effect's Random. The same test with the same seed has the same history. [1] */
-  readonly seed?: number
-  /** Retention of done jobs. [all jobs are kept] */
-  readonly retention?: DurationInput
-  /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
-  readonly mask?: ReadonlyArray<string>
-  /**
-   * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does, and
-   * each finished execution is replayed once to find out. Set it in tests that change the code. [false]
-   */
-  readonly allowChanged?: boolean
   /** Minimum log level of the process and its handlers. [LogLevel.Warning] */
   readonly logLevel?: LogLevel.LogLevel
 }

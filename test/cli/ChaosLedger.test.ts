@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as ChaosLedger from "../../src/cli/chaos/ChaosLedger.js"
-import { JobId } from "../../src/core/Ids.js"
+import type { JobId } from "../../src/core/Ids.js"
 
-const id = JobId.make("01890000-0000-7000-8000-000000000001")
+const id = "01890000-0000-7000-8000-000000000001" as JobId
 
 const seen = (more: Partial<ChaosLedger.SeenJob> = {}): ChaosLedger.SeenJob => ({
   id,

@@ -32,7 +32,7 @@ describe("durations from configuration", () => {
     const settings: Readonly<Record<string, string | undefined>> = { TIMEOUT: "5m" }
     const backoff = ["1m", "5m"] as const
     const timeout = (settings.TIMEOUT ?? "30s") as DurationInput
-    expect(job("configured", { payload: z.object({}), timeout, backoff }).kind.timeout).toBeDefined()
+    expect(job("configured", { payload: z.object({}), timeout, backoff }).name).toBe("configured")
     // @ts-expect-error: a string may be anything.
     expect(() => job("unchecked", { payload: z.object({}), timeout: settings.WAIT ?? "soon" })).toThrow(
       /^timeout of "unchecked" must be a duration like/

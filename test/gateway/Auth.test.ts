@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
-import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
+import { EmulatedFault, TelegramEmulator } from "../../src/testing/effect.js"
 import { message } from "./Updates.js"
 import { layer, tokenOf, WebhookServer } from "./WebhookServer.js"
 

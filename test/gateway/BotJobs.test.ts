@@ -15,7 +15,7 @@ import {
   TelegramThrottled,
   TelegramUnavailable
 } from "../../src/gateway/telegram/Telegram.js"
-import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
+import { textOf, type Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { jobsOfBot } from "../../src/gateway/WebhookIntake.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -77,7 +77,7 @@ const story = (world: World, declared = true) => {
   return { said, layer }
 }
 
-const echo: BotHandler["handle"] = ({ update }) => Effect.succeed({ text: update.message?.text ?? "" })
+const echo: BotHandler["handle"] = ({ update }) => Effect.succeed({ text: textOf(update) ?? "" })
 const failing: BotHandler["handle"] = () => Effect.fail(new Error("no luck"))
 
 const enqueue = (update: object) =>

@@ -4,7 +4,7 @@ import * as BotJobs from "../../src/gateway/BotJobs.js"
 import { type Bot, Bots } from "../../src/gateway/Bots.js"
 import { none } from "../../src/gateway/config/Declarations.js"
 import { Telegram, TelegramThrottled } from "../../src/gateway/telegram/Telegram.js"
-import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
+import { textOf, type Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { jobsOfBot } from "../../src/gateway/WebhookIntake.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
@@ -29,7 +29,7 @@ const bot: Bot = {
   secrets: [],
   known: [],
   takes: () => true,
-  handle: ({ update }) => Effect.succeed({ text: update.message?.text ?? "" })
+  handle: ({ update }) => Effect.succeed({ text: textOf(update) ?? "" })
 }
 
 /** A Telegram that takes 20 ms per message, and throttles some for a second. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Cause, ConfigProvider, Effect, Exit, Fiber, Layer, Redacted, Schedule } from "effect"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import { Telegram } from "../../src/gateway/telegram/Telegram.js"
-import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
+import { EmulatedFault, TelegramEmulator } from "../../src/testing/effect.js"
 
 const secretToken = "4242:the-token-that-nobody-may-see"
 const token = Redacted.make(secretToken)

@@ -5,7 +5,8 @@ import { job, workflow } from "../../src/client/index.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as Logging from "../../src/telemetry/Logging.js"
-import { type PromiseTestShiftOptions, TestShift, testShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
+import { type PromiseTestShiftOptions, testShift } from "../../src/testing/index.js"
 
 type Line = Readonly<Record<string, unknown>>
 

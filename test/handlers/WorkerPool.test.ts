@@ -7,7 +7,7 @@ import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as WorkerPool from "../../src/handlers/WorkerPool.js"
 import * as Job from "../../src/queue/Job.js"
-import { TestShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 import { waiting } from "../support/States.js"
 import { directory, eventually, isAlive, jobOf, perform, pidsIn } from "./fixtures/Workshop.js"
 

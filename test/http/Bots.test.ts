@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto"
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
-import { JobId } from "../../src/core/Ids.js"
+import type { JobId } from "../../src/core/Ids.js"
 import * as AuthSessionsMemory from "../../src/gateway/auth/AuthSessionsMemory.js"
 import * as Bots from "../../src/gateway/Bots.js"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
@@ -167,7 +167,7 @@ describe("bots and sources", () => {
 })
 
 describe("the deliveries that a process remembers", () => {
-  const job = JobId.make("0198c0de-1234-7000-8000-000000000001")
+  const job = "0198c0de-1234-7000-8000-000000000001" as JobId
 
   it("are the newest hundred", () => {
     const book = new DeliveryBook()

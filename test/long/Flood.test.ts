@@ -1,7 +1,7 @@
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Console, Effect, Schedule } from "effect"
-import { EmulatedFault, TelegramEmulator } from "../../src/testing/index.js"
+import { EmulatedFault, TelegramEmulator } from "../../src/testing/effect.js"
 import * as Nightshift from "../support/Nightshift.js"
 import { credentials, start, writeBots } from "./GatewayPod.js"
 import * as RestartableServer from "./RestartableServer.js"

@@ -5,7 +5,7 @@ import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import type * as Nightshift from "../../src/index.js"
 import * as Job from "../../src/queue/Job.js"
-import { type TestServices, TestShift } from "../../src/testing/index.js"
+import { type TestServices, TestShift } from "../../src/testing/effect.js"
 
 const Mail = Job.make("mail", { payload: Schema.Struct({ to: Schema.String }), timeout: "30s" })
 const MailHandler = Handler.make(Mail, ({ to }) =>

@@ -4,7 +4,7 @@ import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as RouteConfig from "../../src/queue/settings/RouteConfig.js"
 import { decide } from "../../src/queue/settings/Routes.js"
-import { TestShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 
 const open = { payload: Schema.Struct({}) }
 

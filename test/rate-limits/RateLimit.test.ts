@@ -5,7 +5,7 @@ import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as RateLimit from "../../src/rate-limits/RateLimit.js"
 import { RateLimits } from "../../src/rate-limits/RateLimits.js"
-import { TestShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 import { waiting } from "../support/States.js"
 
 const GithubLimit = RateLimit.make("github", { capacity: 2, rate: 0.5 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Either, Schema } from "effect"
+import { Schema } from "effect"
 import { z } from "zod"
 import { job } from "../../src/client/index.js"
 import * as Job from "../../src/queue/Job.js"
@@ -25,7 +25,7 @@ const forms = {
 }
 
 describe.each(Object.entries(forms))("%s", (_, make) => {
-  const definitionOf = (kind: Declared, own: Declared = {}) => Either.getOrThrow(make(kind, own).definition)
+  const definitionOf = (kind: Declared, own: Declared = {}) => make(kind, own).definition
 
   it("carries the queue and the attempts that its kind declares", () => {
     expect(definitionOf({ queue: "mail", attempts: 9 })).toMatchObject({ queue: "mail", attempts: 9 })

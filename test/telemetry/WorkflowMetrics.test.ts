@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { z } from "zod"
+import { ofRecipe } from "../../src/client/Handlers.js"
 import { workflow } from "../../src/client/index.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -64,7 +65,7 @@ describe("the metrics of workflows", () => {
         "signal done": 1
       })
       expect(yield* read("workflow_signals_total")).toEqual({ delivered: 1, repeated: 1 })
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [order] })))
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [ofRecipe(order)] })))
   )
 
   it.effect("count workflows beyond a number of names together", () =>

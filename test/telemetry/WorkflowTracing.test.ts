@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer, type Redacted } from "effect"
 import { z } from "zod"
+import { ofRecipe } from "../../src/client/Handlers.js"
 import { workflow } from "../../src/client/index.js"
 import { Nightshift } from "../../src/index.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
@@ -35,7 +36,7 @@ const hex = (id: string) => id.replaceAll("-", "")
 /** Runs an effect in a process with a collector; the next call is another process on the same database. */
 const inProcess = <A, E>(url: Redacted.Redacted, collector: string, effect: Effect.Effect<A, E, Workflows>) =>
   effect.pipe(
-    Effect.provide(Nightshift.layer({ handlers: [order, parcel], queues: ["orders"], databaseUrl: url })),
+    Effect.provide(Nightshift.layer({ handlers: [order, parcel].map(ofRecipe), queues: ["orders"], databaseUrl: url })),
     Effect.provide(
       Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["OTEL_EXPORTER_OTLP_ENDPOINT", collector]])))
     )

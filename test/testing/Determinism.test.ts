@@ -2,6 +2,7 @@ import { Effect, Logger, Random } from "effect"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import * as client from "../../src/client/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 import * as testing from "../../src/testing/index.js"
 import { history } from "./seeded-history.mjs"
 
@@ -33,11 +34,11 @@ describe("a test", () => {
     const lines: Array<string> = []
     const test = (seed?: number) =>
       Effect.gen(function* () {
-        const shift = yield* testing.TestShift
+        const shift = yield* TestShift
         return [shift.seed, yield* Random.next, yield* Random.nextInt]
       }).pipe(
         Effect.provide(
-          testing.TestShift.layer<never>({ handlers: [], queues: ["default"], ...(seed === undefined ? {} : { seed }) })
+          TestShift.layer<never>({ handlers: [], queues: ["default"], ...(seed === undefined ? {} : { seed }) })
         )
       )
     const [first, again, other] = await Effect.runPromise(Effect.all([test(), test(), test(2)]))
@@ -47,8 +48,8 @@ describe("a test", () => {
       Logger.defaultLogger,
       Logger.make(({ message }) => void lines.push(String(message)))
     )
-    const failing = Effect.zipRight(testing.TestShift, Effect.fail("no")).pipe(
-      Effect.provide(testing.TestShift.layer<never>({ handlers: [], queues: ["default"], seed: 3 })),
+    const failing = Effect.zipRight(TestShift, Effect.fail("no")).pipe(
+      Effect.provide(TestShift.layer<never>({ handlers: [], queues: ["default"], seed: 3 })),
       Effect.provide(logger)
     )
     expect(await Effect.runPromise(Effect.flip(failing))).toBe("no")

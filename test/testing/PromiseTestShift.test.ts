@@ -1,6 +1,7 @@
 import { Cause, Effect, Exit, Schema } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
+import { ofRecipe } from "../../src/client/Handlers.js"
 import {
   JobCancelledError,
   JobDeadError,
@@ -11,7 +12,8 @@ import {
   workflow
 } from "../../src/client/index.js"
 import * as EffectJob from "../../src/queue/Job.js"
-import { type PromiseTestShiftOptions, TestShift, testShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
+import { type PromiseTestShiftOptions, testShift } from "../../src/testing/index.js"
 
 const remind = job("remind", {
   payload: z.object({ who: z.string() }),
@@ -219,7 +221,7 @@ describe("testShift", () => {
       yield* other.enqueue({})
       const shift = yield* TestShift
       return yield* Effect.exit(shift.drain)
-    }).pipe(Effect.provide(TestShift.layer({ handlers: [reminded] })), Effect.runPromise)
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [ofRecipe(reminded)] })), Effect.runPromise)
     const error = Exit.isFailure(failed) ? Cause.squash(failed.cause) : undefined
     expect(error).toMatchObject({ name: "InvalidOptionError", option: "handlers" })
     const lines = String((error as Error).stack).split("\n")

@@ -1,6 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
-import { Simulation } from "../../src/testing/index.js"
+import { Simulation } from "../../src/testing/effect.js"
 
 /** Trace events of every kind of fault. */
 export const everyFault = [

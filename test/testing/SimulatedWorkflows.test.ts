@@ -1,6 +1,6 @@
 import { expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Simulation } from "../../src/testing/index.js"
+import { Simulation } from "../../src/testing/effect.js"
 import { scale } from "../support/Scale.js"
 
 const seeds = scale("WORKFLOW_SEEDS", { usual: 1, long: 40 })

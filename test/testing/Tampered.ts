@@ -9,7 +9,7 @@ import { type ClaimedJob, enqueued, Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
-import type { SimulationOptions } from "../../src/testing/index.js"
+import type { SimulationOptions } from "../../src/testing/effect.js"
 import { Storage } from "../../src/uploads/Storage.js"
 
 // Databases with one bug each. Each breaks one guarantee; a simulation that misses it is useless.

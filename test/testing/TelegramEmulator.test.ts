@@ -2,8 +2,8 @@ import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, type Scope } from "effect"
-import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
-import { TelegramEmulator, type TelegramEmulatorOptions } from "../../src/testing/index.js"
+import { textOf, type Update } from "../../src/gateway/telegram/TelegramUpdate.js"
+import { TelegramEmulator, type TelegramEmulatorOptions } from "../../src/testing/effect.js"
 import { lifetimeOf, retryDelay } from "../../src/testing/telegram/DeliveryRules.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 
@@ -29,7 +29,7 @@ const webhook = (
           request.on("end", () => {
             const update: Update = JSON.parse(Buffer.concat(chunks).toString())
             const secret = request.headers["x-telegram-bot-api-secret-token"]
-            const one = { id: update.update_id, text: update.message?.text ?? "", secret: secret?.toString() }
+            const one = { id: update.update_id, text: textOf(update) ?? "", secret: secret?.toString() }
             seen.push(one)
             answer(one, response, seen.filter(({ id }) => id === one.id).length)
           })

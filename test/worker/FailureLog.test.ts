@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Data, Effect, Logger, LogLevel, Schema } from "effect"
 import { z } from "zod"
+import { ofRecipe } from "../../src/client/Handlers.js"
 import { workflow } from "../../src/client/index.js"
 import * as Backoff from "../../src/core/Backoff.js"
 import * as Handler from "../../src/handlers/Handler.js"
@@ -8,6 +9,7 @@ import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import type { Transactions } from "../../src/queue/Transactions.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
+import type { RateLimits } from "../../src/rate-limits/RateLimits.js"
 import * as LogLine from "../../src/telemetry/LogLine.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 
@@ -26,7 +28,7 @@ const sending = Handler.make(Kind, ({ to }) =>
 /** Every log line of jobs, with its level and the job's kind and attempt. */
 const linesOf = <A>(
   program: Effect.Effect<A, unknown, TestShift | Queue | Workflows>,
-  handler: Handler.Handler<Workflows | Transactions | Queue> = sending
+  handler: Handler.Handler<Workflows | Transactions | Queue | RateLimits> = sending
 ) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
@@ -61,7 +63,7 @@ describe("the log", () => {
           code.first = "pay"
           yield* shift.advance("1 hour")
         }),
-        order
+        ofRecipe(order)
       )
       expect(lines).toEqual([
         expect.stringMatching(

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Activity, DurableDeferred } from "@effect/workflow"
 import { Cause, Deferred, Effect, Exit, Layer, Option, Schema } from "effect"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
-import { TestShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 import { NightshiftWorkflow } from "../../src/workflow/index.js"
 import {
   Approval,

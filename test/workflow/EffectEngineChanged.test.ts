@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Activity, DurableClock, DurableDeferred, Workflow } from "@effect/workflow"
 import { Effect, Layer, Schema } from "effect"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
-import { TestShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 import { NightshiftWorkflow } from "../../src/workflow/index.js"
 
 // Executions of @effect/workflow whose code changes while they wait, on virtual time.

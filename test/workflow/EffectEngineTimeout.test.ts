@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Activity, DurableClock, Workflow } from "@effect/workflow"
 import { Effect, Layer, Option, Schema } from "effect"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
-import { TestShift } from "../../src/testing/index.js"
+import { TestShift } from "../../src/testing/effect.js"
 import { NightshiftWorkflow } from "../../src/workflow/index.js"
 
 // Activities whose result the code no longer waits for, on virtual time.

@@ -2,7 +2,7 @@ import { Activity, DurableClock, DurableDeferred, Workflow } from "@effect/workf
 import type { WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
 import { Effect, Layer, Schema, type Scope } from "effect"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
-import { type TestServices, TestShift } from "../../src/testing/index.js"
+import { type TestServices, TestShift } from "../../src/testing/effect.js"
 import { NightshiftWorkflow } from "../../src/workflow/index.js"
 
 // Fixtures for workflows of @effect/workflow on virtual time. The tests follow those of Effect's own engines.

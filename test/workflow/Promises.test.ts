@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { JobDeadError, Outcome, StepFailedError, workflow } from "../../src/client/index.js"
+import { JobDeadError, Outcome, type Step, StepFailedError, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 
 // The promises that workflows make, on virtual time.
@@ -220,57 +220,55 @@ describe("one execution per key", () => {
 })
 
 describe("changed code", () => {
-  const before = workflow("order", settings, async (_, step) => {
+  type Code = (payload: { id: string }, step: Step) => Promise<string>
+
+  const before: Code = async (_, step) => {
     await step.run("charge", () => 1)
     await step.sleep("cool off", "1h")
     return "old"
-  })
+  }
+
+  /** A workflow whose code can be replaced. */
+  const replaceable = () => {
+    const versions = { current: before }
+    return { versions, order: workflow("order", settings, (payload, step) => versions.current(payload, step)) }
+  }
 
   it("suspends the execution with the reason changed, names the step, and loses nothing", async () => {
-    const versions = { current: before.run }
-    const order = {
-      ...before,
-      kind: before.kind,
-      run: (...args: Parameters<typeof before.run>) => versions.current(...args)
-    }
+    const { order, versions } = replaceable()
     await using shift = await testShift({ allowChanged: true, handlers: [order] })
-    await before.start({ id: "A" })
+    await order.start({ id: "A" })
     await shift.settle()
-    versions.current = workflow("order", settings, async (_, step) => {
+    versions.current = async (_, step) => {
       await step.run("pay", () => 1)
       await step.sleep("cool off", "1h")
       return "new"
-    }).run
+    }
     await shift.advance("1h")
-    const shown = await before.show("A")
+    const shown = await order.show("A")
     expect(shown.state).toBe("changed")
     expect(shown.lastError).toContain('step "charge" is recorded, but its code does "pay" instead')
-    versions.current = before.run
+    versions.current = before
     await shift.advance("10 minutes")
-    expect(await before.result("A")).toBe("old")
+    expect(await order.result("A")).toBe("old")
   })
 
   it("is distinguished by patched: old executions keep the old path, new ones take the new one", async () => {
-    const versions = { current: before.run }
-    const order = {
-      ...before,
-      kind: before.kind,
-      run: (...args: Parameters<typeof before.run>) => versions.current(...args)
-    }
+    const { order, versions } = replaceable()
     await using shift = await testShift({ handlers: [order] })
-    await before.start({ id: "old" })
+    await order.start({ id: "old" })
     await shift.settle()
-    versions.current = workflow("order", settings, async (_, step) => {
+    versions.current = async (_, step) => {
       const isNew = await step.patched("tax")
       await step.run("charge", () => 1)
       if (isNew) await step.run("tax", () => 2)
       await step.sleep("cool off", "1h")
       return isNew ? "with tax" : "old"
-    }).run
-    await before.start({ id: "new" })
+    }
+    await order.start({ id: "new" })
     await shift.drain()
-    expect([await before.result("old"), await before.result("new")]).toEqual(["old", "with tax"])
-    expect((await before.show("new")).steps.map(({ name }) => name)).toEqual(["patch:tax", "charge", "tax", "cool off"])
+    expect([await order.result("old"), await order.result("new")]).toEqual(["old", "with tax"])
+    expect((await order.show("new")).steps.map(({ name }) => name)).toEqual(["patch:tax", "charge", "tax", "cool off"])
   })
 })
 

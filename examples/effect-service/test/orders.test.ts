@@ -1,6 +1,6 @@
 import { expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { TestShift } from "nightshift/testing"
+import { TestShift } from "nightshift/effect/testing"
 import { ChargeCard } from "../src/jobs.js"
 import { CardDeclined, ChargeCardHandler, Payments, ProviderDown } from "../src/orders.js"
 

@@ -32,6 +32,7 @@ const read = Filter.reader(Schema.Struct(query), Object.keys(query), 'workflow: 
 
 const listOptions = namesOf<Listing.ListOptions>({ limit: 0 })
 
+/** @internal */
 export const make = ({ run }: Engine<Ports>): ExecutionList => ({
   list: (given = {}, options = {}) => {
     const filter = read(given)

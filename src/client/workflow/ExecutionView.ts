@@ -1,27 +1,26 @@
 import { withoutTrace } from "../../core/ErrorText.js"
 import * as Response from "../../http/workflows/ExecutionView.js"
-import type { Execution, ExecutionSummary } from "../../queue/workflow/Execution.js"
+import type {
+  DescribedChild,
+  DescribedWait,
+  Execution,
+  ExecutionSummary,
+  Step
+} from "../../queue/workflow/Execution.js"
 import * as PlainFields from "../PlainFields.js"
 
-type Described = ReturnType<typeof Response.described>
-
 /** Something that an execution waits or waited for. */
-export interface WaitView
-  extends PlainFields.PlainFields<Described["deferreds"][number], typeof Response.WaitView.Type> {}
+export interface WaitView extends PlainFields.PlainFields<DescribedWait> {}
 
 /** One attempt of a step, as the journal records it. */
-export interface StepView extends PlainFields.PlainFields<Described["steps"][number], typeof Response.StepView.Type> {}
+export interface StepView extends PlainFields.PlainFields<Step> {}
 
 /** A child of an execution. The fields of its job are undefined once the job was deleted. */
-export interface ChildView
-  extends PlainFields.PlainFields<Described["children"][number], typeof Response.ChildView.Type> {}
+export interface ChildView extends PlainFields.PlainFields<Omit<DescribedChild, "result">> {}
 
 /** An execution with everything that is stored about it. */
 export interface ExecutionView
-  extends PlainFields.PlainFields<
-    Omit<Described, "waits" | "steps" | "deferreds" | "children">,
-    Response.ExecutionView
-  > {
+  extends PlainFields.PlainFields<Omit<Execution, "waits" | "steps" | "deferreds" | "children">> {
   /** Waits that have not ended. */
   readonly waits: ReadonlyArray<WaitView>
   /** The journal, in order. */
@@ -33,11 +32,7 @@ export interface ExecutionView
 }
 
 /** An execution in a list, without its steps and children. */
-export interface ExecutionSummaryView
-  extends PlainFields.PlainFields<
-    Omit<ReturnType<typeof Response.describedSummary>, "waits">,
-    Response.ExecutionSummaryView
-  > {
+export interface ExecutionSummaryView extends PlainFields.PlainFields<Omit<ExecutionSummary, "waits">> {
   /** Waits that have not ended. */
   readonly waits: ReadonlyArray<WaitView>
 }
@@ -48,6 +43,7 @@ const waitOf = PlainFields.of(Response.WaitView)
 const stepOf = PlainFields.of(Response.StepView)
 const childOf = PlainFields.of(Response.ChildView)
 
+/** @internal */
 export const of = (execution: Execution): ExecutionView => {
   const { children, deferreds, lastError, steps, waits, ...fields } = Response.described(execution)
   return {
@@ -60,6 +56,7 @@ export const of = (execution: Execution): ExecutionView => {
   }
 }
 
+/** @internal */
 export const ofSummary = (execution: ExecutionSummary): ExecutionSummaryView => {
   const { lastError, waits, ...fields } = Response.describedSummary(execution)
   return {

@@ -1,8 +1,7 @@
 import { GlobalValue } from "effect"
-import type { DurationInput } from "../../core/DurationText.js"
+import type { DurationInput } from "../../core/DurationInput.js"
 import { isId } from "../../core/Ids.js"
 import { shown } from "../../core/Storable.js"
-import type { CancelReport } from "../../queue/workflow/Workflows.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
 import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
 import type { ExecutionList } from "./ExecutionList.js"
@@ -112,7 +111,10 @@ export interface WorkflowAdmin extends ExecutionList {
       /** Ends the execution and its children immediately, without undoing their steps. [false] */
       readonly now?: boolean | undefined
     }
-  ): Promise<CancelReport>
+  ): Promise<{
+    /** Number of executions and jobs that were cancelled, including this one. */
+    readonly cancelled: number
+  }>
   /** Runs a failed or cancelled execution again. */
   retry(execution: string): Promise<void>
   /** Starts a new execution with the journal of this one before a step. Returns its id. */
@@ -123,7 +125,7 @@ export interface WorkflowAdmin extends ExecutionList {
 
 const open = GlobalValue.globalValue("nightshift/client/openShifts", () => new Set<ShiftForWorkflows>())
 
-/** Makes a shift the one that workflows use, until the returned function is called. */
+/** Makes a shift the one that workflows use, until the returned function is called. @internal */
 export const opened = (shift: ShiftForWorkflows): (() => void) => {
   open.add(shift)
   return () => void open.delete(shift)
@@ -150,13 +152,14 @@ const checkKey = (name: string, key: unknown): void => {
   )
 }
 
-/** The key that the workflow gives a payload. Undefined without the option `key`. */
+/** The key that the workflow gives a payload. Undefined without the option `key`. @internal */
 export const keyOf = <In>(name: string, option: ((payload: In) => string) | undefined, payload: In) => {
   const key = option?.(payload)
   if (option !== undefined) checkKey(name, key)
   return key
 }
 
+/** @internal */
 export const executionsOf = <In, Result>(
   name: string,
   target: Enqueueable<In, Result>,

@@ -1,5 +1,5 @@
-import type { DurationInput } from "../../core/DurationText.js"
-import type { HandlerLog } from "../../handlers/Handler.js"
+import type { DurationInput } from "../../core/DurationInput.js"
+import type { HandlerLog } from "../../handlers/PromiseContext.js"
 import type { Enqueueable } from "../Enqueue.js"
 import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"

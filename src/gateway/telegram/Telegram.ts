@@ -1,6 +1,5 @@
 import * as Http from "node:http"
 import * as Https from "node:https"
-import type { WebhookInfo } from "@grammyjs/types"
 import { Context, Duration, Effect, Layer, Predicate, Redacted, Schema } from "effect"
 import { GatewayConfig } from "../config/GatewayConfig.js"
 import * as HttpExchange from "../fetch/HttpExchange.js"
@@ -73,6 +72,18 @@ export interface WebhookSettings {
   readonly dropPending?: boolean | undefined
   /** Update types to deliver. If undefined, Telegram keeps the previous list. */
   readonly updates?: ReadonlyArray<string> | undefined
+}
+
+/** A bot's webhook as Telegram reports it. Telegram sends more fields. */
+export interface WebhookInfo {
+  /** Empty if there is none. */
+  readonly url?: string
+  readonly has_custom_certificate: boolean
+  readonly pending_update_count: number
+  readonly max_connections?: number
+  readonly allowed_updates?: ReadonlyArray<string>
+  readonly last_error_date?: number
+  readonly last_error_message?: string
 }
 
 type Token = Redacted.Redacted

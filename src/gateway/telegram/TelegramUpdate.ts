@@ -1,9 +1,11 @@
-import type { Update } from "@grammyjs/types"
-
 // Reads the few fields of an update that the gateway needs. Works for every update type, including types added by
 // Telegram later.
 
-export type { Update } from "@grammyjs/types"
+/** An update of Telegram: its id, and one field with its content. */
+export interface Update {
+  readonly update_id: number
+  readonly [content: string]: unknown
+}
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
@@ -21,7 +23,7 @@ const idOf = (value: unknown): number | undefined => {
 /** The update's content: its one object field besides the id. Loops, because every webhook is read here. */
 const contentOf = (update: Update): unknown => {
   for (const name in update) {
-    const value = update[name as keyof Update]
+    const value = update[name]
     if (isObject(value)) return value
   }
   return undefined
@@ -57,7 +59,7 @@ export const updateTypes: ReadonlySet<string> = new Set([
 /** The type of an update: the name of its content field. */
 export const typeOf = (update: Update): string | undefined => {
   for (const name in update) if (updateTypes.has(name)) return name
-  for (const name in update) if (isObject(update[name as keyof Update])) return name
+  for (const name in update) if (isObject(update[name])) return name
   return undefined
 }
 

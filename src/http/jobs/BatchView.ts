@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { BatchId, JobId } from "../../core/Ids.js"
-import type { Batch } from "../../queue/batch/Batches.js"
+import type { Batch, DescribedBatch } from "../../queue/batch/Batch.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 
@@ -32,8 +32,7 @@ export type BatchView = typeof BatchView.Type
 
 const fieldsOf = ResponseFields.of(BatchView)
 
-/** A batch whose follow-up has the fields that callers see. */
-export const described = ({ followUp, followUpId, ...batch }: Batch) => ({
+export const described = ({ followUp, followUpId, ...batch }: Batch): DescribedBatch => ({
   ...batch,
   /** Job that runs once when all jobs have ended. Its `id` is set when the job is enqueued. */
   followUp:

@@ -1,12 +1,14 @@
 import { ConfigError, Effect, Layer, Option } from "effect"
 import type { Services } from "../../worker/Nightshift.js"
 import type { Worker } from "../../worker/Worker.js"
-import { addressOf, fault, type Health, type HealthOptions, portMissing, settings } from "./HealthOptions.js"
+import { addressOf, fault, type Health, portMissing, settings } from "./HealthAddress.js"
+import type { HealthOptions } from "./HealthOptions.js"
 import type { ListenFailed } from "./Listening.js"
 
 // Imports no HTTP code: programs load it only if they serve health checks.
 
-export { Health, type HealthOptions } from "./HealthOptions.js"
+export { Health } from "./HealthAddress.js"
+export type { HealthOptions } from "./HealthOptions.js"
 
 /**
  * Serves `/healthz`, `/readyz` and `/metrics` while a worker starts, runs and stops, with the answers of `nightshift serve`.

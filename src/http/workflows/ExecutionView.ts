@@ -6,6 +6,8 @@ import { DeadReason, State } from "../../core/StoredJob.js"
 import {
   type Child,
   type Deferred,
+  type DescribedChild,
+  type DescribedWait,
   type Execution,
   ExecutionState,
   type ExecutionSummary
@@ -95,21 +97,9 @@ export const ExecutionView = Schema.Struct({
 export type ExecutionView = typeof ExecutionView.Type
 
 /** The value of a signal is stored like the result of a step, but callers get it as a value. */
-const describedWait = ({ exit, ...wait }: Deferred) => ({
-  ...wait,
-  /** Value of the signal. Undefined until it arrives. */
-  value: exit
-})
+const describedWait = ({ exit, ...wait }: Deferred): DescribedWait => ({ ...wait, value: exit })
 
-/** A child and, while its job exists, the fields of the job. */
-const describedChild = ({
-  job,
-  name,
-  ...child
-}: Child): Omit<Child, "job" | "name"> & {
-  /** Name of the step that started the child. */
-  readonly step: string
-} & Partial<NonNullable<Child["job"]>> => ({
+const describedChild = ({ job, name, ...child }: Child): DescribedChild => ({
   ...child,
   step: name,
   ...job,
@@ -136,7 +126,7 @@ const waitOf = ResponseFields.of(WaitView)
 const stepOf = ResponseFields.of(StepView)
 const childOf = ResponseFields.of(ChildView)
 
-const waitView = (wait: ReturnType<typeof describedWait>) => ({ ...waitOf(wait), value: showable(wait.value ?? null) })
+const waitView = (wait: DescribedWait) => ({ ...waitOf(wait), value: showable(wait.value ?? null) })
 
 /** What a list and a single execution have in common. */
 const commonOf = (execution: ExecutionSummary) => ({

@@ -3,7 +3,8 @@ import { Expected } from "../../core/ExpectedError.js"
 import { joinOr } from "../../core/Spelling.js"
 import { type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
 import { choices, isEmpty, type JobFilter } from "../search/JobFilter.js"
-import type { JobSearch, Total } from "../search/JobSearch.js"
+import type { JobSearch } from "../search/JobSearch.js"
+import type { PreviewFields } from "./OperationFields.js"
 import { type Action, isUndoable } from "./Operations.js"
 
 export class FilterRefused extends Expected<FilterRefused>(400)("FilterRefused", {
@@ -52,13 +53,9 @@ export const sampleSize = 10
 const countedUpTo = 100_000
 
 /** The jobs that an operation would cover if it began now. */
-export interface Preview {
-  /** How many there are; counting stops at 100,000. */
-  readonly matched: Total
+export interface Preview extends PreviewFields {
   /** The newest of them. */
   readonly sample: ReadonlyArray<StoredJob>
-  /** Whether they are few enough to be restored within an hour. */
-  readonly undoable: boolean
 }
 
 /** Counts the jobs of a filter that `resolve` returned, and reads a few of them. */

@@ -5,17 +5,17 @@ import type { JobId } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { undoFor } from "../JobAdmin.js"
 import type { JobFilter } from "../search/JobFilter.js"
-import type { Total } from "../search/JobSearch.js"
+import type { Total } from "../search/Total.js"
+import * as Fields from "./OperationFields.js"
 
-export const Action = Schema.Literal("cancel", "requeue", "run-now", "delete")
-export type Action = typeof Action.Type
+export const Action = Schema.Literal(...Fields.actions)
+export type Action = (typeof Fields.actions)[number]
 
-/** An operation runs an action, or undoes another operation. */
-export const OperationAction = Schema.Literal(...Action.literals, "undo")
-export type OperationAction = typeof OperationAction.Type
+export const OperationAction = Schema.Literal(...Fields.actions, "undo")
+export type OperationAction = Fields.OperationAction
 
-export const OperationStatus = Schema.Literal("running", "done", "cancelled", "failed")
-export type OperationStatus = typeof OperationStatus.Type
+export const OperationStatus = Schema.Literal(...Fields.statuses)
+export type OperationStatus = Fields.OperationStatus
 
 /** A list of jobs, or all jobs that match a filter. */
 export type Target =
@@ -30,39 +30,9 @@ export interface NewOperation {
 }
 
 /** An action on many jobs and its progress. Times are epoch milliseconds. */
-export interface Operation {
-  /** Names it in the HTTP API, to watch, stop or undo it. */
-  readonly id: string
-  /** What it does to each job. */
-  readonly action: OperationAction
-  /** The operation that this one undoes. */
-  readonly undoes: string | undefined
-  /** Whether the previous state of the jobs is saved, so that the operation can be undone. */
-  readonly undoable: boolean
-  /** `cancelled`: an operator stopped it. `failed`: it stopped with an error. */
-  readonly status: OperationStatus
-  /** Who began it: how the caller connected, and its name. */
-  readonly who: string
-  /** Why, in the words of the caller. */
-  readonly reason: string | undefined
+export interface Operation extends Fields.OperationFields {
   /** Absent if the jobs were listed by id. */
   readonly filter: JobFilter | undefined
-  /** When it began. */
-  readonly createdAt: number
-  /** When its last batch was committed. */
-  readonly updatedAt: number
-  /** When it ended; undefined while it runs. */
-  readonly finishedAt: number | undefined
-  /** Number of matching jobs at the start; absent if counting took too long. */
-  readonly total: Total | undefined
-  /** Jobs that it changed. */
-  readonly done: number
-  /** Skipped jobs by reason: the state they were in, `not_found`, `dedupe_key_held`, `locked` or `changed`. */
-  readonly skipped: Readonly<Record<string, number>>
-  /** Jobs that failed with an error. */
-  readonly failed: number
-  /** Why the operation stopped early. */
-  readonly error: string | undefined
 }
 
 export class OperationNotFound extends Expected<OperationNotFound>(404)("OperationNotFound", { id: Schema.String }) {

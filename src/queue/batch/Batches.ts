@@ -9,6 +9,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { JobIdTaken } from "../JobErrors.js"
 import { faultOfFollowUp, type NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
+import type { Batch } from "./Batch.js"
 
 /** Maximum number of jobs in one call. A batch has no maximum: add more jobs to it. */
 export const maxBatchJobs = 10_000
@@ -18,37 +19,7 @@ export const maxBatchPage = 100
 
 export const maxNameCharacters = 128
 
-/** Number of jobs of a batch by outcome. */
-export interface BatchCounts {
-  readonly unfinished: number
-  readonly done: number
-  readonly dead: number
-  readonly cancelled: number
-  /** Jobs whose rows no longer exist: an operator deleted them, or their retention expired. */
-  readonly deleted: number
-}
-
-/**
- * Jobs that were stored together, and the follow-up that is enqueued once when all of them have ended. Instants are epoch
- * milliseconds.
- */
-export interface Batch {
-  /** UUID that was generated, or chosen by the caller. */
-  readonly id: BatchId
-  /** Name that lists show. */
-  readonly name: string | undefined
-  /** When the batch was stored. */
-  readonly createdAt: number
-  /** When all jobs had ended; the counts are those of that moment. */
-  readonly closedAt: number | undefined
-  /** Number of jobs that the batch has had, including deleted ones. */
-  readonly total: number
-  /** Number of jobs by outcome. */
-  readonly counts: BatchCounts
-  readonly followUp: FollowUp | undefined
-  /** The job that was enqueued when the batch was closed. */
-  readonly followUpId: string | undefined
-}
+export type { Batch, BatchCounts } from "./Batch.js"
 
 export interface NewBatch {
   readonly jobs: ReadonlyArray<NewJob>

@@ -7,6 +7,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { JobNotFound } from "../JobErrors.js"
 import type { JobFilter } from "./JobFilter.js"
 import type { JobSort } from "./JobSort.js"
+import type { Total } from "./Total.js"
 
 export { BadCursor } from "../../core/BadCursor.js"
 export type { JobFilter } from "./JobFilter.js"
@@ -32,11 +33,7 @@ export interface JobPage {
   readonly sortedAmong?: number | undefined
 }
 
-export interface Total {
-  readonly count: number
-  /** False if the count is a lower bound. */
-  readonly exact: boolean
-}
+export type { Total }
 
 export interface QueueCounts {
   readonly queue: string

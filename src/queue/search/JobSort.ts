@@ -3,24 +3,14 @@ import { isId } from "../../core/Ids.js"
 import { State, stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { type JobFilter, statesOf } from "./JobFilter.js"
+import * as Fields from "./SortField.js"
 
 // The order of a job list. Ids increase with time, so `created` is the order of the primary key, in which every list is
 // exact. `due` and `finished` are exact where an index has that order. All other orders cover only the newest
 // matching jobs: an index per column would slow down every claim.
 
-export const SortField = Schema.Literal(
-  "created",
-  "due",
-  "finished",
-  "when",
-  "duration",
-  "kind",
-  "queue",
-  "state",
-  "attempt",
-  "priority"
-)
-export type SortField = typeof SortField.Type
+export const SortField = Schema.Literal(...Fields.sortFields)
+export type SortField = Fields.SortField
 
 export interface JobSort {
   readonly by: SortField

@@ -1,22 +1,17 @@
 import { Context, type Duration, type Effect, Schema } from "effect"
 import { Expected } from "../../core/ExpectedError.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import * as Limits from "./QueueLimits.js"
 
 /**
  * Order of the jobs of a key, with one running at a time. `serial`: in order, but jobs may overtake one that waits for
  * its retry. `strict`: no job overtakes another.
  */
-export const KeyOrder = Schema.Literal("none", "serial", "strict")
-export type KeyOrder = typeof KeyOrder.Type
+export type KeyOrder = Limits.KeyOrder
+export const KeyOrder = Schema.Literal(...Limits.keyOrders)
 
 /** The current settings of a queue and the state of its cool-down. */
-export interface QueueSettings {
-  /** Name of the queue: 1 to 64 letters, digits, `_`, `.` or `-`. */
-  readonly name: string
-  /** Target number of slots for this queue in the whole cluster. [10] */
-  readonly maxWorkers: number
-  /** Whether no job of the queue starts until an operator resumes it. */
-  readonly paused: boolean
+export interface QueueSettings extends Limits.PlainSettings {
   /** How long done jobs are kept. [QUEUE_DONE_RETENTION] */
   readonly retainDone: Duration.Duration | undefined
   /** How long dead jobs are kept. [forever] */
@@ -42,21 +37,8 @@ export interface QueueSettings {
         readonly per: Duration.Duration
       }
     | undefined
-  /** Cluster-wide limit on the number of running jobs per key. */
-  readonly perKey:
-    | {
-        /** Maximum number of running jobs with the same key. */
-        readonly concurrency: number
-        /** Whether the jobs of a key run in the order of their enqueue. */
-        readonly order: KeyOrder
-      }
-    | undefined
-  /** Maximum number of waiting jobs, due or scheduled. Enqueues beyond it fail. */
-  readonly depthCap: number | undefined
   /** End of the queue's cool-down, in epoch milliseconds. No job is claimed before it. */
   readonly throttledUntil: number | undefined
-  /** Number of successive cool-downs without a calm period. Cool-downs with a delay from the upstream do not count. */
-  readonly throttleAttempts: number
   /** 1 when the queue is created; increases with every change. */
   readonly revision: number
 }

@@ -1,6 +1,7 @@
 import { Context, Effect, Schema } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { isQueueName, isUnstorable, type NewJob } from "../NewJob.js"
+import type { DeclaredRoutes } from "./QueueLimits.js"
 
 /** Sends kinds with this prefix that name no queue to a queue. */
 export interface Route {
@@ -8,8 +9,7 @@ export interface Route {
   readonly queue: string
 }
 
-/** Routes declared in code or settings, as queues by prefix. `null` removes an earlier route. */
-export type DeclaredRoutes = Readonly<Record<string, string | null>>
+export type { DeclaredRoutes }
 
 /** A declared route has an invalid prefix or queue name. */
 export class InvalidRoute extends Schema.TaggedError<InvalidRoute>()("InvalidRoute", {

@@ -7,42 +7,16 @@ import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import { never } from "../../core/Suspension.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
 import type { OpenWait, Standing } from "./JobDiagnosis.js"
+import type { Why } from "./Reason.js"
+import * as Reasons from "./Reason.js"
 
 // Explains why a job is not running. Pure: the same facts give the same answer. If several reasons apply, the first in
 // this order is returned: the queue is paused, which only an operator can end; the job is not due; no pod can run it;
 // and then the temporary reasons, from pauses of the whole queue down to the job's position in the queue.
 
-export const Reason = Schema.Literal(
-  "paused",
-  "not_due",
-  "retrying",
-  "sleeping",
-  "waiting_for_signal",
-  "waiting_for_child",
-  "changed",
-  "cooling_down",
-  "rate_limited",
-  "no_pod",
-  "unknown_kind",
-  "key_busy",
-  "key_order",
-  "waiting_for_slot",
-  "running",
-  "done",
-  "dead",
-  "cancelled"
-)
-export type Reason = typeof Reason.Type
-
-/** The reason why a job is in its current state. Instants are epoch milliseconds. */
-export interface Why {
-  /** Code of the reason, such as `paused`, `no_pod` or `rate_limited`. Stable; `detail` has the words. */
-  readonly reason: Reason
-  /** Text for operators: the cause and what to do about it. */
-  readonly detail: string
-  /** When this reason ends without intervention, if known. */
-  readonly until: number | undefined
-}
+export const Reason = Schema.Literal(...Reasons.reasons)
+export type Reason = Reasons.Reason
+export type { Why }
 
 /** What is known about a live pod. */
 interface LivePod {

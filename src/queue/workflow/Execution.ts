@@ -1,7 +1,23 @@
 import { Schema } from "effect"
-import type { JobId } from "../../core/Ids.js"
+import type { JobId } from "../../core/Id.js"
 import type { DeadReason, State, Status } from "../../core/StoredJob.js"
 import { never, type WaitKind } from "../../core/Suspension.js"
+
+// The declarations do not mention Effect: the views of programs that use promises are made from them.
+
+const executionStates = [
+  "scheduled",
+  "pending",
+  "running",
+  "sleeping",
+  "waiting",
+  "changed",
+  "cancelling",
+  "undoing",
+  "done",
+  "failed",
+  "cancelled"
+] as const
 
 /** The call that recorded a step. */
 export type StepKind = "run" | "transaction" | "sleep" | "signal" | "children" | "patch" | "undo"
@@ -59,6 +75,12 @@ export interface Deferred {
   readonly waiting: boolean
 }
 
+/** A wait with the names that callers see. */
+export interface DescribedWait extends Omit<Deferred, "exit"> {
+  /** Value of the signal. Undefined until it arrives. */
+  readonly value: unknown
+}
+
 /** A finished execution waits for nothing, even if waits on which it was suspended had not ended before its last run. */
 export const withoutWaiting = (
   { finishedAt }: { readonly finishedAt: number | undefined },
@@ -107,25 +129,20 @@ export interface Child {
     | undefined
 }
 
+/** A child with the names that callers see and, while its job exists, the fields of the job. */
+export interface DescribedChild extends Omit<Child, "job" | "name">, Partial<NonNullable<Child["job"]>> {
+  /** Name of the step that started the child. */
+  readonly step: string
+}
+
 /**
  * The displayed state of an execution. `pending`: due, waits for a slot. `scheduled`: starts later. `sleeping`: until an
  * instant. `waiting`: for a signal or children. `changed`: its code no longer follows its journal. `cancelling`: cancelled,
  * due to undo its steps. `undoing`: failed, due to undo its steps.
  */
-export const ExecutionState = Schema.Literal(
-  "scheduled",
-  "pending",
-  "running",
-  "sleeping",
-  "waiting",
-  "changed",
-  "cancelling",
-  "undoing",
-  "done",
-  "failed",
-  "cancelled"
-)
-export type ExecutionState = typeof ExecutionState.Type
+export type ExecutionState = (typeof executionStates)[number]
+/** @internal */
+export const ExecutionState = Schema.Literal(...executionStates)
 
 /** An execution without its journal. */
 export interface ExecutionSummary {

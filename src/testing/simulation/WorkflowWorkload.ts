@@ -1,9 +1,10 @@
 import { Effect, Exit, Runtime, Schema } from "effect"
+import { ofRecipe } from "../../client/Handlers.js"
 import { job } from "../../client/JobDefinition.js"
+import type { CoreHandler } from "../../client/PromiseHandler.js"
 import type { Step } from "../../client/workflow/Step.js"
-import { child, type WorkflowServices, workflow } from "../../client/workflow/WorkflowDefinition.js"
+import { child, workflow } from "../../client/workflow/WorkflowDefinition.js"
 import * as Outcome from "../../core/Outcome.js"
-import type * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import type { NewJob } from "../../queue/NewJob.js"
@@ -64,15 +65,15 @@ const code =
   }
 
 /** Declared once, because declaring a workflow compiles the schema of its kind. */
-const declared = workflow(executionKind, settings, async () => undefined)
+const declared = ofRecipe(workflow(executionKind, settings, async () => undefined))
 
 /** The handler of executions. `misbehave` fails in every way a handler can. */
 export const handler = (
   misbehave: (job: JobContext, n: number) => Effect.Effect<unknown, string>,
   affected: History["affected"]
-): Handler.Handler<WorkflowServices> => {
+): CoreHandler => {
   const made = (context: JobContext, trouble: Parameters<typeof code>[1]) =>
-    workflow(executionKind, settings, code(context, trouble, affected))
+    ofRecipe(workflow(executionKind, settings, code(context, trouble, affected)))
   const { kind, transactional } = declared
   return {
     kind,

@@ -1,4 +1,4 @@
-import type { WebhookInfo } from "@grammyjs/types"
+import type { WebhookInfo } from "../../gateway/telegram/Telegram.js"
 import type { Update } from "../../gateway/telegram/TelegramUpdate.js"
 import { chanceOf } from "./DeliveryRules.js"
 
@@ -78,8 +78,6 @@ export const webhookInfo = ({ lastError, pending, webhook }: EmulatedBot): Webho
   has_custom_certificate: false,
   pending_update_count: pending.size,
   ...(webhook === undefined ? {} : { max_connections: webhook.maxConnections }),
-  ...(webhook?.updates === undefined
-    ? {}
-    : { allowed_updates: webhook.updates as WebhookInfo["allowed_updates"] & {} }),
+  ...(webhook?.updates === undefined ? {} : { allowed_updates: webhook.updates }),
   ...(lastError === undefined ? {} : { last_error_date: 1, last_error_message: lastError })
 })

@@ -66,7 +66,7 @@ export class TelegramEmulator extends Context.Tag("nightshift/testing/TelegramEm
     readonly say: (token: string, spoken: Spoken) => Effect.Effect<number>
 
     /** Sends any other update. Generates an id if there is none. */
-    readonly send: (token: string, update: Partial<Update>) => Effect.Effect<number>
+    readonly send: (token: string, update: object) => Effect.Effect<number>
 
     /** Makes matching calls fail. Earlier rules take precedence. */
     readonly fail: (fault: EmulatedFault, rule?: FaultRule) => Effect.Effect<void>
@@ -138,8 +138,9 @@ const make = (options: TelegramEmulatorOptions): Effect.Effect<typeof TelegramEm
       return known
     }
 
-    const send = (token: string, update: Partial<Update>) =>
+    const send = (token: string, given: object) =>
       Effect.sync(() => {
+        const update = given as Partial<Update>
         const bot = botOf(token)
         const id = update.update_id ?? bot.nextUpdate
         bot.nextUpdate = id + 1

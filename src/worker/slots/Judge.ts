@@ -104,20 +104,23 @@ const failed = (
   return unstorable(whose, wait, error) ?? again(wait, at, { counted: true, error, remember: "failed" })
 }
 
+const waitOf = ({ after }: { readonly after?: number }): Duration.Duration | undefined =>
+  after === undefined ? undefined : Duration.millis(after)
+
 const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: EndContext): End => {
   switch (outcome._tag) {
     case "Done":
       return done(job, outcome.result, at)
     case "Retry":
-      return failed(job, kind, outcome.error, at, outcome.after)
+      return failed(job, kind, outcome.error, at, waitOf(outcome))
     case "Dead":
       return End.Dead({ reason: outcome.reason ?? "rejected", counted: true, error: outcome.error })
     case "Throttled":
-      return unstorable("after of Outcome.throttled", outcome.after) ?? throttled(job, outcome, at)
+      return unstorable("after of Outcome.throttled", waitOf(outcome)) ?? throttled(job, outcome, at)
     case "Snooze":
       return (
-        unstorable("after of Outcome.snooze", outcome.after) ??
-        again(Duration.max(outcome.after, shortestPause), at, { counted: false, remember: "snoozed" })
+        unstorable("after of Outcome.snooze", Duration.millis(outcome.after)) ??
+        again(Duration.max(Duration.millis(outcome.after), shortestPause), at, { counted: false, remember: "snoozed" })
       )
     case "Cancelled":
       return End.Dead({ reason: "cancelled", counted: true, error: undefined })
@@ -128,7 +131,9 @@ const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outco
  * If the queue or the key pauses, the job keeps its due time, so that it can run as soon as the pause ends, even if it
  * ends early.
  */
-const throttled = (job: ClaimedJob, { after: given, by, scope }: Outcome.Throttled, at: EndContext): End => {
+const throttled = (job: ClaimedJob, outcome: Outcome.Throttled, at: EndContext): End => {
+  const { by, scope } = outcome
+  const given = waitOf(outcome)
   const after = given === undefined ? undefined : Duration.max(given, shortestPause)
   if (scope === "job" || (scope === "key" && job.key === undefined)) {
     return again(after ?? throttlePause, at, { counted: false, remember: Outcome.throttledWords(by) })

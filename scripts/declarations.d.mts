@@ -1,0 +1,1 @@
+export declare const reachable: (entries: ReadonlyArray<string>) => Map<string, ReadonlyArray<string>>

@@ -1,0 +1,15 @@
+import { existsSync } from "node:fs"
+import { dirname, join } from "node:path"
+
+const lockFiles = {
+  "pnpm-lock.yaml": "pnpm add",
+  "yarn.lock": "yarn add",
+  "bun.lock": "bun add",
+  "bun.lockb": "bun add"
+} as const
+
+/** The command of the project's package manager that adds packages. Imports only Node's own modules: it also runs without Effect. */
+export const installCommand = (folder: string): string => {
+  for (const [file, command] of Object.entries(lockFiles)) if (existsSync(join(folder, file))) return command
+  return dirname(folder) === folder ? "npm install" : installCommand(dirname(folder))
+}

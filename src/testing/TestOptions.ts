@@ -1,0 +1,33 @@
+import type { DurationInput } from "../core/DurationInput.js"
+import type { DeclaredQueues, DeclaredRoutes } from "../queue/settings/QueueLimits.js"
+import type { DeclaredLimit } from "../rate-limits/LimitOptions.js"
+import type { Schedule } from "../schedule/ScheduleSettings.js"
+
+/** Options of a test, with Effect and with promises. */
+export interface TestOptions<Start> {
+  /** Queues the process serves: names, or an object with their workers and limits. [the queues of the handlers' kinds] */
+  readonly queues?: DeclaredQueues
+  /** Queue by kind prefix, for kinds without a queue. */
+  readonly routes?: DeclaredRoutes
+  /** Schedules; they fire as the clock advances. */
+  readonly schedules?: ReadonlyArray<Schedule>
+  /** Rate limits that the handlers use. */
+  readonly limits?: ReadonlyArray<DeclaredLimit>
+  /** Number of jobs of a queue that run at a time. [10] */
+  readonly slots?: number
+  /** How long a stopped process waits for running jobs. [25 seconds] */
+  readonly grace?: DurationInput
+  /** Start time of the clock. [1970-01-01T00:00:00Z] */
+  readonly startAt?: Start
+  /** Seed of ids, jitter and Effect's Random. The same test with the same seed has the same history. [1] */
+  readonly seed?: number
+  /** Retention of done jobs. [all jobs are kept] */
+  readonly retention?: DurationInput
+  /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
+  readonly mask?: ReadonlyArray<string>
+  /**
+   * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does, and
+   * each finished execution is replayed once to find out. Set it in tests that change the code. [false]
+   */
+  readonly allowChanged?: boolean
+}
