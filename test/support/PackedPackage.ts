@@ -13,6 +13,9 @@ export const run = (cwd: string, file: string, args: ReadonlyArray<string>, env:
 
 const manifest = JSON.parse(readFileSync(join(Nightshift.root, "package.json"), "utf8"))
 
+/** What programs with Effect install beside it. */
+const effectPackages = Object.keys(manifest.effectPackages)
+
 /** Packs the package into a folder and returns the file name. */
 const pack = (cwd: string) =>
   Effect.map(
@@ -28,14 +31,17 @@ export const installed: Effect.Effect<string, never, Scope.Scope> = Effect.gen(f
   const cwd = yield* Nightshift.folder
   writeManifest(cwd)
   const flags = ["--prefer-offline", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"]
-  yield* run(cwd, "npm", ["install", ...flags, yield* pack(cwd), `effect@${manifest.devDependencies.effect}`])
+  yield* run(cwd, "npm", [
+    "install",
+    ...flags,
+    yield* pack(cwd),
+    ...effectPackages.map((name) => `${name}@${manifest.devDependencies[name]}`),
+    "zod@4"
+  ])
   return cwd
 })
 
-/**
- * A folder with the packed files and links to the declared dependencies only: a strict layout like pnpm's, without a
- * registry.
- */
+/** A folder with the packed files and links to the packages of Effect only: a strict layout like pnpm's, without a registry. */
 export const unpacked: Effect.Effect<string, never, Scope.Scope> = Effect.gen(function* () {
   const cwd = yield* Nightshift.folder
   writeManifest(cwd)
@@ -47,7 +53,6 @@ export const unpacked: Effect.Effect<string, never, Scope.Scope> = Effect.gen(fu
     mkdirSync(join(from, name, ".."), { recursive: true })
     symlinkSync(join(Nightshift.root, "node_modules", name), join(from, name))
   }
-  link("effect", modules)
-  for (const name of Object.keys(manifest.dependencies)) link(name, join(modules, "nightshift", "node_modules"))
+  for (const name of effectPackages) link(name, modules)
   return cwd
 })

