@@ -61,7 +61,7 @@ const start = (cwd: string, [name, ...args]: readonly [string, ...Array<string>]
       let said = ""
       child.stdout?.on("data", (chunk) => {
         said += chunk
-        if (said.includes("is up")) resume(Effect.void)
+        if (/is up|Stop it with Ctrl-C/.test(said)) resume(Effect.void)
       })
       ended.then(() => resume(Effect.dieMessage(`${name} ended before the server was up: ${said}`)))
     })
