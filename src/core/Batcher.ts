@@ -275,7 +275,10 @@ export const make = <Item, Result, E, R>(
 
     const flush = (batch: ReadonlyArray<Entry<Item, Result, E>>): Effect.Effect<void, never, R> =>
       Effect.flatMap(Effect.exit(options.flush(batch.map(({ item }) => item))), (exit) => {
-        if (Exit.isSuccess(exit)) return Effect.sync(() => reportFlushed(batch, exit.value))
+        if (Exit.isSuccess(exit)) {
+          reportFlushed(batch, exit.value)
+          return Effect.void
+        }
         const failure = Cause.failureOption(exit.cause)
         const another = batch.length > 1 || options.alone !== undefined
         if (another && failure._tag === "Some" && options.isolate(failure.value)) {

@@ -83,8 +83,10 @@ const word = 0x1_0000_0000
 const uuidV7 = (random: () => number) => {
   let last = 0
   let sequence = 0
-  let time: ReadonlyArray<number> = []
+  /** Character codes of the hex digits of `timeOf`. */
+  const time = new Uint8Array(12)
   let timeOf = -1
+  const code = (place: number): number => time[place] as number
   return (millis: number, bytes?: DataView, offset = 0): string => {
     // Keeps ids increasing when the clock does not advance. When the 12-bit sequence overflows, the timestamp moves
     // ahead of the clock.
@@ -98,7 +100,8 @@ const uuidV7 = (random: () => number) => {
     }
     if (timeOf !== last) {
       timeOf = last
-      time = Array.from(last.toString(16).padStart(12, "0"), (each) => each.charCodeAt(0))
+      for (let place = 0; place < 4; place += 1) time[place] = digit(last / word, 12 - 4 * place)
+      for (let place = 0; place < 8; place += 1) time[4 + place] = digit(last % word, 28 - 4 * place)
     }
     const x = random()
     const y = random()
@@ -109,11 +112,11 @@ const uuidV7 = (random: () => number) => {
       bytes.setUint32(offset + 8, 0x8000_0000 | (x >>> 2))
       bytes.setUint32(offset + 12, y)
     }
-    const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, i = 0, j = 0, k = 0, l = 0] = time
     // Built from character codes: string slices would allocate an object each, and a bulk insert makes thousands of ids.
     // biome-ignore format: one line per group of the id
     return String.fromCharCode(
-      a, b, c, d, e, f, g, h, dash, i, j, k, l, dash,
+      code(0), code(1), code(2), code(3), code(4), code(5), code(6), code(7), dash,
+      code(8), code(9), code(10), code(11), dash,
       0x37, digit(sequence, 8), digit(sequence, 4), digit(sequence, 0), dash,
       digits[0x8 | (x >>> 30)] as number, digit(x, 26), digit(x, 22), digit(x, 18), dash,
       digit(x, 14), digit(x, 10), digit(x, 6), digit(x, 2), digit(y, 28), digit(y, 24),

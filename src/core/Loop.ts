@@ -3,6 +3,7 @@ import {
   Clock,
   Duration,
   Effect,
+  type Fiber,
   FiberRef,
   Predicate,
   type Schedule,
@@ -151,17 +152,36 @@ export interface IdleSteps {
   isExact: boolean
 }
 
-/** The idle steps of the loop whose step the current fiber runs. */
-export const idleSteps: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
+/** What the current fiber does for a loop. */
+interface LoopFiber {
+  readonly idle: IdleSteps
+  /** Whether the loop pauses. False during a step, whose own sleeps are never cut short. */
+  isPausing: boolean
+}
 
-/** The idle steps of the loop that pauses in the current fiber. Unset during a step, whose own sleeps are never cut short. */
-export const pausing: FiberRef.FiberRef<IdleSteps | undefined> = FiberRef.unsafeMake<IdleSteps | undefined>(undefined)
+/**
+ * The loop that the current fiber works for. The loop changes the object instead of the reference, which would cost more than
+ * most passes. A fiber that a step starts therefore gets its own object: it may sleep while the loop pauses.
+ */
+export const loopFiber: FiberRef.FiberRef<LoopFiber | undefined> = FiberRef.unsafeMake<LoopFiber | undefined>(
+  undefined,
+  {
+    fork: (loop) => (loop === undefined || loop.isPausing ? loop : { idle: loop.idle, isPausing: false }),
+    join: (parent) => parent
+  }
+)
+
+/** The idle steps of the loop that pauses in this fiber, if one does. */
+export const pausingIn = (fiber: Fiber.RuntimeFiber<unknown, unknown>): IdleSteps | undefined => {
+  const loop = fiber.getFiberRef(loopFiber)
+  return loop?.isPausing === true ? loop.idle : undefined
+}
 
 /** Reports until when the current step of a loop has nothing more to do. */
 export const idleUntil = (instant: () => number, when?: "exactly"): Effect.Effect<void> =>
-  Effect.map(FiberRef.get(idleSteps), (idle) => {
-    idle?.until.push(instant)
-    if (idle !== undefined && when === "exactly") idle.isExact = true
+  Effect.map(FiberRef.get(loopFiber), (loop) => {
+    loop?.idle.until.push(instant)
+    if (loop !== undefined && when === "exactly") loop.idle.isExact = true
   })
 
 /** Whether steps have timeouts. A test turns them off: tables in memory answer at once, and a timeout costs two fibers. */
@@ -179,7 +199,7 @@ const withoutTimeouts = (loop: Loop): Loop => ({
 export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = () => {}): Effect.Effect<void> =>
   Effect.flatMap(FiberRef.get(hasTimeouts), (timed) => {
     const { schedule } = loop
-    const idle: IdleSteps = { steps: loop.steps.length, until: [], isExact: false }
+    const own: LoopFiber = { idle: { steps: loop.steps.length, until: [], isExact: false }, isPausing: false }
     const steps = runPass(timed ? loop : withoutTimeouts(loop))
     let state: unknown = schedule.initial
     let last: PassOutcome = "ok"
@@ -196,7 +216,7 @@ export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = 
     })
     const pass = Effect.flatMap(
       Effect.suspend(() => {
-        idle.until.length = 0
+        own.idle.until.length = 0
         return steps
       }),
       (outcome) => {
@@ -206,10 +226,17 @@ export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = 
         return Effect.yieldNow()
       }
     )
-    const paused = Effect.zipRight(FiberRef.set(pausing, idle), pause)
-    const turn = Effect.flatMap(Effect.zipRight(paused, FiberRef.set(pausing, undefined)), () =>
-      isOver ? Effect.void : pass
-    )
-    const turns = Effect.whileLoop({ while: () => !isOver, body: () => turn, step: () => {} })
-    return Effect.locally(loop.runAtStart ? Effect.zipRight(pass, turns) : turns, idleSteps, idle)
+    const turn = Effect.flatMap(pause, () => {
+      own.isPausing = false
+      return isOver ? Effect.void : pass
+    })
+    const turns = Effect.whileLoop({
+      while: () => !isOver,
+      body: () => {
+        own.isPausing = true
+        return turn
+      },
+      step: () => {}
+    })
+    return Effect.locally(loop.runAtStart ? Effect.zipRight(pass, turns) : turns, loopFiber, own)
   })

@@ -6,7 +6,8 @@ import type { PassOutcome } from "./Loop.js"
 
 type LoopSchedule = Schedule.Schedule<unknown, PassOutcome>
 
-const startingAt = (millis: number) => ScheduleDecision.continueWith(ScheduleInterval.after(millis))
+/** The decision after a pause that was spent already. */
+const nextPass = ScheduleDecision.continueWith(ScheduleInterval.after(0))
 
 /**
  * A schedule whose pauses are spent in `wait`, which gets the delay and completes when the next pass is to run. With
@@ -21,7 +22,7 @@ export const wakeable = (
       const [next, out, decision] = stepped
       if (ScheduleDecision.isDone(decision)) return Effect.succeed(stepped)
       const delay = Duration.millis(ScheduleIntervals.start(decision.intervals) - now)
-      return Effect.as(wait(delay), [next, out, startingAt(now)] as const)
+      return Effect.as(wait(delay), [next, out, nextPass] as const)
     })
   )
 
@@ -29,10 +30,16 @@ export const wakeable = (
 export const after = (event: Effect.Effect<void>, schedule: LoopSchedule): LoopSchedule =>
   wakeable(schedule, (delay) => Effect.zipRight(event, Effect.sleep(delay)))
 
-/** A pause as long as `delay` says after each pass, for loops that know when they are needed next. It gets the current time. */
-export const until = (delay: (now: number) => Duration.Duration): LoopSchedule =>
+/**
+ * A pause until the instant that `next` returns, for loops that know when they are needed next. It gets the current instant;
+ * both are epoch milliseconds. The pauses are spent in `wait`, as those of `wakeable`.
+ */
+export const until = (
+  next: (now: number) => number,
+  wait: (delay: Duration.Duration) => Effect.Effect<void>
+): LoopSchedule =>
   Schedule.makeWithState<void, PassOutcome, void>(undefined, (now) =>
-    Effect.sync(() => [undefined, undefined, startingAt(now + Duration.toMillis(delay(now)))])
+    Effect.as(wait(Duration.millis(next(now) - now)), [undefined, undefined, nextPass] as const)
   )
 
 /** `usual` after passes that succeeded and `failing` after those that did not; a success resets `failing`. */

@@ -158,11 +158,6 @@ const untilSettled = <A>(run: (signal: () => AbortSignal) => Promise<A>, job: Jo
     })
   })
 
-const runtimeAndClock = <A, E, R>(
-  use: (runtime: Runtime.Runtime<R>, clock: Clock.Clock) => Effect.Effect<A, E>
-): Effect.Effect<A, E, R> =>
-  Effect.flatMap(Effect.runtime<R>(), (runtime) => Effect.clockWith((clock) => use(runtime, clock)))
-
 /** Limits made by another copy of Effect, as limits of this one. */
 const limits = new WeakMap<DeclaredRateLimit, RateLimit.RateLimit>()
 
@@ -172,41 +167,74 @@ const limitOf = (declared: DeclaredRateLimit): RateLimit.RateLimit => {
   return known
 }
 
+/** A class, because an object with its own getter takes three times as long to make, and every job needs one. */
+class RunningPromise implements PromiseJobContext {
+  readonly id: JobId
+  readonly kind: string
+  readonly queue: string
+  readonly key: string | undefined
+  readonly attempt: number
+  readonly attempts: number
+  readonly meta: unknown
+  readonly log: HandlerLog
+  readonly run: PromiseJobContext["run"]
+  readonly #job: JobContext
+  readonly #signal: () => AbortSignal
+  readonly #clock: Clock.Clock
+
+  constructor(
+    job: JobContext,
+    signal: () => AbortSignal,
+    runtime: Runtime.Runtime<Queue | RateLimits>,
+    clock: Clock.Clock
+  ) {
+    this.id = job.id
+    this.kind = job.kind
+    this.queue = job.queue
+    this.key = job.key
+    this.attempt = job.attempt
+    this.attempts = job.attempts
+    this.meta = job.meta
+    this.log = logOf(runtime)
+    this.run = runIn(runtime)
+    this.#job = job
+    this.#signal = signal
+    this.#clock = clock
+  }
+
+  get signal() {
+    return this.#signal()
+  }
+
+  readonly now = () => new Date(this.#clock.unsafeCurrentTimeMillis())
+  readonly progress = (value: unknown) => this.run(this.#job.progress(value))
+  readonly enqueue: PromiseJobContext["enqueue"] = (other, content, options) =>
+    this.run(other.enqueue(content, options))
+  readonly acquire: PromiseJobContext["acquire"] = (limit, tokens = 1, options) =>
+    this.run(limitOf(limit).take(tokens, options))
+  readonly refused: PromiseJobContext["refused"] = (limit, duration) =>
+    this.run(limitOf(limit).refused(duration === undefined ? undefined : decode(duration)))
+}
+
+/** Throws the original failure, not Effect's wrapper: it may be an `Outcome` that the slot must recognize. */
+const runIn = (runtime: Runtime.Runtime<Queue | RateLimits>): PromiseJobContext["run"] => {
+  const runExit = Runtime.runPromiseExit(runtime)
+  return async (effect) => {
+    const exit = await runExit(effect)
+    if (Exit.isSuccess(exit)) return exit.value
+    throw Cause.squash(exit.cause)
+  }
+}
+
 /** Makes a handler from an async function. A thrown error fails the attempt. */
 export const promise = <A, Run extends Promise<unknown>>(
   kind: JobKind<A>,
   run: (payload: A, job: PromiseJobContext) => Run
 ): Handler<Queue | RateLimits, ResultOf<Awaited<Run>>> =>
   make(kind, (payload, job) =>
-    runtimeAndClock((runtime, clock) => {
-      const runExit = Runtime.runPromiseExit(runtime)
-      // Throw the original failure, not Effect's wrapper: it may be an `Outcome` that the slot must recognize.
-      const runPromise = async <B, E>(effect: Effect.Effect<B, E, Queue | RateLimits>): Promise<B> => {
-        const exit = await runExit(effect)
-        if (Exit.isSuccess(exit)) return exit.value
-        throw Cause.squash(exit.cause)
-      }
-      const start = (signal: () => AbortSignal) =>
-        run(payload, {
-          id: job.id,
-          kind: job.kind,
-          queue: job.queue,
-          key: job.key,
-          attempt: job.attempt,
-          attempts: job.attempts,
-          meta: job.meta,
-          get signal() {
-            return signal()
-          },
-          progress: (value) => runPromise(job.progress(value)),
-          now: () => new Date(clock.unsafeCurrentTimeMillis()),
-          log: logOf(runtime),
-          run: runPromise,
-          enqueue: (other, content, options) => runPromise(other.enqueue(content, options)),
-          acquire: (limit, tokens = 1, options) => runPromise(limitOf(limit).take(tokens, options)),
-          refused: (limit, duration) =>
-            runPromise(limitOf(limit).refused(duration === undefined ? undefined : decode(duration)))
-        })
-      return untilSettled(start, job)
-    })
+    Effect.flatMap(Effect.runtime<Queue | RateLimits>(), (runtime) =>
+      Effect.clockWith((clock) =>
+        untilSettled((signal) => run(payload, new RunningPromise(job, signal, runtime, clock)), job)
+      )
+    )
   ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>

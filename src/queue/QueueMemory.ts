@@ -207,12 +207,12 @@ const makeDueFollowUps = (
 
 const enqueuing = (
   table: Table,
-  queues: typeof Queues.Service,
+  queues: QueueTables,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined
 ): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
-    Effect.flatten(table.atomically((now) => enqueueAll(table, (queue) => queues.known(queue)?.depthCap, jobs, now)))
+    Effect.flatten(table.atomically((now) => enqueueAll(table, (queue) => queues.rows.get(queue)?.depthCap, jobs, now)))
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // Without a database the caller has no transaction, so the jobs are stored immediately.
   return { enqueue, submitter: submitterOf(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
@@ -228,7 +228,7 @@ const make = (
   firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>(),
   watchOf = perClock(() => new ChangeWatch<Lease, number>())
 ): typeof Queue.Service => ({
-  ...enqueuing(table, queues, routes, tracer),
+  ...enqueuing(table, tables, routes, tracer),
   claim: (request) => table.atomically((now) => claimAll(table, tables, request, now)),
   finalize: (ends) =>
     table.atomically((now) => {

@@ -32,7 +32,7 @@ export const ticksToFire = (
   { due, now, onTime }: Span
 ): ReadonlyArray<number> => {
   // Usually exactly one tick is due. It fires as stored, even if the zone's rules have changed since it was computed.
-  if (expression.next(due) > now) return missed === "none" && now - due > onTime ? [] : [due]
+  if (now <= due || expression.next(due) > now) return missed === "none" && now - due > onTime ? [] : [due]
   if (typeof missed === "object") return expression.last(due, now, missed.all)
   const ticks = expression.last(due, now, 1)
   return missed === "one" ? ticks : ticks.filter((tick) => now - tick <= onTime)

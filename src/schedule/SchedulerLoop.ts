@@ -1,7 +1,7 @@
-import { Clock, Duration, Effect, Option, type Scope } from "effect"
+import { Duration, Effect, Option, type Scope } from "effect"
 import type { Term } from "../core/Ids.js"
 import type { LeaderLoop } from "../core/Loop.js"
-import { makeLatch, until, wakeable } from "../core/LoopSchedule.js"
+import { makeLatch, until } from "../core/LoopSchedule.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 import { Schedules } from "./Schedules.js"
@@ -9,11 +9,14 @@ import { Schedules } from "./Schedules.js"
 /** Delay before a schedule that could not fire is retried. */
 const retryDelay = Duration.seconds(1)
 
+const instantOf = Option.getOrElse(() => Number.POSITIVE_INFINITY)
+
 /** Fires schedules while this pod leads: at its election, when one is due, and when one is changed. */
 export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scope> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const { poll } = yield* SchedulerConfig
   const scheduler = yield* Scheduler.make
+  const clock = yield* Effect.clock
   const latch = makeLatch()
   yield* schedules.onChange(latch.open)
   /** The next instant with something to do, according to the last pass. */
@@ -21,25 +24,21 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
 
   const fire = (term: Term) =>
     Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
+      const now = clock.unsafeCurrentTimeMillis()
       // Provisional value, because a pass that fails or is interrupted may leave schedules due.
       idleUntil = now + Duration.toMillis(poll)
-      const next = yield* nextInstant
+      const next = instantOf(yield* schedules.nextInstant)
       if (next > now) {
         idleUntil = next
         return {}
       }
       const report = yield* scheduler.pass(term)
-      idleUntil = report.failed + report.superseded > 0 ? now + Duration.toMillis(retryDelay) : yield* nextInstant
+      idleUntil =
+        report.failed + report.superseded > 0
+          ? now + Duration.toMillis(retryDelay)
+          : instantOf(yield* schedules.nextInstant)
       return Scheduler.noteworthy(report)
     })
-
-  const nextInstant = Effect.map(
-    schedules.nextInstant,
-    Option.getOrElse(() => Number.POSITIVE_INFINITY)
-  )
-
-  const untilNext = (now: number) => Duration.min(Duration.millis(idleUntil - now), poll)
 
   return (term) => {
     let areRestored = false
@@ -53,7 +52,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
     return {
       name: "scheduler",
       about: "firing schedules when they are due",
-      schedule: wakeable(until(untilNext), latch.openedWithin),
+      schedule: until((now) => Math.min(idleUntil, now + Duration.toMillis(poll)), latch.openedWithin),
       runAtStart: true,
       steps: [
         { name: "fire", timeout: "30 seconds", run: fire(term) },

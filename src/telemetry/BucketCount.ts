@@ -37,13 +37,17 @@ export const noCounts: JobCounts = {
   rescued: 0
 }
 
-/** Counts of one process for one kind in one queue and bucket: the running total, not a delta. */
-export interface BucketCount extends JobCounts {
+/** What is counted: one kind in one queue during a stretch of time. */
+interface Bucket {
   readonly grain: Grain
   /** In epoch milliseconds. */
   readonly start: number
   readonly queue: string
   readonly kind: string
+}
+
+/** Counts of one process in one bucket: the running total, not a delta. */
+export interface BucketCount extends Bucket, JobCounts {
   /** Duration of attempts, in milliseconds. */
   readonly processing: Sketch
   /** Time from due to the end of the attempt, in milliseconds. */
@@ -85,9 +89,13 @@ export class RunningCounts {
     this.total.clear()
   }
 
-  /** A snapshot of these counters, merged with `other` if given. */
-  sketch(other?: RunningCounts): Omit<BucketCount, "grain" | "start" | "queue" | "kind"> {
+  /** A snapshot of these counters, merged with `other` if given, as the counts of a bucket. */
+  snapshot({ grain, kind, queue, start }: Bucket, other?: RunningCounts): BucketCount {
     return {
+      grain,
+      start,
+      queue,
+      kind,
       enqueued: this.enqueued + (other?.enqueued ?? 0),
       started: this.started + (other?.started ?? 0),
       completed: this.completed + (other?.completed ?? 0),

@@ -111,6 +111,7 @@ export class Histogram {
   }
 
   sketch(other?: Histogram): Sketch {
+    if (this.count === 0 && (other === undefined || other.count === 0)) return emptySketch
     const places: Array<number> = []
     const counts: Array<number> = []
     // Ends with the last value: most histograms of a minute hold few, in low places.
@@ -127,6 +128,7 @@ export class Histogram {
   }
 
   clear(): void {
+    if (this.count === 0) return
     this.counts.fill(0)
     this.count = 0
     this.sum = 0

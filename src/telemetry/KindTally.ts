@@ -176,11 +176,11 @@ export class KindTally {
   }
 
   private openMinute(): BucketCount {
-    return { grain: 1, start: this.minute, queue: this.queue, kind: this.kind, ...this.counts.sketch() }
+    return this.counts.snapshot({ grain: 1, start: this.minute, queue: this.queue, kind: this.kind })
   }
 
   private openWide({ grain, past, start }: WideBucket): BucketCount {
-    return { grain, start, queue: this.queue, kind: this.kind, ...past.sketch(this.counts) }
+    return past.snapshot({ grain, start, queue: this.queue, kind: this.kind }, this.counts)
   }
 
   private ofRuns(): RunSeries {

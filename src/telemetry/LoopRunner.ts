@@ -1,5 +1,6 @@
 import { Effect, type Scope } from "effect"
 import { type Loop, type PassOutcome, repeatLoop } from "../core/Loop.js"
+import type { Series } from "./MetricFamily.js"
 import * as MetricSpec from "./MetricSpec.js"
 import { Metrics } from "./Metrics.js"
 
@@ -7,8 +8,12 @@ const passes = MetricSpec.counter("loop_passes_total", "Passes of background loo
 
 /** Counts the outcomes of a loop. */
 const counterOf = (loop: Loop) =>
-  Effect.map(Metrics, (metrics) => (outcome: PassOutcome) => {
-    metrics.series(passes, { loop: loop.name, outcome }).add(1)
+  Effect.map(Metrics, (metrics) => {
+    const known: Partial<Record<PassOutcome, Series>> = {}
+    return (outcome: PassOutcome) => {
+      known[outcome] ??= metrics.series(passes, { loop: loop.name, outcome })
+      known[outcome].add(1)
+    }
   })
 
 /** Repeats a loop on its schedule until it is interrupted. Errors and defects are logged and counted; they never stop it. */

@@ -57,6 +57,7 @@ export class HandlerRuns {
    * such run.
    */
   readonly giveRealTime: Effect.Effect<boolean> = Effect.suspend(() => {
+    if (this.running.size === 0) return Effect.succeed(false)
     const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < maxRunMillis)
     for (const run of waiting) {
       run.given += 1

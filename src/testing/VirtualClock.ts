@@ -1,5 +1,5 @@
 import { Chunk, Clock, DateTime, Duration, Effect, Layer, Scheduler, type TestClock } from "effect"
-import { type IdleSteps, pausing } from "../core/Loop.js"
+import { type IdleSteps, pausingIn } from "../core/Loop.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
@@ -72,7 +72,7 @@ export class VirtualClock implements TestClock.TestClock {
     if (millis <= 0) return Effect.void
     return Effect.withFiberRuntime((fiber) => {
       const run = fiber.getFiberRef(currentRun)
-      const idle = fiber.getFiberRef(pausing)
+      const idle = pausingIn(fiber)
       return Effect.async<void>((resume) => {
         const count = (by: number) => {
           if (run !== undefined) run.sleeping += by
@@ -122,9 +122,12 @@ export class VirtualClock implements TestClock.TestClock {
 
   /** Returns the time of the next wake-up, if it is not later than this instant. */
   private nextUntil(instant: number): number | undefined {
-    for (const pause of [...this.pauses]) {
+    let latest = Math.min(instant, this.steps.nextAt ?? instant)
+    for (const pause of this.pauses) {
       const at = pause.endsAt()
-      if (at <= Math.min(instant, this.steps.nextAt ?? instant)) pause.end(at)
+      if (at > latest) continue
+      pause.end(at)
+      latest = at
     }
     const next = this.steps.nextAt
     return next !== undefined && next <= instant ? next : undefined

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Logger, Random, Schedule, TestClock } from "effect"
+import { Clock, Effect, Fiber, Logger, Random, Schedule, TestClock } from "effect"
 import { type Loop, type PassOutcome, repeatLoop, type Step, single } from "../../src/core/Loop.js"
 import * as LoopSchedule from "../../src/core/LoopSchedule.js"
 import { makeLatch } from "../../src/core/LoopSchedule.js"
@@ -109,10 +109,10 @@ describe("a loop", () => {
 
   it.effect("runs at the time its last pass requested", () =>
     Effect.gen(function* () {
-      let delay = Duration.seconds(5)
-      const schedule = LoopSchedule.until(() => delay)
+      let delay = 5_000
+      const schedule = LoopSchedule.until((now) => now + delay, Effect.sleep)
       const { seconds } = yield* watched({ schedule, runAtStart: true }, (nth) =>
-        Effect.sync(() => (delay = Duration.seconds(nth)))
+        Effect.sync(() => (delay = nth * 1_000))
       )
       yield* TestClock.adjust("7 seconds")
       expect(seconds).toEqual([0, 1, 3, 6])

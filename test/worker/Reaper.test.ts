@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Layer, Ref, TestClock } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
-import { idleSteps } from "../../src/core/Loop.js"
+import { loopFiber } from "../../src/core/Loop.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -19,7 +19,7 @@ import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
 
 /** Keeps a step from saying that it has nothing to do for a while, so that virtual time skips none of its passes. */
-const always = Effect.locally(idleSteps, undefined)
+const always = Effect.locally(loopFiber, undefined)
 
 const note = (what: string) =>
   Effect.gen(function* () {

@@ -69,13 +69,8 @@ const bucketsOf = (profile: DemoProfile, now: number, chances: () => number): Re
     for (const { counts, grain } of kept) {
       const next = at + minute
       if (next < now && bucketStart(grain, next) === bucketStart(grain, at)) continue
-      written.push({
-        grain,
-        start: bucketStart(grain, at),
-        queue: profile.queue,
-        kind: profile.kind,
-        ...counts.sketch()
-      })
+      const { kind, queue } = profile
+      written.push(counts.snapshot({ grain, start: bucketStart(grain, at), queue, kind }))
       counts.clear()
     }
   }

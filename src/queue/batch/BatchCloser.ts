@@ -1,6 +1,6 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
 import type { LeaderLoop } from "../../core/Loop.js"
-import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
+import { makeLatch, until } from "../../core/LoopSchedule.js"
 import { Hints } from "../../database/Hints.js"
 import { Batches, batchTopic } from "./Batches.js"
 
@@ -34,10 +34,7 @@ export const make: Effect.Effect<LeaderLoop, never, Batches | Hints | Scope.Scop
   return () => ({
     name: "batches",
     about: "closing batches whose jobs have ended",
-    schedule: wakeable(
-      until(() => Duration.millis(pause)),
-      latch.openedWithin
-    ),
+    schedule: until((now) => now + pause, latch.openedWithin),
     runAtStart: true,
     steps: [{ name: "close", timeout: "30 seconds", run: close }]
   })

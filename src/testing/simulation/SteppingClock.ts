@@ -18,14 +18,16 @@ const makeHeap = () => {
   const heap: Array<Sleeper> = []
 
   const swap = (a: number, b: number) => {
-    const [first, second] = [heap[a], heap[b]]
+    const first = heap[a]
+    const second = heap[b]
     if (first === undefined || second === undefined) return
     heap[a] = second
     heap[b] = first
   }
 
   const goesBefore = (a: number, b: number): boolean => {
-    const [first, second] = [heap[a], heap[b]]
+    const first = heap[a]
+    const second = heap[b]
     return first !== undefined && second !== undefined && isBefore(first, second)
   }
 

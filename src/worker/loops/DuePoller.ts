@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
-import { makeLatch, until, wakeable } from "../../core/LoopSchedule.js"
+import { makeLatch, until } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import { runLoop } from "../../telemetry/LoopRunner.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
@@ -73,10 +73,7 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | Worker
     const loop: Loop = {
       name: "due poller",
       about: "waking queues when their jobs are due",
-      schedule: wakeable(
-        until(() => untilNext),
-        pause
-      ),
+      schedule: until((now) => now + Duration.toMillis(untilNext), pause),
       runAtStart: true,
       steps: [{ name: "poll", run: pollOnce }]
     }
