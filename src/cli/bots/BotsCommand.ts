@@ -1,4 +1,5 @@
 import { Console, Effect, Either, Layer } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { closest } from "../../core/Spelling.js"
 import * as BotsFile from "../../gateway/config/BotsFile.js"
 import { type BotDeclaration, updatesOf } from "../../gateway/config/Declarations.js"
@@ -90,8 +91,8 @@ const info = Command.make({
 
 /** Returns the bot's webhook URL. A URL that already contains the hooks path is used unchanged. */
 const webhookAt = (text: string, slug: string): Effect.Effect<string, UsageError> => {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
+  const url = HttpUrl.parse(text)
+  if (url === undefined || url.search !== "" || url.hash !== "") {
     return new UsageError({
       message: `--url must be a URL like https://bots.example.org, got ${JSON.stringify(text)}.`
     })

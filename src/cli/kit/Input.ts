@@ -1,5 +1,6 @@
 import { type Duration, Either, Option, Schema } from "effect"
 import * as DurationText from "../../core/DurationText.js"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Instant from "../../http/Instant.js"
 
 // The arguments and options of a command: a type of value, how often it may be given, and one sentence about it.
@@ -33,8 +34,7 @@ export const instant: Value<number> = parsed(Instant.parse, `must be ${Instant.e
 export const json: Value<unknown> = parsed(Option.liftThrowable(JSON.parse), "must be valid JSON")
 
 export const url: Value<URL> = parsed(
-  (text) =>
-    Option.liftPredicate(new URL(URL.canParse(text) ? text : "about:"), ({ protocol }) => /^https?:$/.test(protocol)),
+  (text) => Option.fromNullable(HttpUrl.parse(text)),
   "must be a URL like http://127.0.0.1:8787"
 )
 

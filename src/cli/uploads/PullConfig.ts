@@ -1,9 +1,10 @@
 import { Context, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Setting from "../../core/Setting.js"
 
 const readUrl = (text: string) =>
-  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
+  HttpUrl.parse(text) !== undefined
     ? Either.right(text.replace(/\/+$/, ""))
     : Either.left("a URL like https://nightshift.example.org")
 

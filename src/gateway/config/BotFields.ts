@@ -1,5 +1,6 @@
 import { Duration, Either, Predicate, Redacted } from "effect"
 import * as Backoff from "../../core/Backoff.js"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { limits } from "../../core/StoredJob.js"
 import { isQueueName } from "../../queue/NewJob.js"
 import { KeyOrder } from "../../queue/settings/QueueSettings.js"
@@ -19,8 +20,8 @@ const usualTimeout = Duration.seconds(5)
 const placeholderUrl = new URL("http://invalid./")
 
 const readUrl: FileFields.Read<URL> = (value) => {
-  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : undefined
-  return url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === ""
+  const url = typeof value === "string" ? HttpUrl.parse(value) : undefined
+  return url !== undefined && url.username === "" && url.password === ""
     ? Either.right(url)
     : Either.left("an http or https URL without credentials")
 }

@@ -1,5 +1,6 @@
 import { Context, type Duration, Effect, Either, Layer, type Option, type Redacted } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Setting from "../../core/Setting.js"
 import * as Allowance from "./Allowance.js"
 
@@ -14,11 +15,9 @@ const readAllowance = (words: ReadonlyArray<string>) =>
     : Either.left("comma-separated host names, addresses or ranges like 10.0.0.0/8, each with an optional port")
 
 const readApiUrl = (text: string) => {
-  const url = URL.canParse(text) ? new URL(text) : undefined
+  const url = HttpUrl.parse(text)
   const plain = url !== undefined && url.username === "" && url.search === "" && url.hash === ""
-  return plain && /^https?:$/.test(url.protocol)
-    ? Either.right(text.replace(/\/+$/, ""))
-    : Either.left("a URL like https://api.telegram.org")
+  return plain ? Either.right(text.replace(/\/+$/, "")) : Either.left("a URL like https://api.telegram.org")
 }
 
 export const settings = {

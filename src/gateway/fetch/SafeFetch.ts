@@ -4,6 +4,7 @@ import * as Https from "node:https"
 import { isIP, type LookupFunction } from "node:net"
 import { Context, type Duration, Effect, Layer } from "effect"
 import * as DurationText from "../../core/DurationText.js"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import type { Allowance } from "../config/Allowance.js"
 import { GatewayConfig } from "../config/GatewayConfig.js"
 import * as HttpExchange from "./HttpExchange.js"
@@ -122,9 +123,8 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
       if (left === 0) return refuse("the limit on redirects is reached; raise http.redirects to follow more")
       if (response.status !== 307 && response.status !== 308)
         return refuse("only 307 and 308 are followed, because they keep the request body")
-      const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
-      if (next === undefined || !/^https?:$/.test(next.protocol))
-        return refuse("its Location is not an http or https URL")
+      const next = HttpUrl.parse(location, url)
+      if (next === undefined) return refuse("its Location is not an http or https URL")
       if (url.protocol === "https:" && next.protocol === "http:")
         return refuse("redirects from https to http are not followed")
       return next

@@ -1,6 +1,7 @@
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Duration, Redacted } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 
 export { isSame as sameSecret } from "../../gateway/ConstantTime.js"
 
@@ -47,7 +48,7 @@ type Headers = Readonly<Record<string, string | undefined>>
 /** The host as the browser knows it. A proxy may use a different one to reach us. */
 const hostOf = (headers: Headers) => headers["x-forwarded-host"]?.split(",")[0]?.trim() ?? headers.host
 
-const hostIn = (origin: string): string | undefined => (URL.canParse(origin) ? new URL(origin).host : undefined)
+const hostIn = (origin: string): string | undefined => HttpUrl.parse(origin)?.host
 
 /** Whether one of our own pages sent the request. Uses Sec-Fetch-Site, or Origin for older browsers. */
 export const isSameOrigin = (headers: Headers): boolean => {

@@ -1,10 +1,11 @@
 import { Either, Option, Redacted } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Setting from "../../core/Setting.js"
 
 const readUrl = (text: string): Either.Either<string, string> => {
   const expected = "an http or https URL like http://localhost:4318"
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || !/^https?:$/.test(url.protocol)) return Either.left(expected)
+  const url = HttpUrl.parse(text)
+  if (url === undefined) return Either.left(expected)
   return url.username === "" && url.password === ""
     ? Either.right(text)
     : Either.left("a URL without a password; send credentials with OTEL_EXPORTER_OTLP_HEADERS")

@@ -1,0 +1,12 @@
+/**
+ * Parses an http or https URL. Node 24 and later reject some long ones that `URL.canParse` accepts, so only the
+ * constructor decides.
+ */
+export const parse = (text: string, base?: URL): URL | undefined => {
+  try {
+    const url = new URL(text, base)
+    return /^https?:$/.test(url.protocol) ? url : undefined
+  } catch {
+    return undefined
+  }
+}
