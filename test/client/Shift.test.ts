@@ -151,12 +151,15 @@ describe("a shift", () => {
   })
 
   it("passes no empty object to a console", async () => {
-    const written = new PassThrough()
-    const own = await connect(database.url(), { pool: 3, log: new Console(written) })
+    let written = ""
+    const output = new PassThrough().on("data", (chunk) => {
+      written += chunk
+    })
+    const own = await connect(database.url(), { pool: 3, log: new Console(output) })
     const plain = job("plain_lines", { payload: z.object({}), queue: "plain_lines" })
     await (await worker(own, { handlers: [plain.handle(() => {})] })).stop()
     await own.close()
-    const lines = String(written.read()).trim().split("\n")
+    const lines = written.trim().split("\n")
     expect(lines).toContainEqual(expect.stringMatching(/^process \S+ started: serving plain_lines$/))
     expect(lines.filter((line) => line.endsWith("{}"))).toEqual([])
   })
