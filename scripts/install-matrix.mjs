@@ -1,16 +1,16 @@
-// Packs this package, installs it with npm, pnpm, yarn and bun into projects that have effect 4, effect 3.18 or no
-// effect, and runs the program of docs/learn/getting-started.md. If the effect version is incompatible, expects a
-// one-sentence error instead. Prints a table and exits 1 if a case failed. `--only pnpm` runs one package manager.
+// Packs this package and installs it with npm, pnpm, yarn and bun beside nothing, effect 3.18, effect 3.22 and effect 4. In every
+// project the promise form works, with `import` and `require`, and `serve --app` runs the program of
+// docs/learn/getting-started.md. The form for Effect works with 3.22 and says one sentence otherwise. Prints a table and exits 1
+// if a case failed. `--only pnpm` runs one package manager.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { command, must, pack, root, run, serve } from "./installed.mjs"
+import { command, must, pack, root, run, start } from "./installed.mjs"
 
 const work = mkdtempSync(join(tmpdir(), "nightshift-install-"))
 const tools = join(work, "tools")
 const bin = (name) => join(tools, "node_modules", ".bin", name)
-const { peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
-const lowest = peerDependencies.effect.slice(1)
+const { effectPackages } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 
 const registry = (await must(root, "npm", ["config", "get", "registry"])).stdout.trim()
 const environment = {
@@ -22,173 +22,146 @@ const environment = {
   YARN_NPM_REGISTRY_SERVER: registry,
   YARN_NODE_LINKER: "node-modules",
   YARN_ENABLE_TELEMETRY: "0",
-  YARN_ENABLE_SCRIPTS: "0",
   // A new project has no lock file, and in CI yarn refuses to create one.
   YARN_ENABLE_IMMUTABLE_INSTALLS: "0",
   YARN_ENABLE_HARDENED_MODE: "0"
 }
 
-const npm = { name: "npm", command: ["npm", "install", "--no-audit", "--no-fund", "--prefer-offline"] }
 const managers = [
-  npm,
-  { name: "npm --legacy-peer-deps", command: [...npm.command, "--legacy-peer-deps"], only: "effect 4" },
+  { name: "npm", command: ["npm", "install", "--no-audit", "--no-fund", "--prefer-offline"] },
   {
     name: "pnpm 12",
     command: [bin("pnpm"), "add"],
-    files: { "pnpm-workspace.yaml": "strictDepBuilds: false\n" },
     // As in CI, from the lock file alone.
     again: [bin("pnpm"), "install", "--frozen-lockfile"]
   },
-  {
-    name: "yarn 1",
-    command: [
-      process.execPath,
-      join(tools, "node_modules/yarn/bin/yarn.js"),
-      "add",
-      "--ignore-scripts",
-      "--no-progress"
-    ]
-  },
+  { name: "yarn 1", command: [process.execPath, join(tools, "node_modules/yarn/bin/yarn.js"), "add", "--no-progress"] },
   { name: "yarn 4", command: [process.execPath, join(tools, "node_modules/@yarnpkg/cli-dist/bin/yarn.js"), "add"] },
-  { name: "bun", command: [bin("bun"), "add", "--ignore-scripts"] }
+  { name: "bun", command: [bin("bun"), "add"] }
 ]
 
-const page = readFileSync(join(root, "docs/learn/getting-started.md"), "utf8")
-const files = [...page.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```$/gm)].map(([, name, text]) => [name, text])
+/** What the command of the error message installs. */
+const effect3 = Object.entries(effectPackages)
+  .filter(([name]) => name !== "@effect/workflow")
+  .map(([name, range]) => `${name}@${range.slice(1).split(".").slice(0, 2).join(".")}`)
 
-const usesWrongEffect =
-  /Nightshift \S+ needs effect \^\S+, but effect \d\S+ is installed in \S+: run `[a-z]+ (install|add) effect@3`\./
-
-/** Checks the error of a program and of `serve --app` with an incompatible effect: one sentence, no stack trace. */
-const refused = async (cwd) => {
-  const program = await run(cwd, process.execPath, ["enqueue.js"])
-  const service = await run(cwd, command(cwd), ["serve", "--app", "./app.js"])
-  const fits =
-    [program, service].every(({ code, stderr }) => code !== 0 && usesWrongEffect.test(stderr)) &&
-    service.stderr.trim().split("\n").length === 1 &&
-    !/^ +at /m.test(program.stderr)
-  if (!fits) throw new Error(`expected one sentence\n${program.stderr}\n${service.stderr}`)
-  return service.stderr.trim().replace("nightshift: ", "")
+const cases = {
+  nothing: [],
+  "effect 3.18": ["effect@3.18.4"],
+  "effect 3.22": effect3,
+  "effect 4": ["effect@4.1.0"]
 }
 
-/** Runs the steps of the page: the service (with a TypeScript app), a program that enqueues, and the tests. */
-const works = async (cwd) => {
-  writeFileSync(
-    join(cwd, "jobs.ts"),
-    `export { handlers } from "./app.js"\nexport const queues: ReadonlyArray<string> = []\n`
+/** The programs of the page. Those with promises have no types in them, so JavaScript runs them. */
+const page = readFileSync(join(root, "docs/learn/getting-started.md"), "utf8")
+const programs = (language) =>
+  [...page.matchAll(new RegExp(`^\`\`\`${language}\n// (\\S+?)[.\\s][^\n]*\n([\\s\\S]*?)^\`\`\`$`, "gm"))].map(
+    ([, name, text]) => [name, text]
   )
-  const service = await serve(cwd, [command(cwd)], "./jobs.ts")
+const withPromises = programs("ts").map(([name, text]) => [`promises-${name}.mjs`, text])
+const withEffect = [...page.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```$/gm)].map(([, name, text]) => [name, text])
+
+const required = `
+const { connect, job, worker } = require("nightshift/client")
+const { testShift } = require("nightshift/testing")
+const { z } = require("zod")
+const greet = job("required", { payload: z.object({ name: z.string() }), queue: "required" })
+const handlers = [greet.handle(({ name }) => "hello " + name)]
+const main = async () => {
+  const test = await testShift({ handlers })
+  const tested = await test.enqueue(greet, { name: "test" })
+  console.log(await test.result(tested.id))
+  await test.close()
+  const shift = await connect(process.env.DATABASE_URL, { log: false })
+  await worker(shift, { handlers })
+  console.log(await shift.result((await shift.enqueue(greet, { name: "Ada" })).id, { timeout: "30s" }))
+  await shift.close()
+}
+main().catch((error) => { console.error(error); process.exit(1) })
+`
+
+/** Starts the service with an app, enqueues from a program, and expects its result. */
+const roundTrip = async (cwd, app, program, env) => {
+  const service = await start(cwd, command(cwd), ["serve", "--app", app], { env, sign: "Stop it with" })
   try {
-    const DATABASE_URL = service.databaseUrl
-    const enqueued = await must(cwd, process.execPath, ["enqueue.js"], { DATABASE_URL })
-    if (!enqueued.stdout.includes("done { said: 'hello Grace' }")) throw new Error(enqueued.stdout)
-    const noise = `${enqueued.stdout}${enqueued.stderr}`.match(/you may want to dedupe/g)?.length ?? 0
-    if (noise > 0) throw new Error(`${noise} warnings about versions of effect`)
+    const { stderr, stdout } = await must(cwd, process.execPath, [program], env)
+    if (!stdout.includes("said: 'hello Grace'")) throw new Error(`${program} printed ${stdout}${stderr}`)
   } finally {
     await service.stop("SIGINT")
   }
-  await must(cwd, process.execPath, ["--test"])
-  return "the program of the page works"
 }
 
-const effectVersion = (cwd) => JSON.parse(readFileSync(join(cwd, "node_modules/effect/package.json"), "utf8")).version
+const promiseForm = async (cwd, env) => {
+  await roundTrip(cwd, "./promises-app.mjs", "promises-enqueue.mjs", env)
+  const { stdout } = await must(cwd, process.execPath, ["--no-warnings", "required.cjs"], env)
+  if (stdout !== "hello test\nhello Ada\n") throw new Error(`required.cjs printed ${stdout}`)
+}
 
-const installs = async (cwd, manager, packages) =>
-  run(cwd, manager.command[0], [...manager.command.slice(1), ...packages], environment)
+const sentence =
+  /^nightshift: "nightshift" of Nightshift \S+ needs effect \^\S+, [^\n]+: run `[a-z]+ (install|add) effect@3\.22 @effect\/[^`]+`\. "nightshift\/client" needs none of it\.\n$/
 
-const cases = [
-  { before: "nothing", first: [], beside: ["effect@3"], expected: works },
-  { before: "nothing", first: [], beside: [`effect@${lowest}`], expected: works, managers: /^p?npm/ },
-  { before: "effect 4", first: ["effect@4.1.0"], beside: [], expected: refused },
-  { before: "effect 3.18", first: ["effect@3.18.4"], beside: [], expected: refused },
-  // Run the command that the error suggests.
-  {
-    before: "effect 4, then effect@3",
-    first: ["effect@4.1.0"],
-    beside: ["effect@3"],
-    expected: works,
-    managers: /^p?npm/
+const effectForm = async (cwd, beside, env) => {
+  if (beside === "effect 3.22") {
+    await roundTrip(cwd, "./app.js", "enqueue.js", { ...env, DATABASE_SCHEMA: `${env.DATABASE_SCHEMA}_effect` })
+    return "works"
   }
-]
+  const service = await run(cwd, command(cwd), ["serve", "--app", "./app.js"], env)
+  const program = await run(cwd, process.execPath, ["enqueue.js"], env)
+  if (!sentence.test(service.stderr) || service.code !== 1) throw new Error(`serve --app said ${service.stderr}`)
+  if (!program.stderr.includes("WrongEffectVersion") || /^ +at /m.test(program.stderr)) throw new Error(program.stderr)
+  return "one sentence"
+}
 
-const concerns = (one, manager) =>
-  (one.managers?.test(manager.name) ?? true) && (manager.only === undefined || manager.only === one.before)
+const installs = async (cwd, manager, packages) => {
+  if (packages.length > 0) await must(cwd, manager.command[0], [...manager.command.slice(1), ...packages], environment)
+}
 
-const runCase = async (manager, { before, beside, expected, first }, tarball) => {
+const runCase = async (manager, beside, tarball, databaseUrl, number) => {
   const cwd = mkdtempSync(join(work, "project-"))
-  // Yarn fetches the packages of all platforms, and not every registry has all of them for newer releases.
-  const resolutions = { "msgpackr-extract": "3.0.4" }
+  const env = { DATABASE_URL: databaseUrl, DATABASE_SCHEMA: `case_${number}`, PORT: "0", LOG_LEVEL: "error" }
   writeFileSync(
     join(cwd, "package.json"),
-    JSON.stringify({ name: "greetings", version: "1.0.0", type: "module", private: true, resolutions })
+    '{ "name": "greetings", "version": "1.0.0", "type": "module", "private": true }'
   )
-  for (const [name, text] of [...files, ...Object.entries(manager.files ?? {})]) writeFileSync(join(cwd, name), text)
-  const row = { manager: manager.name, before, install: beside.join(" ") || "nightshift alone", effect: "-" }
+  for (const [name, text] of [...withPromises, ...withEffect, ["required.cjs", required]])
+    writeFileSync(join(cwd, name), text)
+  const row = { manager: manager.name, beside, promises: "-", effect: "-" }
   try {
-    if (first.length > 0) {
-      const installed = await installs(cwd, manager, first)
-      if (installed.code !== 0) throw new Error(installed.stdout + installed.stderr)
-    }
-    const installed = await installs(cwd, manager, [`nightshift@file:${tarball}`, ...beside])
-    if (installed.code !== 0) {
-      const output = installed.stdout + installed.stderr
-      const namesBoth = output.includes("ERESOLVE") && output.includes(peerDependencies.effect)
-      if (expected !== refused || !namesBoth) throw new Error(output)
-      return { ...row, result: `ok: ${manager.name} refuses with ERESOLVE and names both versions` }
-    }
+    await installs(cwd, manager, cases[beside])
+    await installs(cwd, manager, [`nightshift@file:${tarball}`, "zod@4"])
     if (manager.again !== undefined) {
       rmSync(join(cwd, "node_modules"), { recursive: true })
       await must(cwd, manager.again[0], manager.again.slice(1), environment)
     }
-    row.effect = effectVersion(cwd)
-    // A package manager may upgrade effect 3 to a compatible version.
-    const raised = first.length > 0 && row.effect.startsWith("3.") && `effect@${row.effect}` !== first[0]
-    return { ...row, result: `ok: ${await (raised ? works : expected)(cwd)}` }
+    await promiseForm(cwd, env)
+    row.promises = "works"
+    return { ...row, effect: await effectForm(cwd, beside, env) }
   } catch (error) {
-    return { ...row, result: `FAILED: ${error.message}` }
+    return { ...row, failure: error.message }
   } finally {
     rmSync(cwd, { recursive: true, force: true })
   }
 }
 
-/** Installing the tools of docs/learn/testing.md afterwards must not fail with ERESOLVE. */
-const testTools = async (tarball) => {
+/** The packages of the production tree and their size in MB, without optional ones. */
+const measured = async (tarball) => {
   const cwd = mkdtempSync(join(work, "project-"))
-  writeFileSync(join(cwd, "package.json"), '{ "name": "greetings", "type": "module", "private": true }')
-  const row = { manager: "npm", before: "nightshift, effect@3", install: "vitest@3 @effect/vitest@0.30", effect: "-" }
-  try {
-    for (const packages of [
-      [`nightshift@file:${tarball}`, "effect@3"],
-      ["-D", "vitest@3", "@effect/vitest@0.30"],
-      []
-    ]) {
-      const { code, stderr } = await installs(cwd, npm, packages)
-      if (code !== 0) return { ...row, result: `FAILED: ${stderr}` }
-    }
-    return { ...row, effect: effectVersion(cwd), result: "ok: no conflict" }
-  } finally {
-    rmSync(cwd, { recursive: true, force: true })
-  }
+  writeFileSync(join(cwd, "package.json"), '{ "private": true }')
+  await must(cwd, "npm", ["install", "--no-audit", "--no-fund", "--omit=optional", tarball, "zod@4"], environment)
+  const { packages } = JSON.parse(readFileSync(join(cwd, "node_modules/.package-lock.json"), "utf8"))
+  const { stdout } = await must(cwd, "du", ["-sk", "node_modules"])
+  const scripts = Object.keys(packages).filter((name) => packages[name].hasInstallScript)
+  return { count: Object.keys(packages).length, megabytes: Number.parseInt(stdout, 10) / 1000, scripts }
 }
 
 const linted = async (name, args) => {
   const { code, stderr, stdout } = await run(work, bin(name), args, { NO_COLOR: "1" })
-  return {
-    manager: name,
-    before: "-",
-    install: "-",
-    effect: "-",
-    result: code === 0 ? "ok: clean" : `FAILED: ${stdout}${stderr}`
-  }
+  return code === 0 ? undefined : `${name}: ${stdout}${stderr}`
 }
 
 const only = process.argv.includes("--only") ? process.argv[process.argv.indexOf("--only") + 1] : ""
-const rows = []
-const report = (row) => {
-  rows.push(row)
-  console.log(`| ${[row.manager, row.before, row.install, row.effect, row.result].join(" | ")} |`)
-}
-
+const failures = []
+let database
 try {
   mkdirSync(tools)
   writeFileSync(join(tools, "package.json"), '{ "private": true }')
@@ -202,21 +175,46 @@ try {
   ]
   await must(tools, "npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", ...versions])
   const { filename, tarball, unpackedSize } = await pack(work)
-  console.log(`${filename}: ${(unpackedSize / 1e6).toFixed(1)} MB unpacked\n`)
+  const { count, megabytes, scripts } = await measured(tarball)
   console.log(
-    "| package manager | before | installed with nightshift | effect | result |\n| --- | --- | --- | --- | --- |"
+    `${filename}: ${(unpackedSize / 1e6).toFixed(1)} MB unpacked. With zod: ${count} packages, ${megabytes.toFixed(1)} MB on disk\n`
   )
+  if (unpackedSize > 9e6) failures.push("the package is over 9 MB")
+  if (count > 12 || scripts.length > 0) failures.push(`${count} packages, with install scripts: ${scripts.join(", ")}`)
   if (only === "") {
-    report(await linted("publint", [tarball, "--strict"]))
-    report(await linted("attw", [tarball, "--profile", "esm-only"]))
+    failures.push(
+      ...[await linted("publint", [tarball, "--strict"]), await linted("attw", [tarball, "--profile", "esm-only"])]
+    )
   }
+  // One server for all projects, from this repository. Every project has its own schema.
+  const cwd = mkdtempSync(join(work, "database-"))
+  database = await start(
+    cwd,
+    process.execPath,
+    [join(root, "dist/nightshift.js"), "serve", "--embedded", "--queues", "none"],
+    {
+      env: { PORT: "0" },
+      sign: "Stop it with"
+    }
+  )
+  const stored = (name) => readFileSync(join(cwd, ".nightshift", name), "utf8").trim()
+  const databaseUrl = `postgres://postgres:${stored("password")}@127.0.0.1:${stored("port")}/postgres`
+  console.log("| package manager | beside | promises | Effect |\n| --- | --- | --- | --- |")
+  let number = 0
   for (const manager of managers.filter(({ name }) => name.startsWith(only))) {
-    for (const each of cases.filter((one) => concerns(one, manager))) report(await runCase(manager, each, tarball))
+    for (const beside of Object.keys(cases)) {
+      number += 1
+      const { failure, ...row } = await runCase(manager, beside, tarball, databaseUrl, number)
+      console.log(`| ${Object.values(row).join(" | ")} |${failure === undefined ? "" : " FAILED"}`)
+      if (failure !== undefined) failures.push(`${manager.name}, ${beside}: ${failure}`)
+    }
   }
-  if ("npm".startsWith(only)) report(await testTools(tarball))
-  if (unpackedSize > 10e6)
-    report({ manager: "size", before: "-", install: "-", effect: "-", result: "FAILED: over 10 MB" })
 } finally {
+  await database?.stop("SIGINT")
   rmSync(work, { recursive: true, force: true })
 }
-if (rows.some(({ result }) => result.startsWith("FAILED"))) process.exit(1)
+const found = failures.filter((failure) => failure !== undefined)
+if (found.length > 0) {
+  console.error(`\n${found.join("\n\n")}`)
+  process.exit(1)
+}
