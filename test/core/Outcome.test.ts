@@ -7,9 +7,9 @@ describe("Outcome", () => {
     expect({ ...Outcome.done() }).toEqual({ _tag: "Done" })
     expect({ ...Outcome.done(null) }).toEqual({ _tag: "Done", result: null })
     expect({ ...Outcome.retry("no") }).toEqual({ _tag: "Retry", error: "no" })
-    expect(Outcome.retry("no", Duration.seconds(1))).toMatchObject({ _tag: "Retry", after: Duration.seconds(1) })
+    expect(Outcome.retry("no", Duration.seconds(1))).toMatchObject({ _tag: "Retry", after: 1_000 })
     expect({ ...Outcome.dead("never") }).toEqual({ _tag: "Dead", error: "never" })
-    expect(Outcome.snooze(Duration.seconds(2))).toMatchObject({ _tag: "Snooze", after: Duration.seconds(2) })
+    expect(Outcome.snooze(Duration.seconds(2))).toMatchObject({ _tag: "Snooze", after: 2_000 })
     expect({ ...Outcome.cancelled }).toEqual({ _tag: "Cancelled" })
   })
 
