@@ -82,7 +82,7 @@ main().catch((error) => { console.error(error); process.exit(1) })
 
 /** Starts the service with an app, enqueues from a program, and expects its result. */
 const roundTrip = async (cwd, app, program, env) => {
-  const service = await start(cwd, command(cwd), ["serve", "--app", app], { env, sign: "Stop it with" })
+  const service = await start(cwd, command(cwd), ["serve", "--app", app], { env, sign: " is up" })
   try {
     const { stderr, stdout } = await must(cwd, process.execPath, [program], env)
     if (!stdout.includes("said: 'hello Grace'")) throw new Error(`${program} printed ${stdout}${stderr}`)
