@@ -176,7 +176,9 @@ const promises = await build({
   ...whole,
   entryPoints: { client: "src/client/index.ts", testing: "src/testing/index.ts" },
   define: { navigator },
-  chunkNames: "promises/[name]-[hash]"
+  chunkNames: "promises/[name]-[hash]",
+  // Node prints the line that threw an uncaught error.
+  lineLimit: 160
 })
 addRequire(promises)
 

@@ -22,10 +22,14 @@ const appOf = (argv: ReadonlyArray<string>): string | undefined => {
 
 const bundled = (): void => CodeCache.run(file("./cli.cjs"))
 
+/** Ends the process: code of the module that ran before may keep it alive. */
 const refuse = (reason: string): void => {
-  process.stderr.write(`nightshift: ${reason}\n`)
-  process.exitCode = 1
+  process.stderr.write(`nightshift: ${reason}\n`, () => process.exit(1))
 }
+
+/** Whether the module could not be loaded because it imports a package of Effect that is not installed. */
+const lacksEffect = (error: unknown): boolean =>
+  error instanceof Error && /^Cannot find package '(effect|@effect\/[^']+)'/.test(error.message)
 
 /** Runs the library build of the CLI, unless the program's copy of Effect is missing or incompatible. */
 const library = async (folder: string): Promise<void> => {
@@ -38,12 +42,14 @@ const library = async (folder: string): Promise<void> => {
 }
 
 const app = appOf(process.argv)
-if (app !== undefined) {
+if (app !== undefined && !process.argv.includes("--help")) {
   const path = resolve(app)
   Guard.programIn(dirname(path))
   // Other errors are left to the command line, which imports the module again.
   const loaded = await AppModule.load(path, file("./typescript.js")).catch((error: unknown) => error)
-  if (Guard.isRefusal(loaded)) refuse(loaded.message)
+  const missing = lacksEffect(loaded) ? Guard.refusal("index", dirname(path)) : undefined
+  if (missing !== undefined) refuse(missing)
+  else if (Guard.isRefusal(loaded)) refuse(loaded.message)
   else await (AppModule.usesEffect(loaded) ? library(dirname(path)) : bundled())
 } else if (process.argv.length === 3 && process.argv[2] === "--version") {
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))

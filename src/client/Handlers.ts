@@ -9,7 +9,7 @@ import { type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js
 /** Whether a value is a handler that `nightshift/client` made, in this copy or in another. */
 export const isPromiseHandler = (value: unknown): value is Handler => Predicate.hasProperty(value, recipe)
 
-const made = ({ call, name, options, run }: Recipe): Handler => {
+const made = ({ call, name, options, run }: Recipe): Handler | undefined => {
   if (call === "workflow")
     return workflow(
       name,
@@ -17,14 +17,19 @@ const made = ({ call, name, options, run }: Recipe): Handler => {
       run as (payload: unknown, step: Step) => Promise<unknown>
     )
   const kind = job(name, options as JobOptions<unknown, unknown, unknown, unknown>)
-  return call === "handle"
-    ? kind.handle(run as Run<unknown, unknown>)
-    : kind.handleInTransaction(run as RunInTransaction<unknown, unknown>)
+  if (call === "handle") return kind.handle(run as Run<unknown, unknown>)
+  return call === "handleInTransaction"
+    ? kind.handleInTransaction(run as RunInTransaction<unknown, unknown>)
+    : undefined
 }
 
 /** The handler for the workers of this copy of Effect. */
 export const ofRecipe = (handler: Handler): CoreHandler => {
-  const core = coreOf(handler) ?? coreOf(made(handler[recipe]))
+  const again = () => {
+    const own = made(handler[recipe])
+    return own === undefined ? undefined : coreOf(own)
+  }
+  const core = coreOf(handler) ?? again()
   if (core === undefined) throw new Error(`The handler for "${handler.kind.name}" was made by an incompatible version.`)
   return core
 }

@@ -29,10 +29,12 @@ const findRoot = (from: string): { readonly root: string; readonly version: stri
   const manifest = existsSync(file)
     ? Schema.decodeUnknownOption(Manifest)(readFileSync(file, "utf8"))
     : Option.none<typeof Manifest.Type>()
-  return Option.match(manifest, {
-    onSome: ({ version }) => ({ root: from, version }),
-    onNone: () => findRoot(dirname(from))
-  })
+  if (Option.isSome(manifest)) return { root: from, version: manifest.value.version }
+  if (dirname(from) === from)
+    throw new Error(
+      "nightshift cannot find its own files, because a bundler has copied its code: make the package external in the bundler's settings."
+    )
+  return findRoot(dirname(from))
 }
 
 const here = findRoot(dirname(fileURLToPath(import.meta.url)))

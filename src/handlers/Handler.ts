@@ -88,14 +88,14 @@ export const scoped = <A, Run extends AnyEffect, R>(
 }
 
 /** Opens the handler's shared resources until the Scope closes. */
-export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> =>
-  typeof handler.run !== "function"
-    ? Effect.dieMessage(
-        `The handler for "${handler.kind.name}" was made by nightshift/client: pass it to worker() of nightshift/client.`
-      )
-    : handler.open === undefined
-      ? Effect.succeed(handler)
-      : Effect.map(handler.open, (run) => ({ kind: handler.kind, transactional: handler.transactional, run }))
+export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never, R | Scope.Scope> => {
+  const { open, ...rest } = handler
+  if (typeof handler.run !== "function")
+    return Effect.dieMessage(
+      `The handler for "${handler.kind.name}" was made by nightshift/client: pass it to worker() of nightshift/client.`
+    )
+  return open === undefined ? Effect.succeed(handler) : Effect.map(open, (run) => ({ ...rest, run }))
+}
 
 export type { HandlerLog, LogLine }
 
@@ -167,7 +167,6 @@ const limitOf = (declared: DeclaredRateLimit): RateLimit.RateLimit => {
   return known
 }
 
-/** A class, because an object with its own getter takes three times as long to make, and every job needs one. */
 class RunningPromise implements PromiseJobContext {
   readonly id: JobId
   readonly kind: string
@@ -178,8 +177,9 @@ class RunningPromise implements PromiseJobContext {
   readonly meta: unknown
   readonly log: HandlerLog
   readonly run: PromiseJobContext["run"]
+  /** An own property, so that a copy of the context has it too. Reading it tells that the handler may stop early. */
+  declare readonly signal: AbortSignal
   readonly #job: JobContext
-  readonly #signal: () => AbortSignal
   readonly #clock: Clock.Clock
 
   constructor(
@@ -198,12 +198,8 @@ class RunningPromise implements PromiseJobContext {
     this.log = logOf(runtime)
     this.run = runIn(runtime)
     this.#job = job
-    this.#signal = signal
     this.#clock = clock
-  }
-
-  get signal() {
-    return this.#signal()
+    Object.defineProperty(this, "signal", { get: signal, enumerable: true })
   }
 
   readonly now = () => new Date(this.#clock.unsafeCurrentTimeMillis())

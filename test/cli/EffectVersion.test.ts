@@ -66,6 +66,16 @@ const needs = (entry: string) => `"${entry}" of Nightshift ${manifest.version} n
 const client = '"nightshift/client" needs none of it.'
 
 describe("the version of effect", () => {
+  it.scopedLive("that is missing is named with what to type, also if the app imports effect itself", () =>
+    Effect.gen(function* () {
+      const sentence = `${needs("nightshift")}, which is not installed: run \`npm install ${packages("nightshift")}\`. ${client}`
+      for (const first of ['import "effect"', 'import "nightshift"', "setInterval(() => {}, 1_000)"]) {
+        const cwd = yield* project({}, { "app/app.js": `${first}\nawait import("nightshift")\nawait import("effect")` })
+        expect(yield* serve(cwd)).toEqual({ code: 1, stderr: `nightshift: ${sentence}\n` })
+      }
+    })
+  )
+
   for (const version of ["4.1.0", "3.18.4"]) {
     it.scopedLive(`${version} stops serve --app and programs with a one-sentence error`, () =>
       Effect.gen(function* () {

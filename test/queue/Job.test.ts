@@ -44,6 +44,20 @@ it.effect("refuses an invalid duration, with the field", () =>
   }).pipe(Effect.provide(TestShift.layer({ handlers: [MailHandler] })))
 )
 
+it.scoped("keeps what a handler says of its code when it opens its resources", () =>
+  Effect.gen(function* () {
+    const shared = {
+      ...Handler.scoped(
+        Mail,
+        Effect.succeed(() => Effect.void)
+      ),
+      source: "async (payload) => {}"
+    }
+    expect(yield* Handler.opened(shared)).toMatchObject({ kind: Mail, source: shared.source })
+    expect(yield* Handler.opened(shared)).not.toHaveProperty("open")
+  })
+)
+
 it("takes durations in one way everywhere", () => {
   expect(Mail.timeout).toEqual(Duration.seconds(30))
   expect(Outcome.retry("no", "5m")).toEqual({ _tag: "Retry", error: "no", after: 300_000 })

@@ -362,4 +362,13 @@ describe("testShift", () => {
     expect((await order.show("A", { shift })).lastError).toContain("has no database")
     await expect(shift.enqueue(book, {}, { tx: {} as never })).rejects.toBeInstanceOf(TransactionError)
   })
+
+  it("gives a copy of a handler's context the signal too", async () => {
+    const wrapped = job("wrapped", { payload: z.object({}) })
+    const inner = (context: { readonly signal: AbortSignal }) => context.signal instanceof AbortSignal
+    await using shift = await testShift({ handlers: [wrapped.handle((_, context) => inner({ ...context }))] })
+    const { id } = await shift.enqueue(wrapped, {})
+    await shift.drain()
+    expect(await shift.result(id)).toBe(true)
+  })
 })
