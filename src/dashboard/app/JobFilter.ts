@@ -14,7 +14,17 @@ export type Field = (typeof many)[number] | (typeof single)[number]
 export type JobFilter = Readonly<Partial<Record<Field, ReadonlyArray<string>>>>
 
 const fields: ReadonlyArray<Field> = [...many, ...single]
+/** Parameters of the page that are no filter. */
+const paging = ["cursor", "sort", "order"]
 const isMany = (field: Field) => many.some((name) => name === field)
+
+/**
+ * The fields in their order, then names that are none, such as those of old links. They are kept, so that the API refuses
+ * them: without them, the list and its actions would cover more jobs.
+ */
+const withOthers = (names: Iterable<string>): ReadonlyArray<Field> => [
+  ...new Set([...fields, ...(names as Iterable<Field>)])
+]
 
 /** All fields but kind accept comma-separated values; a kind may contain a comma. */
 const valuesOf = (field: Field, texts: ReadonlyArray<string>) => {
@@ -31,20 +41,26 @@ export const lengthOf = (within: string): number => secondsOf(within) ?? 0
 /** Reads the filter from the URL; the page's preset takes precedence. */
 export const read = (route: Route, preset: JobFilter): JobFilter => ({
   ...said(
-    fields.map((field) => [
-      field,
-      valuesOf(
+    withOthers(route.query.keys())
+      .filter((field) => !paging.includes(field))
+      .map((field) => [
         field,
-        route.query.getAll(field).filter((text) => text !== "" && (field !== "within" || lengthOf(text) > 0))
-      )
-    ])
+        valuesOf(
+          field,
+          route.query.getAll(field).filter((text) => text !== "")
+        )
+      ])
   ),
   ...preset
 })
 
 /** Returns the filter without the preset fields: the part that the user can change and a view saves. */
 export const without = (filter: JobFilter, preset: JobFilter): JobFilter =>
-  said(fields.flatMap((field) => (preset[field] === undefined ? [[field, filter[field] ?? []]] : [])))
+  said(
+    withOthers(Object.keys(filter)).flatMap((field) =>
+      preset[field] === undefined ? [[field, filter[field] ?? []]] : []
+    )
+  )
 
 export const isEmpty = (filter: JobFilter): boolean => Object.keys(filter).length === 0
 
@@ -70,15 +86,23 @@ export const address = (page: string, filter: JobFilter): string =>
   to(
     page,
     Object.fromEntries(
-      fields.map((field) => [field, (filter[field] ?? []).map((text) => canonical(field, text)).sort()])
+      withOthers(Object.keys(filter)).map((field) => [
+        field,
+        (filter[field] ?? []).map((text) => canonical(field, text)).sort()
+      ])
     )
   )
 
-/** Converts `within` to `since`. Rounds to minutes, so that the query does not change at every render. */
-const anchored = ({ within, ...filter }: JobFilter): JobFilter => {
-  if (within === undefined) return filter
+/**
+ * Converts `within` to `since`. Rounds to minutes, so that the query does not change at every render. The API refuses a
+ * `within` that is no duration.
+ */
+const anchored = (given: JobFilter): JobFilter => {
+  const { within, ...filter } = given
+  const seconds = lengthOf(within?.[0] ?? "")
+  if (seconds === 0) return given
   const minute = Math.floor(Date.now() / 60_000) * 60_000
-  return { ...filter, since: [new Date(minute - lengthOf(within[0] ?? "") * 1000).toISOString()] }
+  return { ...filter, since: [new Date(minute - seconds * 1000).toISOString()] }
 }
 
 /** Returns the API query for a page of these jobs. */
@@ -115,7 +139,7 @@ const textsOf = (field: Field, value: unknown): ReadonlyArray<string> => {
 
 /** Reads a filter from JSON. */
 export const ofJson = (filter: Readonly<Record<string, unknown>>): JobFilter =>
-  said(fields.map((field) => [field, textsOf(field, filter[field])]))
+  said(withOthers(Object.keys(filter)).map((field) => [field, textsOf(field, filter[field])]))
 
 const names: Readonly<Record<Field, string>> = {
   queue: "queue",
@@ -134,15 +158,15 @@ const names: Readonly<Record<Field, string>> = {
 }
 
 const valueText = (field: Field, value: string) => {
-  if (field === "within") return span(lengthOf(value))
+  if (field === "within" && lengthOf(value) > 0) return span(lengthOf(value))
   if (field === "pod") return value.slice(-8)
   const at = new Date(value)
   return (field === "since" || field === "until") && !Number.isNaN(at.getTime()) ? instantText(at) : value
 }
 
 /** Describes one value of a filter. */
-export const words = (field: Field, value: string): string => `${names[field]} ${valueText(field, value)}`
+export const words = (field: Field, value: string): string => `${names[field] ?? field} ${valueText(field, value)}`
 
 /** Lists all values with their field. */
 export const parts = (filter: JobFilter): ReadonlyArray<readonly [Field, string]> =>
-  fields.flatMap((field) => (filter[field] ?? []).map((value) => [field, value] as const))
+  withOthers(Object.keys(filter)).flatMap((field) => (filter[field] ?? []).map((value) => [field, value] as const))

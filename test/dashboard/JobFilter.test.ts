@@ -1,0 +1,50 @@
+import { beforeAll, describe, expect, it, vi } from "vitest"
+
+type Filter = Readonly<Record<string, ReadonlyArray<string>>>
+
+/** The module under test. The pages are compiled with other settings, so its own types cannot be imported. */
+interface Filters {
+  readonly read: (route: { path: ReadonlyArray<string>; query: URLSearchParams }, preset: Filter) => Filter
+  readonly query: (filter: Filter, page: object) => string
+  readonly target: (filter: Filter) => object
+  readonly without: (filter: Filter, preset: Filter) => Filter
+  readonly parts: (filter: Filter) => ReadonlyArray<readonly [string, string]>
+  readonly words: (field: string, value: string) => string
+  readonly address: (page: string, filter: Filter) => string
+  readonly ofJson: (filter: object) => Filter
+}
+
+let JobFilter: Filters
+
+beforeAll(async () => {
+  vi.stubGlobal("location", new URL("http://127.0.0.1/ui/"))
+  vi.stubGlobal("document", { visibilityState: "hidden" })
+  JobFilter = await import(new URL("../../src/dashboard/app/JobFilter.ts", import.meta.url).href)
+})
+
+const read = (query: string) =>
+  JobFilter.read({ path: ["dead"], query: new URLSearchParams(query) }, { state: ["dead"] })
+
+/** What the page sends to the API. */
+const sent = (query: string) => {
+  const page = { limit: 50, cursor: null, sort: "created", order: "desc" }
+  return [...new URLSearchParams(JobFilter.query(read(query), page)).keys()]
+}
+
+describe("the filter of a job list", () => {
+  it("is read from the address, without the parameters of the page", () => {
+    const filter = read("queue=a,b&kind=c,d&search=&sort=due&order=asc&cursor=x&within=1h")
+    expect(filter).toEqual({ queue: ["a", "b"], kind: ["c,d"], within: ["1h"], state: ["dead"] })
+    expect(sent("queue=a&within=1h")).toEqual(["queue", "state", "since", "limit", "sort", "order"])
+  })
+
+  it("keeps what it cannot read, so that the API refuses it instead of returning more jobs", () => {
+    const filter = read("deadReason=poison&within=3600")
+    expect(sent("deadReason=poison&within=3600")).toEqual(expect.arrayContaining(["deadReason", "within"]))
+    expect(JobFilter.target(filter)).toEqual({ deadReason: "poison", within: "3600", state: "dead" })
+    const asked = JobFilter.without(filter, { state: ["dead"] })
+    const chips = JobFilter.parts(asked).map(([field, value]) => JobFilter.words(field, value))
+    expect(chips).toEqual(["enqueued in the last 3600", "deadReason poison"])
+    expect(JobFilter.address("dead", JobFilter.ofJson({ deadReason: "poison" }))).toBe("#/dead?deadReason=poison")
+  })
+})
