@@ -22,7 +22,7 @@ export interface JobListOptions extends Listing.ListOptions {
    * and done ones. Other orders cover the newest 10,000 matching jobs. [created]
    */
   readonly sort?: SortField | undefined
-  /** `asc` for the oldest or smallest first. [desc] */
+  /** `asc` for the oldest or smallest first; then set `until` or `limit`, so that new jobs do not prolong the list. [desc] */
   readonly order?: "asc" | "desc" | undefined
 }
 
@@ -57,7 +57,8 @@ export interface BulkAct {
 export interface JobAdmin {
   /**
    * The jobs that match the filter: an async iterable that reads them in pages. Newest first, so that jobs enqueued meanwhile
-   * are not part of it.
+   * are not part of it. With `order: "asc"` they are, and an iteration may not end while jobs are enqueued: set `until` or
+   * `limit`. Every page may reject with SearchTooSlowError, also after others were read, if it takes more than 5 seconds.
    */
   list(filter?: JobFilter.JobFilter, options?: JobListOptions): Listing.Listing<JobView.JobView>
   /** The number of jobs that match the filter. Rejects with SearchTooSlowError if counting takes more than 5 seconds. */

@@ -1,5 +1,6 @@
 import { Either } from "effect"
-import { faultOfInstant, jsonText } from "../core/Storable.js"
+import { pathText } from "../core/Issues.js"
+import { faultOfInstant, jsonText, shown } from "../core/Storable.js"
 import { type DeadReason, limits, type State } from "../core/StoredJob.js"
 import * as Instant from "../http/Instant.js"
 import { Body } from "../http/jobs/JobsFilter.js"
@@ -22,7 +23,10 @@ export interface JobFilter {
   readonly since?: InstantInput | undefined
   /** Jobs enqueued before this time. */
   readonly until?: InstantInput | undefined
-  /** Jobs whose payload contains this JSON: `{ customer: "c-1" }` matches payloads with that field and value. */
+  /**
+   * Jobs whose payload contains this JSON: `{ customer: "c-1" }` matches payloads with that field and value.
+   * A field of it that is undefined is refused.
+   */
   readonly payload?: unknown
   /** Jobs with exactly this dedupe key. */
   readonly dedupe?: string | undefined
@@ -45,10 +49,28 @@ const instant = (field: "since" | "until", given: InstantInput): string => {
   return Instant.format(millis)
 }
 
+const hasToJson = (value: unknown): value is { readonly toJSON: (key: string) => unknown } =>
+  typeof value === "object" && value !== null && "toJSON" in value && typeof value.toJSON === "function"
+
+/** Refuses values that JSON leaves out or turns into null: without them, the filter would match other jobs. */
+const checkPresent = (given: unknown, path: ReadonlyArray<string | number>): void => {
+  const value = hasToJson(given) ? given.toJSON(String(path.at(-1) ?? "")) : given
+  if (value === undefined || typeof value === "function" || typeof value === "symbol") {
+    const name = pathText("filter.payload", path)
+    const fault = `is ${shown(value)}, so the filter would not compare it. Give it a value or leave it out.`
+    throw new InvalidOptionError(name, `${name} ${fault}`)
+  }
+  // A spread array has undefined in place of holes.
+  if (Array.isArray(value)) for (const [index, each] of [...value].entries()) checkPresent(each, [...path, index])
+  else if (typeof value === "object" && value !== null)
+    for (const [name, each] of Object.entries(value)) checkPresent(each, [...path, name])
+}
+
 /** The payload as it is after a round trip through JSON, as that of a stored job: a Date becomes text. */
 const jsonOf = (payload: unknown): unknown => {
   const text = jsonText(payload, limits.payloadBytes)
   if (Either.isLeft(text)) throw new InvalidOptionError("filter.payload", `filter.payload ${text.left}.`)
+  checkPresent(payload, [])
   return JSON.parse(text.right)
 }
 

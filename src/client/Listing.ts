@@ -21,7 +21,8 @@ export interface Page<out Item> {
  *
  * for await (const job of shift.jobs.list({ state: "dead" })) console.log(job.id, job.lastError)
  *
- * It reads nothing before that, and every iteration starts again.
+ * It reads nothing before that, and every iteration starts again. If a page cannot be read, the iteration throws after the
+ * entries of the pages before it, and `toArray` rejects. To continue from a page, use `page` and keep its `next`.
  */
 export interface Listing<out Item> extends AsyncIterable<Item> {
   /** Reads one page: the first, or the one that follows the page with this `next`. */

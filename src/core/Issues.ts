@@ -21,7 +21,7 @@ export const issueOf = ({ message, path }: RawIssue): Issue => ({
 })
 
 /** Formats a path: `payload.items[2].price`. */
-const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
+export const pathText = (root: string, path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>((text, step) => {
     if (typeof step === "number") return `${text}[${step}]`
     return text === "" ? String(step) : `${text}.${String(step)}`

@@ -329,6 +329,8 @@ describe("an invalid jobs command line", () => {
     [["jobs", "cancel"], /Select the jobs to cancel/],
     [["jobs", "delete", nobody, "--queue", "mail"], /not both/],
     [["jobs", "requeue", nobody, "--dry-run"], /--dry-run requires a filter/],
+    [["jobs", "delete", "--search", ""], /--search must not be empty; give it a value or leave it out\./],
+    [["jobs", "delete", "--queue", "mail", "--containing", "{}"], /: --containing must not be empty; give/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
     [["jobs", "list", "--containing", "{"], /--containing must be valid JSON/],
     [["jobs", "requeue", "--state", "dead", "--dead-reason", "boredom"], /--dead-reason must be one of exhausted, /],

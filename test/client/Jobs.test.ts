@@ -81,8 +81,11 @@ describe.each(stores)("jobs found by a program %s", (_, open) => {
       [{ queue, state: "cancelled", reason: "cancelled" }, 1],
       [{ queue, payload: { to: "ada" } }, 1],
       [{ queue, payload: { at: when } }, 1],
+      [{ queue, payload: Object.assign(Object.create({ toJSON: Object.prototype.valueOf }), { to: "ada" }) }, 1],
       [{ queue, dedupe: "letter" }, 1],
       [{ queue, search: "k-1" }, 1],
+      [{ queue, search: "" }, 3],
+      [{ queue, payload: {} }, 3],
       [{ queue, search: ada.id.slice(0, 30), kind: "mail" }, 1],
       [{ queue, batch }, 1],
       [{ queue, since: createdAt }, 3],
@@ -196,6 +199,17 @@ describe("an action of a program on many jobs", () => {
       ],
       [shift.jobs.delete({ state: "scheduled", kind: undefined }), "filter.kind", /^filter\.kind is undefined/],
       [
+        shift.jobs.delete({ payload: { customer: undefined } }),
+        "filter.payload.customer",
+        /^filter\.payload\.customer is undefined, so the filter would not compare it\. Give it a value or leave it out\.$/
+      ],
+      [
+        shift.jobs.delete({ payload: {} }),
+        "filter.payload",
+        /^filter\.payload must not be empty; give it a value or leave it out\.$/
+      ],
+      [shift.jobs.delete({ queue: "mail", search: "" }), "filter.search", /^filter\.search must not be empty; give/],
+      [
         shift.jobs.requeue({ state: "scheduled" }),
         "filter.state",
         /requeue needs jobs that are done, dead or cancelled\.$/
@@ -280,6 +294,11 @@ describe("a filter of jobs", () => {
       [{ until: new Date("soon") }, "filter.until", /got an invalid Date\.$/],
       [{ until: Number.NaN }, "filter.until", /^filter\.until must be between the years 1970 and 9999\.$/],
       [{ payload: 1n }, "filter.payload", /^filter\.payload cannot be encoded as JSON/],
+      [{ payload: { a: { b: undefined } } }, "filter.payload.a.b", /^filter\.payload\.a\.b is undefined, so/],
+      [{ payload: { a: [1, () => 1] } }, "filter.payload.a[1]", /^filter\.payload\.a\[1\] is a function, so/],
+      [{ payload: { a: Symbol("s") } }, "filter.payload.a", /^filter\.payload\.a is Symbol\(s\), so/],
+      [{ payload: { toJSON: () => ({ a: undefined }) } }, "filter.payload.a", /^filter\.payload\.a is undefined/],
+      [{ payload: [new Array(1)] }, "filter.payload[0][0]", /^filter\.payload\[0\]\[0\] is undefined/],
       [{ batch: "b" }, "filter.batch", /^filter\.batch must be a batch id\.$/],
       ["0190f5fe", "filter", /^The filter must be an object like \{ queue: "mail" \}, got "0190f5fe"\.$/],
       [[], "filter", /got an array\.$/],
@@ -291,6 +310,7 @@ describe("a filter of jobs", () => {
         option,
         message: expect.stringMatching(message)
       })
+    await expect(shift.jobs.count({ payload: { a: undefined } })).rejects.toThrow("filter.payload.a is undefined")
     await expect(shift.jobs.count({ kin: "mail" } as JobFilter)).rejects.toThrow("Did you mean kind?")
     expect(() => shift.jobs.list({}, { limit: 0 })).toThrow("limit must be a whole number of 1 or more, got 0.")
     expect(() => shift.jobs.list({}, { sort: "size" as "kind" })).toThrow(

@@ -117,6 +117,11 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
         [{ action: "cancel", ids: ["seven"] }, /must be a job id/],
         [{ action: "cancel", ids: Array.from({ length: 10_001 }, () => nobody) }, /1 to 10000 entries, got 10001/],
         [{ action: "delete", filter: {} }, /must not be empty/],
+        [{ action: "delete", filter: { payload: {} } }, /^filter\.payload must not be empty; give it a value/],
+        [{ action: "delete", filter: { queue: "a", payload: [] } }, /^filter\.payload must not be empty/],
+        [{ action: "delete", filter: { search: "" } }, /^filter\.search must not be empty/],
+        [{ action: "requeue", filter: { queue: "a", text: "" } }, /^filter\.text must not be empty/],
+        [{ action: "delete", filter: { state: "done", shape: "" } }, /^filter\.shape must not be empty/],
         [{ action: "requeue", filter: { state: "pending" } }, /must not be pending: requeue needs/],
         [{ action: "cancel", filter: { state: ["dead"] } }, /must not be dead/],
         [{ action: "cancel", filter: { sate: "dead" } }, /sate is not a known field/],
@@ -165,6 +170,10 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
         const found = yield* bulk({ action: "requeue", filter, dryRun: true })
         expect(found).toMatchObject({ json: { matched: { count, exact: true } } })
       }
+      yield* bury("")
+      const withoutText = { ...users.filter, shape: "" }
+      const silent = yield* bulk({ action: "requeue", filter: withoutText, dryRun: true })
+      expect(silent).toMatchObject({ json: { matched: { count: 1, exact: true } } })
       expect(yield* viewer("GET", "/api/v1/jobs/groups?queue=other")).toMatchObject({ json: { groups: [], looked: 0 } })
       expect(yield* viewer("GET", "/api/v1/jobs/groups?state=done")).toMatchObject({ status: 400 })
     }).pipe(Effect.provide(layer()))

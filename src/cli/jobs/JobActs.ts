@@ -73,9 +73,10 @@ const command = (name: string, job: JobAct) =>
         }
         if (dryRun && ids.length > 0)
           return yield* new UsageError({ message: "--dry-run requires a filter and cannot be used with ids." })
+        const scope = ids.length > 0 ? undefined : yield* JobsBulk.scopeOf(job.action, filter)
         const work = Effect.gen(function* () {
-          if (ids.length > 0) return yield* performEach(job, ids, json)
-          yield* JobsBulk.perform({ action: job.action, filter, dryRun, json })
+          if (scope === undefined) return yield* performEach(job, ids, json)
+          yield* JobsBulk.perform({ action: job.action, filter: scope, dryRun, json })
         })
         yield* work.pipe(Operator.acting(given.reason), onDatabase(given))
       })

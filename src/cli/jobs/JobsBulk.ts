@@ -73,7 +73,14 @@ const view = ({ action, done, error, failed, id, skipped, status, total }: Opera
   error: error ?? null
 })
 
-/** Runs an action on all jobs that match a filter, in batches. If this process exits, a pod continues the operation. */
+/** Completes the filter of an action, or refuses it with the name of the option. */
+export const scopeOf = (action: Action, filter: JobFilter) =>
+  Effect.mapError(resolve(action, filter), ({ message }) => {
+    const named = message.replace(/^filter\.payload/, "--containing").replace(/^filter\./, "--")
+    return new UsageError({ message: named })
+  })
+
+/** Runs an action on all jobs that match a filter of `scopeOf`, in batches. If this process exits, a pod continues the operation. */
 export const perform = (given: {
   readonly action: Action
   readonly filter: JobFilter
@@ -81,11 +88,7 @@ export const perform = (given: {
   readonly json: boolean
 }) =>
   Effect.gen(function* () {
-    const { action, dryRun, json } = given
-    const filter = yield* Effect.mapError(
-      resolve(action, given.filter),
-      ({ message }) => new UsageError({ message: message.replace(/^filter\.state/, "--state") })
-    )
+    const { action, dryRun, filter, json } = given
     if (dryRun) return yield* preview(action, filter, json)
     const operations = yield* Operations
     const audited = yield* Audited.make

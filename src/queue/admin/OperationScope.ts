@@ -34,10 +34,23 @@ export const allowedStates = (action: Action): ReadonlyArray<State> => scopes[ac
 
 export const isFor = (action: Action, state: State): boolean => scopes[action].allowed.includes(state)
 
-/** Adds the action's default states to the filter. Rejects an empty filter, which would match every job. */
+/**
+ * The first field that is set but empty, often because of a variable that was not set. As a filter, it would match every
+ * job. With a `reason`, the empty shape selects dead jobs without an error, as the groups of dead jobs do.
+ */
+const emptyField = ({ payload, reason, search, shape, text }: JobFilter): string | undefined => {
+  if (search === "") return "search"
+  if (text === "") return "text"
+  if (shape === "" && reason === undefined) return "shape"
+  return typeof payload === "object" && payload !== null && Object.keys(payload).length === 0 ? "payload" : undefined
+}
+
+/** Adds the action's default states to the filter. Rejects an empty filter or field, which would match every job. */
 export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFilter, FilterRefused> => {
   const refuse = (field: string, reason: string) => Either.left(new FilterRefused({ field, reason }))
   if (isEmpty(filter)) return refuse("filter", "must not be empty; to select all jobs, list the states")
+  const empty = emptyField(filter)
+  if (empty !== undefined) return refuse(`filter.${empty}`, "must not be empty; give it a value or leave it out")
   const { allowed, byDefault } = scopes[action]
   const named = choices(filter.state)
   const unsuitable = named?.find((state) => !allowed.includes(state))
