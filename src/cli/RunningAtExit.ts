@@ -1,5 +1,6 @@
 import { Effect, Layer, Runtime } from "effect"
-import { factsOf } from "../worker/slots/LoggedJob.js"
+import * as Masking from "../telemetry/Masking.js"
+import { annotated, LoggedJob } from "../worker/slots/LoggedJob.js"
 import { Worker } from "../worker/Worker.js"
 
 // An uncaught error (thrown from a timer or an event listener, or an unhandled promise rejection) exits the process,
@@ -15,7 +16,7 @@ export const layer: Layer.Layer<never, never, Worker> = Layer.scopedDiscard(
     let isLogged = false
 
     const logRunningJobs = (what: string) => {
-      const jobs = worker.running().map(factsOf)
+      const jobs = worker.running()
       if (isLogged || jobs.length === 0) return
       isLogged = true
       const names = jobs.map(({ id, kind }) => `${kind} ${id}`).join(", ")
@@ -24,7 +25,11 @@ export const layer: Layer.Layer<never, never, Worker> = Layer.scopedDiscard(
           jobs.length === 1
             ? `${what} ends the process while 1 job is running, which may be the cause: ${names}`
             : `${what} ends the process while ${jobs.length} jobs are running, one of which may be the cause: ${names}`
-        ).pipe(Effect.annotateLogs({ jobs }))
+        ).pipe(
+          Effect.annotateLogs({ jobs: jobs.map(LoggedJob.of) }),
+          // The error may quote the payload of any of them.
+          annotated({ [Masking.dataOf]: jobs.map(({ payload }) => payload) })
+        )
       )
     }
 

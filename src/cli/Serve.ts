@@ -53,14 +53,14 @@ const tokenLines = ({ choice, hasToken, made, url }: Started) =>
 export const pagesLink = (url: string, token: Redacted.Redacted): string =>
   `${url}/ui/#/overview?token=${encodeURIComponent(Redacted.value(token))}`
 
-const hooksOf = ({ bots, sources }: Declarations): ReadonlyArray<string> => [
-  ...bots.map((bot) => `telegram/${bot.slug} (${bot.async ? "async" : "sync"})`),
-  ...sources.map(({ name, style }) => `${name} (${style})`)
+const hooksOf = (url: string, { bots, sources }: Declarations) => [
+  ...bots.map((bot) => ({ hook: `${url}/hooks/telegram/${bot.slug}`, style: bot.async ? "async" : "sync" })),
+  ...sources.map(({ name, style }) => ({ hook: `${url}/hooks/${name}`, style }))
 ]
 
 const hooksLine = (url: string, declared: Declarations) => {
-  const paths = hooksOf(declared)
-  return paths.length === 0 ? "" : `\n  hooks    ${paths.map((path) => `${url}/hooks/${path}`).join("\n           ")}`
+  const lines = hooksOf(url, declared).map(({ hook, style }) => `${hook} (${style})`)
+  return lines.length === 0 ? "" : `\n  hooks    ${lines.join("\n           ")}`
 }
 
 const queuesText = (served: ReadonlyArray<string>) =>
@@ -84,8 +84,9 @@ Stop it with Ctrl-C.
 }
 
 /** The same for programs that collect logs: one line, which can be read by others and has no token. */
-const greetingLine = ({ choice, declared, hasToken, made, served, url }: Started, now: DateTime.Utc) =>
-  LogLine.json({
+export const greetingLine = ({ choice, declared, hasToken, made, served, url }: Started, now: DateTime.Utc) => {
+  const hooks = hooksOf(url, declared).map(({ hook }) => hook)
+  return LogLine.json({
     time: DateTime.formatIso(now),
     level: "info",
     msg: title,
@@ -95,8 +96,9 @@ const greetingLine = ({ choice, declared, hasToken, made, served, url }: Started
     ...(hasToken ? {} : { token: noToken }),
     ...(choice._tag === "Embedded" && Option.isSome(made) ? { adminTokenFile: resolve(tokenFileOf(choice)) } : {}),
     ...(choice._tag === "None" ? {} : { queues: served }),
-    ...(hooksOf(declared).length === 0 ? {} : { hooks: hooksOf(declared).map((path) => `${url}/hooks/${path}`) })
+    ...(hooks.length === 0 ? {} : { hooks })
   })
+}
 
 /** Reports on standard output that the service is up. A service on its embedded PostgreSQL is a trial, so people read it. */
 const announce = (started: Started) =>

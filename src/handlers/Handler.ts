@@ -99,16 +99,16 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
 
 export type { HandlerLog, LogLine }
 
-/** A log whose lines have the annotations of the runtime, and these fields. */
+/** A log whose lines have the annotations of the runtime, and these. */
 export const logOf = (
   runtime: Runtime.Runtime<never>,
-  ...always: ReadonlyArray<Readonly<Record<string, unknown>>>
+  annotations: Readonly<Record<string, unknown>> = {}
 ): HandlerLog => {
   const line =
     (level: LogLevel.LogLevel): LogLine =>
     (...given) =>
-      // Not as annotations: they would replace those of the same name, and their values are read when a line is made.
-      void Runtime.runSync(runtime, Effect.logWithLevel(level, ...given, ...always))
+      // Fields are not annotations: they would replace those of the same name, and their values are read when a line is made.
+      void Runtime.runSync(runtime, Effect.annotateLogs(Effect.logWithLevel(level, ...given), annotations))
   return {
     debug: line(LogLevel.Debug),
     info: line(LogLevel.Info),

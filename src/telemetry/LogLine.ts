@@ -29,6 +29,7 @@ export interface LogLine {
 /** Names of the annotations that only Nightshift sets, so that those of a program do not replace them. */
 export const jobAnnotation = "nightshift.job"
 export const processAnnotation = "nightshift.process"
+export const stepAnnotation = "nightshift.step"
 
 const levels: Readonly<Record<LogLevel.LogLevel["_tag"], Level>> = {
   All: "trace",
@@ -44,7 +45,7 @@ const levels: Readonly<Record<LogLevel.LogLevel["_tag"], Level>> = {
 /** Fields with a meaning of their own. A field of the program with one of these names is moved to `fields`. */
 const reserved = new Set([
   ...["time", "level", "msg", "error", "fields", "spans"],
-  ...["job", "kind", "queue", "attempt", "execution", "process", "trace", "span"]
+  ...["job", "kind", "queue", "attempt", "execution", "step", "process", "trace", "span"]
 ])
 
 const isPlainObject = (value: unknown): value is object =>
@@ -77,15 +78,19 @@ const dataIn = (annotations: HashMap.HashMap<string, unknown>): unknown => {
   return Predicate.hasProperty(job, Masking.dataOf) ? job[Masking.dataOf] : undefined
 }
 
-/** The job that the line is about: its id, kind, queue and attempt, and the execution that it belongs to. */
-const jobOf = (annotation: unknown): Readonly<Record<string, unknown>> => {
+/**
+ * The job that the line is about: its id, kind, queue and attempt, and the execution that it belongs to. Only the id of
+ * the execution is made of the payload.
+ */
+const jobOf = (annotation: unknown, text: (given: string) => string): Readonly<Record<string, unknown>> => {
   const facts: unknown =
     Predicate.hasProperty(annotation, "toJSON") && typeof annotation.toJSON === "function"
       ? annotation.toJSON()
       : annotation
   if (!Predicate.isRecord(facts)) return {}
-  const { id, ...others } = facts
-  return Object.fromEntries(Object.entries({ job: id, ...others }).filter(([, value]) => value !== undefined))
+  const { execution, id, ...others } = facts
+  const shown = { job: id, ...others, execution: typeof execution === "string" ? text(execution) : undefined }
+  return Object.fromEntries(Object.entries(shown).filter(([, value]) => value !== undefined))
 }
 
 /** The trace that the line belongs to, if traces are exported. */
@@ -105,8 +110,14 @@ export const make = (masked: ReadonlyArray<string>) => {
     const data = dataIn(annotations)
     const { plain, text } = LogValue.make((given) => maskText(given, data))
     const safe = (value: unknown) => mask(plain(value))
+    const wordOf = (word: unknown) => (typeof word === "string" ? word : safe(word))
     const { errors, fields, words } = partsOf(message)
-    const { [jobAnnotation]: job, [processAnnotation]: process, ...annotated } = Object.fromEntries(annotations)
+    const {
+      [jobAnnotation]: job,
+      [processAnnotation]: process,
+      [stepAnnotation]: step,
+      ...annotated
+    } = Object.fromEntries(annotations)
     const [unreadable, readable] = Array.partition([annotated, ...fields].map(safe), Predicate.isRecord)
     const { error, ...others }: Record<string, unknown> = Object.assign({}, ...readable)
     const [free, taken] = Array.partition(Object.entries(others), ([name]) => reserved.has(name))
@@ -119,8 +130,10 @@ export const make = (masked: ReadonlyArray<string>) => {
     return {
       time: date.toISOString(),
       level: levels[logLevel._tag],
-      msg: [...words.map(safe), ...unreadable].map(textOf).join(" "),
-      ...jobOf(job),
+      // Masked as a whole, because one word may be the name of the next.
+      msg: text([...words.map(wordOf), ...unreadable].map(textOf).join(" ")),
+      ...jobOf(job, text),
+      ...(typeof step === "string" ? { step: text(step) } : {}),
       ...(process === undefined ? {} : { process }),
       ...traceOf(context),
       ...Object.fromEntries(free),

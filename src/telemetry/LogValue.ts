@@ -1,6 +1,7 @@
 import { Cause } from "effect"
 import * as ErrorText from "../core/ErrorText.js"
 import * as Thrown from "../core/Thrown.js"
+import { masked } from "./Masking.js"
 
 // The values of a log line as JSON. A program may log anything: circular objects, BigInts, proxies, objects of a million
 // fields. The result is always finite and JSON.
@@ -45,6 +46,13 @@ export const make = (mask: (text: string) => string): LogValues => {
   let objects = 0
   const text = (given: string) => cut(mask(given))
 
+  /** Hidden only if all of it is a secret: part of a number means nothing. */
+  const number = (value: number) => {
+    const shown = String(value)
+    if (mask(shown) === masked) return masked
+    return Number.isFinite(value) ? value : shown
+  }
+
   const list = (values: ReadonlyArray<unknown>, above: ReadonlyArray<object>) => {
     const shown = values.slice(0, maxEntries).map((each) => plain(each, above) ?? null)
     return values.length > maxEntries ? [...shown, `… (${values.length - maxEntries} more)`] : shown
@@ -74,7 +82,7 @@ export const make = (mask: (text: string) => string): LogValues => {
 
   const plain = (value: unknown, above: ReadonlyArray<object>): unknown => {
     if (typeof value === "string") return text(value)
-    if (typeof value === "number") return Number.isFinite(value) ? value : String(value)
+    if (typeof value === "number") return number(value)
     if (value === undefined || value === null || typeof value === "boolean") return value
     if (typeof value === "function") return `[function ${value.name}]`
     if (typeof value !== "object") return text(String(value))

@@ -81,8 +81,11 @@ const replaceSecret = (text: string, secret: string): string => {
  */
 const patternOf = (names: ReadonlyArray<string>): RegExp => {
   const words = names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")
-  const value = String.raw`\\{0,3}"(?:[^"\\]|\\{1,3}[^"\\]){0,4096}\\{0,3}"?|'[^']{0,4096}'?|[^\s,;}\])"'\\]{1,4096}`
-  return new RegExp(String.raw`(?<![\w-])((?:${words})(?:\\{0,3}["'])?\]?\s{0,4}[:=]\s{0,4})(?:${value})`, "giu")
+  const value = String.raw`\\{0,3}"(?:[^"\\]|\\{1,3}[^"\\]){0,4096}\\{0,3}"?|'[^']{0,4096}'?|(?:\[masked\])?[^\s,;}\])"'\\]{1,4096}`
+  // The value may be masked already: the text was masked before, or the value begins with one of the payload.
+  const done = String.raw`\[masked\](?![^\s,;}\])"'\\])|\\{0,3}"\[masked\]\\{0,3}"|'\[masked\]'`
+  const before = String.raw`(?<![\w-])((?:${words})(?:\\{0,3}["'])?\]?\s{0,4}[:=]\s{0,4})`
+  return new RegExp(`${before}(?!${done})(?:${value})`, "giu")
 }
 
 /** Hides masked values in a text; `data` is where the text may have taken them from. */

@@ -1,7 +1,10 @@
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { DateTime, Effect, Option, Redacted } from "effect"
+import { DatabaseChoice } from "../../src/cli/DatabaseChoice.js"
+import { greetingLine } from "../../src/cli/Serve.js"
+import type { BotDeclaration } from "../../src/gateway/config/Declarations.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -27,4 +30,26 @@ describe("the admin token", () => {
       expect(yield* doctor).not.toContain("No access token is set")
     })
   )
+})
+
+describe("the JSON line of a service that has started", () => {
+  it("has URLs of hooks that a program can call", () => {
+    const bot: BotDeclaration = {
+      ...{ slug: "shop", handler: { _tag: "Echo" }, requireAuth: false, async: true, chatOrder: "strict" },
+      ...{ onError: "apologize", token: Redacted.make("t"), secrets: [] }
+    }
+    const started = {
+      ...{
+        url: "http://127.0.0.1:8080",
+        choice: DatabaseChoice.None(),
+        served: [],
+        made: Option.none(),
+        hasToken: true
+      },
+      declared: { bots: [bot], sources: [{ name: "billing", style: "stripe", kind: "paid", secrets: [] }] }
+    } as const
+    expect(JSON.parse(greetingLine(started, DateTime.unsafeMake(0)))).toMatchObject({
+      hooks: ["http://127.0.0.1:8080/hooks/telegram/shop", "http://127.0.0.1:8080/hooks/billing"]
+    })
+  })
 })

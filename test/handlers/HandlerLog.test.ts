@@ -86,7 +86,7 @@ describe("the log of a handler", () => {
 
   it("has the execution and the step in the code of a step", async () => {
     const order = workflow("order", { payload: z.object({ id: z.string() }), key: ({ id }) => id }, async (_, step) => {
-      await step.run("charge", ({ log }) => log.info("said so", { amount: 5 }), {
+      await step.run("charge", ({ log }) => log.info("said so", { amount: 5, step: 3 }), {
         undo: (_, { log }) => log.warn("said no")
       })
       throw new Error("no stock")
@@ -97,7 +97,7 @@ describe("the log of a handler", () => {
     })
     const facts = { kind: "order", execution: "order/A-17", job: expect.any(String) }
     expect(lines).toMatchObject([
-      { msg: "said so", ...facts, step: "charge", amount: 5 },
+      { msg: "said so", ...facts, step: "charge", amount: 5, fields: { step: 3 } },
       { msg: "said no", ...facts }
     ])
   })

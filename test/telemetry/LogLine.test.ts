@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Effect, Logger, LogLevel, Redacted, Tracer } from "effect"
 import * as LogLine from "../../src/telemetry/LogLine.js"
+import * as Masking from "../../src/telemetry/Masking.js"
 
 /** The JSON lines that an effect logs, as text. */
 const textsOf = (effect: Effect.Effect<void>, mask: ReadonlyArray<string> = []) =>
@@ -48,7 +49,7 @@ describe("a JSON log line", () => {
 
   it.effect("keeps fields of the program apart if they have a name with another meaning", () =>
     Effect.gen(function* () {
-      const taken = { job: "nightly", kind: "vip", time: 1, msg: "no", level: "loud", trace: "t" }
+      const taken = { job: "nightly", kind: "vip", time: 1, msg: "no", level: "loud", trace: "t", step: 3 }
       const asArgument = Effect.logInfo("charged", taken).pipe(ofJob)
       const asAnnotation = Effect.logInfo("charged").pipe(Effect.annotateLogs(taken), ofJob)
       const line = { time, level: "info", msg: "charged", ...facts, fields: taken }
@@ -199,6 +200,58 @@ describe("a masked field", () => {
         user: { Password: "[masked]" },
         list: [{ email: "[masked]" }]
       })
+    })
+  )
+
+  it.effect("is hidden in the execution, and in the step, of a job that has it in its payload", () =>
+    Effect.gen(function* () {
+      const signup = { ...job, execution: "signup/ada@example.org", [Masking.dataOf]: { email: "ada@example.org" } }
+      const logged = Effect.logInfo("execution signup/ada@example.org").pipe(
+        Effect.annotateLogs({ [LogLine.jobAnnotation]: signup, [LogLine.stepAnnotation]: "mail ada@example.org" })
+      )
+      expect(yield* linesOf(logged, ["email"])).toEqual([
+        {
+          ...{ time, level: "info", msg: "execution signup/[masked]", ...facts },
+          ...{ execution: "signup/[masked]", step: "mail [masked]" }
+        }
+      ])
+    })
+  )
+
+  it.effect("is hidden where a number is its value, and only there", () =>
+    Effect.gen(function* () {
+      const data = { [Masking.dataOf]: { pin: 471100 } }
+      const logged = Effect.logInfo("x", { entered: 471100, deep: [471100], amount: 4711001, small: 47 }).pipe(
+        Effect.annotateLogs(LogLine.jobAnnotation, data)
+      )
+      expect(yield* linesOf(logged, ["pin"])).toEqual([
+        { time, level: "info", msg: "x", entered: "[masked]", deep: ["[masked]"], amount: 4711001, small: 47 }
+      ])
+    })
+  )
+
+  it.effect("is hidden in a message of several words", () =>
+    Effect.gen(function* () {
+      const words = Effect.logInfo("sent password:", "hunter2", "to ada")
+      const number = Effect.logInfo("pin =", 471100)
+      const lines = yield* linesOf(Effect.zipRight(words, number), ["password", "pin"])
+      expect(lines.map(({ msg }) => msg)).toEqual(["sent password: [masked] to ada", "pin = [masked]"])
+    })
+  )
+
+  it.effect("is replaced once in a text that is masked twice", () =>
+    Effect.gen(function* () {
+      const given = ["password=[masked] now", "'password': '[masked]'", [{ password: "hunter2" }, "password=hunter2"]]
+      const lines = yield* linesOf(Effect.asVoid(Effect.forEach(given, (each) => Effect.logInfo(each))), ["password"])
+      expect(lines.map(({ msg }) => msg)).toEqual([
+        "password=[masked] now",
+        "'password': '[masked]'",
+        '[{"password":"[masked]"},"password=[masked]"]'
+      ])
+      const [forged] = yield* linesOf(Effect.logInfo('password=[masked]hunter2 password="[masked]hunter2"'), [
+        "password"
+      ])
+      expect(forged?.msg).not.toContain("hunter2")
     })
   )
 

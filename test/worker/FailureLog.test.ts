@@ -28,11 +28,12 @@ const sending = Handler.make(Kind, ({ to }) =>
 /** Every log line of jobs, with its level and the job's kind and attempt. */
 const linesOf = <A>(
   program: Effect.Effect<A, unknown, TestShift | Queue | Workflows>,
-  handler: Handler.Handler<Workflows | Transactions | Queue | RateLimits> = sending
+  handler: Handler.Handler<Workflows | Transactions | Queue | RateLimits> = sending,
+  mask: ReadonlyArray<string> = []
 ) =>
   Effect.gen(function* () {
     const lines: Array<string> = []
-    const lineOf = LogLine.make([])
+    const lineOf = LogLine.make(mask)
     const logger = Logger.make((options) => {
       const { attempt, error, kind, level, msg } = lineOf(options)
       if (kind !== undefined) lines.push(`${level} ${kind} ${attempt}: ${msg} [${error}]`)
@@ -46,26 +47,37 @@ const linesOf = <A>(
     return lines
   })
 
+/** The lines of an execution whose code changes while it sleeps. */
+const linesOfChanged = (key: string, mask?: ReadonlyArray<string>) => {
+  const code = { first: "charge" }
+  const order = workflow("order", { payload: z.object({ email: z.string() }) }, async (_, step) => {
+    await step.run(code.first, () => 1)
+    await step.sleep("nap", "1h")
+  })
+  const job = { kind: "order", version: 1, queue: "default", payload: { email: key }, attempts: 5 }
+  const program = Effect.gen(function* () {
+    const shift = yield* TestShift
+    yield* (yield* Workflows).start({ ...job, execution: `order/${key}` })
+    yield* shift.settle
+    code.first = "pay"
+    yield* shift.advance("1 hour")
+  })
+  return linesOf(program, ofRecipe(order), mask)
+}
+
 describe("the log", () => {
+  it.effect("hides masked fields of the payload in the id of an execution", () =>
+    Effect.gen(function* () {
+      const [line] = yield* linesOfChanged("ada@example.org", ["email"])
+      expect(line).toMatch(
+        /execution order\/\[masked\] is suspended\..* `nightshift workflows retry order\/\[masked\]`/
+      )
+    })
+  )
+
   it.effect("has executions whose code has changed, with the step and what to do", () =>
     Effect.gen(function* () {
-      const code = { first: "charge" }
-      const order = workflow("order", { payload: z.object({}) }, async (_, step) => {
-        await step.run(code.first, () => 1)
-        await step.sleep("nap", "1h")
-      })
-      const job = { kind: "order", version: 1, queue: "default", payload: {}, attempts: 5 }
-      const lines = yield* linesOf(
-        Effect.gen(function* () {
-          const shift = yield* TestShift
-          yield* (yield* Workflows).start({ ...job, execution: "order/A-17" })
-          yield* shift.settle
-          code.first = "pay"
-          yield* shift.advance("1 hour")
-        }),
-        ofRecipe(order)
-      )
-      expect(lines).toEqual([
+      expect(yield* linesOfChanged("A-17")).toEqual([
         expect.stringMatching(
           /^warn order 1: execution order\/A-17 is suspended\. It is tried again in 1s; `nightshift workflows retry order\/A-17` tries it now\. \[The code has changed: step "charge" is recorded, but its code does "pay" instead\. Deploy code .* fork the execution\..*\]$/
         )

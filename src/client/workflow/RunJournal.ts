@@ -5,6 +5,7 @@ import type { Transactions } from "../../queue/Transactions.js"
 import type { NewStep, Step } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import { stepAnnotation } from "../../telemetry/LogLine.js"
 import { Journal } from "../../workflow/Journal.js"
 import type { Recording, Stored } from "./Replay.js"
 import * as StepExit from "./StepExit.js"
@@ -41,7 +42,7 @@ export class RunJournal extends Journal {
 
   /** The log of a step's code. */
   log(step: string): HandlerLog {
-    return logOf(this.runtime, { step })
+    return logOf(this.runtime, { [stepAnnotation]: step })
   }
 
   /** Runs an effect. Rejects with its failure. */

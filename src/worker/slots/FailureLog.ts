@@ -3,7 +3,7 @@ import * as DurationText from "../../core/DurationText.js"
 import { RepeatedLines } from "../../core/RepeatedLines.js"
 import type { End } from "../../queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
-import * as LoggedJob from "./LoggedJob.js"
+import { annotated, LoggedJob } from "./LoggedJob.js"
 
 const retryText = ({ attempt, attempts }: ClaimedJob, runAt: number, now: number) => {
   const unit = runAt - now < 1000 ? 1 : 1000
@@ -60,8 +60,7 @@ export class FailureLog {
     now: number,
     log: (more: string) => Effect.Effect<void>
   ) {
-    const annotated = (more: string) =>
-      log(more).pipe(LoggedJob.annotated(LoggedJob.factsOf(job)), Effect.annotateLogs({ error }))
-    return this.lines.line(`${what} ${job.kind}`, now, annotated)
+    const ofJob = (more: string) => log(more).pipe(annotated(LoggedJob.of(job)), Effect.annotateLogs({ error }))
+    return this.lines.line(`${what} ${job.kind}`, now, ofJob)
   }
 }

@@ -5,7 +5,7 @@ import { jobAnnotation } from "../../telemetry/LogLine.js"
 import * as Masking from "../../telemetry/Masking.js"
 
 /** The fields of every log line about a job. */
-export const factsOf = ({ attempt, execution, id, kind, queue }: ClaimedJob) => ({
+const factsOf = ({ attempt, execution, id, kind, queue }: ClaimedJob) => ({
   id,
   kind,
   queue,
@@ -14,8 +14,9 @@ export const factsOf = ({ attempt, execution, id, kind, queue }: ClaimedJob) => 
 })
 
 /** Log lines of an effect are about this job. */
-export const annotated = (job: LoggedJob | Readonly<{ id: string; queue: string | undefined }>) =>
-  Effect.annotateLogs(jobAnnotation, job)
+export const annotated = (
+  job: LoggedJob | Readonly<{ id: string; queue: string | undefined } | { [Masking.dataOf]: unknown }>
+) => Effect.annotateLogs(jobAnnotation, job)
 
 /**
  * The log annotation of a slot. It looks up the current job when a line is written, because annotating per job costs
@@ -27,6 +28,11 @@ export class LoggedJob {
 
   constructor(slot: { readonly run: { readonly job: ClaimedJob } | undefined }) {
     this.#slot = slot
+  }
+
+  /** The annotation of lines about one job. */
+  static of(job: ClaimedJob) {
+    return new LoggedJob({ run: { job } })
   }
 
   toJSON() {

@@ -7,7 +7,7 @@ import { Metrics } from "../../telemetry/Metrics.js"
 import { interruptTimeout } from "../WorkerConfig.js"
 import { Deadlines } from "./Deadlines.js"
 import * as Judge from "./Judge.js"
-import { annotated, factsOf } from "./LoggedJob.js"
+import { annotated, LoggedJob } from "./LoggedJob.js"
 import { at, conclude, type Run, Slot, type SlotContext, work } from "./Slot.js"
 
 const abandonedSlots = MetricSpec.counter(
@@ -89,7 +89,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
           yield* Effect.logError(
             `a slot of queue "${context.name}" crashed; starting a replacement`,
             Thrown.plainCause(exit.cause)
-          ).pipe(run === undefined ? identity : annotated(factsOf(run.job)))
+          ).pipe(run === undefined ? identity : annotated(LoggedJob.of(run.job)))
         }
         if (staying().length < wanted) yield* startSlot
       })
@@ -137,7 +137,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
         slot.abandoned = true
         abandoned.add(1)
         yield* Effect.logWarning(`a handler did not stop when interrupted (${slot.stop}); abandoning its slot`).pipe(
-          annotated(factsOf(job))
+          annotated(LoggedJob.of(job))
         )
         yield* replace(slot, Exit.void)
       })
