@@ -55,8 +55,8 @@ interface Open {
 }
 
 const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<string, Open>())
-/** Whether a worker of this process uses NIGHTSHIFT_WORKER_PORT. */
-const environment = GlobalValue.globalValue("nightshift/client/environment", () => ({ isUsed: false }))
+/** Number of workers of this process that use NIGHTSHIFT_WORKER_PORT. */
+const environment = GlobalValue.globalValue("nightshift/client/environment", () => ({ users: 0 }))
 const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new WeakMap<Shift.Shift, Open>())
 
 const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions): Promise<Engine.PgEngine> => {
@@ -219,13 +219,14 @@ const reserveHealth = async (used: Open, { run }: Engine.PgEngine, health: Worke
   const address = Option.getOrUndefined(await run(addressOf(health ?? {})))
   if (health !== undefined && address === undefined) throw new InvalidOptionError("health.port", portMissing)
   if (health !== undefined && used.hasHealth) throw new InvalidOptionError("health", secondHealth)
-  const isFree = health !== undefined || !(used.hasHealth || environment.isUsed)
+  const isFree = health !== undefined || !(used.hasHealth || environment.users > 0)
   if (address === undefined || !isFree) return undefined
+  const users = health?.port === undefined ? 1 : 0
   used.hasHealth = true
-  environment.isUsed ||= health === undefined
+  environment.users += users
   return () => {
     used.hasHealth = false
-    if (health === undefined) environment.isUsed = false
+    environment.users -= users
   }
 }
 

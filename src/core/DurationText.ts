@@ -11,6 +11,9 @@ export type { DurationInput }
 
 export const expected = "a duration like 90s, 30m, 1h30m or 7d"
 
+/** Rounds milliseconds to microseconds: `1.1h` is 3960000.0000000005 otherwise. */
+const rounded = (millis: number) => Math.round(millis * 1_000) / 1_000
+
 /** Parses a duration like `168h`, `30m`, `90s`, `1h30m` or `-5s` into milliseconds. Returns none for any other text. */
 export const parseMillis = (text: string): Option.Option<number> => {
   const trimmed = text.trim()
@@ -19,6 +22,7 @@ export const parseMillis = (text: string): Option.Option<number> => {
   let millis = 0
   for (const [, amount, unit] of trimmed.matchAll(part)) millis += Number(amount) * units[unit as Unit]
   if (!Number.isSafeInteger(Math.round(millis))) return Option.none()
+  millis = rounded(millis)
   return Option.some(trimmed.startsWith("-") ? -millis : millis)
 }
 
@@ -47,12 +51,12 @@ export const decode = (input: DurationInput): Duration.Duration => {
 
 /** Formats a duration as short text that `parse` accepts: `90m` is `1h30m`, `24h` stays, and `168h` is `7d`. */
 export const format = (duration: Duration.DurationInput): string => {
-  let rest = Duration.toMillis(duration)
+  let rest = rounded(Duration.toMillis(duration))
   if (rest === 0) return "0s"
   if (rest > units.d && rest % units.d === 0) return `${rest / units.d}d`
   let text = ""
   for (const unit of ["h", "m", "s", "ms"] as const) {
-    const amount = unit === "ms" ? rest : Math.floor(rest / units[unit])
+    const amount = unit === "ms" ? rounded(rest) : Math.floor(rest / units[unit])
     if (amount > 0) text += `${amount}${unit}`
     rest -= amount * units[unit]
   }

@@ -16,6 +16,8 @@ interface Described {
   readonly key: string
   readonly about: string
   readonly secret?: boolean
+  /** Text that counts as absent, as a blank value does. Only for optional keys. */
+  readonly absent?: RegExp
 }
 
 /** Parses text into a value, or returns a description of the expected format. */
@@ -58,6 +60,7 @@ const optional = <A>(described: Described, read: Read<A>): Setting<Option.Option
   fallback: "",
   secret: described.secret ?? false,
   config: present(described.key).pipe(
+    Config.map(Option.filter((text) => described.absent?.test(text) !== true)),
     Config.mapOrFail(
       Option.match({
         onNone: () => Either.right(Option.none()),

@@ -14,7 +14,7 @@ const declaredBy = ({ chatOrder, slug }: BotDeclaration): QueueDeclaration.Decla
 export const layer = (bots: ReadonlyArray<BotDeclaration>): Layer.Layer<never, DatabaseError, Queues> =>
   Layer.effectDiscard(
     Effect.catchTag(
-      QueueDeclaration.apply(bots.filter((bot) => bot.async).map(declaredBy)),
+      Effect.flatten(QueueDeclaration.plan(bots.filter((bot) => bot.async).map(declaredBy))),
       "InvalidSetting",
       Effect.die
     )

@@ -167,13 +167,6 @@ const checked = (
     return bad === undefined ? yield* QueueDeclaration.read(given) : yield* new BadQueueName({ name: bad })
   })
 
-/** Registers kinds and queues before the first heartbeat makes the pod visible. */
-const declare = <R>(queues: ReadonlyArray<DeclaredQueue>, registry: Registry.Registry<R>) =>
-  Effect.gen(function* () {
-    yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
-    yield* QueueDeclaration.apply(queues)
-  })
-
 /** Declares the schedules. Their kinds must already be registered. */
 const declareSchedules = (declared: ReadonlyArray<Schedule.Schedule>) =>
   Effect.gen(function* () {
@@ -210,9 +203,12 @@ export const layer = <R, L>(
       const workers = Object.fromEntries(declared.map(({ name, workers }) => [name, workers]))
       // Opened first, so closed last: resources of a handler must outlive its jobs.
       const registry = Registry.make(yield* Effect.forEach(options.handlers, (handler) => opened(handler)))
+      const declareQueues = yield* patiently(QueueDeclaration.plan(declared))
+      // Before the first heartbeat makes the pod visible.
       yield* patiently(
         Effect.gen(function* () {
-          yield* declare(declared, registry)
+          yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
+          yield* declareQueues
           yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
           yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))
           yield* declareSchedules(options.schedules ?? [])

@@ -1,10 +1,11 @@
 import { type AddressInfo, createServer } from "node:net"
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Option, Redacted } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { connect, job, StartError, worker } from "../../src/client/index.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import * as Health from "../../src/http/server/Health.js"
+import { addressOf } from "../../src/http/server/HealthAddress.js"
 import * as Nightshift from "../../src/worker/Nightshift.js"
 import { useDatabase } from "./ClientDatabase.js"
 
@@ -172,6 +173,26 @@ describe("the health checks of a worker", () => {
     const named = await worker(shift, { handlers, health: { port: own, host: "127.0.0.1" } })
     expect(named.healthUrl).toBe(`http://127.0.0.1:${own}`)
     await named.stop()
+
+    // A worker that names only the host uses the port of the environment too, until it has stopped.
+    const hosted = await worker(shift, { handlers, health: { host: "127.0.0.1" } })
+    expect(hosted.healthUrl).toBe(`http://127.0.0.1:${port}`)
+    const fourth = await worker(other, { handlers })
+    expect(fourth.healthUrl).toBeUndefined()
+    await fourth.stop()
+    await expect(worker(other, { handlers, health: { host: "127.0.0.1" } })).rejects.toThrow(StartError)
+    const fifth = await worker(other, { handlers })
+    expect(fifth.healthUrl).toBeUndefined()
+    await Promise.all([hosted.stop(), fifth.stop()])
+    const sixth = await worker(other, { handlers })
+    expect(sixth.healthUrl).toBe(`http://127.0.0.2:${port}`)
+    await sixth.stop()
+
+    // Kubernetes sets this for a Service named nightshift-worker.
+    for (const link of ["tcp://10.96.0.7:9090", "udp://10.96.0.7:9090"]) {
+      vi.stubEnv("NIGHTSHIFT_WORKER_PORT", link)
+      expect(await Effect.runPromise(addressOf({}))).toEqual(Option.none())
+    }
 
     vi.stubEnv("NIGHTSHIFT_WORKER_HOST", "")
     const taken = await hold()

@@ -101,6 +101,21 @@ describe("a mistake in a call is reported by it", () => {
       [(options) => tested.queues.change("q", options), { backoff: { on: true } }, /^backoff\.on is not a setting/],
       [
         (options) => tested.queues.change("q", options),
+        { backoff: null },
+        /^backoff must be an object with any of enabled, base and max, got null\.$/
+      ],
+      [
+        (options) => tested.queues.change("q", options),
+        { perKey: {} },
+        /^perKey\.concurrency must be a whole number from 1 to 10000, got undefined\.$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], queues: { mail: { perKey: { concurrency: 1, order: "fifo" } } } },
+        /^queues\.mail\.perKey\.order must be "none", "serial" or "strict", got "fifo"\.$/
+      ],
+      [
+        (options) => tested.queues.change("q", options),
         { rate: "100 per minute" },
         /^rate must be a number of jobs and a period like 100\/m or 10\/30s, or .*, got "100 per minute"\.$/
       ],

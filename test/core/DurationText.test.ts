@@ -11,6 +11,11 @@ describe("DurationText", () => {
       ["250ms", 250],
       ["1h30m", 5_400_000],
       ["1.5s", 1_500],
+      ["1.1h", 3_960_000],
+      ["2.2h", 7_920_000],
+      ["0.7d", 60_480_000],
+      ["1.005s", 1_005],
+      ["0.25ms", 0.25],
       ["7d", 604_800_000],
       ["0", 0],
       [" 5m ", 300_000]
@@ -30,7 +35,7 @@ describe("DurationText", () => {
   })
 
   it("formats a duration as text that parses to the same value", () => {
-    for (const text of ["168h", "1h30m", "90s", "250ms", "0s", "1m500ms"]) {
+    for (const text of ["168h", "1h30m", "90s", "250ms", "0s", "1m500ms", "1.1h", "1s0.25ms"]) {
       const duration = Option.getOrThrow(DurationText.parse(text))
       const again = Option.getOrThrow(DurationText.parse(DurationText.format(duration)))
       expect(Duration.toMillis(again)).toBe(Duration.toMillis(duration))
@@ -40,7 +45,10 @@ describe("DurationText", () => {
       ["90 minutes", "1h30m"],
       ["1 day", "24h"],
       ["36 hours", "36h"],
-      ["7 days", "7d"]
+      ["7 days", "7d"],
+      [3_960_000.0000000005, "1h6m"],
+      [1_000 / 3, "333.333ms"],
+      [1e-9, "0s"]
     ] as const) {
       expect(DurationText.format(duration)).toBe(text)
     }

@@ -7,7 +7,8 @@ const settings = {
   size: Setting.integer({ key: "SIZE", about: "How many." }, 10, { min: 1, max: 100 }),
   mood: Setting.choice({ key: "MOOD", about: "How." }, "calm", ["calm", "brisk"]),
   loud: Setting.boolean({ key: "LOUD", about: "Whether." }, false),
-  word: Setting.secret({ key: "WORD", about: "Hush." })
+  word: Setting.secret({ key: "WORD", about: "Hush." }),
+  door: Setting.optionalInteger({ key: "DOOR", about: "Which.", absent: /^tcp:/ }, { min: 1, max: 9 })
 }
 
 const read = (texts: Record<string, string>) =>
@@ -16,9 +17,12 @@ const read = (texts: Record<string, string>) =>
 describe("Setting", () => {
   it.effect("uses its default when absent or blank", () =>
     Effect.gen(function* () {
-      for (const values of [yield* read({}), yield* read({ WAIT: "", SIZE: "  ", MOOD: "", LOUD: "", WORD: " " })]) {
+      for (const values of [
+        yield* read({}),
+        yield* read({ WAIT: "", SIZE: "  ", MOOD: "", LOUD: "", WORD: " ", DOOR: "tcp:3" })
+      ]) {
         expect(Duration.toMillis(values.wait)).toBe(1_800_000)
-        expect(values).toMatchObject({ size: 10, mood: "calm", loud: false, word: Option.none() })
+        expect(values).toMatchObject({ size: 10, mood: "calm", loud: false, word: Option.none(), door: Option.none() })
       }
     })
   )
@@ -34,12 +38,15 @@ describe("Setting", () => {
 
   it.effect("reports every invalid key at once, with the expected format", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(read({ WAIT: "soon", SIZE: "500", MOOD: "wild", LOUD: "perhaps" }))
+      const error = yield* Effect.flip(
+        read({ WAIT: "soon", SIZE: "500", MOOD: "wild", LOUD: "perhaps", DOOR: "udp:3" })
+      )
       expect(Setting.problems(error)).toEqual([
         'WAIT: expected a duration like 90s, 30m, 1h30m or 7d, got "soon"',
         'SIZE: expected a whole number from 1 to 100, got "500"',
         'MOOD: expected one of calm, brisk, got "wild"',
-        'LOUD: expected true or false, got "perhaps"'
+        'LOUD: expected true or false, got "perhaps"',
+        'DOOR: expected a whole number from 1 to 9, got "udp:3"'
       ])
     })
   )

@@ -40,7 +40,7 @@ describe("DatabaseClock", () => {
     Effect.gen(function* () {
       const impatient = Layer.provide(
         layer,
-        Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["NIGHTSHIFT_LEASE", "0.0001ms"]])))
+        Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["NIGHTSHIFT_LEASE", "0.001ms"]])))
       )
       const failure = yield* Effect.flip(Layer.build(impatient))
       expect(failure).toMatchObject({ _tag: "ClockTooUncertain" })

@@ -1,6 +1,8 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import type { QueueSettingsPatch } from "../../src/queue/settings/QueueSettings.js"
+import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import * as QueueDeclaration from "../../src/queue/settings/QueueDeclaration.js"
+import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
 import type { Law, Line } from "./Line.js"
 
 const declared = (line: Line) => line.queues.declare([line.name])
@@ -119,6 +121,9 @@ export const queuesLaws = (law: Law): void => {
         [{ rate: { jobs: 1, per: Duration.zero } }, "rate.per"],
         [{ perKey: { concurrency: 0, order: "none" } }, "perKey.concurrency"],
         [{ perKey: { concurrency: 2, order: "serial" } }, "perKey.concurrency"],
+        [{ perKey: { order: "none" } as never }, "perKey.concurrency"],
+        [{ perKey: { concurrency: 2, order: "fifo" as never } }, "perKey.order"],
+        [{ rate: { per: Duration.seconds(1) } as never }, "rate.jobs"],
         [{ depthCap: 0 }, "depthCap"]
       ]
       for (const [patch, field] of refused) {
@@ -170,6 +175,55 @@ export const queuesLaws = (law: Law): void => {
         expect(yield* declare({ rate: null, depthCap: null })).toEqual({ set: ["rate", "depthCap"], kept: [] })
         expect(yield* line.queues.get(line.name)).toMatchObject({ rate: undefined, depthCap: undefined })
       })
+  )
+
+  law("a declared fraction of a millisecond is rounded, and is not an operator's at the next start", (line) =>
+    Effect.gen(function* () {
+      yield* declared(line)
+      const declare = (millis: number) =>
+        line.queues.declareSettings(line.name, {
+          rate: { jobs: 1, per: Duration.millis(millis) },
+          retainDone: Duration.millis(millis),
+          retainDead: Duration.millis(millis),
+          backoff: { base: Duration.millis(millis), max: Duration.millis(millis) }
+        })
+      const set = ["rate", "retainDone", "retainDead", "backoff"]
+      for (const millis of [3_960_000.0000000005, 1_000 / 3, 60_479_999.99999999]) {
+        expect(yield* declare(millis)).toEqual({ set, kept: [] })
+        expect(yield* declare(millis)).toEqual({ set: [], kept: [] })
+        const span = Duration.millis(Math.round(millis))
+        expect(yield* line.queues.get(line.name)).toMatchObject({
+          rate: { jobs: 1, per: span },
+          retainDone: span,
+          retainDead: span,
+          backoff: { base: span, max: span }
+        })
+      }
+    })
+  )
+
+  law("a new queue gets the workers of its first process as its total, even if that start loses a connection", (line) =>
+    Effect.gen(function* () {
+      let isLost = true
+      const queues = {
+        ...line.queues,
+        declareSettings: (name: string, settings: QueueSettingsPatch) =>
+          Effect.suspend(() => {
+            if (!isLost) return line.queues.declareSettings(name, settings)
+            isLost = false
+            return new DatabaseUnavailable({ detail: "cut", nothingWritten: true })
+          })
+      }
+      const start = (workers: number) =>
+        Effect.gen(function* () {
+          const declare = yield* QueueDeclaration.plan(yield* QueueDeclaration.read({ [line.name]: workers }))
+          yield* Effect.retry(declare, { times: 1 })
+        }).pipe(Effect.provideService(Queues, queues))
+      yield* start(50)
+      expect([isLost, (yield* line.queues.get(line.name)).maxWorkers]).toEqual([false, 50])
+      yield* start(20)
+      expect((yield* line.queues.get(line.name)).maxWorkers).toBe(50)
+    })
   )
 
   law("what an operator set before the first declaration stays, and an invalid declaration changes nothing", (line) =>

@@ -6,12 +6,16 @@ import type { HealthOptions } from "./HealthOptions.js"
 
 const ports = { min: 0, max: 65_535 }
 
+/** What Kubernetes sets NIGHTSHIFT_WORKER_PORT to in every pod, if a Service is named nightshift-worker. */
+const serviceLink = /^(?:tcp|udp|sctp):\/\//
+
 export const settings = {
   port: Setting.optionalInteger(
     {
       key: "NIGHTSHIFT_WORKER_PORT",
       about:
-        "Port on which a process that calls `worker()` serves /healthz, /readyz and /metrics. 0 chooses a free port. If unset, only a worker with the option `health` serves them. `nightshift serve` uses `PORT`."
+        "Port on which a process that calls `worker()` serves /healthz, /readyz and /metrics. 0 chooses a free port. If unset, only a worker with the option `health` serves them. `nightshift serve` uses `PORT`.",
+      absent: serviceLink
     },
     ports
   ),

@@ -72,7 +72,12 @@ const perKeyOf = (perKey: NonNullable<QueueLimits["perKey"]>): NonNullable<Queue
   return { concurrency, order }
 }
 
-const backoffOf = ({ base, enabled, max, ...unknown }: NonNullable<QueueLimits["backoff"]>) => {
+const backoffOf = (backoff: NonNullable<QueueLimits["backoff"]>) => {
+  if (!Predicate.isRecord(backoff)) {
+    const reason = `must be an object with any of enabled, base and max, got ${shown(backoff)}`
+    throw new InvalidSetting({ field: "backoff", reason })
+  }
+  const { base, enabled, max, ...unknown } = backoff
   checkKnown(unknown, backoffFields, "backoff.")
   return {
     ...(enabled === undefined ? {} : { enabled }),
@@ -156,18 +161,9 @@ export const read = (queues: DeclaredQueues): Either.Either<ReadonlyArray<Declar
 /** Whether an operator created the queue by pausing it before its first worker: a later pause has a higher revision. */
 const isPausedOnly = ({ paused, revision }: QueueSettings) => paused && revision === 1
 
-/**
- * Creates the queues and applies the limits declared with them. A new queue also gets the number of workers of this process as
- * its worker total.
- */
-export const apply = (
-  declared: ReadonlyArray<DeclaredQueue>
-): Effect.Effect<void, InvalidSetting | DatabaseError, Queues> =>
+const apply = (declared: ReadonlyArray<DeclaredQueue>, served: ReadonlySet<string>) =>
   Effect.gen(function* () {
     const queues = yield* Queues
-    const isSized = declared.some(({ workers }) => workers !== undefined)
-    const existing = isSized ? (yield* queues.all).filter((queue) => !isPausedOnly(queue)) : []
-    const served = new Set(existing.map(({ name }) => name))
     yield* queues.declare(declared.map(({ name }) => name))
     for (const { name, patch, workers } of declared) {
       const isNew = workers !== undefined && !served.has(name)
@@ -182,4 +178,19 @@ export const apply = (
         )
       }
     }
+  })
+
+/**
+ * Returns a step that creates the queues and applies the limits declared with them. A new queue also gets the number of workers
+ * of this process as its worker total. The plan notes which queues are new, so that the step can be repeated: a repeated
+ * step would find the queues that it has created itself.
+ */
+export const plan = (
+  declared: ReadonlyArray<DeclaredQueue>
+): Effect.Effect<Effect.Effect<void, InvalidSetting | DatabaseError, Queues>, DatabaseError, Queues> =>
+  Effect.gen(function* () {
+    const queues = yield* Queues
+    const isSized = declared.some(({ workers }) => workers !== undefined)
+    const existing = isSized ? (yield* queues.all).filter((queue) => !isPausedOnly(queue)) : []
+    return apply(declared, new Set(existing.map(({ name }) => name)))
   })

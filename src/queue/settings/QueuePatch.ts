@@ -1,6 +1,7 @@
 import { Duration, Either } from "effect"
 import { format } from "../../core/DurationText.js"
-import { isPlainName, plainNameRule } from "../../core/Storable.js"
+import { faultOfWhole, isPlainName, plainNameRule, shown } from "../../core/Storable.js"
+import { keyOrders } from "./QueueLimits.js"
 import { fresh, type QueueRow } from "./QueueRow.js"
 import {
   type DeclaredSettings,
@@ -22,10 +23,13 @@ const maxDepthCap = 1_000_000_000
 
 type Fault = readonly [field: string, reason: string]
 
+const count = (field: string, value: number, min: number, max: number): Fault | undefined => {
+  const reason = faultOfWhole(value, min, max)
+  return reason === undefined ? undefined : [field, reason]
+}
+
 const whole = (field: string, value: number | null | undefined, min: number, max: number): Fault | undefined =>
-  value === null || value === undefined || (Number.isInteger(value) && value >= min && value <= max)
-    ? undefined
-    : [field, `must be a whole number from ${min} to ${max}, got ${value}`]
+  value === null || value === undefined ? undefined : count(field, value, min, max)
 
 const span = (
   field: string,
@@ -46,15 +50,18 @@ const faultOfBackoff = ({ base, max }: QueueSettings["backoff"]): Fault | undefi
 const faultOfRate = (rate: QueueSettingsPatch["rate"]): Fault | undefined =>
   rate === null || rate === undefined
     ? undefined
-    : (whole("rate.jobs", rate.jobs, 1, maxRateJobs) ?? span("rate.per", rate.per, "1 millis"))
+    : (count("rate.jobs", rate.jobs, 1, maxRateJobs) ?? span("rate.per", rate.per, "1 millis"))
 
 const faultOfPerKey = (perKey: QueueSettingsPatch["perKey"]): Fault | undefined => {
   if (perKey === null || perKey === undefined) return undefined
   const { concurrency, order } = perKey
+  if (!keyOrders.includes(order)) {
+    return ["perKey.order", `must be "none", "serial" or "strict", got ${shown(order)}`]
+  }
   if (order !== "none" && concurrency !== 1) {
     return ["perKey.concurrency", `must be 1 with order ${order}, which runs one job at a time, got ${concurrency}`]
   }
-  return whole("perKey.concurrency", concurrency, 1, maxJobsPerKey)
+  return count("perKey.concurrency", concurrency, 1, maxJobsPerKey)
 }
 
 const faultOf = (patch: QueueSettingsPatch, backoff: QueueSettings["backoff"]): Fault | undefined =>
@@ -73,12 +80,23 @@ const patched = <A>(before: A | undefined, change: A | null | undefined): A | un
 const sameRate = (left: QueueSettings["rate"], right: QueueSettings["rate"]) =>
   left !== undefined && right !== undefined && left.jobs === right.jobs && Duration.equals(left.per, right.per)
 
-export const apply = (row: QueueRow, patch: QueueSettingsPatch): Either.Either<QueueRow, InvalidSetting> => {
+/** Rounds to whole milliseconds. PostgreSQL returns those, so a fraction would differ from the stored value for ever. */
+const rounded = (span: Duration.Duration) => Duration.millis(Math.round(Duration.toMillis(span)))
+
+const inWholeMillis = (patch: QueueSettingsPatch): QueueSettingsPatch => ({
+  ...patch,
+  retainDone: patch.retainDone && rounded(patch.retainDone),
+  retainDead: patch.retainDead && rounded(patch.retainDead),
+  rate: patch.rate && { ...patch.rate, per: rounded(patch.rate.per) }
+})
+
+export const apply = (row: QueueRow, given: QueueSettingsPatch): Either.Either<QueueRow, InvalidSetting> => {
+  const patch = inWholeMillis(given)
   const { base, enabled, max } = patch.backoff ?? {}
   const backoff = {
     enabled: enabled ?? row.backoff.enabled,
-    base: base ?? row.backoff.base,
-    max: max ?? row.backoff.max
+    base: rounded(base ?? row.backoff.base),
+    max: rounded(max ?? row.backoff.max)
   }
   const fault = faultOf(patch, backoff)
   if (fault !== undefined) return Either.left(new InvalidSetting({ field: fault[0], reason: fault[1] }))
