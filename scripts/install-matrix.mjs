@@ -108,7 +108,10 @@ const effectForm = async (cwd, beside, env) => {
   const service = await run(cwd, command(cwd), ["serve", "--app", "./app.js"], env)
   const program = await run(cwd, process.execPath, ["enqueue.js"], env)
   if (!sentence.test(service.stderr) || service.code !== 1) throw new Error(`serve --app said ${service.stderr}`)
-  if (!program.stderr.includes("WrongEffectVersion") || /^ +at /m.test(program.stderr)) throw new Error(program.stderr)
+  // Without effect, Node reports the program's own import of it first.
+  const says = beside === "nothing" ? "Cannot find package 'effect'" : "WrongEffectVersion"
+  if (!program.stderr.includes(says)) throw new Error(program.stderr)
+  if (beside !== "nothing" && /^ +at /m.test(program.stderr)) throw new Error(program.stderr)
   return "one sentence"
 }
 
