@@ -10,7 +10,7 @@ import { command, must, pack, root, run, start } from "./installed.mjs"
 const work = mkdtempSync(join(tmpdir(), "nightshift-install-"))
 const tools = join(work, "tools")
 const bin = (name) => join(tools, "node_modules", ".bin", name)
-const { effectPackages } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+const { effectPackages, overrides } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 
 const registry = (await must(root, "npm", ["config", "get", "registry"])).stdout.trim()
 const environment = {
@@ -122,10 +122,9 @@ const installs = async (cwd, manager, packages) => {
 const runCase = async (manager, beside, tarball, databaseUrl, number) => {
   const cwd = mkdtempSync(join(work, "project-"))
   const env = { DATABASE_URL: databaseUrl, DATABASE_SCHEMA: `case_${number}`, PORT: "0", LOG_LEVEL: "error" }
-  writeFileSync(
-    join(cwd, "package.json"),
-    '{ "name": "greetings", "version": "1.0.0", "type": "module", "private": true }'
-  )
+  // yarn stops at a release of which the registry lacks the binaries of some platforms, so it gets this repository's choice.
+  const manifest = { name: "greetings", version: "1.0.0", type: "module", private: true, resolutions: overrides }
+  writeFileSync(join(cwd, "package.json"), JSON.stringify(manifest))
   for (const [name, text] of [...withPromises, ...withEffect, ["required.cjs", required]])
     writeFileSync(join(cwd, name), text)
   const row = { manager: manager.name, beside, promises: "-", effect: "-" }

@@ -36,7 +36,8 @@ export const parse = (text: string): Option.Option<Duration.Duration> =>
 /** A duration of another library, or of another copy of Effect. */
 const ofValue = ({ value }: DurationValue): unknown => {
   if (value?._tag === "Millis") return value.millis
-  return value?._tag === "Nanos" ? value.nanos : Number.POSITIVE_INFINITY
+  if (value?._tag === "Nanos") return value.nanos
+  return value?._tag === "Infinity" ? Number.POSITIVE_INFINITY : undefined
 }
 
 /** Decodes a duration. Throws a RangeError if the text is not a duration. */

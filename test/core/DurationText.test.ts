@@ -30,6 +30,13 @@ describe("DurationText", () => {
     }
   })
 
+  it("reads durations of another copy of Effect, and refuses other objects", () => {
+    expect(Duration.toMillis(DurationText.decode({ value: { _tag: "Millis", millis: 5 } }))).toBe(5)
+    expect(Duration.toMillis(DurationText.decode({ value: { _tag: "Infinity" } }))).toBe(Number.POSITIVE_INFINITY)
+    for (const wrong of [{ value: 30, unit: "s" }, { value: undefined }, {}])
+      expect(() => DurationText.decode(wrong as never)).toThrow("is not a duration")
+  })
+
   it("keeps the sign for callers that clamp the value themselves", () => {
     expect(DurationText.parseMillis("-30m")).toEqual(Option.some(-1_800_000))
   })
