@@ -31,7 +31,8 @@ const managers = [
   { name: "npm", command: ["npm", "install", "--no-audit", "--no-fund", "--prefer-offline"] },
   {
     name: "pnpm 12",
-    command: [bin("pnpm"), "add"],
+    // Effect's packages bring one with an install script.
+    command: [bin("pnpm"), "add", "--allow-build=msgpackr-extract"],
     // As in CI, from the lock file alone.
     again: [bin("pnpm"), "install", "--frozen-lockfile"]
   },
@@ -98,7 +99,7 @@ const promiseForm = async (cwd, env) => {
 }
 
 const sentence =
-  /^nightshift: "nightshift" of Nightshift \S+ needs effect \^\S+, [^\n]+: run `[a-z]+ (install|add) effect@3\.22 @effect\/[^`]+`\. "nightshift\/client" needs none of it\.\n$/
+  /^nightshift: "nightshift" of Nightshift \S+ needs effect \^\S+, [^\n]+: run `[a-z]+ (install|add)( --allow-build=\S+)? effect@3\.22 @effect\/[^`]+`\. "nightshift\/client" needs none of it\.\n$/
 
 const effectForm = async (cwd, beside, env) => {
   if (beside === "effect 3.22") {

@@ -94,7 +94,7 @@ export const refusal = (entryPoint: EntryPoint, userFolder: string | undefined):
     .filter(([name]) => entryPoint === "workflow" || name !== "@effect/workflow")
     // Of several problems, the one with effect itself is reported.
     .sort(([a], [b]) => Number(b === "effect") - Number(a === "effect"))
-  const install = `run \`${installCommand(process.cwd())} ${needed.map(typed).join(" ")}\``
+  const install = `run \`${installCommand(process.cwd(), "msgpackr-extract")} ${needed.map(typed).join(" ")}\``
   const copies = needed.map(([name, range]) => [name, range, copyFrom(here, name)] as const)
   const bad = copies.find(([, range, copy]) => copy === undefined || !satisfies(copy.version, range))
   const entry = `"${names[entryPoint]}" of Nightshift ${version}`

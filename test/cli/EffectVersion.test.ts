@@ -116,7 +116,7 @@ describe("the version of effect", () => {
       const cwd = yield* project({}, { "pnpm-lock.yaml": "" })
       const { stderr } = yield* serve(cwd)
       expect(stderr).toBe(
-        `nightshift: ${needs("nightshift")}, which is not installed: run \`pnpm add ${packages("nightshift")}\`. ${client}\n`
+        `nightshift: ${needs("nightshift")}, which is not installed: run \`pnpm add --allow-build=msgpackr-extract ${packages("nightshift")}\`. ${client}\n`
       )
     })
   )

