@@ -14,7 +14,8 @@ import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import type { Services } from "../worker/Nightshift.js"
 import { type Enqueued, enqueuedOf } from "./Enqueue.js"
-import { ClosedError, fromCause } from "./ShiftErrors.js"
+import { fromCause } from "./FromCause.js"
+import { ClosedError } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. @internal */
 export type Ports =

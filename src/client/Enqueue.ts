@@ -7,8 +7,9 @@ import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
+import { fromCause } from "./FromCause.js"
 import { checkKnown, type InstantInput, instantOf, namesOf } from "./Options.js"
-import { fromCause, InvalidOptionError } from "./ShiftErrors.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
 import type { Transaction } from "./TransactionAdapter.js"
 
 /** Carries the result type of a job id; exists only at compile time. */

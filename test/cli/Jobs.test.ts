@@ -7,8 +7,8 @@ import pg from "pg"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-const nobody = "0198c0de-0000-7000-8000-00000000dead"
-const missingJob = `nightshift: There is no job ${nobody}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.\n`
+const missingId = "0198c0de-0000-7000-8000-00000000dead"
+const missingJob = `nightshift: There is no job ${missingId}. It was deleted or its retention expired, the transaction that enqueued it was rolled back or is not committed yet, or the id is wrong.\n`
 
 /** The command line on its own database. */
 const workplace = Effect.gen(function* () {
@@ -143,7 +143,7 @@ describe("nightshift jobs", () => {
           idOf(yield* run("enqueue", "a", "--force")),
           idOf(yield* run("enqueue", "b", "--force"))
         ]
-        const cancelled = yield* run("jobs", "cancel", first, nobody, second)
+        const cancelled = yield* run("jobs", "cancel", first, missingId, second)
         expect(cancelled).toMatchObject({
           code: 1,
           stdout: `cancelled ${first}\ncancelled ${second}\n`,
@@ -155,7 +155,7 @@ describe("nightshift jobs", () => {
         const refused = yield* run("jobs", "requeue", "--json", first)
         expect(refused.code).toBe(1)
         expect(JSON.parse(refused.stdout)).toMatchObject([{ id: first, job: null, error: { tag: "JobNotInState" } }])
-        const missing = yield* run("jobs", "show", nobody)
+        const missing = yield* run("jobs", "show", missingId)
         expect(missing).toMatchObject({ code: 1, stdout: "", stderr: missingJob })
       })
   )
@@ -236,7 +236,7 @@ describe("nightshift jobs", () => {
         reason: "no_pod",
         detail: expect.stringContaining('No live process serves queue "default"')
       })
-      expect(yield* run("jobs", "why", nobody)).toMatchObject({
+      expect(yield* run("jobs", "why", missingId)).toMatchObject({
         code: 1,
         stderr: missingJob
       })
@@ -327,8 +327,8 @@ describe("an invalid jobs command line", () => {
     [["jobs", "show", "seven"], /A job id must be a UUID, got "seven"/],
     [["jobs", "why", "seven"], /A job id must be a UUID, got "seven"/],
     [["jobs", "cancel"], /Select the jobs to cancel/],
-    [["jobs", "delete", nobody, "--queue", "mail"], /not both/],
-    [["jobs", "requeue", nobody, "--dry-run"], /--dry-run requires a filter/],
+    [["jobs", "delete", missingId, "--queue", "mail"], /not both/],
+    [["jobs", "requeue", missingId, "--dry-run"], /--dry-run requires a filter/],
     [["jobs", "delete", "--search", ""], /--search must not be empty; give it a value or leave it out\./],
     [["jobs", "delete", "--queue", "mail", "--containing", "{}"], /: --containing must not be empty; give/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
@@ -347,57 +347,6 @@ describe("an invalid jobs command line", () => {
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(/^nightshift: [^\n]+\n$/)
       expect(refused.stderr).toMatch(says)
-    })
-  )
-})
-
-describe("nightshift --completions", () => {
-  it.scopedLive("prints a whole script for each shell; the bash script completes subcommands", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const [bash, zsh, fish] = yield* Effect.forEach(["bash", "zsh", "fish"], (shell) =>
-        Nightshift.call(["--completions", shell], { cwd })
-      )
-      expect(fish?.stdout.split("\n").at(-2)).toMatch(/^complete -c nightshift -n "\S+ chaos" -l \S+ -d '[^']+'$/)
-      expect(zsh?.stdout).toMatch(/^#compdef nightshift\n/)
-      const complete = (...words: ReadonlyArray<string>) => {
-        const script = `${bash?.stdout}
-          COMP_WORDS=(nightshift "$@"); COMP_CWORD=$#; _nightshift_bash_completions nightshift; echo "\${COMPREPLY[@]}"`
-        return spawnSync("bash", ["-c", script, "bash", ...words], { encoding: "utf8" })
-          .stdout.trim()
-          .split(" ")
-      }
-      expect(complete("jobs", "w")).toEqual(["why"])
-      expect(complete("uploads", "tokens", "revoke", "--work")).toEqual(["--workspace"])
-      expect(complete("bots", "set-webhook", "--ur")).toEqual(["--url"])
-      expect(complete("jobs", "why", "--dry")).toEqual([""])
-      expect(complete("jobs", "list", "--state", "de")).toEqual(["dead"])
-      // These shells are not installed everywhere, so check that the constructs that broke their scripts are gone.
-      expect(zsh?.stdout).toMatch(/^ +'\*--queue\[[^\]]+\]:value: ' \\\n/m)
-      expect(zsh?.stdout).toMatch(/^ +'--app\[[^\]]+\]:file:_files' \\\n +'\*:value: ' \\\n +&& ret=0$/m)
-      expect(zsh?.stdout).toMatch(/^ +'--dry-run\[[^\]]+\]' \\$/m)
-      expect(fish?.stdout).toMatch(/^complete -c nightshift -f\n/)
-      expect(fish?.stdout).toMatch(/ -l directory -r -F -d /)
-    })
-  )
-})
-
-describe("the help of a command", () => {
-  it.scopedLive("ends with examples of that command", () =>
-    Effect.gen(function* () {
-      const cwd = yield* Nightshift.folder
-      const helpOf = (...words: ReadonlyArray<string>) =>
-        Effect.map(Nightshift.call([...words, "--help"], { cwd }), ({ code, stdout }) => {
-          expect(code).toBe(0)
-          return stdout.slice(stdout.indexOf("EXAMPLES"))
-        })
-      expect(yield* helpOf()).toContain("nightshift serve --embedded")
-      const enqueue = yield* helpOf("enqueue")
-      expect(enqueue).toContain("nightshift enqueue import --payload -")
-      expect(enqueue).not.toContain("nightshift serve")
-      expect(yield* helpOf("jobs", "show")).toMatch(
-        /^EXAMPLES\n\n {2}nightshift jobs show <id> [^\n]+\n[^\n]+--json[^\n]+\n+$/
-      )
     })
   )
 })

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Predicate, Schema, SchemaAST } from "effect"
-import { fromCause } from "../../src/client/ShiftErrors.js"
+import { fromCause } from "../../src/client/FromCause.js"
 import type { ExpectedError } from "../../src/core/ExpectedError.js"
 import * as Nightshift from "../support/Nightshift.js"
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Effect, Fiber, Schema } from "effect"
-import { fromCause, JobDeadError } from "../../src/client/ShiftErrors.js"
+import { fromCause } from "../../src/client/FromCause.js"
+import { JobDeadError } from "../../src/client/ShiftErrors.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
