@@ -159,8 +159,8 @@ const asJson = (value: unknown): unknown => {
   return text === undefined ? undefined : JSON.parse(text)
 }
 
-/** The payload as the handler will read it: after a JSON round trip, if that changes the value. */
-const storedForm = (payload: unknown): unknown => {
+/** The payload as the handler will read it: after a JSON round trip, if that changes the value. @internal */
+export const storedForm = (payload: unknown): unknown => {
   if (isPlain(payload)) return payload
   try {
     const json = asJson(payload)

@@ -9,7 +9,6 @@ import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import type { Why } from "../queue/why/Why.js"
-import { Workflows } from "../queue/workflow/Workflows.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
 import { explain } from "../worker/Explain.js"
 import * as BatchAdmin from "./BatchAdmin.js"
@@ -23,11 +22,12 @@ import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { InvalidOptionError, InvalidResultError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
-import * as ExecutionList from "./workflow/ExecutionList.js"
-import { opened, type ResultOptions, type WorkflowAdmin } from "./workflow/Executions.js"
-import * as ExecutionView from "./workflow/ExecutionView.js"
+import * as ExecutionHandle from "./workflow/ExecutionHandle.js"
+import { opened } from "./workflow/Executions.js"
+import * as StartExecution from "./workflow/StartExecution.js"
+import * as WorkflowAdmin from "./workflow/WorkflowAdmin.js"
 
-export type { ResultOptions } from "./workflow/Executions.js"
+type ResultOptions = ExecutionHandle.ResultOptions
 
 /** The queue, for programs that use promises. */
 export interface Shift {
@@ -71,8 +71,25 @@ export interface Shift {
   readonly batches: BatchAdmin.BatchAdmin
   /** Create, change, pause and trigger recurring jobs at run time. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
-  /** Executions of workflows. The methods of a workflow call these. */
-  readonly workflows: WorkflowAdmin
+  /**
+   * Starts an execution of a workflow, or finds the existing one with its key. With `tx` it starts when that transaction
+   * commits.
+   */
+  start<In, Result, Signals>(
+    workflow: ExecutionHandle.Startable<In, Result, Signals>,
+    payload: NoInfer<In>,
+    options?: ExecutionHandle.StartOptions
+  ): Promise<ExecutionHandle.StartedExecution<Result, Signals>>
+  /**
+   * The execution with this key, which may not have started yet. Sends no request. The id of the execution's job works as
+   * well, once the execution is stored.
+   */
+  execution<Result, Signals>(
+    workflow: ExecutionHandle.Startable<never, Result, Signals>,
+    key: string
+  ): ExecutionHandle.ExecutionHandle<Result, Signals>
+  /** Find executions of workflows, and act on them by their ids. */
+  readonly workflows: WorkflowAdmin.WorkflowAdmin
   /** Stops the workers of this shift, then closes its connections. */
   close(): Promise<void>
   /** Calls `close()`, for `await using`. */
@@ -227,34 +244,33 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     return resultOf(second as string, third, first.kind.name)
   }
 
-  const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>
-    run(Effect.flatMap(Workflows, use))
-
-  const workflows: WorkflowAdmin = {
-    ...ExecutionList.make(engine),
-    newKey: engine.newId,
-    start: async (target, payload, execution, { tx, ...options }) => {
-      const [ready] = await newJobs(target, [payload], options)
+  const workflows = WorkflowAdmin.make(engine)
+  const host: StartExecution.StartHost = {
+    engine,
+    admin: workflows,
+    result,
+    newJob: async (job, payload, options) => {
+      const [ready] = await newJobs(job, [payload], options)
       if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
-      const starting = { ...ready, link: "execution", dedupe: { key: execution, scope: "retained" } } as const
-      const enqueued = tx === undefined ? await engine.store(starting) : (await storeAll([starting], tx))[0]
-      if (enqueued === undefined) throw fromCause(Cause.die(new Error("the queue returned no result")))
-      const outcome = enqueued.outcome === "enqueued" ? "started" : "existing"
-      return { id: enqueued.id as Enqueue.JobId<never>, execution, outcome }
+      return ready
     },
-    signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
-    cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
-    retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
-    fork: async (execution, step, as) => (await inWorkflows((port) => port.fork(execution, step, { as }))).execution,
-    show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
+    store: (job, tx) => (tx === undefined ? engine.store(job) : storeOne(job, tx))
   }
-  const leave = opened({ workflows, result })
+  const executions: Pick<Shift, "start" | "execution"> = {
+    start: (workflow, payload, options = {}) => StartExecution.start(host, workflow, payload, options),
+    execution: (workflow, key) => {
+      StartExecution.checkWorkflow("execution", workflow)
+      return ExecutionHandle.make(host, workflow, key)
+    }
+  }
+  const leave = opened(executions)
   const closing = async () => {
     leave()
     await close()
   }
 
   return {
+    ...executions,
     workflows,
     enqueue,
     enqueueMany: async (job, payloads, { tx, ...options } = {}) =>

@@ -60,6 +60,16 @@ export class InvalidPayloadError extends ShiftError {
   }
 }
 
+/** The value of a signal does not pass the validator that the workflow declares. Nothing was sent. */
+export class InvalidSignalError extends errorClass("InvalidSignalError", "INVALID_SIGNAL")<{
+  /** Name of the workflow. */
+  readonly workflow: string
+  /** Name of the signal. */
+  readonly signal: string
+  /** What the validator says, one entry per problem. */
+  readonly issues: ReadonlyArray<Issue>
+}> {}
+
 /** An option or a limit was violated. Nothing was stored. */
 export class InvalidJobError extends errorClass("InvalidJobError", "INVALID_JOB")<{
   /** Name of the invalid field, such as `priority` or `dedupe.key`. */

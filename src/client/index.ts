@@ -43,7 +43,7 @@ export type { QueueAdmin, QueueChange, QueueView } from "./QueueAdmin.js"
 export * as RateLimit from "./RateLimit.js"
 export type { Handler } from "./Recipe.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
-export type { ResultOptions, Shift } from "./Shift.js"
+export type { Shift } from "./Shift.js"
 export {
   BatchError,
   ChildrenFailedError,
@@ -56,6 +56,7 @@ export {
   InvalidPayloadError,
   InvalidResultError,
   InvalidScheduleError,
+  InvalidSignalError,
   JobCancelledError,
   JobDeadError,
   JobIdTakenError,
@@ -77,9 +78,20 @@ export {
 export type { StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
+export type {
+  CancelOptions,
+  ExecutionHandle,
+  ForkOptions,
+  ResultOptions,
+  Startable,
+  StartedExecution,
+  StartOptions,
+  WorkflowDefinition
+} from "./workflow/ExecutionHandle.js"
 export type { ExecutionFilter, ExecutionList } from "./workflow/ExecutionList.js"
-export type { Executions, OnShift, StartedExecution, StartOptions, WorkflowAdmin } from "./workflow/Executions.js"
+export type { Executions, OnShift } from "./workflow/Executions.js"
 export type { ChildView, ExecutionSummaryView, ExecutionView, StepView, WaitView } from "./workflow/ExecutionView.js"
+export type { SignalInput, SignalName, SignalOutput, SignalSchemas, SignalValue } from "./workflow/Signals.js"
 export type {
   ChildCall,
   ChildEnd,
@@ -87,8 +99,12 @@ export type {
   StepContext,
   StepOptions,
   StepTransactionContext,
+  WaitFor,
+  WaitForAny,
+  WaitForDeclared,
   WaitOptions
 } from "./workflow/Step.js"
+export type { WorkflowAdmin } from "./workflow/WorkflowAdmin.js"
 export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
 
 // `await using` needs this symbol. The first releases of Node 20 do not have it.

@@ -4,6 +4,7 @@ import type { Enqueueable } from "../Enqueue.js"
 import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"
 import type { StandardSchema } from "../StandardSchema.js"
+import type { SignalOutput, SignalSchemas } from "./Signals.js"
 
 /** The argument of a step's code. */
 export interface StepContext {
@@ -71,8 +72,42 @@ export interface WaitOptions<A> {
   readonly schema?: StandardSchema<unknown, A> | undefined
 }
 
+/** `step.waitFor` of a workflow that declares its signals. */
+export interface WaitForDeclared<Signals> {
+  /** Waits for a declared signal. The result is undefined if it has not arrived after the timeout. */
+  <Name extends keyof Signals & string>(
+    name: Name,
+    options: {
+      /** Maximum time to wait. Then the result is undefined. */
+      readonly timeout: DurationInput
+    }
+  ): Promise<SignalOutput<Signals, Name> | undefined>
+  /** Without a timeout, waits until the signal arrives. */
+  <Name extends keyof Signals & string>(
+    name: Name,
+    options?: Omit<WaitOptions<never>, "schema">
+  ): Promise<SignalOutput<Signals, Name>>
+}
+
+/** `step.waitFor` of a workflow that declares no signals: it takes any name. */
+export interface WaitForAny {
+  /** Waits for a signal. The result is undefined if it has not arrived after the timeout. */
+  <A = unknown>(
+    name: string,
+    options: WaitOptions<A> & {
+      /** Maximum time to wait. Then the result is undefined. */
+      readonly timeout: DurationInput
+    }
+  ): Promise<A | undefined>
+  /** Without a timeout, waits until the signal arrives. */
+  <A = unknown>(name: string, options?: WaitOptions<A>): Promise<A>
+}
+
+/** `step.waitFor` of a workflow with these signals. */
+export type WaitFor<Signals> = string extends keyof Signals ? WaitForAny : WaitForDeclared<Signals>
+
 /** The steps of a workflow. Repeated names are numbered: `charge`, `charge#2`, and so on. */
-export interface Step {
+export interface Step<Signals = SignalSchemas> {
   /** The version of the workflow that started this execution. */
   readonly version: number
   /** The execution's id. */
@@ -92,15 +127,7 @@ export interface Step {
   sleep(name: string, duration: DurationInput): Promise<void>
 
   /** Waits for a signal with this name, which may already have arrived. */
-  waitFor<A = unknown>(
-    name: string,
-    options: WaitOptions<A> & {
-      /** Maximum time to wait. Then the result is undefined. */
-      readonly timeout: DurationInput
-    }
-  ): Promise<A | undefined>
-  /** Without a timeout, waits until the signal arrives. */
-  waitFor<A = unknown>(name: string, options?: WaitOptions<A>): Promise<A>
+  readonly waitFor: WaitFor<Signals>
 
   /** Runs a child for each item, in parallel, and wakes once when all have ended. Rejects if one of them failed. */
   all<Item, Result>(

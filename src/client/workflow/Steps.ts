@@ -6,6 +6,7 @@ import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
 import * as Enqueue from "../Enqueue.js"
 import { fromCause } from "../FromCause.js"
 import * as HandlerTransaction from "../HandlerTransaction.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
 import type {
@@ -103,7 +104,12 @@ const judged = (name: string, ends: ReadonlyArray<ChildEnd<unknown>>): Stored =>
   return StepExit.ofError(new Error(message), failures.slice(0, 100))
 }
 
-export const make = (run: WorkflowRun, isFork: boolean): Step => {
+/** `schemaOf`: the validator of a signal, if the workflow declares its signals. Throws for other names. */
+export const make = (
+  run: WorkflowRun,
+  isFork: boolean,
+  schemaOf: (signal: string) => StandardSchema.StandardSchema | undefined
+): Step => {
   /** Gives the value, and registers the undo of a step that is done. */
   const read =
     <A>(options: StepOptions<A>) =>
@@ -166,7 +172,11 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
       (stored) => StepExit.recordedValue(stored) as A
     )
 
-  const signal = <A>(name: string, options: WaitOptions<A>, timeout: number | undefined): Promise<A | undefined> =>
+  const signal = <A>(
+    name: string,
+    options: Pick<WaitOptions<A>, "schema">,
+    timeout: number | undefined
+  ): Promise<A | undefined> =>
     run.call(
       "signal",
       name,
@@ -279,7 +289,16 @@ export const make = (run: WorkflowRun, isFork: boolean): Step => {
       }),
 
     waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
-      checked(() => signal(name, options, checkWait(name, options)))) as Step["waitFor"],
+      checked(() => {
+        const timeout = checkWait(name, options)
+        const declared = schemaOf(name)
+        if (declared !== undefined && options.schema !== undefined)
+          throw new InvalidOptionError(
+            "schema",
+            `"${name}" is a declared signal with a validator: remove the option schema.`
+          )
+        return signal(name, { schema: declared ?? options.schema }, timeout)
+      })) as Step["waitFor"],
 
     all: (name, items, call) =>
       checked(() => {

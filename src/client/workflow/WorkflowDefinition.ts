@@ -16,19 +16,23 @@ import { defined, type JobOptions, type RetryOptions } from "../JobDefinition.js
 import * as PromiseHandler from "../PromiseHandler.js"
 import type { Handler } from "../Recipe.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
-import { type Executions, executionsOf, keyOf } from "./Executions.js"
+import { keyOf, type Startable, type WorkflowDefinition } from "./ExecutionHandle.js"
+import { type Executions, executionsOf } from "./Executions.js"
+import { checkSignals, type SignalSchemas, schemaOf } from "./Signals.js"
 import type { ChildCall, Step } from "./Step.js"
 import * as Steps from "./Steps.js"
 import { WorkflowRun } from "./WorkflowRun.js"
 
 /** `attempts`, `backoff` and `jitter` apply to runs that fail for reasons outside the code, such as a lost connection. A failure of the code is final. */
-export interface WorkflowOptions<In, Out, ROut> extends RetryOptions {
+export interface WorkflowOptions<In, Out, ROut, Signals extends SignalSchemas = SignalSchemas> extends RetryOptions {
   /** Validates payloads, at the start and before every run: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema<In, Out>
   /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
   readonly key?: ((payload: In) => string) | undefined
   /** Validates the result when it is read. */
   readonly result?: StandardSchema<unknown, ROut> | undefined
+  /** Validators of the signals that executions receive, by name. Other names are refused. [any name, not validated] */
+  readonly signals?: Signals | undefined
   /** Raise it with changes that older code cannot run: processes with an older version leave such executions alone. [1] */
   readonly version?: number | undefined
   /** Converts stored payloads to the next version: `1` takes version 1 and returns version 2. [payloads are kept] */
@@ -53,7 +57,10 @@ const comparisons = GlobalValue.globalValue("nightshift/client/comparisons", () 
 export const comparisonOf = ({ run }: { readonly run: object }): Compare | undefined => comparisons.get(run)
 
 /** A workflow. Pass it to `worker` or `testShift` as a handler; call it to make a child for `step.all`. */
-export interface Workflow<in In, out Result> extends Handler, Executions<In, Result> {
+export interface Workflow<in In, out Result, out Signals = SignalSchemas>
+  extends Handler,
+    Startable<In, Result, Signals>,
+    Executions<In, Result> {
   (payload: In): ChildCall<Result>
 }
 
@@ -79,17 +86,21 @@ const runOf = Effect.fnUntraced(function* (execution: ClaimedExecution, isFirst:
  * })
  * const shift = await connect()
  * await worker(shift, { handlers: [order] })
- * await order.start({ id: "A-17" })
+ * const run = await shift.start(order, { id: "A-17" })
+ * console.log(await run.result())
  * ```
  */
-export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
+export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals extends SignalSchemas = SignalSchemas>(
   name: string,
-  options: WorkflowOptions<In, Out, ROut>,
-  code: (payload: Out, step: Step) => Promise<Result>
-): Workflow<In, ROut> => {
-  const { key, ...given } = options
+  options: WorkflowOptions<In, Out, ROut, Signals>,
+  code: (payload: Out, step: Step<Signals>) => Promise<Result>
+): Workflow<In, ROut, Signals> => {
+  const { key, signals, ...given } = options
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = defined(name, rest as JobOptions<In, Out, Result, ROut>)
+  checkSignals(name, signals)
+  const stepsOf = (run: WorkflowRun, isFork: boolean) =>
+    Steps.make(run, isFork, (signal) => schemaOf(name, signals, signal)) as unknown as Step<Signals>
 
   // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
   const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
@@ -105,7 +116,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
     }
     const run = yield* runOf(execution, isFirstRun(execution, context.attempt))
-    const step = Steps.make(run, Predicate.hasProperty(context.meta, "forkOf"))
+    const step = stepsOf(run, Predicate.hasProperty(context.meta, "forkOf"))
     execution.state.onCancel(() => run.cancel())
     return yield* Effect.async<unknown, unknown>((resume) => {
       run
@@ -125,7 +136,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
       // A cancelled execution is compared by its own run, which starts nothing either.
       if (execution === undefined || execution.cancelled || checked.issues !== undefined) return undefined
       const run = yield* runOf(execution, false)
-      return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, Steps.make(run, false))))
+      return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, stepsOf(run, false))))
     })
 
   const call = (payload: In): ChildCall<ROut> => {
@@ -136,7 +147,12 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result>(
   const core = { ...(handler as unknown as Core.Handler<WorkflowServices>), source: `${code}` }
   comparisons.set(core.run, compare as Compare)
   Object.defineProperty(call, "name", { value: name })
-  const held = Object.assign(call, executionsOf(name, definition, key))
+  const described: WorkflowDefinition<In, ROut, Signals> = { job: definition, key, signals }
+  const startable = Object.assign(call, { definition: described })
+  const held = Object.assign(
+    startable,
+    executionsOf<In, ROut>(() => startable as Startable<In, ROut, SignalSchemas>)
+  )
   return PromiseHandler.of(held, core, { call: "workflow", name, options, run: code })
 }
 

@@ -1,0 +1,209 @@
+import type { DurationInput } from "../../core/DurationInput.js"
+import { isId } from "../../core/Ids.js"
+import { shown } from "../../core/Storable.js"
+import type { Engine, Ports } from "../Engine.js"
+import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
+import { checkKnown, namesOf } from "../Options.js"
+import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
+import type { ExecutionView } from "./ExecutionView.js"
+import { type SignalName, type SignalSchemas, type SignalValue, stored } from "./Signals.js"
+import type { WorkflowAdmin } from "./WorkflowAdmin.js"
+
+/** How long to wait for a result. */
+export interface ResultOptions {
+  /** Maximum time to wait. [until the job is done or dead] */
+  readonly timeout?: DurationInput | undefined
+  /** Stops waiting when it is aborted. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** How to cancel an execution. */
+export interface CancelOptions {
+  /** Ends the execution and its children immediately, without undoing their steps. [false] */
+  readonly now?: boolean | undefined
+}
+
+/** How to fork an execution. */
+export interface ForkOptions {
+  /** Key of the new execution. [the old key, `:fork:` and a UUID] */
+  readonly as?: string | undefined
+}
+
+/** When and where an execution starts, and under which key. */
+export interface StartOptions extends Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {
+  /** Names the execution instead of the workflow's `key`. */
+  readonly key?: string | undefined
+}
+
+/** What a shift uses of a workflow, to start, find and signal its executions. */
+export interface WorkflowDefinition<in In, out Result, out Signals> {
+  /** The job behind the workflow: validates its payloads and results. */
+  readonly job: Enqueueable<In, Result>
+  /** The option `key` of the workflow. */
+  readonly key: ((payload: In) => string) | undefined
+  /** The option `signals` of the workflow. */
+  readonly signals: Signals | undefined
+}
+
+/** What `shift.start` and `shift.execution` take: a workflow. */
+export interface Startable<in In, out Result, out Signals> {
+  /** Name of the workflow, which is the first part of its executions' ids. */
+  readonly name: string
+  /** What a shift uses of the workflow. */
+  readonly definition: WorkflowDefinition<In, Result, Signals>
+}
+
+/**
+ * One execution of a workflow, which may not have started yet. `shift.start` and `shift.execution` return it.
+ *
+ * @example
+ * ```ts
+ * import { type Shift, type Workflow } from "nightshift/client"
+ *
+ * declare const shift: Shift
+ * declare const order: Workflow<{ id: string }, string>
+ * const run = await shift.start(order, { id: "A-17" })
+ * await run.signal("approval", { by: "ada" })
+ * console.log(await run.result({ timeout: "1h" }))
+ * ```
+ */
+export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
+  /** What names the execution among those of its workflow. */
+  readonly key: string
+  /** The execution's id: the workflow's name, a slash and the key. The command line and the API take it. */
+  readonly execution: string
+  /** Waits for the result. Rejects with JobDeadError if the execution failed, with JobCancelledError if it was cancelled. */
+  result(options?: ResultOptions): Promise<Result>
+  /**
+   * Sends a signal, even before the execution starts or after it has ended: then the value is kept for the start, or for a
+   * retry. The first value is kept, so a repeated call has no effect. No value is `null`.
+   */
+  signal<Name extends SignalName<Signals>>(
+    name: Name,
+    ...value: SignalValue<Signals, Name>
+  ): Promise<"completed" | "repeated">
+  /** Cancels the execution and its children. Each undoes its steps; `now` skips that. */
+  cancel(options?: CancelOptions): Promise<{
+    /** Number of executions and jobs that were cancelled, including this one. */
+    readonly cancelled: number
+  }>
+  /**
+   * Runs a failed or cancelled execution again. Failed and undone steps run again, and failed children are retried; all
+   * other results are kept.
+   */
+  retry(): Promise<void>
+  /** Starts a new execution with the journal of this one before a step. */
+  fork(step: string, options?: ForkOptions): Promise<StartedExecution<Result, Signals>>
+  /** The execution as it is stored now: its state and reason, steps, waits and children. Rejects with ExecutionNotFoundError. */
+  status(): Promise<ExecutionView>
+}
+
+/** A started execution, or the existing one with its key. */
+export interface StartedExecution<Result = unknown, Signals = SignalSchemas> extends ExecutionHandle<Result, Signals> {
+  /** Id of the execution's job. Pass it to `shift.job`, `shift.why` and the other methods of a job. */
+  readonly id: JobId<Result>
+  /** `started` if it is new, `existing` if an execution with this key was found. */
+  readonly outcome: "started" | "existing"
+}
+
+/** What the methods of handles use: the services of a shift. @internal */
+export interface Host {
+  /** Runs Effects of the shift: `engine.run(Effect.flatMap(Workflows, (workflows) => …))`. */
+  readonly engine: Engine<Ports>
+  readonly admin: WorkflowAdmin
+  readonly result: <Result>(
+    job: Enqueueable<never, Result>,
+    id: string,
+    options: ResultOptions | undefined
+  ) => Promise<Result>
+}
+
+/** Throws InvalidOptionError unless the key can name an execution. */
+const checkKey = (name: string, key: unknown): void => {
+  if (typeof key === "string" && key !== "") return
+  throw new InvalidOptionError(
+    "key",
+    `The key of an execution of "${name}" must be a string that is not empty, got ${shown(key)}.`
+  )
+}
+
+/** The key that the workflow gives a payload. Undefined without the option `key`. @internal */
+export const keyOf = <In>(name: string, option: ((payload: In) => string) | undefined, payload: In) => {
+  const key = option?.(payload)
+  if (option !== undefined) checkKey(name, key)
+  return key
+}
+
+/** The id of the execution with this key. @internal */
+export const idOf = (name: string, key: string): string => {
+  checkKey(name, key)
+  if (!key.startsWith(`${name}/`)) return `${name}/${key}`
+  const own = key.slice(name.length + 1)
+  throw new InvalidOptionError("key", `${JSON.stringify(key)} is the id of an execution. Pass its key: "${own}".`)
+}
+
+const cancelOptions = namesOf<CancelOptions>({ now: 0 })
+const forkOptions = namesOf<ForkOptions>({ as: 0 })
+
+/** The handle of the execution with this key. @internal */
+export const make = <Result, Signals>(
+  host: Host,
+  workflow: Startable<never, Result, Signals>,
+  key: string
+): ExecutionHandle<Result, Signals> => handle(host, workflow, key, idOf(workflow.name, key), undefined)
+
+/** The handle of an execution that is stored. @internal */
+export const ofStarted = <Result, Signals>(
+  host: Host,
+  workflow: Startable<never, Result, Signals>,
+  {
+    execution,
+    id,
+    outcome
+  }: { readonly execution: string; readonly id: string; readonly outcome: "started" | "existing" }
+): StartedExecution<Result, Signals> => {
+  const key = execution.slice(workflow.name.length + 1)
+  return Object.assign(handle(host, workflow, key, execution, id), { id, outcome })
+}
+
+const handle = <Result, Signals>(
+  host: Host,
+  workflow: Startable<never, Result, Signals>,
+  key: string,
+  execution: string,
+  /** The id of its job, if it is known. */
+  id: string | undefined
+): ExecutionHandle<Result, Signals> => {
+  const { admin } = host
+  const { definition, name } = workflow
+  /** The id of the execution to act on. The key may be the id of its job, which programs store. */
+  const target = async (): Promise<string> => {
+    if (id !== undefined || !isId(key)) return execution
+    const ofJob = await admin.show(key).catch((error: unknown) => {
+      if (error instanceof ExecutionNotFoundError) return undefined
+      throw error
+    })
+    return ofJob?.execution.startsWith(`${name}/`) === true ? ofJob.execution : execution
+  }
+  return {
+    key,
+    execution,
+    result: async (options) => host.result(definition.job, id ?? (await admin.show(await target())).id, options),
+    signal: async (signal, ...[value]) => {
+      const json = await stored(name, definition.signals as SignalSchemas | undefined, signal, value)
+      return admin.signal(await target(), signal, json)
+    },
+    cancel: async (options = {}) => {
+      checkKnown(options, cancelOptions, "an option of cancel")
+      const { cancelled } = await admin.cancel(await target(), options)
+      return { cancelled }
+    },
+    retry: async () => admin.retry(await target()),
+    fork: async (step, options = {}) => {
+      checkKnown(options, forkOptions, "an option of fork")
+      const as = options.as === undefined ? undefined : idOf(name, options.as)
+      return ofStarted(host, workflow, { ...(await admin.fork(await target(), step, as)), outcome: "started" })
+    },
+    status: async () => admin.show(await target())
+  }
+}

@@ -1,0 +1,92 @@
+import { issuesText } from "../../core/Issues.js"
+import { joinOr, suggestion } from "../../core/Spelling.js"
+import { shown } from "../../core/Storable.js"
+import { storedForm } from "../JobDefinition.js"
+import { InvalidOptionError, InvalidSignalError } from "../ShiftErrors.js"
+import * as StandardSchema from "../StandardSchema.js"
+
+// Signals that a workflow declares. Their values are stored like payloads: what the validator accepts, as JSON. It runs where the
+// signal is sent, and again where it is received.
+
+/** Validators of signals, by the names of the signals. */
+export type SignalSchemas = Readonly<Record<string, StandardSchema.StandardSchema<unknown, unknown>>>
+
+/** The signals that a workflow receives: any name without declared signals. A repeated wait has a number: `approval#2`. */
+export type SignalName<Signals> = string extends keyof Signals
+  ? string
+  : (keyof Signals & string) | `${keyof Signals & string}#${number}`
+
+type SchemaOf<Signals, Name> = Name extends keyof Signals
+  ? Signals[Name]
+  : Name extends `${infer Base}#${number}`
+    ? Base extends keyof Signals
+      ? Signals[Base]
+      : never
+    : never
+
+/** What the sender of a signal passes. */
+export type SignalInput<Signals, Name> =
+  SchemaOf<Signals, Name> extends infer Schema extends StandardSchema.StandardSchema
+    ? StandardSchema.InputOf<Schema>
+    : never
+
+/** What `step.waitFor` returns. */
+export type SignalOutput<Signals, Name> =
+  SchemaOf<Signals, Name> extends infer Schema extends StandardSchema.StandardSchema
+    ? StandardSchema.OutputOf<Schema>
+    : never
+
+/** The value of a signal as an argument, which is optional if the signal may be `null`. */
+export type SignalValue<Signals, Name> =
+  null extends SignalInput<Signals, Name> ? [value?: SignalInput<Signals, Name>] : [value: SignalInput<Signals, Name>]
+
+/** Throws InvalidOptionError unless each declared signal has a validator. */
+export const checkSignals = (workflow: string, signals: unknown): void => {
+  if (signals === undefined) return
+  if (typeof signals !== "object" || signals === null || Array.isArray(signals))
+    throw new InvalidOptionError(
+      "signals",
+      `signals of "${workflow}" must be an object of validators by name, got ${shown(signals)}.`
+    )
+  for (const [name, schema] of Object.entries(signals)) {
+    const fault = StandardSchema.faultOf(schema)
+    if (fault !== undefined)
+      throw new InvalidOptionError(`signals.${name}`, `signals.${name} of "${workflow}" ${fault}.`)
+  }
+}
+
+/** The validator of a signal; none if the workflow declares no signals. Throws InvalidOptionError for a name it does not declare. */
+export const schemaOf = (
+  workflow: string,
+  signals: SignalSchemas | undefined,
+  name: string
+): SignalSchemas[string] | undefined => {
+  if (signals === undefined) return undefined
+  const base = typeof name === "string" && !Object.hasOwn(signals, name) ? name.replace(/#\d+$/, "") : name
+  if (Object.hasOwn(signals, base)) return signals[base]
+  const names = Object.keys(signals)
+  const declared = names.length === 0 ? "it declares none" : `it declares ${joinOr(names)}`
+  throw new InvalidOptionError(
+    "name",
+    `${shown(name)} is not a signal of the workflow "${workflow}": ${declared}.${suggestion(String(name), names)}`
+  )
+}
+
+/** The value of a signal as it is stored. Rejects with InvalidSignalError if the signal is declared and the value is invalid. */
+export const stored = async (
+  workflow: string,
+  signals: SignalSchemas | undefined,
+  name: string,
+  value: unknown
+): Promise<unknown> => {
+  const schema = schemaOf(workflow, signals, name)
+  const given = value === undefined ? null : value
+  if (schema === undefined) return given
+  const json = storedForm(given)
+  const checked = await StandardSchema.check(schema, json)
+  if (checked.issues === undefined) return json
+  throw new InvalidSignalError(
+    { workflow, signal: name, issues: checked.issues },
+    `The value of the signal "${name}" of the workflow "${workflow}" is invalid: ${issuesText("value", checked.issues)}. Nothing was sent.`
+  )
+}

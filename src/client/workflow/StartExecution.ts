@@ -1,0 +1,54 @@
+import { Predicate } from "effect"
+import { shown } from "../../core/Storable.js"
+import type { NewJob } from "../../queue/NewJob.js"
+import type { Enqueued, EnqueueOptions } from "../Enqueue.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
+import type { Transaction } from "../TransactionAdapter.js"
+import * as ExecutionHandle from "./ExecutionHandle.js"
+
+/** What starting an execution uses of a shift. */
+export interface StartHost extends ExecutionHandle.Host {
+  /** Makes the job of an execution, after validating its payload. */
+  readonly newJob: <In>(
+    job: ExecutionHandle.WorkflowDefinition<In, unknown, unknown>["job"],
+    payload: In,
+    options: Omit<EnqueueOptions, "tx" | "dedupe">
+  ) => Promise<NewJob>
+  readonly store: (job: NewJob, tx: Transaction | undefined) => Promise<Enqueued>
+}
+
+/** What to call for a job instead. */
+const ofJob = { start: "store it with shift.enqueue", execution: "read it with shift.job" }
+
+/** Throws InvalidOptionError for what is not a workflow. */
+export const checkWorkflow = (method: keyof typeof ofJob, workflow: unknown): void => {
+  if (Predicate.hasProperty(workflow, "definition") && Predicate.hasProperty(workflow, "name")) return
+  if (Predicate.hasProperty(workflow, "encode") && Predicate.hasProperty(workflow, "name"))
+    throw new InvalidOptionError("workflow", `"${workflow.name}" is a job, not a workflow: ${ofJob[method]}.`)
+  throw new InvalidOptionError(
+    "workflow",
+    `The first argument of ${method} must be a workflow that workflow(…) returned, got ${shown(workflow)}.`
+  )
+}
+
+/** Starts an execution, or finds the existing one with its key. */
+export const start = async <In, Result, Signals>(
+  host: StartHost,
+  workflow: ExecutionHandle.Startable<In, Result, Signals>,
+  payload: In,
+  { key: given, tx, ...options }: ExecutionHandle.StartOptions
+): Promise<ExecutionHandle.StartedExecution<Result, Signals>> => {
+  checkWorkflow("start", workflow)
+  const { definition, name } = workflow
+  // The key may be derived from parts that an invalid payload does not have.
+  if (given === undefined && definition.key !== undefined) await definition.job.encode(payload)
+  const key = given ?? ExecutionHandle.keyOf(name, definition.key, payload) ?? host.engine.newId()
+  const execution = ExecutionHandle.idOf(name, key)
+  const job = await host.newJob(definition.job, payload, options)
+  const { id, outcome } = await host.store(
+    { ...job, link: "execution", dedupe: { key: execution, scope: "retained" } },
+    tx
+  )
+  const isNew = outcome === "enqueued"
+  return ExecutionHandle.ofStarted(host, workflow, { id, execution, outcome: isNew ? "started" : "existing" })
+}

@@ -1,0 +1,49 @@
+import { Effect } from "effect"
+import { Workflows } from "../../queue/workflow/Workflows.js"
+import type { Engine, Ports } from "../Engine.js"
+import type { CancelOptions } from "./ExecutionHandle.js"
+import * as ExecutionList from "./ExecutionList.js"
+import * as ExecutionView from "./ExecutionView.js"
+
+/** Finds executions, and acts on them by their ids: the workflow's name, a slash and the key. */
+export interface WorkflowAdmin extends ExecutionList.ExecutionList {
+  /** Sends a signal to an execution. A repeated signal keeps its first value. The value is not validated. */
+  signal(execution: string, name: string, value: unknown): Promise<"completed" | "repeated">
+  /** Cancels an execution and its children. Rejects with JobStateError if it has ended. */
+  cancel(
+    execution: string,
+    options?: CancelOptions
+  ): Promise<{
+    /** Number of executions and jobs that were cancelled, including this one. */
+    readonly cancelled: number
+  }>
+  /** Runs a failed or cancelled execution again. */
+  retry(execution: string): Promise<void>
+  /** Starts a new execution with the journal of this one before a step. `as` is its id. [the old id, `:fork:` and a UUID] */
+  fork(
+    execution: string,
+    step: string,
+    as?: string
+  ): Promise<{
+    /** Id of the new execution's job. */
+    readonly id: string
+    /** Id of the new execution. */
+    readonly execution: string
+  }>
+  /** The execution with its steps, waits and children. Takes its id or the id of its job. */
+  show(execution: string): Promise<ExecutionView.ExecutionView>
+}
+
+/** @internal */
+export const make = (engine: Engine<Ports>): WorkflowAdmin => {
+  const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>
+    engine.run(Effect.flatMap(Workflows, use))
+  return {
+    ...ExecutionList.make(engine),
+    signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
+    cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
+    retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
+    fork: (execution, step, as) => inWorkflows((port) => port.fork(execution, step, { as })),
+    show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
+  }
+}
