@@ -50,7 +50,7 @@ export const WhyCard = (props: {
   readonly pulse: number
 }) => {
   const { path, pod, pulse, state } = props
-  const { data, reload } = useResource<Why>(`${path}/why`, { pulse: `${pulse} ${state}`, every: 5_000 })
+  const { data, error, reload } = useResource<Why>(`${path}/why`, { pulse: `${pulse} ${state}`, every: 5_000 })
   const until = data?.until
   useEffect(() => {
     if (until === undefined) return
@@ -60,7 +60,14 @@ export const WhyCard = (props: {
     const timer = setTimeout(reload, wait + 250)
     return () => clearTimeout(timer)
   }, [until, reload])
-  if (data === undefined) return null
+  // Until the first response the card has the height of a reason, so that what stands below does not move under the pointer.
+  if (data === undefined)
+    return error === undefined ? (
+      <div class="card body why" role="status" aria-busy="true">
+        <strong>{state}</strong>
+        <p>…</p>
+      </div>
+    ) : null
   const reason = data.reason.replaceAll("_", " ")
   return (
     <div class={`card body why ${needsOperator.has(data.reason) ? "wants" : ""}`} role="status">
