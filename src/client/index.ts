@@ -79,7 +79,6 @@ export type { StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
 export type {
-  CancelOptions,
   ExecutionHandle,
   ForkOptions,
   ResultOptions,
@@ -104,7 +103,7 @@ export type {
   WaitForDeclared,
   WaitOptions
 } from "./workflow/Step.js"
-export type { WorkflowAdmin } from "./workflow/WorkflowAdmin.js"
+export type { CancelOptions, WorkflowAdmin } from "./workflow/WorkflowAdmin.js"
 export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
 
 // `await using` needs this symbol. The first releases of Node 20 do not have it.

@@ -7,7 +7,7 @@ import { checkKnown, namesOf } from "../Options.js"
 import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
 import type { ExecutionView } from "./ExecutionView.js"
 import { type SignalName, type SignalSchemas, type SignalValue, stored } from "./Signals.js"
-import type { WorkflowAdmin } from "./WorkflowAdmin.js"
+import type { CancelOptions, WorkflowAdmin } from "./WorkflowAdmin.js"
 
 /** How long to wait for a result. */
 export interface ResultOptions {
@@ -15,12 +15,6 @@ export interface ResultOptions {
   readonly timeout?: DurationInput | undefined
   /** Stops waiting when it is aborted. */
   readonly signal?: AbortSignal | undefined
-}
-
-/** How to cancel an execution. */
-export interface CancelOptions {
-  /** Ends the execution and its children immediately, without undoing their steps. [false] */
-  readonly now?: boolean | undefined
 }
 
 /** How to fork an execution. */

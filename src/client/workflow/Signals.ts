@@ -11,7 +11,7 @@ import * as StandardSchema from "../StandardSchema.js"
 /** Validators of signals, by the names of the signals. */
 export type SignalSchemas = Readonly<Record<string, StandardSchema.StandardSchema<unknown, unknown>>>
 
-/** The signals that a workflow receives: any name without declared signals. A repeated wait has a number: `approval#2`. */
+/** The signals that a workflow receives, with any name if none are declared. A repeated wait has a number: `approval#2`. */
 export type SignalName<Signals> = string extends keyof Signals
   ? string
   : (keyof Signals & string) | `${keyof Signals & string}#${number}`

@@ -1,9 +1,14 @@
 import { Effect } from "effect"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
-import type { CancelOptions } from "./ExecutionHandle.js"
 import * as ExecutionList from "./ExecutionList.js"
 import * as ExecutionView from "./ExecutionView.js"
+
+/** How to cancel an execution. */
+export interface CancelOptions {
+  /** Ends the execution and its children immediately, without undoing their steps. [false] */
+  readonly now?: boolean | undefined
+}
 
 /** Finds executions, and acts on them by their ids: the workflow's name, a slash and the key. */
 export interface WorkflowAdmin extends ExecutionList.ExecutionList {
