@@ -5,7 +5,8 @@
 -- keeps that path: a temporary table or type of its caller must not hide ours.
 --
 --   jobs        job, lease, follow_up_due, batch
---   workflows   workflow_step, workflow_deferred, workflow_child, and the SQL functions complete_deferred() and signal()
+--   workflows   workflow_step, workflow_deferred, workflow_child, workflow_permit, and the SQL functions complete_deferred(),
+--               signal() and turn_permit()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL functions that store jobs: enqueue(), enqueue_jobs() and store_job()
 --   schedules   schedule
@@ -276,7 +277,7 @@ create table workflow_step (
   reopened_at timestamptz,
   sequence int not null,
   attempt smallint not null,
-  -- The call that recorded it: run, transaction, sleep, signal, children, patch or undo.
+  -- The call that recorded it: run, transaction, sleep, signal, children, patch, value or undo.
   kind text not null,
   outcome text not null,
   name text not null,
@@ -288,9 +289,11 @@ create table workflow_step (
   constraint workflow_step_retry_consistent check ((outcome = 'retrying') = (retry_at is not null))
 );
 
--- The waits of executions: for a signal, the end of a sleep or a retry delay, the end of children, or other code. The
--- suspension inserts or locks the rows it waits for, and a completion does the same, so that one of them sees the other.
--- A signal may arrive before its execution starts.
+-- The waits of executions: for a signal, the end of a sleep or a retry delay, the end of children, the limit of a step, or
+-- other code. The suspension inserts or locks the rows it waits for, and a completion does the same, so that one of them
+-- sees the other. A signal may arrive before its execution starts. A row of the kind `heartbeat` is the last heartbeat of
+-- a step, for its next attempt: `created_at` is when the attempt began, `due_at` when it times out, `completed_at` when the
+-- heartbeat was sent.
 create table workflow_deferred (
   -- The dedupe key of the execution's job.
   execution text not null,
@@ -309,7 +312,9 @@ create table workflow_deferred (
   exit jsonb,
 
   constraint workflow_deferred_pkey primary key (execution, kind, name),
-  constraint workflow_deferred_kind_known check (kind in ('signal', 'sleep', 'retry', 'children', 'changed'))
+  constraint workflow_deferred_kind_known check (
+    kind in ('signal', 'sleep', 'retry', 'children', 'changed', 'limit', 'heartbeat')
+  )
 ) with (fillfactor = 70);
 
 -- Used by the purge: signals to executions that were never started.
@@ -333,6 +338,85 @@ create table workflow_child (
 
 -- Used when a job ends whose end executions count, and to show the parents of an execution.
 create index workflow_child_child on workflow_child (child);
+
+-- A step whose concurrency is limited: it waits for a permit, was called to take one, or holds one. A permit is valid while
+-- the run that took it has its lease.
+create table workflow_permit (
+  job_id uuid not null,
+  -- The run that holds the permit.
+  lease uuid,
+  -- When the step asked first. The longest wait is called first.
+  since timestamptz not null,
+  -- When the step was called. The permit is kept for it for 30 seconds.
+  called_at timestamptz,
+  -- The workflow and the name of the step in its code, whose permits are counted together.
+  scope text not null,
+  -- The name of the step in the journal.
+  step text not null,
+
+  constraint workflow_permit_pkey primary key (job_id, step),
+  constraint workflow_permit_state_consistent check (lease is null or called_at is null)
+) with (fillfactor = 70);
+
+create index workflow_permit_taken on workflow_permit (scope) where lease is not null or called_at is not null;
+create index workflow_permit_waiting on workflow_permit (scope, since, job_id) where lease is null and called_at is null;
+
+-- Takes a permit for a step of the run with this lease, or, without a lease, returns it. Calls the steps that are next and
+-- returns their executions, which the caller wakes. `place` counts the steps that are called before this one, up to 1000.
+create function turn_permit(scope_ text, job_ uuid, step_ text, lease_ uuid, most_ int, now_ms float8)
+returns table (granted boolean, place int, woken text[])
+language plpgsql
+set search_path from current
+as $$
+#variable_conflict use_column
+declare
+  now_ timestamptz := to_timestamp(now_ms / 1000);
+  called text[];
+  is_granted boolean;
+  ahead int;
+begin
+  perform pg_advisory_xact_lock(hashtextextended(current_schema() || '.permit.' || scope_, 0));
+  -- Runs that have ended, and steps that did not come when they were called.
+  delete from workflow_permit p where p.scope = scope_ and (p.lease is not null or p.called_at is not null)
+    and (p.called_at < now_ - interval '30 seconds'
+      or p.lease is not null and not exists (select from job j where j.id = p.job_id and j.lease = p.lease));
+  if lease_ is null then
+    delete from workflow_permit p where p.job_id = job_ and p.step = step_;
+  else
+    insert into workflow_permit as p (job_id, step, scope, since) values (job_, step_, scope_, now_)
+    on conflict (job_id, step) do update set scope = excluded.scope, since = excluded.since, lease = null, called_at = null
+      where p.scope <> excluded.scope;
+  end if;
+  -- Executions that have ended.
+  delete from workflow_permit p using (
+    select w.job_id, w.step from workflow_permit w where w.scope = scope_ and w.lease is null and w.called_at is null
+    order by w.since, w.job_id limit 100
+  ) w
+  where p.job_id = w.job_id and p.step = w.step
+    and not exists (select from job j where j.id = p.job_id and j.finished_at is null);
+
+  with next as (
+    select w.job_id, w.step from workflow_permit w where w.scope = scope_ and w.lease is null and w.called_at is null
+    order by w.since, w.job_id, w.step
+    limit greatest(0, most_ - (select count(*) from workflow_permit p
+      where p.scope = scope_ and (p.lease is not null or p.called_at is not null)))
+  ), calls as (
+    update workflow_permit p set called_at = now_ from next where p.job_id = next.job_id and p.step = next.step
+    returning p.job_id, p.step
+  )
+  select array_agg(distinct j.dedupe_key) into called from calls join job j on j.id = calls.job_id
+  where (calls.job_id, calls.step) <> (job_, step_);
+
+  update workflow_permit p set lease = lease_, called_at = null
+  where p.job_id = job_ and p.step = step_ and lease_ is not null and (p.called_at is not null or p.lease = lease_);
+  is_granted := found;
+  select count(*)::int into ahead from (
+    select from workflow_permit w join workflow_permit own on own.job_id = job_ and own.step = step_
+    where w.scope = scope_ and w.lease is null and w.called_at is null and w.since < own.since limit 1000
+  ) before;
+  return query select is_granted, ahead, coalesce(called, '{}');
+end
+$$;
 
 -- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
 -- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.

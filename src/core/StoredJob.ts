@@ -116,6 +116,7 @@ export const limits = {
   /** Maximum nesting of arrays and objects in JSON. */
   nesting: 1000,
   resultBytes: 64 * 1024,
+  heartbeatBytes: 4 * 1024,
   /** Maximum length of an error message, and of the stack trace that follows it. */
   errorCharacters: 4096,
   traceCharacters: 4096,

@@ -4,13 +4,18 @@ import { Predicate } from "effect"
 // queue without a slot, a connection or a timer in any process, and becomes due at the earliest of its waits.
 
 /** What an execution waits for. */
-export type WaitKind = "signal" | "sleep" | "retry" | "children" | "changed"
+export type WaitKind = "signal" | "sleep" | "retry" | "children" | "limit" | "changed"
 
 export interface Wait {
   readonly kind: WaitKind
   readonly name: string
-  /** Epoch milliseconds: the end of a sleep, or the timeout of a signal. The first value that is stored stays. */
+  /**
+   * Epoch milliseconds: the end of a sleep, or the timeout of a signal. The first value that is stored stays, except for a
+   * limit.
+   */
   readonly dueAt?: number | undefined
+  /** The limit that a step waits for. */
+  readonly limit?: string | undefined
 }
 
 export interface Suspension {

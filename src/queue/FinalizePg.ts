@@ -244,7 +244,8 @@ export const make = (
         SqlArrays.ofNumbers(waits.map(({ dueAt }) => dueAt)),
         SqlArrays.ofPlain(ends.map(({ end }) => end.caughtUp === true)),
         SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? null : (end.release ?? null)))),
-        SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? (end.release ?? null) : null)))
+        SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? (end.release ?? null) : null))),
+        SqlArrays.ofTexts(waits.map(({ limit = null }) => limit))
       ])
     )
     const suspended = new Set(rows.map(({ id }) => id))

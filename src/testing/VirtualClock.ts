@@ -1,5 +1,6 @@
 import { Chunk, Clock, DateTime, Duration, Effect, Layer, Scheduler, type TestClock } from "effect"
 import { type IdleSteps, pausingIn } from "../core/Loop.js"
+import { isWatchdog } from "../core/Watchdog.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
 
@@ -71,7 +72,7 @@ export class VirtualClock implements TestClock.TestClock {
     const millis = Duration.toMillis(duration)
     if (millis <= 0) return Effect.void
     return Effect.withFiberRuntime((fiber) => {
-      const run = fiber.getFiberRef(currentRun)
+      const run = isWatchdog(fiber) ? undefined : fiber.getFiberRef(currentRun)
       const idle = pausingIn(fiber)
       return Effect.async<void>((resume) => {
         const count = (by: number) => {

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { Difference } from "../queue/workflow/ChangedCode.js"
-import type { Journal, Step, StepKind } from "../queue/workflow/Execution.js"
+import type { DeferredKind, Journal, Step, StepKind } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
 import { quietTurns } from "./Journal.js"
 
@@ -21,6 +21,10 @@ interface Recorded {
   readonly startedAt: number
   readonly endedAt: number
 }
+
+/** Whether the code must request a wait of this kind again. It requests the others with their step. */
+const isFollowed = (kind: DeferredKind): kind is "sleep" | "signal" | "children" =>
+  kind === "sleep" || kind === "signal" || kind === "children"
 
 const overlaps = (a: Recorded, b: Recorded) => a.startedAt < b.endedAt && b.startedAt < a.endedAt
 
@@ -73,7 +77,7 @@ export class Follower {
           (name === ExitJson.failureStep && reopenedAt === undefined)
       )
     this.waits = open.flatMap(({ createdAt, kind, name }) =>
-      isUncertain || kind === "changed" || kind === "retry" || recorded.has(name) || reopened.has(name)
+      isUncertain || !isFollowed(kind) || recorded.has(name) || reopened.has(name)
         ? []
         : [{ name, kind, sequence: last, startedAt: createdAt, endedAt: last }]
     )

@@ -2,7 +2,7 @@ import { Effect, Schedule } from "effect"
 import * as Outcome from "../core/Outcome.js"
 import * as Suspension from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
-import type { Deferred, NewStep, Step } from "../queue/workflow/Execution.js"
+import type { Deferred, DeferredKind, NewStep, Step } from "../queue/workflow/Execution.js"
 import { childrenFirst, isUndo } from "../queue/workflow/Undo.js"
 import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
@@ -100,7 +100,7 @@ export class Journal {
     return this.waits.filter(({ kind, name, waiting }) => waiting && kind !== "changed" && !isUndo(name))
   }
 
-  deferred(kind: Suspension.WaitKind, name: string): Deferred | undefined {
+  deferred(kind: DeferredKind, name: string): Deferred | undefined {
     return this.named.get(`${kind} ${name}`)
   }
 

@@ -20,7 +20,7 @@ const step = (name: string, from: number, to: number, more: object = {}) => ({
   ...more
 })
 
-const wait = (kind: "signal" | "sleep" | "children", name: string, from: number, more: object = {}) => ({
+const wait = (kind: "signal" | "sleep" | "children" | "limit", name: string, from: number, more: object = {}) => ({
   kind,
   name,
   createdAt: at(from),
@@ -67,6 +67,7 @@ const execution = (more: object = {}): Execution =>
     steps: [],
     deferreds: [],
     unclaimed: [],
+    heartbeats: [],
     children: [],
     parents: [],
     ...more
@@ -162,4 +163,23 @@ describe("the time axis", () => {
       expect(ticks.at(-1)).toBeLessThanOrEqual(length)
     }
   })
+})
+
+describe("a step that sends heartbeats", () => {
+  const beat = { step: "import", attempt: 2, startedAt: at(40), at: at(90), timeoutAt: at(400), details: { page: 7 } }
+
+  it("is a bar that is open while the execution runs, in place of the present", () => {
+    const running = execution({ state: "running", heartbeats: [beat] })
+    expect(told(running)).toEqual(["import 40-"])
+    expect(barsOf(running, zero + 100_000)[0]).toMatchObject({ detail: "attempt 2", dueAt: at(400), heartbeat: beat })
+  })
+
+  it("ends at its last heartbeat if its run was cut off", () => {
+    expect(told(execution({ state: "pending", heartbeats: [beat] }))).toEqual(["import 40-90", "pending 0-"])
+  })
+})
+
+it("a wait for a limit names the limit", () => {
+  const waiting = execution({ deferreds: [wait("limit", "send", 5, { value: "mailer", dueAt: at(200) })] })
+  expect(barsOf(waiting, zero + 10_000)[0]).toMatchObject({ kind: "limit", detail: "waits for mailer", dueAt: at(200) })
 })

@@ -34,6 +34,11 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     `nightshift.complete_deferred('{order/2}', '{signal}', '{paid}', '[1]', 0)`,
     "select 1 from nightshift.workflow_deferred where execution = 'order/2'"
   ],
+  turn_permit: [
+    `nightshift.turn_permit('order/call', '0198c0de-0000-7000-8000-000000000002', 'call',
+      '0198c0de-0000-7000-8000-000000000003', 1, 0)`,
+    "select 1 from nightshift.workflow_permit where step = 'call' and lease is not null"
+  ],
   route_of: [`nightshift.route_of('letter')`, "select 1 where nightshift.route_of('letter') = 'routed'"],
   lost_number: [
     `nightshift.lost_number('{"n": 9007199254740993}')`,

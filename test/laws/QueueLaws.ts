@@ -20,6 +20,7 @@ import { rateLaws } from "./RateLaws.js"
 import { recoverLaws } from "./RecoverLaws.js"
 import { retentionLaws } from "./RetentionLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
+import { runningStepLaws } from "./RunningStepLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { undoChildrenLaws } from "./UndoChildrenLaws.js"
@@ -53,6 +54,7 @@ const chapters = {
   retention: retentionLaws,
   depth: depthLaws,
   workflows: workflowLaws,
+  "steps that run": runningStepLaws,
   "actions on workflows": workflowActionLaws,
   "ends of workflows": workflowEndLaws,
   "children of workflows": childrenLaws,

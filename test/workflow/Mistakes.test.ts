@@ -115,7 +115,7 @@ describe("names and options", () => {
   it("options that do not exist are refused with the nearest name", async () => {
     await expectRejection(
       (step) => step.run("pay", () => 1, { atempts: 3 } as never),
-      "atempts is not an option of a step: use attempts, backoff, undo. Did you mean attempts?"
+      "atempts is not an option of a step: use attempts, backoff, timeout, heartbeatTimeout, limit, concurrency, undo. Did you mean attempts?"
     )
     await expectRejection(
       (step) => step.waitFor("approval", { timout: "1h" } as never),

@@ -219,3 +219,52 @@ it("a step is recorded once although the server ended the connection that record
   expect(await order.result("A", { ...patience, shift })).toBe(1)
   expect((await order.show("A", { shift })).steps).toMatchObject([{ name: "pay", attempt: 1, outcome: "done" }])
 })
+
+it("the concurrency of a step holds over processes, and all executions come through", async () => {
+  let running = 0
+  let most = 0
+  const call = workflow("calls", settings, (_, step) =>
+    step.run(
+      "call",
+      async () => {
+        running += 1
+        most = Math.max(most, running)
+        await new Promise((resolve) => setTimeout(resolve, 2))
+        running -= 1
+      },
+      { concurrency: 2 }
+    )
+  )
+  await using other = await connect(database.url(), { log: false })
+  await using _ = await worker(shift, { handlers: [call], queues: { orders: 5 } })
+  await using __ = await worker(other, { handlers: [call], queues: { orders: 5 } })
+  const runs = await Promise.all(Array.from({ length: 12 }, (_, id) => shift.start(call, { id: `${id}` })))
+  await Promise.all(runs.map((run) => run.result(patience)))
+  expect(most).toBe(2)
+  const { rows } = await database.pool().query("select count(*)::int as n from nightshift.workflow_permit")
+  expect(rows).toEqual([{ n: 0 }])
+})
+
+it("the last heartbeat of a step is stored before its process stops", async () => {
+  const seen: Array<unknown> = []
+  let isBegun: () => void = () => {}
+  const begun = new Promise<void>((resolve) => {
+    isBegun = resolve
+  })
+  const long = workflow("long", settings, (_, step) =>
+    step.run("import", ({ heartbeat, lastHeartbeat, signal }) => {
+      seen.push(lastHeartbeat)
+      if (lastHeartbeat !== undefined) return "continued"
+      for (let page = 1; page <= 100; page += 1) heartbeat({ page })
+      isBegun()
+      return new Promise((_, reject) => signal.addEventListener("abort", reject))
+    })
+  )
+  const first = await worker(shift, { handlers: [long], grace: "10ms" })
+  const run = await shift.start(long, { id: "A" })
+  await begun
+  await first.stop()
+  await using _ = await worker(shift, { handlers: [long] })
+  expect(await run.result(patience)).toBe("continued")
+  expect(seen).toEqual([undefined, { page: 100 }])
+})

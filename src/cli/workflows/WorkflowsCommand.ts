@@ -10,6 +10,7 @@ import {
   type Execution,
   ExecutionState,
   type ExecutionSummary,
+  type Heartbeat,
   maxExecutionPage,
   type Step
 } from "../../queue/workflow/Execution.js"
@@ -30,10 +31,18 @@ const executionOf = (given: string) =>
 
 const waitText =
   (now: number) =>
-  ({ dueAt, kind, name, remaining }: Deferred) => {
+  ({ dueAt, exit, kind, name, remaining }: Deferred) => {
     const until = dueAt === undefined ? "" : `, ${kind === "signal" ? "times out" : "due"} ${age(dueAt, now)}`
     const left = remaining === undefined ? "" : ` (${remaining} left)`
-    return `${kind} "${printable(name)}"${left}${until}`
+    const limit = kind === "limit" ? ` ${printable(String(exit))} for` : ""
+    return `${kind}${limit} "${printable(name)}"${left}${until}`
+  }
+
+const heartbeatText =
+  (now: number) =>
+  ({ at, attempt, details, step }: Heartbeat) => {
+    const sent = details === undefined ? "" : `: ${JSON.stringify(details)}`
+    return `"${printable(step)}" ${age(at, now)}, attempt ${attempt}${sent}`
   }
 
 const rowOf = (now: number) => (execution: ExecutionSummary) => [
@@ -112,6 +121,10 @@ const details = (execution: Execution, now: number): string => {
     ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
     ["unclaimed", unclaimed.length === 0 ? undefined : `signals ${unclaimed.join(", ")}`],
     ["waits for", execution.waits.length === 0 ? undefined : execution.waits.map(waitText(now)).join(", ")],
+    [
+      "heartbeat",
+      execution.heartbeats.length === 0 ? undefined : execution.heartbeats.map(heartbeatText(now)).join(", ")
+    ],
     ["payload", JSON.stringify(execution.payload)],
     ["result", JSON.stringify(execution.result)],
     ["last error", execution.lastError],

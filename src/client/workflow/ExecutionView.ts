@@ -5,6 +5,7 @@ import type {
   DescribedWait,
   Execution,
   ExecutionSummary,
+  Heartbeat,
   Step
 } from "../../queue/workflow/Execution.js"
 import * as PlainFields from "../PlainFields.js"
@@ -15,18 +16,23 @@ export interface WaitView extends PlainFields.PlainFields<DescribedWait> {}
 /** One attempt of a step, as the journal records it. */
 export interface StepView extends PlainFields.PlainFields<Step> {}
 
+/** The last heartbeat of a step that has not ended. */
+export interface HeartbeatView extends PlainFields.PlainFields<Heartbeat> {}
+
 /** A child of an execution. The fields of its job are undefined once the job was deleted. */
 export interface ChildView extends PlainFields.PlainFields<Omit<DescribedChild, "result">> {}
 
 /** An execution with everything that is stored about it. */
 export interface ExecutionView
-  extends PlainFields.PlainFields<Omit<Execution, "waits" | "steps" | "deferreds" | "children">> {
+  extends PlainFields.PlainFields<Omit<Execution, "waits" | "steps" | "deferreds" | "heartbeats" | "children">> {
   /** Waits that have not ended. */
   readonly waits: ReadonlyArray<WaitView>
   /** The journal, in order. */
   readonly steps: ReadonlyArray<StepView>
   /** All its waits, and signals that arrived before it waited for them. */
   readonly deferreds: ReadonlyArray<WaitView>
+  /** The last heartbeats of steps that have not ended. */
+  readonly heartbeats: ReadonlyArray<HeartbeatView>
   /** Jobs and executions that its steps started, in order. */
   readonly children: ReadonlyArray<ChildView>
 }
@@ -42,16 +48,18 @@ const summaryOf = PlainFields.of(Response.ExecutionSummaryView)
 const waitOf = PlainFields.of(Response.WaitView)
 const stepOf = PlainFields.of(Response.StepView)
 const childOf = PlainFields.of(Response.ChildView)
+const heartbeatOf = PlainFields.of(Response.HeartbeatView)
 
 /** @internal */
 export const of = (execution: Execution): ExecutionView => {
-  const { children, deferreds, lastError, steps, waits, ...fields } = Response.described(execution)
+  const { children, deferreds, heartbeats, lastError, steps, waits, ...fields } = Response.described(execution)
   return {
     ...fieldsOf(fields),
     lastError: lastError === undefined ? undefined : withoutTrace(lastError),
     waits: waits.map((wait) => waitOf(wait)),
     steps: steps.map((step) => stepOf(step)),
     deferreds: deferreds.map((wait) => waitOf(wait)),
+    heartbeats: heartbeats.map((beat) => heartbeatOf(beat)),
     children: children.map((child) => childOf(child))
   }
 }

@@ -58,6 +58,15 @@ export class OpenWaits {
     }
   }
 
+  /** Ends the waits for limits: a step of this execution can have a permit. */
+  endLimits(): void {
+    for (const [key, { onDue, wait }] of [...this.open]) {
+      if (wait.kind !== "limit") continue
+      this.remove(key)
+      onDue?.()
+    }
+  }
+
   clear(): void {
     for (const key of [...this.open.keys()]) this.remove(key)
   }

@@ -1,10 +1,12 @@
-import { Cause, Effect, Exit, Option, Runtime } from "effect"
+import { Cause, Effect, Exit, type Fiber, Option, Runtime } from "effect"
+import { watchdog } from "../../core/Watchdog.js"
 import { type HandlerLog, logOf } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import type { NewStep, Step } from "../../queue/workflow/Execution.js"
+import type { NewStep, Step, StoredBeat } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
-import type { NewChild, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import type { NewChild, NewHeartbeat, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import { stepAnnotation } from "../../telemetry/LogLine.js"
 import { Journal } from "../../workflow/Journal.js"
 import type { Recording, Stored } from "./Replay.js"
@@ -13,6 +15,7 @@ import * as StepExit from "./StepExit.js"
 export interface RunServices {
   readonly workflows: typeof Workflows.Service
   readonly transactions: typeof Transactions.Service
+  readonly limits: typeof RateLimits.Service
 }
 
 /** The run lost its lease or must stop: nothing more is written. */
@@ -27,6 +30,8 @@ export class RunJournal extends Journal {
   /** Undos, and the steps inside them, that have ended. */
   readonly undone = new Map<string, Step>()
   private readonly inFlight: Array<number> = []
+  /** The last heartbeats of steps in this run. */
+  private readonly beats = new Map<string, StoredBeat>()
   private readonly ready = new Map<number, () => void>()
 
   constructor(
@@ -43,6 +48,16 @@ export class RunJournal extends Journal {
   /** The log of a step's code. */
   log(step: string): HandlerLog {
     return logOf(this.runtime, { [stepAnnotation]: step })
+  }
+
+  /** Starts an effect that limits a step, such as a timer. */
+  watch<A, E>(effect: Effect.Effect<A, E>): Fiber.RuntimeFiber<A, E> {
+    return Runtime.runFork(this.runtime)(watchdog(effect))
+  }
+
+  /** Runs an effect that takes no time. */
+  sync<A>(effect: Effect.Effect<A>): A {
+    return Runtime.runSync(this.runtime)(effect)
   }
 
   /** Runs an effect. Rejects with its failure. */
@@ -107,6 +122,24 @@ export class RunJournal extends Journal {
     const undone = this.attemptsOf(undoing ?? name).filter(({ outcome }) => outcome === "done").length
     const key = `${this.execution.id}/${name}`
     return undone === 0 ? key : `${key}/after-undo-${undone}`
+  }
+
+  /** The details of the last heartbeat of a step, unless a retry has reopened the step since: its effect was undone. */
+  lastHeartbeat(name: string): unknown {
+    const beat = this.beats.get(name) ?? (this.deferred("heartbeat", name)?.exit as StoredBeat | undefined)
+    if (beat === undefined) return undefined
+    const undone = this.attemptsOf(name).findLast(({ outcome }) => outcome === "done")?.attempt ?? 0
+    return beat.attempt <= undone ? undefined : beat.details
+  }
+
+  /** Keeps a heartbeat for the next attempt in this run. */
+  keepHeartbeat(name: string, beat: StoredBeat): void {
+    this.beats.set(name, beat)
+  }
+
+  /** Stores a heartbeat for an attempt in another run. */
+  storeHeartbeat(beat: NewHeartbeat): Promise<void> {
+    return this.perform(this.workflows.heartbeat(this.execution.run, beat))
   }
 
   /** Reads the waits again. */

@@ -1,8 +1,10 @@
 import type { DurationInput } from "../../core/DurationInput.js"
 import type { HandlerLog } from "../../handlers/PromiseContext.js"
+import type { DeclaredRateLimit } from "../../rate-limits/LimitOptions.js"
 import type { Enqueueable } from "../Enqueue.js"
 import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"
+import type { InstantInput } from "../Options.js"
 import type { StandardSchema } from "../StandardSchema.js"
 import type { SignalOutput, SignalSchemas } from "./Signals.js"
 
@@ -17,16 +19,48 @@ export interface StepContext {
   readonly attempt: number
   /** Logs with the execution, the job and the step: `log.info("charged", { amount })`. */
   readonly log: HandlerLog
-  /** Aborted when the run must stop: shutdown, cancel, timeout or a lost lease. Nothing is recorded then. */
+  /**
+   * Aborted when the run must stop: shutdown, cancel, timeout or a lost lease. Nothing is recorded then. Also aborted when this
+   * attempt times out, which counts as a failure.
+   */
   readonly signal: AbortSignal
+  /**
+   * Reports that the step is alive: its run may take the workflow's `timeout` again from now on. The details, a JSON value of
+   * at most 4 KiB, are stored for the next attempt, at most every 5 seconds; without details, the last ones stay.
+   *
+   * @example
+   * ```ts
+   * import type { Step } from "nightshift/client"
+   *
+   * declare const pages: (from: number) => AsyncIterable<number>
+   * export const copyPages = (step: Step) =>
+   *   step.run("copy", async ({ heartbeat, lastHeartbeat }) => {
+   *     for await (const page of pages(Number(lastHeartbeat ?? 0))) heartbeat(page)
+   *   })
+   * ```
+   */
+  readonly heartbeat: (details?: unknown) => void
+  /** Details of the last heartbeat of an earlier attempt, perhaps in a process that crashed. Undefined if there is none. */
+  readonly lastHeartbeat: unknown
 }
 
-/** How a step is retried and undone. */
+/** How a step is retried, limited and undone. An undo has the options of its step. */
 export interface StepOptions<A> {
   /** Attempts before the step has failed, counting the first. [4] */
   readonly attempts?: number | undefined
   /** Delay after each failed attempt. It survives restarts and takes no slot. [1s, 10s, 1m, then 10m] */
   readonly backoff?: BackoffInput | undefined
+  /**
+   * Maximum time of one attempt. Then its `signal` is aborted and the attempt has failed, even if the code does not stop. The
+   * step may take longer than the workflow's `timeout`. [the workflow's timeout]
+   */
+  readonly timeout?: DurationInput | undefined
+  /** Maximum time without a heartbeat. Then the attempt ends as with `timeout`. [no limit] */
+  readonly heartbeatTimeout?: DurationInput | undefined
+  /** A rate limit, made by `RateLimit.make`: each attempt takes a token. Waits for one without a slot. */
+  readonly limit?: DeclaredRateLimit | undefined
+  /** How many steps of this name run at once in all executions of the workflow. Others wait without a slot. [no limit] */
+  readonly concurrency?: number | undefined
   /**
    * Undoes the step if the execution later fails or is cancelled. Undos run in reverse order. An undo is recorded and
    * retried like a step, and may wait with `step.sleep` and `step.waitFor`.
@@ -125,6 +159,18 @@ export interface Step<Signals = SignalSchemas> {
 
   /** Waits for a duration without occupying a slot. */
   sleep(name: string, duration: DurationInput): Promise<void>
+
+  /** Waits until an instant without occupying a slot. One that has passed does not wait. */
+  sleepUntil(name: string, instant: InstantInput): Promise<void>
+
+  /** The current time, recorded: a replay returns the same. Calls in parallel branches need different names. ["now"] */
+  now(name?: string): Promise<Date>
+
+  /** A UUID of version 7, recorded. Not for secrets. ["uuid"] */
+  uuid(name?: string): Promise<string>
+
+  /** A number from 0 up to 1, without 1, recorded. Not for secrets. ["random"] */
+  random(name?: string): Promise<number>
 
   /** Waits for a signal with this name, which may already have arrived. */
   readonly waitFor: WaitFor<Signals>

@@ -1,15 +1,15 @@
 import { Duration, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
-import { faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
+import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
 import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
 import { checkBackoff } from "../JobDefinition.js"
-import { checkKnown, durationOf } from "../Options.js"
+import { checkKnown, durationOf, type InstantInput, instantOf, namesOf } from "../Options.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type { ChildCall, StepOptions, WaitOptions } from "./Step.js"
 
 // Checks of the arguments of steps, before a step is requested: what they throw rejects the call, where code can catch it.
 
-const most = { nameCharacters: 256, attempts: 10_000 }
+const most = { nameCharacters: 256, attempts: 10_000, concurrency: 10_000 }
 
 /** Names that start like this are those of undos and patches. */
 const reserved = [undoPrefix, "patch:"]
@@ -28,10 +28,15 @@ const checkObject = (name: string, options: unknown): void => {
   throw new InvalidOptionError("options", `The options of "${name}" must be an object, got ${shown(options)}.`)
 }
 
-const ofRun: ReadonlyArray<string> = Object.keys({ attempts: 0, backoff: 0, undo: 0 } satisfies Record<
-  keyof StepOptions<unknown>,
-  0
->)
+const ofRun = namesOf<StepOptions<unknown>>({
+  attempts: 0,
+  backoff: 0,
+  timeout: 0,
+  heartbeatTimeout: 0,
+  limit: 0,
+  concurrency: 0,
+  undo: 0
+})
 
 /** The arguments of `step.run` and `step.runInTransaction`. */
 export const checkRun = (name: string, code: unknown, options: StepOptions<never>): void => {
@@ -39,11 +44,36 @@ export const checkRun = (name: string, code: unknown, options: StepOptions<never
   checkFunction("The code", name, code)
   checkObject(name, options)
   checkKnown(options, ofRun, "an option of a step")
-  const { attempts, backoff, undo } = options
-  const fault = attempts === undefined ? undefined : faultOfWhole(attempts, 1, most.attempts)
-  if (fault !== undefined) throw new InvalidOptionError("attempts", `attempts of "${name}" ${fault}.`)
+  const { attempts, backoff, concurrency, heartbeatTimeout, limit, timeout, undo } = options
+  checkWhole("attempts", name, attempts, most.attempts)
+  checkWhole("concurrency", name, concurrency, most.concurrency)
+  if (timeout !== undefined) checkTime("timeout", name, timeout)
+  if (heartbeatTimeout !== undefined) checkTime("heartbeatTimeout", name, heartbeatTimeout)
+  if (limit !== undefined && !(Predicate.hasProperty(limit, "scope") && Predicate.hasProperty(limit, "rate")))
+    throw new InvalidOptionError(
+      "limit",
+      `limit of "${name}" must be a limit that RateLimit.make(…) returned, got ${shown(limit)}.`
+    )
   if (backoff !== undefined) checkBackoff("backoff", backoff, ` of "${name}"`)
   if (undo !== undefined) checkFunction("undo", name, undo)
+}
+
+const checkWhole = (option: string, name: string, value: number | undefined, max: number): void => {
+  const fault = value === undefined ? undefined : faultOfWhole(value, 1, max)
+  if (fault !== undefined) throw new InvalidOptionError(option, `${option} of "${name}" ${fault}.`)
+}
+
+const checkTime = (option: string, name: string, duration: DurationInput): void => {
+  if (waitMillis(option, name, duration) > 0) return
+  throw new InvalidOptionError(option, `${option} of "${name}" must be longer than 0, got ${shown(duration)}.`)
+}
+
+/** The instant at which `step.sleepUntil` ends, in epoch milliseconds. */
+export const checkedInstant = (name: string, instant: InstantInput): number => {
+  const millis = instantOf("instant", instant)
+  const fault = faultOfInstant(millis)
+  if (fault !== undefined) throw new InvalidOptionError("instant", `The end of the sleep "${name}" ${fault}.`)
+  return millis
 }
 
 const checkFunction = (what: string, name: string, value: unknown): void => {
@@ -59,10 +89,7 @@ export const waitMillis = (option: string, name: string, duration: DurationInput
   return Duration.toMillis(wait)
 }
 
-const ofWait: ReadonlyArray<string> = Object.keys({ timeout: 0, schema: 0 } satisfies Record<
-  keyof WaitOptions<unknown>,
-  0
->)
+const ofWait = namesOf<WaitOptions<unknown>>({ timeout: 0, schema: 0 })
 
 /** The arguments of `step.waitFor`. Returns the timeout in milliseconds. */
 export const checkWait = (name: string, options: WaitOptions<unknown>): number | undefined => {

@@ -1,6 +1,6 @@
 import { Duration, Effect } from "effect"
 import * as Backoff from "../../core/Backoff.js"
-import { decode } from "../../core/DurationText.js"
+import { type DurationInput, decode } from "../../core/DurationText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { faultOfWait } from "../../core/Storable.js"
 import type * as Suspension from "../../core/Suspension.js"
@@ -8,15 +8,18 @@ import * as Thrown from "../../core/Thrown.js"
 import type { HandlerLog } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
+import { LeaseLost } from "../../queue/workflow/WorkflowErrors.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { backoffOf } from "../JobDefinition.js"
 import { NestedStepError } from "../ShiftErrors.js"
+import { AttemptWatch } from "./AttemptWatch.js"
 import type { OnWait } from "./OpenWaits.js"
 import type { Stored } from "./Replay.js"
 import { type RunJournal, Stopped } from "./RunJournal.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import type { StepAborts } from "./StepAborts.js"
 import * as StepExit from "./StepExit.js"
+import type { StepLimits } from "./StepLimits.js"
 
 const usualBackoff = Backoff.stepwise("1 second", "10 seconds", "1 minute", "10 minutes")
 const usualAttempts = 4
@@ -28,6 +31,8 @@ export interface Attempts {
   readonly options: StepOptions<never>
   /** False for an undo, which may wait itself and therefore must not prevent the suspension of the execution. */
   readonly counts?: boolean
+  /** The name in the code, which counts for the concurrency of the step. */
+  readonly base: string
   /** Runs the code and records its success: with the promise, or with the effect in a transaction. */
   readonly perform: (
     context: StepContext,
@@ -44,6 +49,7 @@ export interface AttemptHost {
   readonly execution: ClaimedExecution
   readonly journal: RunJournal
   readonly aborts: StepAborts
+  readonly limits: StepLimits
   /** Steps with an undo that have begun in this run and have no recorded result. */
   readonly begun: Set<string>
   /** The step that is being undone. */
@@ -56,30 +62,23 @@ export interface AttemptHost {
 
 /** A class, because V8 makes a hidden class for each object literal with a getter. */
 class AttemptContext implements StepContext {
-  readonly #aborts: StepAborts
-  readonly #canUndo: boolean
-  readonly #logged: () => HandlerLog
+  /** An own property, so that a copy of the context has it too. Made when it is read. */
+  declare readonly signal: AbortSignal
 
   constructor(
     readonly idempotencyKey: string,
     readonly attempt: number,
-    aborts: StepAborts,
-    canUndo: boolean,
-    logged: () => HandlerLog
+    readonly log: HandlerLog,
+    readonly lastHeartbeat: unknown,
+    readonly heartbeat: StepContext["heartbeat"],
+    signal: () => AbortSignal
   ) {
-    this.#aborts = aborts
-    this.#canUndo = canUndo
-    this.#logged = logged
-  }
-
-  get log(): HandlerLog {
-    return this.#logged()
-  }
-
-  get signal(): AbortSignal {
-    return this.#aborts.of(this.#canUndo)
+    Object.defineProperty(this, "signal", { get: signal, enumerable: true })
   }
 }
+
+const millisOf = (duration: DurationInput | undefined): number | undefined =>
+  duration === undefined ? undefined : Duration.toMillis(decode(duration))
 
 /** Runs steps whose code may fail. */
 export class StepAttempts {
@@ -105,14 +104,43 @@ export class StepAttempts {
     )
   }
 
+  /** Starts the attempt, or waits until the limits of the step allow it. */
   private tryOnce(given: Attempts, attempt: number, from: number): void {
+    const { concurrency, limit } = given.options
+    if (limit === undefined && concurrency === undefined) {
+      this.begin(given, attempt, from)
+      return
+    }
+    this.host.busy(async () => {
+      const answer = await this.host.limits.enter(given)
+      const again = () => this.tryOnce(given, attempt, from)
+      if (answer === undefined) this.begin(given, attempt, from)
+      else if (answer instanceof Error) this.begin({ ...given, perform: () => Promise.reject(answer) }, attempt, from)
+      else this.host.block({ ...answer, kind: "limit", name: given.name }, { onDue: again, onCompleted: undefined })
+    })
+  }
+
+  private begin(given: Attempts, attempt: number, from: number): void {
     const startedAt = this.host.now()
     const { journal } = this.host
     const kind = this.host.kindOf(given.kind)
     const { aborts, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
-    const key = journal.idempotencyKey(given.name, undoing)
-    const context = new AttemptContext(key, attempt, aborts, canUndo, () => journal.log(given.name))
+    const watch = new AttemptWatch(this.host, {
+      name: given.name,
+      attempt,
+      startedAt,
+      timeout: millisOf(given.options.timeout),
+      heartbeatTimeout: millisOf(given.options.heartbeatTimeout)
+    })
+    const context = new AttemptContext(
+      journal.idempotencyKey(given.name, undoing),
+      attempt,
+      journal.log(given.name),
+      watch.details,
+      watch.heartbeat,
+      () => watch.signal(() => aborts.of(canUndo))
+    )
     this.host.busy(async () => {
       let sequence: number | undefined
       const place = () => (sequence ??= journal.sequenceOf(given.name))
@@ -127,16 +155,25 @@ export class StepAttempts {
         startedAt,
         retryAt
       })
-      const record = (stored: Stored) => journal.write(stepOf(stored))
+      const { run } = this.host.execution
+      // Nothing is recorded for code that goes on after its attempt has timed out.
+      const record = async (stored: Stored) => {
+        if (watch.isOver) throw new Stopped()
+        return journal.write(stepOf(stored))
+      }
       const recordInside = (stored: Stored) =>
-        Effect.suspend(() => journal.workflows.record(this.host.execution.run, stepOf(stored)))
+        Effect.suspend(() =>
+          watch.isOver ? new LeaseLost({ id: run.id }) : journal.workflows.record(run, stepOf(stored))
+        )
       let stored: Recorded
       let retryAt: number | undefined
       try {
-        stored = await given.perform(context, record, recordInside)
+        stored = await watch.within(given.perform(context, record, recordInside))
         this.host.execution.state.recorded = true
+        void watch.close(true)
       } catch (thrown) {
         const error = Thrown.plain(thrown)
+        await watch.close(false)
         if (error instanceof Stopped) throw error
         // An interrupted step has not failed.
         if (aborts.isAborted(canUndo)) return
@@ -144,9 +181,12 @@ export class StepAttempts {
         const failed = StepExit.ofError(error)
         const outcome = retryAt === undefined ? failed.outcome : "retrying"
         stored = await journal.write(stepOf({ ...failed, outcome }, retryAt))
+      } finally {
+        this.host.limits.leave(given)
       }
       const turn = place()
-      if (retryAt === undefined) {
+      // The record of a success may have been on its way when the attempt timed out.
+      if (retryAt === undefined || stored.outcome !== "retrying") {
         this.host.begun.delete(given.name)
         journal.deliver(turn, () => given.settle(stored, turn))
       } else {

@@ -1,7 +1,9 @@
-import { Cause, Data, Effect, Either, Predicate } from "effect"
+import { Cause, Data, Effect, Either, Predicate, Random } from "effect"
 import { withoutTrace } from "../../core/ErrorText.js"
+import { makeGenerator } from "../../core/Ids.js"
 import { issuesText } from "../../core/Issues.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
+import * as Undos from "../../queue/workflow/Undo.js"
 import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
 import * as Enqueue from "../Enqueue.js"
 import { fromCause } from "../FromCause.js"
@@ -18,7 +20,7 @@ import type {
   StepTransactionContext,
   WaitOptions
 } from "./Step.js"
-import { checkAll, checkedChild, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
+import { checkAll, checkedChild, checkedInstant, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
@@ -37,6 +39,9 @@ const checked = <A>(request: () => Promise<A>): Promise<A> => {
     return refused
   }
 }
+
+/** A new UUID of version 7. */
+const newUuid = (now: number) => Effect.map(makeGenerator, ({ plain }) => plain(now))
 
 /** An earlier try recorded the step, but the reply to its commit was lost. Rolls this try back. */
 class AlreadyRecorded extends Data.TaggedError("AlreadyRecorded")<{ readonly recorded: Recorded }> {}
@@ -112,12 +117,12 @@ export const make = (
 ): Step => {
   /** Gives the value, and registers the undo of a step that is done. */
   const read =
-    <A>(options: StepOptions<A>) =>
+    <A>(base: string, options: StepOptions<A>) =>
     (stored: Stored, name: string, sequence: number): A => {
       const value = StepExit.recordedValue(stored) as A
       const { undo, ...others } = options
       if (undo !== undefined) {
-        run.onUndo({ step: name, sequence, options: others, code: (context) => undo(value, context) })
+        run.onUndo({ step: name, base, sequence, options: others, code: (context) => undo(value, context) })
       }
       return value
     }
@@ -218,6 +223,32 @@ export const make = (
       (stored) => StepExit.recordedValue(stored) as A | undefined
     )
 
+  const sleep = (name: string, dueAtOf: (startedAt: number) => number): Promise<void> =>
+    run.call(
+      "sleep",
+      name,
+      (numbered, settle) => {
+        const startedAt = run.journal.begunAt("sleep", numbered, run.now())
+        const dueAt = run.journal.deferred("sleep", numbered)?.dueAt ?? dueAtOf(startedAt)
+        const wake = () =>
+          run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)
+        if (dueAt <= run.now()) wake()
+        else run.block({ kind: "sleep", name: numbered, dueAt }, { onDue: wake, onCompleted: undefined })
+      },
+      () => undefined
+    )
+
+  /** A value that differs from run to run: recorded when the code receives it first. */
+  const value = (name: string, make: () => unknown): Promise<unknown> => {
+    checkName(name)
+    return run.call(
+      "value",
+      name,
+      (numbered, settle) => run.conclude({ name: numbered, kind: "value" }, StepExit.ofValue(make()), settle),
+      StepExit.recordedValue
+    )
+  }
+
   return {
     version: run.execution.version,
     execution: run.execution.id,
@@ -231,13 +262,14 @@ export const make = (
           (numbered, settle) =>
             run.attempt({
               name: numbered,
+              base: Undos.within(run.undoing, name),
               kind: "run",
               options,
               perform: async (context, record) =>
                 record(StepExit.ofValue(await StepScope.inside(run, numbered, () => code(context)))),
               settle
             }),
-          read(options),
+          read(name, options),
           { canUndo: options.undo !== undefined }
         )
       }),
@@ -255,6 +287,7 @@ export const make = (
           (numbered, settle) =>
             run.attempt({
               name: numbered,
+              base: Undos.within(run.undoing, name),
               kind: "transaction",
               options,
               perform: (context, _, recordInside) =>
@@ -265,7 +298,7 @@ export const make = (
                 ),
               settle
             }),
-          read(options)
+          read(name, options)
         )
       }),
 
@@ -273,20 +306,18 @@ export const make = (
       checked(() => {
         checkName(name)
         const millis = waitMillis("duration", name, duration)
-        return run.call(
-          "sleep",
-          name,
-          (numbered, settle) => {
-            const startedAt = run.journal.begunAt("sleep", numbered, run.now())
-            const dueAt = run.journal.deferred("sleep", numbered)?.dueAt ?? startedAt + millis
-            const wake = () =>
-              run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)
-            if (dueAt <= run.now()) wake()
-            else run.block({ kind: "sleep", name: numbered, dueAt }, { onDue: wake, onCompleted: undefined })
-          },
-          () => undefined
-        )
+        return sleep(name, (startedAt) => startedAt + millis)
       }),
+    sleepUntil: (name, instant) =>
+      checked(() => {
+        checkName(name)
+        const dueAt = checkedInstant(name, instant)
+        return sleep(name, () => dueAt)
+      }),
+
+    now: (name = "now") => checked(() => value(name, () => run.now()).then((millis) => new Date(millis as number))),
+    uuid: (name = "uuid") => checked(() => value(name, () => run.journal.sync(newUuid(run.now())))) as Promise<string>,
+    random: (name = "random") => checked(() => value(name, () => run.journal.sync(Random.next))) as Promise<number>,
 
     waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
       checked(() => {

@@ -7,6 +7,8 @@ import * as StepScope from "./StepScope.js"
 
 export interface Undo {
   readonly step: string
+  /** The name of the step in the code. */
+  readonly base: string
   readonly sequence: number
   readonly code: (context: StepContext) => unknown
   readonly options: StepOptions<unknown>
@@ -95,6 +97,7 @@ export class UndoPhase {
     host.attempt({
       name,
       kind: "undo",
+      base: Undos.nameOf(next.base),
       counts: false,
       options: next.options as StepOptions<never>,
       perform: async (context, record) => {

@@ -10,6 +10,7 @@ import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
+import { RateLimits } from "../../rate-limits/RateLimits.js"
 import { isFirstRun, storedWithEnqueue } from "../../workflow/Journal.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
 import { defined, type JobOptions, type RetryOptions } from "../JobDefinition.js"
@@ -46,7 +47,7 @@ export interface WorkflowOptions<In, Out, ROut, Signals extends SignalSchemas = 
 }
 
 /** The services that a workflow needs. @internal */
-export type WorkflowServices = Workflows | Transactions | Queue
+export type WorkflowServices = Workflows | Transactions | Queue | RateLimits
 
 /** Compares the code of a workflow with the journal of a finished execution, and says how it differs. For tests. @internal */
 export type Compare = (payload: never, job: JobContext) => Effect.Effect<string | undefined, unknown, WorkflowServices>
@@ -64,10 +65,10 @@ export interface Workflow<in In, out Result, out Signals = SignalSchemas>
   (payload: In): ChildCall<Result>
 }
 
-const runOf = Effect.fnUntraced(function* (execution: ClaimedExecution, isFirst: boolean) {
-  const services = { workflows: yield* Workflows, transactions: yield* Transactions }
+const runOf = Effect.fnUntraced(function* (workflow: string, execution: ClaimedExecution, isFirst: boolean) {
+  const services = { workflows: yield* Workflows, transactions: yield* Transactions, limits: yield* RateLimits }
   const runtime = yield* Effect.runtime<never>()
-  return new WorkflowRun(execution, services, runtime, yield* Effect.clock, isFirst)
+  return new WorkflowRun(workflow, execution, services, runtime, yield* Effect.clock, isFirst)
 })
 
 /**
@@ -115,7 +116,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
       }
       return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
     }
-    const run = yield* runOf(execution, isFirstRun(execution, context.attempt))
+    const run = yield* runOf(name, execution, isFirstRun(execution, context.attempt))
     const step = stepsOf(run, Predicate.hasProperty(context.meta, "forkOf"))
     execution.state.onCancel(() => run.cancel())
     return yield* Effect.async<unknown, unknown>((resume) => {
@@ -135,7 +136,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
       const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
       // A cancelled execution is compared by its own run, which starts nothing either.
       if (execution === undefined || execution.cancelled || checked.issues !== undefined) return undefined
-      const run = yield* runOf(execution, false)
+      const run = yield* runOf(name, execution, false)
       return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, stepsOf(run, false))))
     })
 

@@ -13,6 +13,7 @@ import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
 import { StepAborts } from "./StepAborts.js"
 import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
+import { type LimitHost, StepLimits } from "./StepLimits.js"
 import * as StepScope from "./StepScope.js"
 import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 
@@ -20,9 +21,10 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
 // no `catch` or `finally` block of the code runs early.
 
-export class WorkflowRun implements AttemptHost, UndoHost {
+export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
   readonly journal: RunJournal
   readonly aborts = new StepAborts()
+  readonly limits: StepLimits
   private replay: Replay | undefined
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
@@ -43,6 +45,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
   private fault: (error: unknown) => void = () => {}
 
   constructor(
+    workflow: string,
     readonly execution: ClaimedExecution,
     services: RunServices,
     runtime: Runtime.Runtime<never>,
@@ -57,6 +60,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
       () => this.phase !== "over"
     )
     this.waits = new OpenWaits(runtime, () => this.now())
+    this.limits = new StepLimits(this, workflow)
   }
 
   private get isOver(): boolean {
@@ -149,6 +153,7 @@ export class WorkflowRun implements AttemptHost, UndoHost {
     this.phase = "over"
     this.waits.clear()
     this.aborts.abort(true, false)
+    this.limits.leaveAll()
   }
 
   /** Ends the run. Steps that lost a race and still run are aborted, and awaited. */
@@ -273,6 +278,10 @@ export class WorkflowRun implements AttemptHost, UndoHost {
     if (this.isOver) return
     this.waits.add(wait, on)
     this.check()
+  }
+
+  endLimits(): void {
+    this.waits.endLimits()
   }
 
   /** Runs a step with its retries. */

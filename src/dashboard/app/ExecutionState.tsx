@@ -62,6 +62,12 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
           retry of <strong>{wait.name}</strong> <Age at={wait.dueAt} />
         </>
       )
+    case "limit":
+      return (
+        <>
+          limit <strong>{`${wait.value}`}</strong> for the step {wait.name}, asks again <Age at={wait.dueAt} />
+        </>
+      )
     case "children":
       return (
         <>

@@ -5,6 +5,7 @@ import { type Execution, stateText } from "./Views.js"
 
 type Step = Execution["steps"][number]
 type Wait = Execution["deferreds"][number]
+type Heartbeat = Execution["heartbeats"][number]
 type Child = Execution["children"][number]
 
 export interface Bar {
@@ -26,6 +27,7 @@ export interface Bar {
   readonly step?: Step
   readonly wait?: Wait
   readonly child?: Child
+  readonly heartbeat?: Heartbeat
 }
 
 const finished: ReadonlyArray<string> = ["done", "failed", "cancelled"]
@@ -38,6 +40,7 @@ const waitNames: Readonly<Record<string, string>> = {
   signal: "signal",
   children: "children",
   retry: "retry",
+  limit: "limit",
   changed: "changed code"
 }
 
@@ -80,9 +83,10 @@ const cutOffAt = ({ finishedAt, steps }: Execution): number | undefined => {
   return Math.min(Date.parse(finishedAt), ...undone)
 }
 
-const waitDetail = ({ completedAt, kind, remaining }: Wait, isOpen: boolean): string | undefined => {
+const waitDetail = ({ completedAt, kind, remaining, value }: Wait, isOpen: boolean): string | undefined => {
   if (completedAt !== null) return kind === "signal" ? "not received yet" : undefined
   if (!isOpen) return "cut off"
+  if (kind === "limit") return `waits for ${value}`
   return kind === "children" && remaining !== null ? `${remaining} left` : undefined
 }
 
@@ -100,6 +104,23 @@ const waitBar = (wait: Wait, now: number, cutOff: number | undefined): Bar => {
     detail: waitDetail(wait, open),
     dueAt: open ? wait.dueAt : null,
     wait
+  }
+}
+
+/** A step that runs, or whose attempt was cut off. Its result is recorded when it ends. */
+const heartbeatBar = (heartbeat: Heartbeat, isRunning: boolean, now: number): Bar => {
+  const from = Date.parse(heartbeat.startedAt)
+  return {
+    key: `heartbeat ${heartbeat.step}`,
+    name: heartbeat.step,
+    kind: "run",
+    colour: isRunning ? "running" : "retrying",
+    from,
+    to: Math.max(from, isRunning ? now : Date.parse(heartbeat.at)),
+    open: isRunning,
+    detail: `attempt ${heartbeat.attempt}`,
+    dueAt: isRunning ? heartbeat.timeoutAt : null,
+    heartbeat
   }
 }
 
@@ -161,7 +182,11 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
     return completedAt === null && waiting
   }
   const waits = execution.deferreds.filter(isShown).map((wait) => waitBar(wait, now, cutOff))
-  const inOrder = [...steps, ...waits].sort(
+  const isRunning = execution.state === "running"
+  const heartbeats = isFinished(execution)
+    ? []
+    : execution.heartbeats.map((heartbeat) => heartbeatBar(heartbeat, isRunning, now))
+  const inOrder = [...steps, ...waits, ...heartbeats].sort(
     (a, b) => a.from - b.from || (a.step?.sequence ?? Infinity) - (b.step?.sequence ?? Infinity)
   )
   const shown = new Set<Child>()
@@ -173,12 +198,13 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
     return [bar, ...own.map((child) => childBar(child, bar.from, now))]
   })
   const orphans = execution.children.filter((child) => !shown.has(child))
-  const isWaiting = waits.some(({ open }) => open) && !(execution.state in presentDetails)
+  const isShownAlready =
+    (waits.some(({ open }) => open) && !(execution.state in presentDetails)) || heartbeats.some(({ open }) => open)
   const last = Math.max(createdAt, ...steps.map(({ to }) => to))
   return [
     ...withChildren,
     ...orphans.map((child) => childBar(child, createdAt, now)),
-    ...(isFinished(execution) || isWaiting ? [] : [presentBar(execution, last, now)])
+    ...(isFinished(execution) || isShownAlready ? [] : [presentBar(execution, last, now)])
   ]
 }
 

@@ -55,7 +55,7 @@ const Result = ({ exit }: { readonly exit: unknown }) => {
 
 const Details = ({ bar, onFork }: { readonly bar: WaterfallBar; readonly onFork: (step: string) => void }) => {
   const mayAct = useMayAct()
-  const { child, step, wait } = bar
+  const { child, heartbeat, step, wait } = bar
   return (
     <div class="details stack">
       <p class="small quiet">
@@ -72,6 +72,7 @@ const Details = ({ bar, onFork }: { readonly bar: WaterfallBar; readonly onFork:
       {wait === undefined || wait.completedAt === null || wait.kind !== "signal" ? null : (
         <Json label="value" value={wait.value} />
       )}
+      {heartbeat === undefined ? null : <Json label="details" value={heartbeat.details} />}
       {child === undefined ? null : (
         <p>
           {child.execution === null ? (
@@ -94,7 +95,13 @@ const Details = ({ bar, onFork }: { readonly bar: WaterfallBar; readonly onFork:
 }
 
 /** What happens at the due time of a bar. */
-const dueWords: Readonly<Record<string, string>> = { "": "due", signal: "times out", changed: "checked again" }
+const dueWords: Readonly<Record<string, string>> = {
+  "": "due",
+  signal: "times out",
+  heartbeat: "times out",
+  limit: "asks again",
+  changed: "checked again"
+}
 
 const Row = (props: {
   readonly axis: Axis
@@ -104,7 +111,8 @@ const Row = (props: {
 }) => {
   const { axis, bar, onFork, ticks } = props
   const [open, setOpen] = useState(false)
-  const isPlain = bar.step === undefined && bar.wait === undefined && bar.child === undefined
+  const isPlain = [bar.step, bar.wait, bar.child, bar.heartbeat].every((content) => content === undefined)
+  const due = bar.heartbeat === undefined ? (bar.wait?.kind ?? "") : "heartbeat"
   return (
     <li class={bar.child === undefined ? undefined : "child"}>
       <span class="what">
@@ -117,9 +125,14 @@ const Row = (props: {
         )}{" "}
         <span class="quiet small">
           {[bar.kind, bar.detail].filter((word) => word !== undefined && word !== "").join(", ")}
+          {bar.heartbeat === undefined ? null : (
+            <>
+              , last heartbeat <Age at={bar.heartbeat.at} />
+            </>
+          )}
           {bar.dueAt === null || bar.dueAt === undefined ? null : (
             <>
-              , {dueWords[bar.wait?.kind ?? ""] ?? "ends"} <Age at={bar.dueAt} />
+              , {dueWords[due] ?? "ends"} <Age at={bar.dueAt} />
             </>
           )}
         </span>

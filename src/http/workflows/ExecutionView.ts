@@ -16,19 +16,19 @@ import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 
 export const WaitView = Schema.Struct({
-  kind: Schema.Literal("signal", "sleep", "retry", "children", "changed"),
+  kind: Schema.Literal("signal", "sleep", "retry", "children", "limit", "changed"),
   name: Schema.String,
   createdAt: Instant.Moment,
   dueAt: Schema.NullOr(Instant.Moment).annotations({ description: "End of a sleep, or timeout of a signal." }),
   completedAt: Schema.NullOr(Instant.Moment),
-  value: Schema.Unknown.annotations({ description: "The value of a signal." }),
+  value: Schema.Unknown.annotations({ description: "The value of a signal, or the limit that a step waits for." }),
   remaining: Schema.NullOr(Schema.Int).annotations({ description: "Children that have not ended." }),
   waiting: Schema.Boolean.annotations({ description: "Whether the execution is suspended until this wait ends." })
 }).annotations({ identifier: "WorkflowWait" })
 
 export const StepView = Schema.Struct({
   name: Schema.String,
-  kind: Schema.Literal("run", "transaction", "sleep", "signal", "children", "patch", "undo"),
+  kind: Schema.Literal("run", "transaction", "sleep", "signal", "children", "patch", "value", "undo"),
   attempt: Schema.Int,
   sequence: Schema.Int,
   outcome: Schema.Literal("done", "failed", "retrying"),
@@ -58,6 +58,15 @@ export const ChildView = Schema.Struct({
   createdAt: Schema.NullOr(Instant.Moment),
   finishedAt: Schema.NullOr(Instant.Moment)
 }).annotations({ identifier: "WorkflowChild" })
+
+export const HeartbeatView = Schema.Struct({
+  step: Schema.String,
+  attempt: Schema.Int,
+  startedAt: Instant.Moment.annotations({ description: "When the attempt began." }),
+  at: Instant.Moment.annotations({ description: "When the heartbeat was stored." }),
+  timeoutAt: Schema.NullOr(Instant.Moment).annotations({ description: "When the attempt times out." }),
+  details: Schema.Unknown.annotations({ description: "What the step sent, for its next attempt." })
+}).annotations({ identifier: "WorkflowHeartbeat" })
 
 const summary = {
   execution: Schema.String,
@@ -91,13 +100,20 @@ export const ExecutionView = Schema.Struct({
   unclaimed: Schema.Array(Schema.String).annotations({
     description: "Names of signals that have arrived and that the execution has not received."
   }),
+  heartbeats: Schema.Array(HeartbeatView).annotations({
+    description: "The last heartbeats of steps that have not ended."
+  }),
   children: Schema.Array(ChildView),
   parents: Schema.Array(Schema.String)
 }).annotations({ identifier: "WorkflowExecution" })
 export type ExecutionView = typeof ExecutionView.Type
 
 /** The value of a signal is stored like the result of a step, but callers get it as a value. */
-const describedWait = ({ exit, ...wait }: Deferred): DescribedWait => ({ ...wait, value: exit })
+const describedWait = ({ exit, kind, ...wait }: Deferred): DescribedWait => ({
+  ...wait,
+  kind: kind as DescribedWait["kind"],
+  value: exit
+})
 
 const describedChild = ({ job, name, ...child }: Child): DescribedChild => ({
   ...child,
@@ -125,6 +141,7 @@ const executionOf = ResponseFields.of(ExecutionView)
 const waitOf = ResponseFields.of(WaitView)
 const stepOf = ResponseFields.of(StepView)
 const childOf = ResponseFields.of(ChildView)
+const heartbeatOf = ResponseFields.of(HeartbeatView)
 
 const waitView = (wait: DescribedWait) => ({ ...waitOf(wait), value: showable(wait.value ?? null) })
 
@@ -148,6 +165,7 @@ export const of = (execution: Execution): ExecutionView => {
     ...commonOf(execution),
     steps: execution.steps.map((step) => ({ ...stepOf(step), exit: showable(step.exit ?? null) })),
     deferreds: deferreds.map(waitView),
+    heartbeats: execution.heartbeats.map((beat) => ({ ...heartbeatOf(beat), details: showable(beat.details ?? null) })),
     children: children.map((child) => childOf(child))
   }
 }

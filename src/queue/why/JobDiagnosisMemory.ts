@@ -23,7 +23,9 @@ const make = (
           .deferredsOf(job.dedupe.key)
           .filter(({ completedAt, waiting }) => waiting && completedAt === undefined)
           .sort((a, b) => (a.dueAt ?? never) - (b.dueAt ?? never))
-          .map(({ dueAt, kind, name, remaining }) => ({ dueAt, kind, name, remaining }))
+          .flatMap(({ dueAt, kind, name, remaining }) =>
+            kind === "heartbeat" ? [] : [{ dueAt, kind, name, remaining }]
+          )
 
   const heldBy = ({ id, key, queue }: JobRow, { perKey }: QueueRow, now: number) => {
     if (key === undefined || perKey === undefined) return undefined

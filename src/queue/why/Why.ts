@@ -117,6 +117,8 @@ const ofWaits = ({ job, waits }: Standing): Why | undefined => {
   }
   const signal = find("signal")
   if (signal !== undefined) return why("waiting_for_signal", `It waits for the signal "${signal.name}".`, until)
+  const limit = find("limit")
+  if (limit !== undefined) return why("rate_limited", `Its step "${limit.name}" waits for its limit.`, until)
   const [first] = waits
   if (first === undefined) return undefined
   const what = first.kind === "retry" ? `the retry of step "${first.name}"` : `the end of "${first.name}"`

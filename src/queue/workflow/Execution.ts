@@ -20,7 +20,8 @@ const executionStates = [
 ] as const
 
 /** The call that recorded a step. */
-export type StepKind = "run" | "transaction" | "sleep" | "signal" | "children" | "patch" | "undo"
+/** `value`: `now`, `uuid` and `random`. */
+export type StepKind = "run" | "transaction" | "sleep" | "signal" | "children" | "patch" | "value" | "undo"
 
 /** `retrying`: this attempt failed and another one follows. */
 export type StepOutcome = "done" | "failed" | "retrying"
@@ -55,10 +56,13 @@ export interface Step {
 /** A step to record. `endedAt` is the time of recording. */
 export type NewStep = Omit<Step, "endedAt" | "retryAt" | "reopenedAt"> & { readonly retryAt?: number | undefined }
 
+/** A wait, or the last heartbeat of a step, which is stored like one. */
+export type DeferredKind = WaitKind | "heartbeat"
+
 /** Something that an execution waits or waited for. */
 export interface Deferred {
-  /** What ends the wait: an instant, a signal, or the end of children. */
-  readonly kind: WaitKind
+  /** What ends the wait: an instant, a signal, the end of children, or a limit. */
+  readonly kind: DeferredKind
   /** Name of the step or signal. */
   readonly name: string
   /** When the wait began, or the signal arrived early. */
@@ -67,7 +71,7 @@ export interface Deferred {
   readonly dueAt: number | undefined
   /** When the wait ended. Undefined while it is open. */
   readonly completedAt: number | undefined
-  /** The value of a signal, as JSON. */
+  /** The value of a signal, as JSON, or the limit that a step waits for. */
   readonly exit: unknown
   /** Children that have not ended. */
   readonly remaining: number | undefined
@@ -76,17 +80,55 @@ export interface Deferred {
 }
 
 /** A wait with the names that callers see. */
-export interface DescribedWait extends Omit<Deferred, "exit"> {
-  /** Value of the signal. Undefined until it arrives. */
+export interface DescribedWait extends Omit<Deferred, "exit" | "kind"> {
+  /** What ends the wait: an instant, a signal, the end of children, or a limit. */
+  readonly kind: WaitKind
+  /** Value of the signal, undefined until it arrives. Of a wait for a limit: which one. */
   readonly value: unknown
 }
 
-/** A finished execution waits for nothing, even if waits on which it was suspended had not ended before its last run. */
-export const withoutWaiting = (
+/** The last heartbeat of a step that has not ended. */
+export interface Heartbeat {
+  /** Name of the step. */
+  readonly step: string
+  /** Number of the attempt that sent it. */
+  readonly attempt: number
+  /** When that attempt began. */
+  readonly startedAt: number
+  /** When the heartbeat was stored. */
+  readonly at: number
+  /** When the attempt times out. Undefined without a timeout. */
+  readonly timeoutAt: number | undefined
+  /** What the step sent, for its next attempt. */
+  readonly details: unknown
+}
+
+/** The stored form of a heartbeat. */
+export interface StoredBeat {
+  readonly attempt: number
+  readonly details?: unknown
+}
+
+/** The heartbeats of steps that have no result, which are no waits. */
+export const heartbeatsOf = (
+  deferreds: ReadonlyArray<Deferred>,
+  steps: ReadonlyArray<Step>
+): ReadonlyArray<Heartbeat> =>
+  deferreds.flatMap(({ completedAt, createdAt, dueAt, exit, kind, name }) => {
+    const { attempt, details } = (exit ?? { attempt: 0 }) as StoredBeat
+    const isOver = steps.some((step) => step.name === name && step.attempt >= attempt && step.outcome !== "retrying")
+    if (kind !== "heartbeat" || isOver) return []
+    return [{ step: name, attempt, startedAt: createdAt, at: completedAt ?? createdAt, timeoutAt: dueAt, details }]
+  })
+
+/** The waits. A finished execution waits for nothing, even if a wait had not ended before its last run. */
+export const waitsOf = (
   { finishedAt }: { readonly finishedAt: number | undefined },
   deferreds: ReadonlyArray<Deferred>
 ): ReadonlyArray<Deferred> =>
-  finishedAt === undefined ? deferreds : deferreds.map((deferred) => ({ ...deferred, waiting: false }))
+  deferreds
+    .filter(({ kind }) => kind !== "heartbeat")
+    .map((deferred) => (finishedAt === undefined ? deferred : { ...deferred, waiting: false }))
 
 /** The state that a run needs to continue where the last one stopped. */
 export interface Journal {
@@ -137,7 +179,7 @@ export interface DescribedChild extends Omit<Child, "job" | "name">, Partial<Non
 
 /**
  * The displayed state of an execution. `pending`: due, waits for a slot. `scheduled`: starts later. `sleeping`: until an
- * instant. `waiting`: for a signal or children. `changed`: its code no longer follows its journal. `cancelling`: cancelled,
+ * instant. `waiting`: for a signal, children or a limit. `changed`: its code no longer follows its journal. `cancelling`: cancelled,
  * due to undo its steps. `undoing`: failed, due to undo its steps.
  */
 export type ExecutionState = (typeof executionStates)[number]
@@ -185,6 +227,8 @@ export interface Execution extends ExecutionSummary {
   readonly deferreds: ReadonlyArray<Deferred>
   /** Names of signals that have arrived and that the code has not received: early ones, or those with a wrong name. */
   readonly unclaimed: ReadonlyArray<string>
+  /** The last heartbeats of steps that have not ended. */
+  readonly heartbeats: ReadonlyArray<Heartbeat>
   readonly children: ReadonlyArray<Child>
   /** Executions that started this one or wait for it. */
   readonly parents: ReadonlyArray<string>
@@ -219,13 +263,13 @@ export const executionStateOf = (
 ): ExecutionState => {
   if (status === "dead") return reason === "cancelled" ? "cancelled" : "failed"
   if (status !== "pending") return status
-  const isOpen = (kind: WaitKind) => waits.some((wait) => wait.kind === kind)
+  const isOpen = (...kinds: ReadonlyArray<DeferredKind>) => waits.some(({ kind }) => kinds.includes(kind))
   if (isOpen("changed")) return "changed"
   if (cancelled) return "cancelling"
   if (reason !== undefined) return "undoing"
   if (runAt <= now) return "pending"
   if (woken === 0) return "scheduled"
-  return isOpen("signal") || isOpen("children") ? "waiting" : "sleeping"
+  return isOpen("signal", "children", "limit") ? "waiting" : "sleeping"
 }
 
 /** When a suspended execution continues by itself. */

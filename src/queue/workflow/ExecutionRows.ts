@@ -5,6 +5,7 @@ import type { WaitKind } from "../../core/Suspension.js"
 import {
   type Child,
   type Deferred,
+  type DeferredKind,
   dueAtOf,
   type ExecutionSummary,
   executionStateOf,
@@ -37,7 +38,7 @@ export const toStep = ({ ended_at, reopened_at, retry_at, started_at, ...row }: 
 })
 
 export interface DeferredRow {
-  readonly kind: WaitKind
+  readonly kind: DeferredKind
   readonly name: string
   readonly created_at: number
   readonly due_at: number | null

@@ -4,6 +4,7 @@ export class RunState {
   recorded = false
   private isCancelled = false
   private listener: (() => void) | undefined
+  private extender: ((millis: number | undefined) => void) | undefined
 
   /**
    * The execution was cancelled during this run. Returns whether the run ends by itself: it lets running steps end, so
@@ -19,5 +20,14 @@ export class RunState {
   /** Calls the listener when the execution is cancelled. From then on the run ends by itself after a cancel. */
   onCancel(listener: () => void): void {
     this.listener = listener
+  }
+
+  /** The run is alive: it may take at least this many milliseconds from now on. [the time limit of a run] */
+  extend(millis?: number): void {
+    this.extender?.(millis)
+  }
+
+  onExtend(extender: (millis: number | undefined) => void): void {
+    this.extender = extender
   }
 }

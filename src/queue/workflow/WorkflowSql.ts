@@ -4,6 +4,7 @@ import { workChannel } from "../Wakeups.js"
 import { isLinked, steps, undoes, waits } from "./JournalSql.js"
 import { keep } from "./KeepSql.js"
 import * as RetrySql from "./RetrySql.js"
+import * as RunningStepSql from "./RunningStepSql.js"
 
 // SQL statements of workflow executions. Locks are always taken in the same order: rows of workflow_child, then of
 // workflow_deferred in the order of their key, then of job. Only FOR KEY SHARE, which a wake-up does not wait for, is taken
@@ -23,6 +24,8 @@ export const forgotten = (schema: string, old: string, keepsSteps = "false"): st
     delete from ${schema}.workflow_deferred where execution = ${executions}
   ), forgotten_children as (
     delete from ${schema}.workflow_child where parent = ${executions}
+  ), forgotten_permits as (
+    delete from ${schema}.workflow_permit where job_id = any(array(select id from ${old} where woken is not null))
   )`
 }
 
@@ -78,7 +81,7 @@ const stateCase = (schema: string) => {
   return `case when j.status = 'dead' then case when j.dead_reason = 'cancelled' then 'cancelled' else 'failed' end
     when j.status <> 'pending' then j.status when ${waitsFor("'changed'")} then 'changed'
     when j.cancel_requested_at is not null then 'cancelling' when j.dying is not null then 'undoing' when j.run_at <= ${instant("$6")} then 'pending'
-    when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children'")} then 'waiting' else 'sleeping' end`
+    when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children', 'limit'")} then 'waiting' else 'sleeping' end`
 }
 
 /** Parameters: workflow, prefix of the id, state, id of the last one seen, limit, now. */
@@ -88,6 +91,7 @@ const selectedExecutions = (schema: string) => `${schema}.job j
 
 export const make = (schema: string) => ({
   ...RetrySql.make(schema),
+  ...RunningStepSql.make(schema),
 
   /** The journal and the waits for a run, as of the same instant as `woken`. */
   loadJournal: hot(`
@@ -149,8 +153,8 @@ export const make = (schema: string) => ({
       select id, dedupe_key as execution from ${schema}.job where id = e.id and lease = e.lease for key share
     ) j
   ), given as materialized (
-    select held.execution, w.kind, w.name, w.due_at
-    from unnest($8::uuid[], $9::text[], $10::text[], $11::float8[]) as w(id, kind, name, due_at)
+    select held.execution, w.kind, w.name, w.due_at, to_jsonb(w.on_limit) as exit
+    from unnest($8::uuid[], $9::text[], $10::text[], $11::float8[], $15::text[]) as w(id, kind, name, due_at, on_limit)
     join held on held.id = w.id
   ), left_over as materialized (
     select d.execution, d.kind, d.name from ${schema}.workflow_deferred d
@@ -158,15 +162,16 @@ export const make = (schema: string) => ({
     where d.execution = any(array(select execution from given where kind <> 'changed')) and d.waiting
       and not exists (select from given g where (g.execution, g.kind, g.name) = (d.execution, d.kind, d.name))
   ), waited as (
-    insert into ${schema}.workflow_deferred as d (execution, kind, name, due_at, waiting, created_at)
-    select execution, kind, name, ${instant("due_at")}, waiting, ${instant("$5")} from (
-      select given.*, true as waiting from given union all select left_over.*, null, false from left_over
+    insert into ${schema}.workflow_deferred as d (execution, kind, name, due_at, exit, waiting, created_at)
+    select execution, kind, name, ${instant("due_at")}, exit, waiting, ${instant("$5")} from (
+      select given.*, true as waiting from given union all select left_over.*, null, null, false from left_over
     ) every_wait order by 1, 2, 3
     on conflict (execution, kind, name) do update set waiting = excluded.waiting,
-      due_at = case when not excluded.waiting then d.due_at when d.kind = 'changed' then excluded.due_at
+      due_at = case when not excluded.waiting then d.due_at when d.kind in ('changed', 'limit') then excluded.due_at
         else coalesce(d.due_at, excluded.due_at) end,
-      created_at = case when d.kind = 'changed' and excluded.waiting and not d.waiting then excluded.created_at
-        else d.created_at end
+      exit = coalesce(excluded.exit, d.exit),
+      created_at = case when d.kind in ('changed', 'limit') and excluded.waiting and not d.waiting
+        then excluded.created_at else d.created_at end
     returning execution, completed_at, waiting
   ), ready as materialized (
     -- Reads all of "waited", so that every wait is locked before the first job.
@@ -322,7 +327,7 @@ export const make = (schema: string) => ({
     count(*) filter (where s.waiting and not s.changed)::int as waiting,
     count(*) filter (where not s.waiting and not s.changed)::int as sleeping
   from (
-    select w.kinds && '{changed}' as changed, w.kinds && '{signal,children}' as waiting
+    select w.kinds && '{changed}' as changed, w.kinds && '{signal,children,limit}' as waiting
     from (
       select j.dedupe_key from ${schema}.job j
       where j.finished_at is null and j.run_at > j.created_at and j.woken > 0 and j.lease is null

@@ -1,9 +1,10 @@
 import { Context, Effect, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import type { Wait, WaitKind } from "../../core/Suspension.js"
+import type { Wait } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import type { Deferred, Step } from "./Execution.js"
+import type { Deferred, DeferredKind, Step } from "./Execution.js"
+import type { PermitRow } from "./StepPermits.js"
 import { nameOf } from "./Undo.js"
 
 // The workflow tables of the memory layers. Every method runs inside a step of the job table.
@@ -28,7 +29,7 @@ export interface ExecutionRecords {
 
 type Jobs = typeof JobTable.Service
 
-const keyOf = (kind: WaitKind, name: string) => `${kind} ${name}`
+const keyOf = (kind: DeferredKind, name: string) => `${kind} ${name}`
 
 /** Whether a step was undone. A step whose undo failed was not. */
 export const isUndone = ({ name, outcome }: Step, all: ReadonlyArray<Step>): boolean =>
@@ -43,6 +44,7 @@ const makeTable = (jobs: Jobs) => {
   const deferreds = new Map<string, ReadonlyMap<string, StoredDeferred>>()
   const links = new Map<string, ReadonlyArray<ChildLink>>()
   const parentsOf = new Map<JobId, Set<string>>()
+  const permits = new Map<string, PermitRow>()
 
   /** Sets or deletes an entry and registers its undo. */
   const set = <K, V>(map: Map<K, V>, key: K, value: V | undefined) => {
@@ -64,7 +66,8 @@ const makeTable = (jobs: Jobs) => {
       new Map(deferreds.get(deferred.execution)).set(keyOf(deferred.kind, deferred.name), deferred)
     )
 
-  const deferred = (execution: string, kind: WaitKind, name: string) => deferreds.get(execution)?.get(keyOf(kind, name))
+  const deferred = (execution: string, kind: DeferredKind, name: string) =>
+    deferreds.get(execution)?.get(keyOf(kind, name))
 
   const deferredsOf = (execution: string): ReadonlyArray<StoredDeferred> =>
     [...(deferreds.get(execution)?.values() ?? [])].sort(
@@ -108,6 +111,7 @@ const makeTable = (jobs: Jobs) => {
 
   const forget = (row: JobRow) => {
     set(steps, row.id, undefined)
+    for (const [key, { jobId }] of permits) if (jobId === row.id) set(permits, key, undefined)
     const execution = row.dedupe?.key
     if (execution === undefined || !isExecution(row)) return
     set(deferreds, execution, undefined)
@@ -215,6 +219,8 @@ const makeTable = (jobs: Jobs) => {
       const open = all.filter((step) => (step.kind === "run" || step.kind === "transaction") && isOpen(step)).reverse()
       return open.length === 0 ? "" : `; not undone: ${open.map(({ name }) => name).join(", ")}`.slice(0, 1_000)
     },
+    /** Steps that wait for a permit or hold one, by job and step. */
+    permits,
     deferred,
     deferredsOf,
     setDeferreds,
@@ -242,12 +248,14 @@ const makeTable = (jobs: Jobs) => {
     suspend: (execution: string, waits: ReadonlyArray<Wait>, now: number): boolean => {
       const listed = new Set(waits.map(({ kind, name }) => keyOf(kind, name)))
       const others = deferredsOf(execution).filter(({ kind, name }) => !listed.has(keyOf(kind, name)))
-      const stored = waits.map(({ dueAt, kind, name }): StoredDeferred => {
+      const stored = waits.map(({ dueAt, kind, limit, name }): StoredDeferred => {
         const known = deferred(execution, kind, name)
-        if (known !== undefined && kind === "changed")
-          return { ...known, waiting: true, dueAt, createdAt: known.waiting ? known.createdAt : now }
+        if (known !== undefined && (kind === "changed" || kind === "limit")) {
+          const createdAt = known.waiting ? known.createdAt : now
+          return { ...known, waiting: true, dueAt, createdAt, exit: limit ?? known.exit }
+        }
         if (known !== undefined) return { ...known, waiting: true, dueAt: known.dueAt ?? dueAt }
-        const fresh = { exit: undefined, remaining: undefined, completedAt: undefined, waiting: true, early: false }
+        const fresh = { exit: limit, remaining: undefined, completedAt: undefined, waiting: true, early: false }
         return { execution, kind, name, dueAt, createdAt: now, ...fresh }
       })
       // Without other waits the run did not get as far as before: the next one must know what the execution waited for.

@@ -8,7 +8,17 @@ import { JobNotInState } from "../JobErrors.js"
 import type { NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, HeldJob } from "../Queue.js"
 import type { SearchTooSlow } from "../search/JobSearch.js"
-import type { Child, Execution, ExecutionFilter, ExecutionPage, Journal, NewStep, Step } from "./Execution.js"
+import type {
+  Child,
+  Execution,
+  ExecutionFilter,
+  ExecutionPage,
+  Heartbeat,
+  Journal,
+  NewStep,
+  Step
+} from "./Execution.js"
+import type { Permit, PermitTurn } from "./StepPermits.js"
 import {
   type ChildNotLinked,
   type ExecutionExists,
@@ -34,6 +44,9 @@ export interface Signal {
   /** A JSON value of at most 64 KiB. */
   readonly value: unknown
 }
+
+/** A heartbeat to store: what `Heartbeat` shows. */
+export type NewHeartbeat = Omit<Heartbeat, "at" | "step"> & { readonly name: string }
 
 /** A step as it is stored. */
 export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
@@ -142,6 +155,19 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       },
       ExecutionNotFound | StepNotFound | ExecutionExists | EnqueueError
     >
+
+    /** Stores the last heartbeat of a step, in place of earlier ones. Never in the caller's transaction. */
+    readonly heartbeat: (run: HeldJob, beat: NewHeartbeat) => Effect.Effect<void, LeaseLost | DatabaseError>
+
+    /**
+     * Takes one of the permits of a scope for a step, or puts the step in line. Permits are given in the order of the first
+     * request. A permit is valid while the run holds its lease; one that becomes free is kept for the step that is next,
+     * whose execution is woken, for 30 seconds. Never in the caller's transaction.
+     */
+    readonly takePermit: (run: HeldJob, permit: Permit) => Effect.Effect<PermitTurn, DatabaseError>
+
+    /** Returns a permit, or leaves the line. */
+    readonly returnPermit: (run: HeldJob, permit: Permit) => Effect.Effect<PermitTurn, DatabaseError>
 
     /** Lists executions, newest first. */
     readonly list: (

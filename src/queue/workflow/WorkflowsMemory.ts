@@ -13,10 +13,12 @@ import {
   type ExecutionState,
   type ExecutionSummary,
   executionStateOf,
+  heartbeatsOf,
   unclaimedSignals,
-  withoutWaiting
+  waitsOf
 } from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
+import * as RunningStepsMemory from "./RunningStepsMemory.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import { admitted, admittedSignal, jobOf, jobOfChild, retryOf, Workflows } from "./Workflows.js"
 import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
@@ -292,11 +294,13 @@ const make = Effect.gen(function* () {
         Either.map(find(execution), (row) => {
           const found = summary(row, now)
           const steps = table.stepsOf(row.id)
-          const deferreds = withoutWaiting(found, table.deferredsOf(found.execution))
+          const stored = table.deferredsOf(found.execution)
+          const deferreds = waitsOf(found, stored)
           return {
             ...found,
             steps,
             deferreds,
+            heartbeats: heartbeatsOf(stored, steps),
             unclaimed: unclaimedSignals(deferreds, steps),
             children: childrenOf(now, found.execution),
             parents: table.parentsOf(row.id)
@@ -334,6 +338,7 @@ const make = Effect.gen(function* () {
         Effect.flatMap(find(execution), (row) => jobs.atomically((now) => toStored(jobs.get(id) ?? row, now)))
     ),
     fork,
+    ...RunningStepsMemory.make(jobs, table),
     list: (filter, { before, limit }) => {
       if (before !== undefined && !isId(before)) return new BadCursor({ cursor: before })
       return jobs.atomically((now) => {

@@ -14,10 +14,11 @@ import * as SqlArrays from "../SqlArrays.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "./CountedEnds.js"
-import { type Journal, type NewStep, unclaimedSignals, withoutWaiting } from "./Execution.js"
+import { heartbeatsOf, type Journal, type NewStep, unclaimedSignals, waitsOf } from "./Execution.js"
 import * as ExecutionListPg from "./ExecutionListPg.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { observed } from "./ObservedWorkflows.js"
+import * as RunningStepsPg from "./RunningStepsPg.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 import {
@@ -306,25 +307,28 @@ const make = Effect.gen(function* () {
       const parents = yield* mapErrors(sql.unsafe<{ parent: string }>(statements.parents, [id]))
       const summary = ExecutionRows.toSummary(row, now)
       const steps = (row.steps ?? []).map(ExecutionRows.toStep)
-      const deferreds = withoutWaiting(summary, (row.deferreds ?? []).map(ExecutionRows.toDeferred))
+      const stored = (row.deferreds ?? []).map(ExecutionRows.toDeferred)
+      const deferreds = waitsOf(summary, stored)
       return {
         ...summary,
         steps,
         deferreds,
+        heartbeats: heartbeatsOf(stored, steps),
         unclaimed: unclaimedSignals(deferreds, steps),
         children: yield* childrenOf(row.execution),
         parents: parents.map(({ parent }) => parent)
       }
     })
 
-  const wake: typeof Workflows.Service.wake = (execution) =>
+  const wakeAll = (executions: ReadonlyArray<string>) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const woken = yield* mapErrors(
-        sql.unsafe<{ queue: string }>(statements.wakeExecution, [SqlArrays.ofTexts([execution]), now])
+        sql.unsafe<{ queue: string }>(statements.wakeExecution, [SqlArrays.ofTexts(executions), now])
       )
       yield* notify(woken.map((row) => row.queue))
     })
+  const wake: typeof Workflows.Service.wake = (execution) => wakeAll([execution])
 
   return yield* observed({
     start: (given) =>
@@ -353,6 +357,7 @@ const make = Effect.gen(function* () {
       (id, execution) => Effect.catchTag(search.get(id), "JobNotFound", () => new ExecutionNotFound({ execution }))
     ),
     fork,
+    ...RunningStepsPg.make(database, statements, wakeAll),
     ...ExecutionListPg.make(database, bounded, statements),
     show
   })

@@ -47,8 +47,8 @@ export interface Run {
   readonly job: ClaimedJob
   readonly kind: JobKind<never>
   readonly began: number
-  /** On the monotonic clock, so that a clock adjustment cannot time out a run. */
-  readonly deadline: number
+  /** On the monotonic clock, so that a clock adjustment cannot time out a run. A heartbeat of a step moves it. */
+  deadline: number
   readonly transactional: boolean
   readonly timeoutHint: Handler<unknown>["timeoutHint"]
 }
@@ -161,6 +161,9 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
   const { kind, timeoutHint, transactional } = handler
   const run: Run = { job, kind, began, deadline, transactional, timeoutHint }
   slot.run = run
+  job.execution?.state.onExtend((millis = timeoutMillis(kind)) => {
+    run.deadline = Math.max(run.deadline, steadyMillis(context.clock) + millis)
+  })
   context.metrics.began(job, began)
   context.onBegin(slot)
   const handled = Effect.suspend(() => {

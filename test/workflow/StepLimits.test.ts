@@ -1,0 +1,199 @@
+import { describe, expect, it } from "vitest"
+import { z } from "zod"
+import { RateLimit, type StepOptions, workflow } from "../../src/client/index.js"
+import { testShift } from "../../src/testing/index.js"
+
+// Limits of steps over the cluster, on virtual time.
+
+const settings = { payload: z.object({ id: z.string() }), key: ({ id }: { id: string }) => id }
+const mailer = RateLimit.make("mailer", { capacity: 2, rate: { tokens: 1, per: "1m" } })
+
+describe("the rate limit of a step", () => {
+  it("suspends the execution until there is a token, without a slot", async () => {
+    const sent: Array<string> = []
+    const order = workflow("order", settings, ({ id }, step) =>
+      step.run("send", () => void sent.push(`${id} ${Math.round(shift.now().getTime() / 60_000)}`), { limit: mailer })
+    )
+    await using shift = await testShift({ handlers: [order], limits: [mailer], slots: 1 })
+    for (const id of ["A", "B", "C", "D"]) await shift.start(order, { id })
+    await shift.settle()
+    expect(sent).toEqual(["A 0", "B 0"])
+    const waiting = await shift.execution(order, "C").status()
+    expect(waiting).toMatchObject({ state: "waiting", waits: [{ kind: "limit", name: "send", value: "mailer" }] })
+    expect(await shift.why(waiting.id)).toMatchObject({
+      reason: "rate_limited",
+      detail: 'Its step "send" waits for its limit.'
+    })
+    await shift.drain()
+    expect(sent).toEqual(["A 0", "B 0", "C 1", "D 2"])
+    expect(await shift.job((await shift.execution(order, "D").status()).id)).toMatchObject({ attempt: 1, history: [] })
+  })
+
+  it("takes a token for each attempt", async () => {
+    const attempts: Array<number> = []
+    const order = workflow("order", settings, (_, step) =>
+      step.run(
+        "send",
+        ({ attempt }) => {
+          attempts.push(shift.now().getTime() / 60_000)
+          if (attempt < 4) throw new Error("again")
+        },
+        { limit: mailer, backoff: "1ms" }
+      )
+    )
+    await using shift = await testShift({ handlers: [order], limits: [mailer] })
+    await (await shift.start(order, { id: "A" })).result()
+    expect(attempts.map(Math.floor)).toEqual([0, 0, 1, 2])
+  })
+
+  it("fails the step if it is not declared", async () => {
+    const order = workflow("order", settings, (_, step) =>
+      step.run("send", () => 1, { limit: RateLimit.make("other", { capacity: 1, rate: 1 }), attempts: 1 })
+    )
+    await using shift = await testShift({ handlers: [order], limits: [mailer] })
+    await expect((await shift.start(order, { id: "A" })).result()).rejects.toThrow('Limit "other" is not declared')
+  })
+
+  it("is kept by undos", async () => {
+    const undone: Array<number> = []
+    const order = workflow("order", settings, async (_, step) => {
+      await step.run("send", () => 1, { limit: mailer, undo: () => void undone.push(shift.now().getTime() / 60_000) })
+      throw new Error("declined")
+    })
+    await using shift = await testShift({ handlers: [order], limits: [mailer] })
+    for (const id of ["A", "B"]) await shift.start(order, { id })
+    await shift.drain()
+    expect(undone.map(Math.round)).toEqual([1, 2])
+    expect((await shift.execution(order, "B").status()).state).toBe("failed")
+  })
+})
+
+/** Executions whose step runs until the test ends it. */
+const gate = (options: StepOptions<unknown>) => {
+  const running = new Map<string, (error?: Error) => void>()
+  let most = 0
+  const begun: Array<string> = []
+  const order = workflow("order", settings, ({ id }, step) =>
+    step.run(
+      "call",
+      () => {
+        begun.push(id)
+        return new Promise<string>((resolve, reject) => {
+          running.set(id, (error) => {
+            running.delete(id)
+            if (error === undefined) resolve(id)
+            else reject(error)
+          })
+          most = Math.max(most, running.size)
+        })
+      },
+      options as StepOptions<string>
+    )
+  )
+  return { order, running, begun, most: () => most }
+}
+
+describe("the concurrency of a step", () => {
+  it("holds over all executions, in the order in which they asked, and those that wait have no slot", async () => {
+    const { begun, most, order, running } = gate({ concurrency: 2 })
+    await using shift = await testShift({ handlers: [order], slots: 3 })
+    const ids = ["A", "B", "C", "D", "E"]
+    for (const id of ids) await shift.start(order, { id })
+    await shift.settle()
+    expect(begun).toEqual(["A", "B"])
+    expect(await shift.execution(order, "D").status()).toMatchObject({
+      state: "waiting",
+      waits: [{ kind: "limit", name: "call", value: "concurrency of call" }]
+    })
+    for (const id of ids) {
+      running.get(id)?.()
+      await shift.settle()
+    }
+    expect([begun, most()]).toEqual([ids, 2])
+    expect(await shift.execution(order, "E").status()).toMatchObject({ state: "done", result: "E" })
+    // No execution asked again by itself.
+    expect(shift.now().getTime()).toBeLessThan(1_000)
+  })
+
+  it("is free again after a failed attempt and after a timeout", async () => {
+    const { begun, order, running } = gate({ concurrency: 1, attempts: 2, backoff: "1h", timeout: "1m" })
+    await using shift = await testShift({ handlers: [order] })
+    for (const id of ["A", "B", "C"]) await shift.start(order, { id })
+    await shift.settle()
+    running.get("A")?.(new Error("again"))
+    await shift.settle()
+    expect(begun).toEqual(["A", "B"])
+    await shift.advance("1m")
+    expect(begun).toEqual(["A", "B", "C"])
+  })
+
+  it("is free again after a crash, without an end of the step", async () => {
+    const { begun, order, running } = gate({ concurrency: 1 })
+    await using shift = await testShift({ handlers: [order], log: false })
+    await shift.start(order, { id: "A" })
+    await shift.settle()
+    await shift.start(order, { id: "B" })
+    await shift.settle()
+    expect(begun).toEqual(["A"])
+    await shift.crash()
+    await shift.advance("1h")
+    // The lease of the crashed run ended: one of the two has the permit.
+    expect(begun.length).toBe(2)
+    running.get(begun[1] ?? "")?.()
+    await shift.advance("10m")
+    for (const end of [...running.values()]) end()
+    await shift.advance("10m")
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
+    expect((await shift.execution(order, "B").status()).state).toBe("done")
+  })
+
+  it("is not kept for an execution that was cancelled while it waited", async () => {
+    const { begun, order, running } = gate({ concurrency: 1 })
+    await using shift = await testShift({ handlers: [order] })
+    for (const id of ["A", "B", "C"]) await shift.start(order, { id })
+    await shift.settle()
+    await shift.execution(order, "B").cancel()
+    await shift.settle()
+    running.get("A")?.()
+    await shift.settle()
+    expect(begun).toEqual(["A", "C"])
+  })
+
+  it("holds for steps of the same name side by side in one execution", async () => {
+    let running = 0
+    let most = 0
+    const order = workflow("order", settings, async (_, step) => {
+      const one = () =>
+        step.run(
+          "call",
+          async () => {
+            running += 1
+            most = Math.max(most, running)
+            await new Promise((resolve) => setImmediate(resolve))
+            running -= 1
+          },
+          { concurrency: 2 }
+        )
+      await Promise.all([one(), one(), one(), one(), one()])
+    })
+    await using shift = await testShift({ handlers: [order] })
+    await (await shift.start(order, { id: "A" })).result()
+    expect(most).toBe(2)
+    expect(shift.now().getTime()).toBeLessThan(1_000)
+  })
+})
+
+describe("options of a step are refused:", () => {
+  it.each([
+    [{ timeout: "soon" }, 'timeout of "call" must be a duration like 90s, 30m, 1h30m or 7d'],
+    [{ timeout: 0 }, 'timeout of "call" must be longer than 0, got 0.'],
+    [{ heartbeatTimeout: "0s" }, 'heartbeatTimeout of "call" must be longer than 0, got "0s".'],
+    [{ concurrency: 0 }, 'concurrency of "call" must be a whole number from 1 to 10000, got 0.'],
+    [{ limit: "mailer" }, 'limit of "call" must be a limit that RateLimit.make(…) returned, got "mailer".'],
+    [{ concurency: 1 }, "concurency is not an option of a step"]
+  ])("%j", async (options, message) => {
+    const order = workflow("order", settings, (_, step) => step.run("call", () => 1, options as never))
+    await using shift = await testShift({ handlers: [order] })
+    await expect((await shift.start(order, { id: "A" })).result()).rejects.toThrow(message)
+  })
+})
