@@ -14,6 +14,14 @@ const entry = (event: BookEntry["event"], at: number, more: Partial<BookEntry> =
 })
 const charged = [entry("charge begins", 0), entry("charged", 10)]
 const refunded = [entry("refund begins", 20), entry("refunded", 30)]
+/** The same entries when the order is tried again after its undo. */
+const again = (entries: ReadonlyArray<BookEntry>) =>
+  entries.map((each) => ({
+    ...each,
+    key: `${each.key}/after-undo-1`,
+    payment: `${payment}/after-undo-1`,
+    at: each.at + 100
+  }))
 const ended = (more: Partial<Ended> = {}): Ended => ({
   execution: order,
   status: "done",
@@ -38,6 +46,14 @@ describe("the bank check", () => {
       "a refund that was repeated with its key",
       facts({ book: [...charged, ...refunded, entry("refunded", 40)], ended: [ended(cancelled)] })
     ],
+    ["an order that was refunded, tried again and done", facts({ book: [...charged, ...refunded, ...again(charged)] })],
+    [
+      "an order that was refunded, tried again and refunded again",
+      facts({
+        book: [...charged, ...refunded, ...again(charged), ...again(refunded)],
+        ended: [ended(cancelled)]
+      })
+    ],
     ["a charge that did not take effect", facts({ book: [], ended: [ended({ ...cancelled, recorded: [] })] })]
   ])("accepts %s", (_, given) => {
     expect(check(given).violations).toEqual([])
@@ -51,6 +67,11 @@ describe("the bank check", () => {
       "the journal does not have the step"
     ],
     ["a done order that was refunded", facts({ book: [...charged, ...refunded] }), "has 1 refunds, not 0"],
+    [
+      "an order that was tried again without a refund of its first charge",
+      facts({ book: [...charged, ...again(charged)] }),
+      "order/a/charge: order/a is done and the charge has 0 refunds, not 1"
+    ],
     [
       "a second refund under another key",
       facts({

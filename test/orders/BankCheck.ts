@@ -49,7 +49,12 @@ const recordsWithin = 2_000 * pace
 const wasAbsent = (absences: ReadonlyArray<Absence>, { at, pid }: BookEntry) =>
   absences.some((absence) => absence.pid === pid && absence.to > at && absence.from < at + recordsWithin)
 
-const stepOf = ({ execution, key }: BookEntry) => key.slice(execution.length + 1)
+/** A step that was undone charges under a new key when its execution is tried again. */
+const afterUndo = /\/after-undo-(\d+)$/
+const firstKey = (key: string) => key.replace(afterUndo, "")
+const undosBefore = (key: string) => Number(afterUndo.exec(key)?.[1] ?? 0)
+
+const stepOf = ({ execution, key }: BookEntry) => firstKey(key).slice(execution.length + 1)
 
 const groupBy = (entries: ReadonlyArray<BookEntry>, by: (entry: BookEntry) => string) => {
   const groups = new Map<string, Array<BookEntry>>()
@@ -70,6 +75,9 @@ export const check = ({ absences, book, ended }: BankFacts): BankReport => {
     book.filter(({ event }) => event === "refunded"),
     ({ payment }) => payment
   )
+  const lastTries = new Map<string, number>()
+  for (const key of charges.keys())
+    lastTries.set(firstKey(key), Math.max(undosBefore(key), lastTries.get(firstKey(key)) ?? 0))
   for (const [payment, entries] of charges) {
     const [first] = entries
     if (first === undefined) continue
@@ -80,7 +88,8 @@ export const check = ({ absences, book, ended }: BankFacts): BankReport => {
     }
     const refundKeys = new Set(refunds.get(payment)?.map(({ key }) => key))
     const how = `${execution.status}${execution.reason === null ? "" : ` (${execution.reason})`}`
-    const wanted = execution.status === "done" ? 0 : 1
+    const isLastTry = undosBefore(payment) === lastTries.get(firstKey(payment))
+    const wanted = execution.status === "done" && isLastTry ? 0 : 1
     const isRecorded = execution.recorded.includes(stepOf(first))
     if (execution.status === "done" && !isRecorded) {
       violations.push(`${payment}: charged, and the journal of ${execution.execution}, which is done, has no such step`)
