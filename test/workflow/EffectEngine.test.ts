@@ -289,6 +289,8 @@ describe("children", () => {
         const executions = [yield* Ship.executionId({ item: "gift" }), yield* Ship.executionId({ item: "book" }), id]
         const states = yield* Effect.forEach(executions, (each) => Effect.map(show(each), ({ state }) => state))
         assert.deepStrictEqual(states, ["done", "cancelled", "cancelled"])
+        // It knows who started it, although that one does not wait for it.
+        assert.deepStrictEqual((yield* show(executions[0] as string)).parents, [id])
       }),
       slowShip
     )
