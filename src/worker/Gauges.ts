@@ -115,7 +115,7 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
 const jobSpecs = {
   jobs: MetricSpec.gauge(
     "jobs",
-    "Jobs by state in the whole database. Every process reports the same value; aggregate with max.",
+    "Jobs by state in the whole database; large numbers are estimates. Every process reports the same value; aggregate with max.",
     ["queue", "state"]
   ),
   oldestDue: MetricSpec.gauge("oldest_due_age_seconds", "Waiting time of the longest due job; 0 if no job is due.", [
@@ -133,7 +133,7 @@ const showCounts = (metrics: typeof Metrics.Service, shown: Set<string>, queues:
   for (const queue of found.keys()) shown.add(queue)
   for (const queue of shown) {
     const { counts, oldestDueAge = 0 } = found.get(queue) ?? {}
-    for (const state of State.literals) metrics.series(jobSpecs.jobs, { queue, state }).set(counts?.[state] ?? 0)
+    for (const state of State.literals) metrics.series(jobSpecs.jobs, { queue, state }).set(counts?.[state].value ?? 0)
     metrics.series(jobSpecs.oldestDue, { queue }).set(oldestDueAge / 1000)
   }
 }

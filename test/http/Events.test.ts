@@ -2,6 +2,7 @@ import * as Http from "node:http"
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, type Scope } from "effect"
 import { Sessions } from "../../src/access/Sessions.js"
+import { exact } from "../../src/core/Count.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { End } from "../../src/queue/AttemptEnd.js"
@@ -151,7 +152,7 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
       expect(listener.headers["content-type"]).toBe("text/event-stream")
       const { data } = yield* listener.heard("snapshot")
       expect(data).toMatchObject({
-        queues: [{ name: "mail", counts: { pending: 1 } }],
+        queues: [{ name: "mail", counts: { pending: exact(1) } }],
         countedAt: expect.any(String),
         jobs: [{ kind: "greet", state: "pending" }],
         sampled: false,
@@ -169,7 +170,10 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
       const changed = yield* listener.heard("jobs", ({ jobs }) => JSON.stringify(jobs).includes('"retrying"'))
       expect(changed.data).toMatchObject({ jobs: [{ id: claimed.id, error: "no <b>luck</b>", attempt: 1 }] })
       const counted = yield* listener.heard("queues", ({ changed }) => JSON.stringify(changed).includes('"retrying":1'))
-      expect(counted.data).toMatchObject({ changed: [{ name: "mail", counts: { pending: 0, retrying: 1 } }], gone: [] })
+      expect(counted.data).toMatchObject({
+        changed: [{ name: "mail", counts: { pending: exact(0), retrying: exact(1) } }],
+        gone: []
+      })
       expect(JSON.stringify([data, changed, counted])).not.toContain("hunter2")
     }).pipe(Effect.provide(layer()))
   )

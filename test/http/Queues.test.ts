@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { exact } from "../../src/core/Count.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { backends, TestServer } from "./TestServer.js"
 
@@ -14,8 +15,15 @@ const patch = (name: string, json: unknown, token?: string) =>
 
 const fresh = {
   name: "mail",
-  counts: { scheduled: 0, retrying: 0, pending: 0, running: 0, done: 0, dead: 0, cancelled: 0 },
-  approximate: [],
+  counts: {
+    scheduled: exact(0),
+    retrying: exact(0),
+    pending: exact(0),
+    running: exact(0),
+    done: exact(0),
+    dead: exact(0),
+    cancelled: exact(0)
+  },
   oldestDueAgeSeconds: null,
   utilisation: 0,
   throughput: { seconds: expect.any(Number), completed: 0, dead: 0 },

@@ -12,7 +12,7 @@ interface Queue {
   readonly name: string
   readonly paused: boolean
   readonly declared: boolean
-  readonly counts: Readonly<Record<(typeof states)[number], number>>
+  readonly counts: Readonly<Record<(typeof states)[number], { readonly value: number }>>
   readonly limits: { readonly rate: unknown; readonly perKey: unknown }
 }
 interface Answers {
@@ -35,7 +35,7 @@ interface Answers {
 /** Whether each area has data. */
 const areas: { readonly [Path in keyof Answers]: (answer: Answers[Path]) => boolean } = {
   queues: ({ queues }) =>
-    states.every((state) => queues.some(({ counts }) => counts[state] > 0)) &&
+    states.every((state) => queues.some(({ counts }) => counts[state].value > 0)) &&
     queues.some(({ paused }) => paused) &&
     queues.some(({ declared }) => !declared) &&
     queues.some(({ limits }) => limits.rate !== null) &&

@@ -9,55 +9,10 @@ import { JobEnds } from "../../src/queue/search/JobEnds.js"
 import { type JobFilter, JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
 import type { JobSort } from "../../src/queue/search/JobSort.js"
+import { fill } from "../support/ManyJobs.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
-
-/** Stores many jobs of a queue with this state and due time. */
-const fill = (queue: string, count: number, stand: "pending" | "done" | "dead", due = "1 hour ago") =>
-  Effect.flatMap(
-    Database,
-    ({ sql }) => sql`
-      insert into nightshift.job (id, queue, kind, payload, max_attempts, status, run_at, created_at, updated_at,
-        finished_at, dead_reason)
-      select gen_random_uuid(), ${queue}, 'k', '{}', 5, ${stand}, ${due}::timestamptz, 'now', 'now',
-        ${stand === "pending" ? null : "now"}::timestamptz, ${stand === "dead" ? "exhausted" : null}
-      from generate_series(1, ${count})`
-  )
-
-describe("counts on PostgreSQL", () => {
-  it.scopedLive("stop at a cap, and report which are not exact", () =>
-    Effect.gen(function* () {
-      yield* fill("big", 10_001, "pending", "yesterday")
-      yield* fill("big", 3, "pending", "tomorrow")
-      yield* fill("graves", 10_001, "dead", "yesterday")
-      yield* fill("small", 7, "pending", "yesterday")
-      yield* fill("small", 2, "dead", "yesterday")
-      const { counts } = yield* JobSearch
-      const [big, graves, small] = yield* counts
-      expect(big).toMatchObject({ queue: "big", counts: { pending: 10_000, scheduled: 3, dead: 0 } })
-      expect(big?.approximate).toEqual(["retrying", "pending", "running", "done"])
-      expect(graves).toMatchObject({ queue: "graves", counts: { dead: 10_000 }, approximate: ["done", "dead"] })
-      expect(small).toMatchObject({ counts: { pending: 7, dead: 2, scheduled: 0 }, approximate: ["done"] })
-    }).pipe(Effect.provide(layer))
-  )
-
-  it.scopedLive("estimate the done jobs of a queue when there are too many to count", () =>
-    Effect.gen(function* () {
-      const { sql } = yield* Database
-      yield* fill("slow", 1_000, "done", "yesterday")
-      yield* sql`update nightshift.job set finished_at = 'yesterday'`
-      yield* fill("hot", 12_000, "done", "yesterday")
-      yield* sql`analyze nightshift.job`
-      const { counts } = yield* JobSearch
-      const [hot, slow] = yield* counts
-      expect(hot?.counts.done).toBeGreaterThan(10_500)
-      expect(slow?.counts.done).toBeGreaterThan(900)
-      expect(slow?.counts.done).toBeLessThan(1_100)
-      expect(slow?.approximate).toEqual(["done"])
-    }).pipe(Effect.provide(layer))
-  )
-})
 
 describe("lists on PostgreSQL", () => {
   it.scopedLive("find waiting, failed or dead jobs below any number of hot jobs without reading those", () =>

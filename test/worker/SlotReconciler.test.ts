@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Effect, Record, Schema } from "effect"
 import * as Handler from "../../src/handlers/Handler.js"
 import { NoopEcho } from "../../src/handlers/NoopEcho.js"
 import * as Job from "../../src/queue/Job.js"
@@ -12,7 +12,7 @@ import * as TestCluster from "./TestCluster.js"
 const counts = Effect.gen(function* () {
   const search = yield* JobSearch
   const [queue] = yield* search.counts
-  return queue?.counts
+  return queue === undefined ? undefined : Record.map(queue.counts, ({ value }) => value)
 })
 
 const enqueue = (count: number, sleepMillis: number) =>

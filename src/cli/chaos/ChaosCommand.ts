@@ -56,12 +56,10 @@ const readPids = (pid: string | undefined): Effect.Effect<ReadonlyArray<number>,
   )
 
 const Session = Schema.Struct({ role: Schema.String })
+const Count = Schema.Struct({ value: Schema.Number })
+
 const Queues = Schema.Struct({
-  queues: Schema.Array(
-    Schema.Struct({
-      counts: Schema.Struct({ pending: Schema.Number, retrying: Schema.Number, running: Schema.Number })
-    })
-  )
+  queues: Schema.Array(Schema.Struct({ counts: Schema.Struct({ pending: Count, retrying: Count, running: Count }) }))
 })
 
 /** Only an administrator may inject faults. */
@@ -83,7 +81,7 @@ const requireAdmin = (client: ServiceClient.ServiceClient) =>
 const otherJobs = (client: ServiceClient.ServiceClient) =>
   Effect.map(
     Effect.flatMap(client.ask("GET", "/api/v1/queues"), (body) => Effect.orDie(Schema.decodeUnknown(Queues)(body))),
-    ({ queues }) => queues.reduce((sum, { counts }) => sum + counts.pending + counts.retrying + counts.running, 0)
+    ({ queues }) => queues.flatMap(({ counts }) => Object.values(counts)).reduce((sum, { value }) => sum + value, 0)
   )
 
 const textOf = ({ acknowledged, faults, run, violations }: ChaosRun.ChaosReport) => {

@@ -1,4 +1,5 @@
 import { Console, Effect } from "effect"
+import * as Count from "../../core/Count.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as QueueView from "../../http/admin/QueueView.js"
 import { ThroughputCache } from "../../http/admin/ThroughputCache.js"
@@ -48,13 +49,13 @@ const rowOf = (queue: QueueView.QueueView) => [
   printable(queue.name),
   stateOf(queue),
   String(queue.maxWorkers),
-  String(queue.counts.pending),
-  String(queue.counts.running),
-  String(queue.counts.scheduled),
-  String(queue.counts.retrying),
-  String(queue.counts.done),
-  String(queue.counts.dead),
-  String(queue.counts.cancelled),
+  Count.text(queue.counts.pending),
+  Count.text(queue.counts.running),
+  Count.text(queue.counts.scheduled),
+  Count.text(queue.counts.retrying),
+  Count.text(queue.counts.done),
+  Count.text(queue.counts.dead),
+  Count.text(queue.counts.cancelled),
   queue.oldestDueAgeSeconds === null ? "-" : `${Math.round(queue.oldestDueAgeSeconds)}s`,
   queue.throughput === null ? "-" : String(queue.throughput.completed)
 ]

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks"
+import * as Count from "../../core/Count.js"
 import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
 import { queueAddress } from "./Links"
@@ -55,22 +56,24 @@ const ofLostPods = (pods: ReadonlyArray<Pod>, running: ReadonlyArray<Job>): Read
   }))
 }
 
+/** A lower bound below the limit says nothing, so the queue may be full or not. */
 const ofQueues = (queues: ReadonlyArray<Queue>): ReadonlyArray<Item> =>
   queues.flatMap(({ counts, limits: { depthCap }, name, paused }) => {
-    const waiting = counts.pending + counts.scheduled + counts.retrying
+    const waiting = Count.sum([counts.pending, counts.scheduled, counts.retrying])
+    const full = waiting.kind === "estimate" ? "is probably full" : "is full"
     return [
-      ...(depthCap !== null && waiting >= depthCap
+      ...(depthCap !== null && waiting.value >= depthCap
         ? [
             {
-              text: `Queue ${name} is full: ${brief(waiting)} jobs are waiting, the limit is ${brief(depthCap)}.`,
+              text: `Queue ${name} ${full}: ${Count.text(waiting, brief)} jobs are waiting, the limit is ${brief(depthCap)}.`,
               href: queueAddress(name)
             }
           ]
         : []),
-      ...(paused && counts.pending > 0
+      ...(paused && counts.pending.value > 0
         ? [
             {
-              text: `Queue ${name} is paused, and ${brief(counts.pending)} of its jobs are due.`,
+              text: `Queue ${name} is paused, and ${Count.text(counts.pending, brief)} of its jobs are due.`,
               href: queueAddress(name)
             }
           ]
@@ -144,7 +147,7 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
   const uploads = useResource<UploadsOverview>("uploads", { every: slowPoll })
   const database = useResource<DatabaseHealth>("metrics/database", { every: slowPoll })
   const running = useResource<JobPage>(runningPath(), { every: 10_000 })
-  const retrying = (queues ?? []).reduce((sum, { counts }) => sum + counts.retrying, 0)
+  const retrying = (queues ?? []).reduce((sum, { counts }) => sum + counts.retrying.value, 0)
   const retries = useResource<JobPage>(
     retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: maxExaminedRetries })}`,
     { every: slowPoll }

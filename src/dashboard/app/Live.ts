@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { address, get, whenReached } from "./Api"
 import { rememberPods } from "./PodNames"
-import type { Pod } from "./Views"
+import type { Pod, Queue } from "./Views"
 
 // One event stream for the whole page. The browser reconnects after a broken connection, but not after an error
 // response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
@@ -9,11 +9,7 @@ import type { Pod } from "./Views"
 
 type Link = "live" | "paused" | "connecting"
 
-interface QueueUpdate {
-  readonly name: string
-  readonly counts: Readonly<Record<string, number>>
-  readonly oldestDueAgeSeconds: number | null
-}
+type QueueUpdate = Pick<Queue, "name" | "counts">
 
 export interface Warning {
   readonly code: string

@@ -8,19 +8,20 @@ import { QueueForm } from "./QueueForm"
 import { useResource } from "./Resource"
 import { to } from "./Route"
 import { useMayAct } from "./Session"
-import { type AuditEntry, brief, type Queue, type QueueSeries, stateCount } from "./Views"
+import { type AuditEntry, type Queue, type QueueSeries, stateCount } from "./Views"
 
 /** Share of the queue's workers that are busy. */
 const Utilisation = ({ queue }: { readonly queue: Queue }) => {
   const { counts, maxWorkers, utilisation } = queue
+  const running = counts.running.value
   const share = utilisation === null ? "–" : `${Math.round(utilisation * 100)} %`
   return (
     <span class="use">
       <span>
-        <strong>{brief(counts.running)}</strong> of {maxWorkers} running
+        <strong>{stateCount([queue], "running")}</strong> of {maxWorkers} running
       </span>
-      <span class="bar" role="img" aria-label={`${counts.running} of ${maxWorkers} in use, ${share}`}>
-        <progress max={Math.max(1, maxWorkers)} value={counts.running} />
+      <span class="bar" role="img" aria-label={`${running} of ${maxWorkers} in use, ${share}`}>
+        <progress max={Math.max(1, maxWorkers)} value={running} />
       </span>
       <span class="share">{share}</span>
     </span>
@@ -115,7 +116,7 @@ export const QueueCard = (props: {
       <div class="row figures">
         {(["pending", "scheduled", "retrying", "done", "dead", "cancelled"] as const).map((state) => (
           <a
-            class={`state ${state} ${queue.counts[state] === 0 ? "none" : ""}`}
+            class={`state ${state} ${queue.counts[state].value === 0 ? "none" : ""}`}
             key={state}
             href={to("jobs", { queue: queue.name, state })}
           >

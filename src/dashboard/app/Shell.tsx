@@ -8,7 +8,7 @@ import { Toasts } from "./parts/Toasts"
 import { type Route, to } from "./Route"
 import { logOut } from "./Session"
 import * as Theme from "./Theme"
-import { brief } from "./Views"
+import { stateCount } from "./Views"
 
 const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [path: string, name: string]>]> = [
   [
@@ -92,10 +92,10 @@ const Disconnected = () => {
 /** Shows warnings in the tab's title. */
 const useTitle = () => {
   const { offline, queues = [], warnings = [] } = useLiveUpdates()
-  const dead = queues.reduce((sum, { counts }) => sum + (counts.dead ?? 0), 0)
+  const dead = stateCount(queues, "dead")
   const parts = [
     ...(offline ? ["disconnected"] : []),
-    ...(dead === 0 ? [] : [`${brief(dead)} dead`]),
+    ...(dead === "0" ? [] : [`${dead} dead`]),
     ...(warnings.length === 0 ? [] : [`${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}`])
   ]
   const title = [...(parts.length === 0 ? [] : [parts.join(", ")]), "Mission Control"].join(" · ")

@@ -1,3 +1,4 @@
+import * as Count from "../../core/Count.js"
 import type { HistoryView } from "../../http/admin/HistoryView.js"
 import type { KindsView, KindView } from "../../http/admin/KindsRoutes.js"
 import type { LimitView } from "../../http/admin/LimitsRoutes.js"
@@ -95,11 +96,9 @@ export const brief = (count: number): string =>
     ? count.toLocaleString()
     : new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count)
 
-/** The count of a state; `~` marks an estimate. */
-export const stateCount = (queues: ReadonlyArray<Pick<Queue, "approximate" | "counts">>, state: State): string => {
-  const sum = queues.reduce((all, { counts }) => all + counts[state], 0)
-  return `${queues.some(({ approximate }) => approximate.includes(state)) ? "~" : ""}${brief(sum)}`
-}
+/** The number of jobs in a state: `~` marks an estimate, `+` a lower bound. */
+export const stateCount = (queues: ReadonlyArray<Pick<Queue, "counts">>, state: State): string =>
+  Count.text(Count.sum(queues.map(({ counts }) => counts[state])), brief)
 
 export const bytesText = (bytes: number): string => {
   if (bytes < 1024) return `${bytes} B`

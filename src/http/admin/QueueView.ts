@@ -1,19 +1,27 @@
 import { Duration, Schema } from "effect"
+import { countKinds, exact } from "../../core/Count.js"
 import * as DurationText from "../../core/DurationText.js"
-import { State } from "../../core/StoredJob.js"
 import type { QueueCounts } from "../../queue/search/JobSearch.js"
 import { KeyOrder, type QueueSettings } from "../../queue/settings/QueueSettings.js"
 import * as Instant from "../Instant.js"
 import * as WireDuration from "../WireDuration.js"
 
+const Count = Schema.Struct({
+  value: Schema.Int,
+  kind: Schema.Literal(...countKinds).annotations({
+    description:
+      "`exact`; `estimate`, counted to the end a while ago or derived from the planner's statistics; or `atLeast`, a lower bound."
+  })
+}).annotations({ identifier: "Count" })
+
 const Counts = Schema.Struct({
-  scheduled: Schema.Int,
-  retrying: Schema.Int,
-  pending: Schema.Int,
-  running: Schema.Int,
-  done: Schema.Int,
-  dead: Schema.Int,
-  cancelled: Schema.Int
+  scheduled: Count,
+  retrying: Count,
+  pending: Count,
+  running: Count,
+  done: Count,
+  dead: Count,
+  cancelled: Count
 })
 
 const Throughput = Schema.Struct({
@@ -27,9 +35,6 @@ export type Throughput = typeof Throughput.Type
 export const QueueView = Schema.Struct({
   name: Schema.String,
   counts: Counts,
-  approximate: Schema.Array(State).annotations({
-    description: "States whose count is not exact: an estimate for `done`, a lower bound for the others."
-  }),
   oldestDueAgeSeconds: Schema.NullOr(Schema.Number),
   utilisation: Schema.NullOr(Schema.Number).annotations({
     description:
@@ -56,14 +61,14 @@ export const QueueView = Schema.Struct({
 }).annotations({ identifier: "Queue" })
 export type QueueView = typeof QueueView.Type
 
-const noCounts: Readonly<Record<State, number>> = {
-  scheduled: 0,
-  retrying: 0,
-  pending: 0,
-  running: 0,
-  done: 0,
-  dead: 0,
-  cancelled: 0
+const noCounts: typeof Counts.Type = {
+  scheduled: exact(0),
+  retrying: exact(0),
+  pending: exact(0),
+  running: exact(0),
+  done: exact(0),
+  dead: exact(0),
+  cancelled: exact(0)
 }
 
 const textOrNull = (duration: Duration.Duration | undefined) =>
@@ -105,9 +110,8 @@ export const of = (
   return {
     name,
     counts: counted?.counts ?? noCounts,
-    approximate: counted?.approximate ?? [],
     oldestDueAgeSeconds: counted?.oldestDueAge === undefined ? null : counted.oldestDueAge / 1000,
-    utilisation: maxWorkers === 0 ? null : (counted?.counts.running ?? 0) / maxWorkers,
+    utilisation: maxWorkers === 0 ? null : (counted?.counts.running.value ?? 0) / maxWorkers,
     throughput: throughput ?? null,
     paused,
     maxWorkers,
@@ -132,12 +136,11 @@ export const of = (
 /** The settings part of the view. */
 export const settingsOf = (settings: QueueSettings) => {
   const {
-    approximate: _,
-    counts: __,
-    declared: ___,
-    oldestDueAgeSeconds: ____,
-    throughput: _____,
-    utilisation: ______,
+    counts: _,
+    declared: __,
+    oldestDueAgeSeconds: ___,
+    throughput: ____,
+    utilisation: _____,
     ...wanted
   } = of(settings.name, undefined, settings)
   return wanted

@@ -1,8 +1,8 @@
 import { Clock, Context, Duration, Effect, Layer } from "effect"
+import * as CoalescingCache from "../../core/CoalescingCache.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { MinuteBuckets, type QueueThroughput, type TooMuchToMerge } from "../../history/MinuteBuckets.js"
 import * as TimeGrid from "../../history/TimeGrid.js"
-import * as CoalescingCache from "../CoalescingCache.js"
 import type * as QueueView from "./QueueView.js"
 
 /** Completed and dead jobs per queue in the last hour. Times are epoch milliseconds. */

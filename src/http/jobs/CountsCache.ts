@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
+import * as CoalescingCache from "../../core/CoalescingCache.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { JobSearch, type QueueCounts, type SearchTooSlow } from "../../queue/search/JobSearch.js"
-import * as CoalescingCache from "../CoalescingCache.js"
 
 /** Job counts, and when they were taken, in epoch milliseconds. */
 export interface TakenCounts {

@@ -1,5 +1,6 @@
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
+import * as CoalescingCache from "../../core/CoalescingCache.js"
 import { State } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { choices } from "../../queue/search/JobFilter.js"
@@ -12,7 +13,6 @@ import {
   type SearchTooSlow,
   type Total
 } from "../../queue/search/JobSearch.js"
-import * as CoalescingCache from "../CoalescingCache.js"
 import { CountsCache, type TakenCounts } from "./CountsCache.js"
 
 /** Maximum exact count. Counting further could read the whole table. */
@@ -42,7 +42,7 @@ const countIn = ({ queues }: TakenCounts, filter: JobFilter) => {
   const states = choices(filter.state) ?? State.literals
   return queues
     .filter(({ queue }) => names === undefined || names.includes(queue))
-    .flatMap(({ counts }) => states.map((state) => counts[state]))
+    .flatMap(({ counts }) => states.map((state) => counts[state].value))
     .reduce((all, count) => all + count, 0)
 }
 

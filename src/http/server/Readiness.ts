@@ -1,8 +1,8 @@
 import { Context, Effect, Layer } from "effect"
+import * as CoalescingCache from "../../core/CoalescingCache.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import { Database } from "../../database/Database.js"
 import { Migrations } from "../../database/Migrations.js"
-import * as CoalescingCache from "../CoalescingCache.js"
 
 /** The reasons for not being ready, and the features that are off in this process. */
 export interface Report {

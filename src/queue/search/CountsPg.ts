@@ -1,4 +1,6 @@
-import { Clock, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
+import * as CoalescingCache from "../../core/CoalescingCache.js"
+import { type Count, exact, sum } from "../../core/Count.js"
 import { showableInstant } from "../../core/Storable.js"
 import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
@@ -7,20 +9,32 @@ import { instant, millis } from "../../database/SqlInstant.js"
 import type { BoundedQuery } from "./BoundedQuery.js"
 import type { QueueCounts, SearchTooSlow } from "./JobSearch.js"
 
-// Counts jobs without reading the whole table. Unfinished jobs are counted per lane (queue and priority) through the
-// claim index, due and scheduled ones each up to a cap; dead and cancelled jobs through their own indexes, up to a cap
-// per queue; done jobs through the index of finished jobs, newest first. That index does not include the queue: beyond the cap, the
-// rest of the planner's row estimate for a queue is counted as done. Counts that are not exact are marked.
+// Counts jobs without reading the whole table, in two steps.
+//
+// The first step runs at every count and reads a bounded number of rows. Unfinished jobs are counted per lane (queue and
+// priority) through the claim index, due and scheduled ones apart; dead and cancelled jobs through their own indexes, per
+// queue; done jobs through the index of finished jobs, newest first, which does not include the queue.
+//
+// Where the first step stops at its limit, the second one counts to the end: in less than its time limit, and then not
+// again for twenty times its duration. Its numbers are therefore estimates, as old as that. If it takes too long, the
+// numbers of the first step are lower bounds; for done jobs, the rest of the planner's row estimate is an estimate.
 
-/** Maximum number of jobs counted one by one per category. */
+/** Maximum number of jobs counted one by one per lane or queue. */
 const cap = 10_000
 
-/** Total number of unfinished jobs counted, shared by the lanes; each lane gets a minimum. */
-const budget = 50_000
+/**
+ * Total number of unfinished jobs counted, shared by the lanes. Each lane is counted to a small limit first; those that
+ * have more share the budget.
+ */
+const budget = 100_000
+const perSmallLane = 1_000
 const minPerLane = 100
 
 /** Maximum number of lanes, and of queues with dead or cancelled jobs. */
 const maxLanes = 1_000
+
+/** Time limit of the second step. A million jobs take about a second. */
+const countTimeout = Duration.seconds(2)
 
 /** Counts the jobs of one index per queue: dead or cancelled ones. */
 const ended = (schema: string, name: string, condition: string) => `
@@ -40,6 +54,29 @@ const ended = (schema: string, name: string, condition: string) => `
     ) f
     group by ${name}_queue.queue`
 
+/** Counts the jobs of each lane up to its share, due and scheduled ones apart. */
+const ofLanes = (schema: string, lanes: string) => `
+    select lane.queue, lane.priority, lane.share,
+      count(*) filter (where f.pending and f.failed) as retrying,
+      count(*) filter (where f.pending and not f.failed and f.due) as pending,
+      count(*) filter (where f.pending and not f.failed and not f.due) as scheduled,
+      count(*) filter (where not f.pending) as running,
+      count(*) filter (where f.due) >= lane.share as due_cut,
+      count(*) filter (where not f.due) >= lane.share as later_cut,
+      min(f.run_at) filter (where f.pending and f.due) as oldest
+    from ${lanes} lane cross join lateral (
+      (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
+      from ${schema}.job j
+      where finished_at is null and j.queue = lane.queue and j.priority = lane.priority and run_at <= ${instant("$1")}
+      order by j.run_at, j.id limit lane.share)
+      union all
+      (select status = 'pending', last_error is not null, run_at, false
+      from ${schema}.job j
+      where finished_at is null and j.queue = lane.queue and j.priority = lane.priority and run_at > ${instant("$1")}
+      order by j.run_at, j.id limit lane.share)
+    ) f
+    group by lane.queue, lane.priority, lane.share`
+
 const statement = (schema: string) => `
   with recursive step(queue, priority, number) as (
     (select queue, priority, 1 from ${schema}.job where finished_at is null order by queue, priority limit 1)
@@ -54,32 +91,15 @@ const statement = (schema: string) => `
     where step.number < ${maxLanes}
   ), lanes as materialized (
     select queue, priority,
-      greatest(${minPerLane}, least(${cap}, ${budget} / count(*) over ()))::int as share,
-      count(*) over () >= ${maxLanes} as cut
+      greatest(${minPerLane}, least(${perSmallLane}, ${budget} / count(*) over ()))::int as share
     from step
+  ), tried as materialized (${ofLanes(schema, "lanes")}
+  ), large as materialized (
+    select queue, priority, greatest(share, least(${cap}, ${budget} / count(*) over ()))::int as share
+    from tried where due_cut or later_cut
   ), open as (
-    select lanes.queue,
-      count(*) filter (where f.pending and f.failed) as retrying,
-      count(*) filter (where f.pending and not f.failed and f.due) as pending,
-      count(*) filter (where f.pending and not f.failed and not f.due) as scheduled,
-      count(*) filter (where not f.pending) as running,
-      count(*) filter (where f.due) >= share or lanes.cut as due_cut,
-      count(*) filter (where not f.due) >= share or lanes.cut as later_cut,
-      min(f.run_at) filter (where f.pending and f.due) as oldest
-    from lanes cross join lateral (
-      (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
-      from ${schema}.job j
-      where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at <= ${instant("$1")}
-      order by j.run_at, j.id limit lanes.share)
-      union all
-      (select status = 'pending', last_error is not null, run_at, false
-      from ${schema}.job j
-      where finished_at is null and j.queue = lanes.queue and j.priority = lanes.priority
-        and run_at > ${instant("$1")}
-      order by j.run_at, j.id limit lanes.share)
-    ) f
-    group by lanes.queue, lanes.priority, lanes.share, lanes.cut
+    select * from tried where not (due_cut or later_cut)
+    union all${ofLanes(schema, "large")}
 ${ended(schema, "dead", "dead_reason <> 'cancelled'")}${ended(schema, "cancelled", "dead_reason = 'cancelled'")}
   ), finished as (
     select queue, dead_reason is null as done from ${schema}.job
@@ -93,8 +113,9 @@ ${ended(schema, "dead", "dead_reason <> 'cancelled'")}${ended(schema, "cancelled
   ), counted as (
     select queue, sum(scheduled)::int as scheduled, sum(retrying)::int as retrying, sum(pending)::int as pending,
       sum(running)::int as running, sum(done)::int as done, sum(dead)::int as dead, sum(cancelled)::int as cancelled,
-      bool_or(due_cut) as due_cut, bool_or(later_cut) as later_cut, bool_or(dead_cut) as dead_cut,
-      bool_or(cancelled_cut) as cancelled_cut,
+      bool_or(due_cut) or (select count(*) from lanes) >= ${maxLanes} as due_cut,
+      bool_or(later_cut) or (select count(*) from lanes) >= ${maxLanes} as later_cut,
+      bool_or(dead_cut) as dead_cut, bool_or(cancelled_cut) as cancelled_cut,
       (select count(*) from finished) >= ${cap} as done_cut,
       ${millis("min(oldest)")} as oldest
     from (
@@ -114,53 +135,146 @@ ${ended(schema, "dead", "dead_reason <> 'cancelled'")}${ended(schema, "cancelled
     ) parts
     group by queue
   )
-  select queue, scheduled, retrying, pending, running, dead, cancelled, due_cut, later_cut, dead_cut, cancelled_cut,
-    done_cut, oldest,
-    case when done_cut and not (due_cut or later_cut or dead_cut or cancelled_cut)
-    then greatest(done, round(estimate.rows) - scheduled - retrying - pending - running - dead - cancelled)::int
-    else done end as done
+  select counted.*, estimate.rows
   from counted left join estimate using (queue)
   order by queue`
 
-interface CountsRow extends Readonly<Record<State, number>> {
+/** The states that are counted together to the end, with the statement that does it. */
+const rests: ReadonlyArray<{
+  readonly states: ReadonlyArray<State>
+  readonly minAge: Duration.DurationInput
+  /** Whether the statement takes the current time. */
+  readonly timed: boolean
+  readonly text: (schema: string) => string
+}> = [
+  {
+    states: ["scheduled", "retrying", "pending", "running"],
+    minAge: "1 second",
+    timed: true,
+    text: (schema) => `
+      select queue, case when status <> 'pending' then 'running' when last_error is not null then 'retrying'
+        when run_at <= ${instant("$1")} then 'pending' else 'scheduled' end as state, count(*)::int as count
+      from ${schema}.job where finished_at is null group by 1, 2`
+  },
+  {
+    states: ["dead", "cancelled"],
+    minAge: "1 second",
+    timed: false,
+    // Apart, because each has its own index.
+    text: (schema) => `
+      select queue, 'dead' as state, count(*)::int as count
+      from ${schema}.job where dead_reason <> 'cancelled' group by queue
+      union all
+      select queue, 'cancelled', count(*)::int from ${schema}.job where dead_reason = 'cancelled' group by queue`
+  },
+  {
+    states: ["done"],
+    // Reads the whole table, and done jobs need no attention.
+    minAge: "30 seconds",
+    timed: false,
+    text: (schema) => `
+      select queue, 'done' as state, count(*)::int as count from ${schema}.job
+      where finished_at is not null and dead_reason is null group by queue`
+  }
+]
+
+/** A queue after the first step. */
+export interface CountsRow extends Readonly<Record<State, number>> {
   readonly queue: string
   readonly due_cut: boolean
   readonly later_cut: boolean
   readonly done_cut: boolean
   readonly dead_cut: boolean
   readonly cancelled_cut: boolean
+  /** The planner's estimate of all jobs of the queue. */
+  readonly rows: number | null
   readonly oldest: number | null
 }
 
-const toCounts = (row: CountsRow, now: number): QueueCounts => {
-  const { cancelled, dead, done, pending, queue, retrying, running, scheduled } = row
-  const cut: Readonly<Record<State, boolean>> = {
-    scheduled: row.later_cut,
-    retrying: row.due_cut || row.later_cut,
-    pending: row.due_cut,
-    running: row.due_cut,
-    done: row.done_cut,
-    dead: row.dead_cut,
-    cancelled: row.cancelled_cut
+interface RestRow {
+  readonly queue: string
+  readonly state: State
+  readonly count: number
+}
+
+/** The numbers of the second step by state and queue, for the states that it counted. */
+export type Rests = ReadonlyMap<State, ReadonlyMap<string, number>>
+
+const isCut = (row: CountsRow, state: State): boolean => {
+  switch (state) {
+    case "scheduled":
+      return row.later_cut
+    case "retrying":
+      return row.due_cut || row.later_cut
+    case "pending":
+    case "running":
+      return row.due_cut
+    default:
+      return row[`${state}_cut`]
   }
+}
+
+const countOf = (row: CountsRow, state: State, rests: Rests): Count => {
+  const counted = row[state]
+  if (!isCut(row, state)) return exact(counted)
+  const value = rests.get(state)?.get(row.queue) ?? 0
+  // Below what was counted now, the older number says nothing about the rest.
+  return rests.has(state) && value >= counted ? { value, kind: "estimate" } : { value: counted, kind: "atLeast" }
+}
+
+/** Makes the counts of a queue from both steps. */
+export const combine = (row: CountsRow, rests: Rests, now: number): QueueCounts => {
+  const of = (state: State) => countOf(row, state, rests)
+  const others = {
+    scheduled: of("scheduled"),
+    retrying: of("retrying"),
+    pending: of("pending"),
+    running: of("running"),
+    dead: of("dead"),
+    cancelled: of("cancelled")
+  }
+  const other = sum(Object.values(others))
+  const done = of("done")
+  const rest = Math.round(row.rows ?? 0) - other.value
+  const isEstimated = done.kind === "atLeast" && other.kind !== "atLeast" && rest > done.value
   return {
-    queue,
-    counts: { scheduled, retrying, pending, running, done, dead, cancelled },
-    approximate: (Object.keys(cut) as ReadonlyArray<State>).filter((state) => cut[state]),
+    queue: row.queue,
+    counts: { ...others, done: isEstimated ? { value: rest, kind: "estimate" } : done },
     oldestDueAge: row.oldest === null ? undefined : now - showableInstant(row.oldest)
   }
 }
 
-/** Counts jobs by queue and state, at a cost that does not grow with the table. */
+/** Counts jobs by queue and state. The cost per minute does not grow with the table. */
 export const make = (
   database: typeof Database.Service,
   bounded: typeof BoundedQuery.Service
-): Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError> => {
-  const { schema, sql } = database
-  const text = statement(schema)
-  return Effect.gen(function* () {
-    const now = yield* Clock.currentTimeMillis
-    const rows = yield* bounded(sql.unsafe<CountsRow>(text, [now]))
-    return rows.map((row) => toCounts(row, now))
+): Effect.Effect<Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>> =>
+  Effect.gen(function* () {
+    const { schema, sql } = database
+    const text = statement(schema)
+
+    const queryOf = (text: string, timed: boolean) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        bounded(sql.unsafe<RestRow>(text, timed ? [now] : []), { timeout: countTimeout })
+      ).pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed(undefined)))
+
+    const parts = yield* Effect.forEach(rests, ({ minAge, states, text, timed }) =>
+      Effect.map(CoalescingCache.refreshed(queryOf(text(schema), timed), minAge), (read) => ({ read, states }))
+    )
+
+    return Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* bounded(sql.unsafe<CountsRow>(text, [now]))
+      const found = new Map<State, ReadonlyMap<string, number>>()
+      for (const { read, states } of parts) {
+        if (!rows.some((row) => states.some((state) => isCut(row, state)))) continue
+        const counted = (yield* read).value
+        if (counted === undefined) continue
+        for (const state of states) {
+          const ofState = counted.filter((row) => row.state === state)
+          found.set(state, new Map(ofState.map(({ count, queue }) => [queue, count])))
+        }
+      }
+      return rows.map((row) => combine(row, found, now))
+    })
   })
-}

@@ -1,5 +1,6 @@
 import { Context, type Duration, type Effect, Schema } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
+import type { Count } from "../../core/Count.js"
 import { Expected } from "../../core/ExpectedError.js"
 import type { JobId } from "../../core/Ids.js"
 import type { State, StoredJob } from "../../core/StoredJob.js"
@@ -37,12 +38,7 @@ export type { Total }
 
 export interface QueueCounts {
   readonly queue: string
-  readonly counts: Readonly<Record<State, number>>
-  /**
-   * States whose count is not exact: a cap was reached, so the count is a lower bound, or the number of done jobs was
-   * estimated.
-   */
-  readonly approximate: ReadonlyArray<State>
+  readonly counts: Readonly<Record<State, Count>>
   /** Waiting time of the job that has been due longest, in milliseconds. */
   readonly oldestDueAge: number | undefined
 }
@@ -73,7 +69,7 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
       timeout?: Duration.Duration
     ) => Effect.Effect<Total, SearchTooSlow | DatabaseError>
 
-    /** Counts for all queues that have jobs, by name. Above about 10,000 jobs of a state, counts are approximate. */
+    /** Counts for all queues that have jobs, by name. Exact up to about 10,000 jobs of a queue and state. */
     readonly counts: Effect.Effect<ReadonlyArray<QueueCounts>, SearchTooSlow | DatabaseError>
 
     /** Queues with a waiting job that has been due since `before` or longer, whether or not they may start jobs. */

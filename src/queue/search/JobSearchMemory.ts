@@ -1,4 +1,5 @@
 import { Array, Effect, Either, Layer } from "effect"
+import { exact } from "../../core/Count.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { type State, type StoredJob, stateOf } from "../../core/StoredJob.js"
 import { JobNotFound } from "../JobErrors.js"
@@ -56,7 +57,7 @@ const sortedPage = (
 }
 
 const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): QueueCounts => {
-  const ofState = (state: State) => rows.filter((row) => stateOf(row, now) === state).length
+  const ofState = (state: State) => exact(rows.filter((row) => stateOf(row, now) === state).length)
   const due = rows.filter(({ runAt, status }) => status === "pending" && runAt <= now)
   return {
     queue,
@@ -69,7 +70,6 @@ const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): Queu
       dead: ofState("dead"),
       cancelled: ofState("cancelled")
     },
-    approximate: [],
     oldestDueAge: due.length === 0 ? undefined : due.reduce((oldest, { runAt }) => Math.max(oldest, now - runAt), 0)
   }
 }

@@ -142,7 +142,9 @@ const make = Effect.gen(function* () {
   const overdue: typeof JobSearch.Service.overdue = (before) =>
     Effect.map(mapErrors(sql.unsafe<{ queue: string }>(lateQueues, [before])), (rows) => rows.map(({ queue }) => queue))
 
-  return JobSearch.of({ get, list, total, overdue, counts: CountsPg.make(database, bounded), await: ends.wait })
+  const counts = yield* CountsPg.make(database, bounded)
+
+  return JobSearch.of({ get, list, total, overdue, counts, await: ends.wait })
 })
 
 export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery | JobEnds> = Layer.effect(JobSearch, make)

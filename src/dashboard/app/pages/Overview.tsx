@@ -26,7 +26,8 @@ const places = {
 }
 
 /** Whether a paused queue has due jobs. They wait on purpose, so they do not count as the oldest due. */
-const hasPaused = (queues: ReadonlyArray<Queue>) => queues.some(({ counts, paused }) => paused && counts.pending > 0)
+const hasPaused = (queues: ReadonlyArray<Queue>) =>
+  queues.some(({ counts, paused }) => paused && counts.pending.value > 0)
 
 const StateTiles = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => {
   const isPaused = hasPaused(queues)

@@ -27,10 +27,10 @@ const counted: ReadonlyArray<State> = ["pending", "scheduled", "retrying", "dead
 /** The value of a queue in a column. */
 const sortValue = (queue: Queue, by: string): number | string => {
   if (by === "rate") return rateOf(queue)
-  if (by === "running") return queue.counts.running
+  if (by === "running") return queue.counts.running.value
   if (by === "oldest") return queue.oldestDueAgeSeconds ?? -1
   const state = counted.find((each) => each === by)
-  return state === undefined ? queue.name : queue.counts[state]
+  return state === undefined ? queue.name : queue.counts[state].value
 }
 
 const byName: Order = { by: "name", descending: false }
@@ -45,7 +45,7 @@ const sorted = (queues: ReadonlyArray<Queue>, { by, descending }: Order): Readon
 /** A count as a link to its jobs. */
 const Count = ({ queue, state }: { readonly queue: Queue; readonly state: State }) => (
   <a
-    class={queue.counts[state] === 0 ? "quiet" : state === "dead" ? "state dead" : ""}
+    class={queue.counts[state].value === 0 ? "quiet" : state === "dead" ? "state dead" : ""}
     href={to("jobs", { queue: queue.name, state })}
   >
     {stateCount([queue], state)}

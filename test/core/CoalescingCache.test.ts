@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { type Duration, Effect, Fiber, TestClock } from "effect"
-import * as CoalescingCache from "../../src/http/CoalescingCache.js"
+import * as CoalescingCache from "../../src/core/CoalescingCache.js"
 
 /** A query whose result changes with every run and that takes this long. */
 const makeShow = (takes: Duration.DurationInput) => {
