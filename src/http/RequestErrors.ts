@@ -71,6 +71,13 @@ export class ResponseTimeout extends Expected<ResponseTimeout>(503)("ResponseTim
   }
 }
 
+/** The change was not made in the time that the caller allowed. */
+export class DeadlinePassed extends Expected<DeadlinePassed>(412)("DeadlinePassed", { seconds: Schema.Int }) {
+  override get message(): string {
+    return `The deadline in X-Deadline passed ${this.seconds} s ago, so nothing was changed. Check that the service and its database respond, then try again.`
+  }
+}
+
 /** No more live event streams can be opened. */
 export class EventsUnavailable extends Expected<EventsUnavailable>(503, { headers: { "retry-after": "10" } })(
   "EventsUnavailable",

@@ -2,6 +2,7 @@ import * as Http from "node:http"
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, type Scope } from "effect"
 import { Sessions } from "../../src/access/Sessions.js"
+import { Leadership } from "../../src/cluster/Leadership.js"
 import { exact } from "../../src/core/Count.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
@@ -194,6 +195,23 @@ describe("live events", () => {
       expect(full).toMatchObject({ jobs: [{ kind: "greet" }] })
       expect((yield* listener.heard("jobs")).data).toEqual({})
       expect(yield* viewer("GET", "/api/v1/events?jobs=some")).toMatchObject({ status: 400 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("begin with the state of the database", () =>
+    Effect.gen(function* () {
+      const { data } = yield* (yield* follow()).heard("heartbeat")
+      expect(data).toEqual({ at: expect.stringMatching(/^\d{4}-.*Z$/), database: "up" })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("report a database that does not respond, without ending", () =>
+    Effect.gen(function* () {
+      Object.assign(yield* Leadership, { leader: Effect.fail(new Error("no answer")) })
+      const listener = yield* follow()
+      expect((yield* listener.heard("heartbeat")).data).toMatchObject({ database: "down" })
+      yield* enqueue
+      yield* listener.heard("jobs")
     }).pipe(Effect.provide(layer()))
   )
 

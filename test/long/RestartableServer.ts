@@ -6,6 +6,8 @@ import * as EmbeddedPostgres from "../../src/database/embedded/EmbeddedPostgres.
 export interface RestartableServer extends Queried {
   /** Stops it as an operator would, and starts it again. */
   readonly restart: Effect.Effect<void>
+  readonly stop: Effect.Effect<void>
+  readonly start: Effect.Effect<void>
 }
 
 export interface Queried {
@@ -41,13 +43,8 @@ export const make = (directory: string): Effect.Effect<RestartableServer, never,
     const stop = Effect.suspend(() => (current === undefined ? Effect.void : Scope.close(current, Exit.void)))
     const url = yield* start
     yield* Effect.addFinalizer(() => stop)
-    return {
-      ...at(url),
-      restart: Effect.zipRight(
-        stop,
-        Effect.map(start, (again) => {
-          if (again !== url) throw new Error("it came back elsewhere")
-        })
-      )
-    }
+    const again = Effect.map(start, (found) => {
+      if (found !== url) throw new Error("it came back elsewhere")
+    })
+    return { ...at(url), stop, start: again, restart: Effect.zipRight(stop, again) }
   })

@@ -31,11 +31,33 @@ export const whenUnauthorized = (listener: () => void): void => {
   onUnauthorized = listener
 }
 
-/** Called after every request: whether the service responded. */
-let onReach: (isReached: boolean) => void = () => {}
-export const whenReached = (listener: (isReached: boolean) => void): void => {
+/** How far a request came: to a response, to a service whose database is down, or not to the service. */
+export type Reach = "service" | "no database" | "nothing"
+
+/** Called after every request. */
+let onReach: (reach: Reach) => void = () => {}
+export const whenReached = (listener: (reach: Reach) => void): void => {
   onReach = listener
 }
+
+/** Whether the service responds, but its database does not. */
+export const isDatabaseDown = (error: ApiError): boolean => error.tag === "DatabaseUnavailable"
+
+/** Offsets of the service's clock in milliseconds, from the last heartbeats. A late heartbeat makes one too small. */
+let clockOffsets: ReadonlyArray<number> = []
+
+/** Notes the time of the service, in epoch milliseconds. */
+export const noteServiceTime = (at: number): void => {
+  clockOffsets = [...clockOffsets.slice(-4), at - Date.now()]
+}
+
+/** Milliseconds in which an action has to be carried out. The service refuses it later, even if it was frozen. */
+const deadline = 10_000
+
+const deadlineHeader = (): Readonly<Record<string, string>> =>
+  clockOffsets.length === 0
+    ? {}
+    : { "x-deadline": new Date(Date.now() + Math.max(...clockOffsets) + deadline).toISOString() }
 
 /** Fields with JSON typed by the user. Sent as text, because parsing it here would silently round long numbers. */
 export type Typed = Readonly<Record<string, string>>
@@ -53,23 +75,42 @@ const send = async <A>(
   body?: unknown,
   { signal, typed = {} }: { readonly signal?: AbortSignal | undefined; readonly typed?: Typed } = {}
 ): Promise<A> => {
+  const isAct = method !== "GET"
+  // Not longer than the deadline: the person who acts has to know then.
+  const limit = isAct ? AbortSignal.timeout(deadline) : undefined
+  const stop = signal ?? limit
   let response: Response
   try {
     response = await fetch(address(path), {
       method,
       credentials: "same-origin",
-      ...(signal === undefined ? {} : { signal }),
-      ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: bodyOf(body, typed) })
+      headers: {
+        ...(isAct ? deadlineHeader() : {}),
+        ...(body === undefined ? {} : { "content-type": "application/json" })
+      },
+      ...(stop === undefined ? {} : { signal: stop }),
+      ...(body === undefined ? {} : { body: bodyOf(body, typed) })
     })
   } catch (error) {
     if (signal?.aborted === true) throw error
-    onReach(false)
+    if (limit?.aborted === true)
+      throw new ApiError(
+        0,
+        "NoAnswer",
+        `No answer within ${deadline / 1000} s. The service does not carry out the action any more; check whether it did before you repeat it.`,
+        undefined
+      )
+    onReach("nothing")
     throw new ApiError(0, "Unreachable", "The service is not reachable.", undefined)
   }
-  onReach(true)
   if (response.status === 401) onUnauthorized()
-  if (!response.ok) throw await refusalOf(response)
-  return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
+  if (response.ok) {
+    onReach("service")
+    return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
+  }
+  const refusal = await refusalOf(response)
+  onReach(isDatabaseDown(refusal) ? "no database" : "service")
+  throw refusal
 }
 
 export const get = <A>(path: string, signal?: AbortSignal): Promise<A> => send("GET", path, undefined, { signal })

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks"
-import { whenUnauthorized } from "./Api"
+import { ApiError, whenUnauthorized } from "./Api"
 import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
 import { Bots } from "./pages/Bots"
@@ -11,6 +11,7 @@ import { Kind } from "./pages/Kind"
 import { Limits } from "./pages/Limits"
 import { Login } from "./pages/Login"
 import { NotFound } from "./pages/NotFound"
+import { Outage, outageOf } from "./pages/Outage"
 import { Overview } from "./pages/Overview"
 import { Pods } from "./pages/Pods"
 import { QueuePage } from "./pages/QueuePage"
@@ -22,19 +23,30 @@ import { type Route, useRoute } from "./Route"
 import { enter, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
 
+/** Milliseconds until the session is requested again while the service or its database is down. */
+const retryAfter = 3_000
+
 /** Reads the session and shows the login or the requested page. */
 export const App = () => {
   const route = useRoute()
-  const [session, setSession] = useState<Session | "loading" | "anonymous">("loading")
+  const [session, setSession] = useState<Session | "loading" | "anonymous" | ApiError>("loading")
+  const load = () => void enter().then(setSession, (error: unknown) => setSession(outageOf(error) ?? "anonymous"))
   useEffect(() => {
     whenUnauthorized(() => setSession("anonymous"))
-    enter().then(setSession, () => setSession("anonymous"))
+    load()
   }, [])
   useEffect(() => {
-    if (typeof session === "object") connect()
+    if (!(session instanceof ApiError)) return
+    const timer = setTimeout(load, retryAfter)
+    return () => clearTimeout(timer)
+  }, [session])
+  const isIn = typeof session === "object" && !(session instanceof ApiError)
+  useEffect(() => {
+    if (isIn) connect()
     else disconnect()
-  }, [typeof session === "object"])
+  }, [isIn])
   if (session === "loading") return null
+  if (session instanceof ApiError) return <Outage error={session} />
   if (session === "anonymous") return <Login onEnter={setSession} />
   return (
     <SessionProvider value={session}>

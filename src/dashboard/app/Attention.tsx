@@ -3,7 +3,7 @@ import * as Count from "../../core/Count.js"
 import * as Api from "./Api"
 import * as JobFilter from "./JobFilter"
 import { queueAddress } from "./Links"
-import { useLiveUpdates, type Warning } from "./Live"
+import { troubleWords, useLiveUpdates, type Warning } from "./Live"
 import { podName } from "./PodNames"
 import { runningPath } from "./pages/Pods"
 import { span } from "./parts/Time"
@@ -141,7 +141,7 @@ const maxExaminedRetries = 100
 
 /** Lists problems; the first lines are always shown. */
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
-  const { offline, pods, warnings } = useLiveUpdates()
+  const { pods, trouble, warnings } = useLiveUpdates()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
   const groups = useResource<{ groups: ReadonlyArray<DeadGroup> }>("jobs/groups", { every: slowPoll })
   const uploads = useResource<UploadsOverview>("uploads", { every: slowPoll })
@@ -165,9 +165,9 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
     localStorage.setItem(remembered, open ? "closed" : "open")
     setOpen(!open)
   }
-  if (items.length === 0 || offline) {
-    const words = offline ? "Disconnected: warnings are unknown" : "Loading warnings…"
-    const isKnown = !offline && warnings !== undefined && queues !== undefined && groups.data !== undefined
+  if (items.length === 0 || trouble !== undefined) {
+    const words = trouble === undefined ? "Loading warnings…" : `${troubleWords[trouble]}: warnings are unknown`
+    const isKnown = trouble === undefined && warnings !== undefined && queues !== undefined && groups.data !== undefined
     return (
       <div class="notice" role="status">
         {isKnown ? <span class="state done">No warnings</span> : words}

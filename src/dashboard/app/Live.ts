@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks"
-import { address, get, whenReached } from "./Api"
+import { address, get, noteServiceTime, whenReached } from "./Api"
 import { rememberPods } from "./PodNames"
 import type { Pod, Queue } from "./Views"
 
@@ -8,6 +8,9 @@ import type { Pod, Queue } from "./Views"
 // snapshot, so missed events do not matter.
 
 type Link = "live" | "paused" | "connecting"
+
+/** Why the page is stale: no connection, a connection without any event, or a service without its database. */
+export type Trouble = "disconnected" | "silent" | "database"
 
 type QueueUpdate = Pick<Queue, "name" | "counts">
 
@@ -18,12 +21,18 @@ export interface Warning {
   readonly subject?: string
 }
 
+export const troubleWords: Readonly<Record<Trouble, string>> = {
+  disconnected: "Disconnected",
+  silent: "No answer",
+  database: "Database down"
+}
+
 interface LiveUpdates {
   readonly link: Link
-  /** Whether the service is unreachable, so that all shown data is stale and no action can run. */
-  readonly offline: boolean
-  /** When the service last responded, in epoch milliseconds. */
-  readonly respondedAt: number
+  /** Why all shown data is stale and no action can run, if so. */
+  readonly trouble: Trouble | undefined
+  /** When the trouble began: the last event before it, in epoch milliseconds. */
+  readonly staleSince: number
   /** Incremented once for the events of a poll, so that dependent resources reload. */
   readonly pulse: number
   readonly queues: ReadonlyArray<QueueUpdate> | undefined
@@ -35,8 +44,8 @@ interface LiveUpdates {
 
 let updates: LiveUpdates = {
   link: "connecting",
-  offline: false,
-  respondedAt: Date.now(),
+  trouble: undefined,
+  staleSince: Date.now(),
   pulse: 0,
   queues: undefined,
   pods: undefined,
@@ -51,34 +60,64 @@ const reconnectDelay = 3_000
 const grace = 2_000
 let graceTimer: number | undefined
 
+/** Heartbeats come every five seconds. Without one for this many milliseconds, the service counts as silent. */
+const silence = 12_000
+/** Milliseconds until a silent stream is replaced: its connection may be lost without an error. */
+const reconnectAfter = 30_000
+let heardAt = Date.now()
+let connectedAt = Date.now()
+
 const update = (change: Partial<LiveUpdates>) => {
   updates = { ...updates, ...change }
   for (const listener of listeners) listener()
 }
 
-/** The service responded. */
-const reached = () => {
+/** The service responded. Only a heartbeat says whether its database does. */
+const reached = (trouble: Trouble | undefined = updates.trouble === "database" ? "database" : undefined) => {
   clearTimeout(graceTimer)
   graceTimer = undefined
+  heardAt = Date.now()
+  if (updates.trouble !== trouble || updates.link !== "live") update({ link: "live", trouble })
+}
+
+const fail = (trouble: Trouble) => {
+  if (updates.trouble !== trouble) update({ trouble, staleSince: heardAt })
 }
 
 const broken = () => {
   update({ link: "connecting" })
-  graceTimer ??= window.setTimeout(() => updates.link === "connecting" && update({ offline: true }), grace)
+  graceTimer ??= window.setTimeout(
+    () => updates.link === "connecting" && fail(updates.trouble ?? "disconnected"),
+    grace
+  )
 }
 
-// A failed request detects an outage before the silent stream does. While the stream is paused, only requests do.
-whenReached((isReached) => {
-  if (isReached) {
-    if (updates.offline && updates.link === "paused") update({ offline: false, respondedAt: Date.now() })
-    return
-  }
+// A failed request detects an outage before the silent stream does. While the stream is not open, only requests tell
+// whether the service and its database respond.
+whenReached((reach) => {
   if (updates.link === "live") {
+    if (reach !== "nothing") return
     connect()
     broken()
+    fail("disconnected")
+  } else if (reach === "nothing") fail("disconnected")
+  else if (reach === "no database") fail("database")
+  else if (updates.link === "paused" && updates.trouble !== undefined) {
+    heardAt = Date.now()
+    update({ trouble: undefined })
   }
-  if (!updates.offline) update({ offline: true })
 })
+
+/** A tab that was asleep has events waiting, which count before its silence does. */
+let lastCheck = Date.now()
+setInterval(() => {
+  const now = Date.now()
+  const wasAsleep = now - lastCheck > grace
+  lastCheck = now
+  if (wasAsleep || source === undefined || now - heardAt < silence) return
+  if (updates.trouble === undefined) fail("silent")
+  if (now - connectedAt >= reconnectAfter) connect()
+}, 1_000)
 
 interface EventData {
   /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
@@ -86,6 +125,9 @@ interface EventData {
   readonly changed?: ReadonlyArray<QueueUpdate>
   readonly pods?: ReadonlyArray<Pod>
   readonly warnings?: ReadonlyArray<Warning>
+  /** Of a heartbeat: the time of the service, and the state of its database. */
+  readonly at?: string
+  readonly database?: "up" | "down"
 }
 
 const parsed = (event: MessageEvent<string>): EventData => {
@@ -122,14 +164,24 @@ const receive = (event: MessageEvent<string>) => {
   reached()
   if (pods !== undefined) rememberPods(pods)
   update({
-    link: "live",
-    offline: false,
-    respondedAt: Date.now(),
     ...(queues === undefined ? {} : { queues: merged(updates.queues ?? [], queues) }),
     ...(pods === undefined ? {} : { pods }),
     ...(warnings === undefined ? {} : { warnings })
   })
   requestReload()
+}
+
+const receiveHeartbeat = (event: MessageEvent<string>) => {
+  const { at, database } = parsed(event)
+  const hadTrouble = updates.trouble !== undefined
+  if (at !== undefined) noteServiceTime(Date.parse(at))
+  if (database === "down") {
+    fail("database")
+    heardAt = Date.now()
+    return
+  }
+  reached(undefined)
+  if (hadTrouble) requestReload()
 }
 
 const merged = (known: ReadonlyArray<QueueUpdate>, fresh: ReadonlyArray<QueueUpdate>) => {
@@ -154,19 +206,20 @@ const retry = (failed: EventSource): void => {
 }
 
 export const connect = (): void => {
+  // Silence is counted from here, unless this connection replaces a silent one.
+  if (source === undefined) heardAt = Date.now()
   disconnect()
   const opened = new EventSource(address("events?jobs=none"), { withCredentials: true })
   source = opened
-  source.onopen = () => {
-    reached()
-    update({ link: "live", offline: false, respondedAt: Date.now() })
-  }
+  connectedAt = Date.now()
+  source.onopen = () => reached()
   source.onerror = () => {
     broken()
     if (opened.readyState === EventSource.CLOSED) retry(opened)
   }
   for (const kind of ["snapshot", "queues", "pods", "jobs", "warnings"])
     source.addEventListener(kind, (event) => receive(event as MessageEvent<string>))
+  source.addEventListener("heartbeat", (event) => receiveHeartbeat(event as MessageEvent<string>))
 }
 
 export const disconnect = (): void => {

@@ -22,10 +22,23 @@ const takeToken = (): string | undefined => {
   return token
 }
 
-/** Logs in with the token of the login link, or reads the current session. */
+let linkToken: string | undefined
+
+/** Milliseconds to wait for a session: a database that is frozen does not refuse the query. */
+const patience = 8_000
+
+const noAnswer = () =>
+  new Promise<never>((_, reject) =>
+    setTimeout(
+      () => reject(new Api.ApiError(0, "NoAnswer", "The service or its database does not respond.", undefined)),
+      patience
+    )
+  )
+
+/** Logs in with the token of the login link, or reads the current session. Keeps the token for another try. */
 export const enter = (): Promise<Session> => {
-  const token = takeToken()
-  return token === undefined ? readSession() : logIn(token)
+  linkToken = takeToken() ?? linkToken
+  return Promise.race([linkToken === undefined ? readSession() : logIn(linkToken), noAnswer()])
 }
 
 export const logOut = (): Promise<unknown> => Api.remove("session")

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import { KeyHelp, useKeys } from "./Keys"
-import { pause, useLiveUpdates } from "./Live"
+import { pause, type Trouble, troubleWords, useLiveUpdates } from "./Live"
 import { Mark } from "./parts/Mark"
-import { Age } from "./parts/Time"
+import { Age, span, useTick } from "./parts/Time"
 import { Toasts } from "./parts/Toasts"
 import { type Route, to } from "./Route"
 import { logOut } from "./Session"
@@ -50,8 +50,9 @@ const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [pat
 const nextTheme = { auto: "light", light: "dark", dark: "auto" } as const
 
 const LiveButton = () => {
-  const { link } = useLiveUpdates()
+  const { link, trouble } = useLiveUpdates()
   const words = { live: "Live", paused: "Paused", connecting: "Connecting…" }
+  const isLive = link === "live" && trouble === undefined
   return (
     <button
       type="button"
@@ -60,7 +61,9 @@ const LiveButton = () => {
       onClick={() => pause(link !== "paused")}
       title="Pause live updates"
     >
-      <span class={`state ${link === "live" ? "done" : link === "connecting" ? "retrying" : ""}`}>{words[link]}</span>
+      <span class={`state ${isLive ? "done" : link === "paused" ? "" : "retrying"}`}>
+        {link === "live" && trouble !== undefined ? troubleWords[trouble] : words[link]}
+      </span>
     </button>
   )
 }
@@ -78,23 +81,31 @@ const ThemeButton = () => {
   )
 }
 
-/** The banner of a disconnected page. */
-const Disconnected = () => {
-  const { respondedAt } = useLiveUpdates()
+const explained: Readonly<Record<Trouble, string>> = {
+  disconnected: "The service does not respond. Reconnecting…",
+  silent: "The service does not respond.",
+  database: "The service is up, its database is not."
+}
+
+/** The banner of a page whose data is stale. */
+const Outage = ({ trouble }: { readonly trouble: Trouble }) => {
+  const { staleSince } = useLiveUpdates()
+  const now = useTick()
+  const heading = trouble === "silent" ? `No answer for ${span((now - staleSince) / 1000)}` : troubleWords[trouble]
   return (
     <div class="failure" role="alert">
-      <strong>Disconnected.</strong> The service does not respond. Everything below was loaded{" "}
-      <Age at={new Date(respondedAt).toISOString()} />, and actions are disabled. Reconnecting…
+      <strong>{heading}.</strong> {explained[trouble]} Everything below was loaded{" "}
+      <Age at={new Date(staleSince).toISOString()} />, and actions are disabled.
     </div>
   )
 }
 
 /** Shows warnings in the tab's title. */
 const useTitle = () => {
-  const { offline, queues = [], warnings = [] } = useLiveUpdates()
+  const { queues = [], trouble, warnings = [] } = useLiveUpdates()
   const dead = stateCount(queues, "dead")
   const parts = [
-    ...(offline ? ["disconnected"] : []),
+    ...(trouble === undefined ? [] : [troubleWords[trouble].toLowerCase()]),
     ...(dead === "0" ? [] : [`${dead} dead`]),
     ...(warnings.length === 0 ? [] : [`${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}`])
   ]
@@ -116,12 +127,12 @@ export const Shell = ({
 }) => {
   const [open, setOpen] = useState(false)
   const help = useKeys()
-  const { offline } = useLiveUpdates()
+  const { trouble } = useLiveUpdates()
   useTitle()
   const here = route.path[0] ?? "overview"
   useEffect(() => setOpen(false), [route])
   return (
-    <div class={`shell ${open ? "open" : ""} ${offline ? "offline" : ""}`}>
+    <div class={`shell ${open ? "open" : ""} ${trouble === undefined ? "" : "offline"}`}>
       <nav class="rail" aria-label="Pages">
         <a class="brand" href={to("overview")}>
           <Mark />
@@ -152,9 +163,9 @@ export const Shell = ({
         <button type="button" class="menu-button" aria-expanded={open} onClick={() => setOpen(!open)}>
           ☰ Menu
         </button>
-        {offline ? <Disconnected /> : null}
+        {trouble === undefined ? null : <Outage trouble={trouble} />}
         {/* Disables every control of the page. */}
-        <fieldset class="page" disabled={offline}>
+        <fieldset class="page" disabled={trouble !== undefined}>
           {children}
         </fieldset>
       </main>

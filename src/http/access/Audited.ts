@@ -2,7 +2,9 @@ import { Effect } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { type DatabaseError, DatabaseUnavailable, isContention } from "../../database/DatabaseError.js"
 import { Transactions } from "../../queue/Transactions.js"
+import type { DeadlinePassed } from "../RequestErrors.js"
 import { Caller } from "./Caller.js"
+import * as Deadline from "./Deadline.js"
 
 /** State before and after a change, as stored in the audit log. */
 export interface Seen {
@@ -19,7 +21,7 @@ export type Audited = <A>(
   act: string,
   target: string | ((result: A) => string),
   seen?: (result: A) => Seen
-) => <E, R>(change: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError, R>
+) => <E, R>(change: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError | DeadlinePassed, R>
 
 /** Whether the change was rolled back because of a concurrent one: a deadlock, a serialization failure or a lock timeout. */
 const isTransient = (error: unknown): boolean =>
@@ -30,7 +32,7 @@ export const make: Effect.Effect<Audited, never, Audit | Transactions> = Effect.
   const audit = yield* Audit
   const transactions = yield* Transactions
   return <A>(act: string, target: string | ((result: A) => string), seen: (result: A) => Seen = () => ({})) =>
-    <E, R>(change: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseError, R> =>
+    <E, R>(change: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseError | DeadlinePassed, R> =>
       transactions
         .run(
           Effect.gen(function* () {
@@ -38,6 +40,8 @@ export const make: Effect.Effect<Audited, never, Audit | Transactions> = Effect.
             const result = yield* change
             const named = typeof target === "string" ? target : target(result)
             yield* audit.record({ who, act, target: named, reason, ...seen(result) })
+            // A change that took too long is rolled back: the caller no longer expects it.
+            yield* Deadline.check
             return result
           })
         )

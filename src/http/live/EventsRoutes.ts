@@ -24,7 +24,7 @@ export const group = HttpApiGroup.make("events").add(
     .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }))
     .annotateContext(
       about(
-        "Stream server-sent events. The first is `snapshot` (queues, countedAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt), `pods`, `jobs` (jobs, sampled), `warnings`. A reconnect starts with a new snapshot."
+        "Stream server-sent events. The first is `snapshot` (queues, countedAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt), `pods`, `jobs` (jobs, sampled), `warnings`. A `heartbeat` (at, database: `up` or `down`) follows the snapshot and then comes every 5 s. A reconnect starts with a new snapshot."
       )
     )
 )

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream"
 import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
+import { Leadership } from "../../cluster/Leadership.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import { repeatLoop, single } from "../../core/Loop.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
@@ -7,6 +8,7 @@ import type { Queues } from "../../queue/settings/QueueSettings.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import type { CallerSession } from "../access/Caller.js"
 import type { ClusterOverview } from "../admin/ClusterOverview.js"
+import * as Instant from "../Instant.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
 import { EventsUnavailable } from "../RequestErrors.js"
 import * as LiveSnapshot from "./LiveSnapshot.js"
@@ -17,9 +19,6 @@ const maxUnreadBytes = 1024 * 1024
 /** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
 export const eventText = (name: string, id: number, data: unknown): string =>
   `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
-
-/** An SSE comment, which keeps proxies from closing an idle connection. */
-const heartbeat = ": \n\n"
 
 /** What a listener wants to receive. */
 export interface LiveOptions {
@@ -54,11 +53,16 @@ export class LiveListener extends Readable {
 // One polling loop serves all listeners. It starts with the first listener and ends with the last. A new listener first
 // gets a full snapshot, then changes. A slow listener does not delay the others: unread events are buffered up to a
 // limit, and beyond it the listener is disconnected and may reconnect.
+//
+// Heartbeats have their own loop, because a poll waits for the database. They tell listeners that the process answers
+// and whether its database does, and keep proxies from closing an idle connection.
 
 const pollEvery = Duration.seconds(1)
 /** How often to check that the listeners' logins are still valid. */
 const checkEvery = Duration.toMillis("2 seconds")
-const heartbeatEvery = Duration.toMillis("15 seconds")
+const heartbeatEvery = Duration.seconds(5)
+/** A database that does not answer a trivial query in this time counts as down. */
+const pingTimeout = Duration.seconds(3)
 
 /** Live events. */
 export class Live extends Context.Tag("nightshift/http/Live")<
@@ -80,24 +84,25 @@ export class Live extends Context.Tag("nightshift/http/Live")<
   static readonly layer: Layer.Layer<
     Live,
     never,
-    CountsCache | Queues | JobOverview | ClusterOverview | AccessConfig | Lifecycle
+    CountsCache | Queues | JobOverview | ClusterOverview | Leadership | AccessConfig | Lifecycle
   > = Layer.scoped(
     Live,
     Effect.gen(function* () {
       const { listeners: maxListeners } = yield* AccessConfig
       const lifecycle = yield* Lifecycle
       const snapshot = yield* LiveSnapshot.make
+      const leadership = yield* Leadership
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
       const listeners = new Set<LiveListener>()
       let polling: Fiber.RuntimeFiber<void> | undefined
       let lastId = 0
-      let lastSentAt = 0
       let lastCheck = 0
+      let database: "up" | "down" = "up"
+      let isPinging = false
 
       /** Sends one text to all listeners, or another one to those without jobs. */
-      const sendAll = (now: number, text: string, withoutJobs = text) => {
-        lastSentAt = now
+      const sendAll = (text: string, withoutJobs = text) => {
         for (const listener of listeners) listener.send(listener.options.jobs ? text : withoutJobs)
       }
 
@@ -120,27 +125,54 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const poll = Effect.gen(function* () {
         yield* checkSessions
         const change = yield* snapshot.poll
-        const now = yield* Clock.currentTimeMillis
         for (const [name, data] of Object.entries(change)) {
           lastId += 1
           const text = eventText(name, lastId, data)
-          sendAll(now, text, name === "jobs" ? eventText(name, lastId, {}) : text)
+          sendAll(text, name === "jobs" ? eventText(name, lastId, {}) : text)
         }
-        if (now - lastSentAt >= heartbeatEvery) sendAll(now, heartbeat)
       })
 
-      const loop = single({
-        name: "live",
-        schedule: Schedule.spaced(pollEvery),
-        runAtStart: false,
-        run: poll
+      /** Whether the database answers. Asks once at a time, so that a silent database collects no queries. */
+      const ping = Effect.suspend(() => {
+        if (isPinging) return Effect.succeed(false)
+        isPinging = true
+        return leadership.leader.pipe(
+          Effect.as(true),
+          Effect.catchAll(() => Effect.succeed(false)),
+          Effect.ensuring(
+            Effect.sync(() => {
+              isPinging = false
+            })
+          ),
+          // Without waiting for the query to end.
+          Effect.disconnect,
+          Effect.timeoutTo({ duration: pingTimeout, onTimeout: () => false, onSuccess: (answers) => answers })
+        )
+      })
+
+      const heartbeat = Effect.map(Clock.currentTimeMillis, (now) =>
+        eventText("heartbeat", lastId, { at: Instant.format(now), database })
+      )
+
+      const beat = Effect.gen(function* () {
+        database = (yield* ping) ? "up" : "down"
+        sendAll(yield* heartbeat)
+      })
+
+      const repeated = (name: string, every: Duration.Duration, run: Effect.Effect<void>) =>
+        repeatLoop(single({ name, schedule: Schedule.spaced(every), runAtStart: false, run }))
+
+      const loops = Effect.all([repeated("live", pollEvery, poll), repeated("live-heartbeat", heartbeatEvery, beat)], {
+        concurrency: "unbounded",
+        discard: true
       })
 
       /** Completes the first poll before a listener gets its snapshot. */
       const startPolling = Effect.gen(function* () {
         if (polling !== undefined) return
+        yield* beat
         yield* poll
-        polling = yield* Effect.forkIn(repeatLoop(loop), scope)
+        polling = yield* Effect.forkIn(loops, scope)
       })
 
       const leave = (listener: LiveListener) => {
@@ -179,6 +211,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
           listeners.add(listener)
           listener.once("close", () => leave(listener))
           listener.send(eventText("snapshot", lastId, snapshotFor(options)))
+          listener.send(yield* heartbeat)
           return listener
         })
 

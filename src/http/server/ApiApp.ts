@@ -23,6 +23,7 @@ import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
 import { Caller } from "../access/Caller.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Throttle from "../access/Throttle.js"
 import * as Problem from "../Problem.js"
 import { DatabaseOff, ResponseTimeout } from "../RequestErrors.js"
@@ -64,7 +65,11 @@ const guard = Effect.gen(function* () {
       const caller = yield* Auth.identify(config, registers)
       if (throttle !== undefined) yield* throttle.take(caller.who)
       yield* Auth.authorize(caller, request)
-      return yield* Effect.provideService(app, Caller, caller)
+      const deadline = yield* Deadline.ofRequest(request)
+      return yield* Effect.zipRight(Deadline.check, app).pipe(
+        Effect.provideService(Deadline.Deadline, deadline),
+        Effect.provideService(Caller, caller)
+      )
     })
 })
 

@@ -90,7 +90,8 @@ const emptyText = (filter: JobFilter.JobFilter, preset: JobFilter.JobFilter): st
 export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.JobFilter }) => {
   const { preset = nothing, route, title } = props
   const mayAct = useMayAct()
-  const { offline, pulse } = useLiveUpdates()
+  const { pulse, trouble } = useLiveUpdates()
+  const offline = trouble !== undefined
   const filter = JobFilter.read(route, preset)
   const name = route.path[0] ?? "jobs"
   const own = usualOrders[name] ?? newestFirst

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact"
+import { isDatabaseDown } from "../Api"
 import type { Resource } from "../Resource"
 import { Failure } from "./Failure"
 
@@ -6,11 +7,12 @@ import { Failure } from "./Failure"
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <div class="empty">{children}</div>
 
 /**
- * Renders a resource. Shows a loading state before the first response, and errors above the last data. If the service is
- * unreachable, only the page shows that, once.
+ * Renders a resource. Shows a loading state before the first response, and errors above the last data. If the service or
+ * its database is unreachable, only the page shows that, once.
  */
 export function Shown<A>({ of, children }: { of: Resource<A>; children: (data: A) => ComponentChildren }) {
-  const error = of.error?.status === 0 ? undefined : of.error
+  const isOutage = of.error !== undefined && (of.error.status === 0 || isDatabaseDown(of.error))
+  const error = isOutage ? undefined : of.error
   const waiting = of.error === undefined ? "Loading…" : "Waiting for the service…"
   return (
     <>

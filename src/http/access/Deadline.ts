@@ -1,0 +1,30 @@
+import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
+import { Clock, Context, Effect, Option } from "effect"
+import * as Instant from "../Instant.js"
+import { BadRequest, DeadlinePassed } from "../RequestErrors.js"
+
+/** Until when the caller wants its change, in epoch milliseconds. A request may reach a process that was frozen. */
+export class Deadline extends Context.Reference<Deadline>()("nightshift/http/Deadline", {
+  defaultValue: (): number | undefined => undefined
+}) {}
+
+const header = "x-deadline"
+
+/** Reads the deadline of a request. */
+export const ofRequest = ({ headers }: HttpServerRequest): Effect.Effect<number | undefined, BadRequest> => {
+  const given = headers[header]
+  return given === undefined
+    ? Effect.succeed(undefined)
+    : Option.match(Instant.parse(given), {
+        onNone: () => new BadRequest({ message: `X-Deadline must be ${Instant.expected}.`, field: header }),
+        onSome: Effect.succeed
+      })
+}
+
+/** Fails if the deadline has passed. */
+export const check: Effect.Effect<void, DeadlinePassed> = Effect.gen(function* () {
+  const deadline = yield* Deadline
+  if (deadline === undefined) return
+  const late = (yield* Clock.currentTimeMillis) - deadline
+  if (late > 0) return yield* new DeadlinePassed({ seconds: Math.ceil(late / 1000) })
+})

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as TestDatabase from "../support/TestDatabase.js"
+import { backends, layerPostgres, TestServer } from "./TestServer.js"
+
+const scheduled = Effect.gen(function* () {
+  const { admin } = yield* TestServer
+  const { json } = yield* admin("POST", "/api/v1/jobs", {
+    json: { jobs: [{ kind: "greet", payload: {}, runAt: "2126-01-31T09:00:00Z" }] }
+  })
+  return (json as { jobs: ReadonlyArray<{ id: string }> }).jobs[0]?.id ?? ""
+})
+
+const cancel = (id: string, deadline: string) =>
+  Effect.flatMap(TestServer, ({ admin }) =>
+    admin("POST", `/api/v1/jobs/${id}/cancel`, { headers: { "x-deadline": deadline } })
+  )
+
+const state = (id: string) =>
+  Effect.flatMap(TestServer, ({ admin }) =>
+    Effect.map(admin("GET", `/api/v1/jobs/${id}`), ({ json }) => (json as { state: string }).state)
+  )
+
+describe.each(backends)("on %s, a change with a deadline", (_, layer) => {
+  it.scopedLive("is made before it, and refused after it", () =>
+    Effect.gen(function* () {
+      const id = yield* scheduled
+      const late = yield* cancel(id, "2026-01-31T09:00:00Z")
+      expect(late).toMatchObject({
+        status: 412,
+        json: { error: { tag: "DeadlinePassed", message: expect.stringContaining("nothing was changed") } }
+      })
+      expect(yield* state(id)).toBe("scheduled")
+      expect(yield* cancel(id, "soon")).toMatchObject({ status: 400, json: { error: { field: "x-deadline" } } })
+      expect(yield* cancel(id, "2126-01-31T09:00:00Z")).toMatchObject({ status: 200 })
+      expect(yield* state(id)).toBe("cancelled")
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("a change that waits for the database until its deadline has passed", () => {
+  it.scopedLive("is rolled back", () =>
+    Effect.gen(function* () {
+      const id = yield* scheduled
+      const other = yield* TestDatabase.connection
+      const query = (text: string) => Effect.promise(() => other.query(text))
+      yield* query("begin")
+      yield* query(`select from nightshift.job where id = '${id}' for update`)
+      const deadline = Date.now() + 300
+      const cancelling = yield* Effect.fork(cancel(id, new Date(deadline).toISOString()))
+      // The change has begun before its deadline.
+      yield* Effect.repeat(query("select from pg_stat_activity where wait_event_type = 'Lock'"), {
+        until: ({ rowCount }) => (rowCount ?? 0) > 0
+      })
+      yield* Effect.repeat(query("select pg_sleep(0.05)"), { until: () => Date.now() > deadline })
+      yield* query("rollback")
+      expect(yield* cancelling).toMatchObject({ status: 412, json: { error: { tag: "DeadlinePassed" } } })
+      expect(yield* state(id)).toBe("scheduled")
+    }).pipe(Effect.provide(layerPostgres()))
+  )
+})
