@@ -172,6 +172,29 @@ create index job_dead_finished on job (finished_at, id) where dead_reason <> 'ca
 -- Dead jobs of all queues, newest first. Used by the list and the groups by error.
 create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
 
+-- The shape of an error: its first line without ids and numbers, so that jobs that died of the same cause share it. A
+-- message of JSON on several lines begins with a bracket alone; then it is the whole message on one line. The same rules as in
+-- the program (ErrorShape). Changing them requires a reindex.
+create function error_shape(error text) returns text
+language sql immutable parallel safe
+as $$
+  select regexp_replace(regexp_replace(regexp_replace(
+    left(
+      case when split_part(coalesce(error, ''), E'\n', 1) ~ '^[][{}(), ]*$'
+      then coalesce(
+        btrim(regexp_replace(regexp_replace(error, '\n(    at |Caused by: ).*', ''), '[ \n\r\t]+', ' ', 'g')), '')
+      else split_part(coalesce(error, ''), E'\n', 1) end,
+      200),
+    '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}', '#', 'g'),
+    '[0-9a-fA-F]{16,}', '#', 'g'),
+    '[0-9]+', '#', 'g')
+$$;
+
+-- Dead jobs by cause, in id order. Used by bulk operations on a cause, and their counts. A digest, because a shape may
+-- be as long as 200 characters.
+create index job_dead_shape on job ((md5(error_shape(last_error))::uuid), kind, dead_reason, id)
+  where dead_reason <> 'cancelled';
+
 -- Cancelled jobs of one queue, and of all queues, newest first. Used by the lists and the counts, which show them apart
 -- from dead jobs.
 create index job_cancelled on job (queue, id) where dead_reason = 'cancelled';

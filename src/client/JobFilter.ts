@@ -23,6 +23,8 @@ export interface JobFilter {
   readonly since?: InstantInput | undefined
   /** Jobs enqueued before this time. */
   readonly until?: InstantInput | undefined
+  /** Finished jobs that ended before this time. */
+  readonly diedBefore?: InstantInput | undefined
   /**
    * Jobs whose payload contains this JSON: `{ customer: "c-1" }` matches payloads with that field and value.
    * A field of it that is undefined is refused.
@@ -42,7 +44,7 @@ export interface JobFilter {
   readonly batch?: string | undefined
 }
 
-const instant = (field: "since" | "until", given: InstantInput): string => {
+const instant = (field: "since" | "until" | "diedBefore", given: InstantInput): string => {
   const millis = instantOf(`filter.${field}`, given)
   const fault = faultOfInstant(millis)
   if (fault !== undefined) throw new InvalidOptionError(`filter.${field}`, `filter.${field} ${fault}.`)
@@ -78,8 +80,9 @@ const decode = Filter.reader(Body, Object.keys(descriptions), 'queue: "mail"')
 
 /** Reads a filter. Throws InvalidOptionError for one that is invalid. @internal */
 export const read = (given: JobFilter): StoredFilter =>
-  decode(given, ({ payload, since, until }: JobFilter) => ({
+  decode(given, ({ diedBefore, payload, since, until }: JobFilter) => ({
     since: since === undefined ? undefined : instant("since", since),
     until: until === undefined ? undefined : instant("until", until),
+    diedBefore: diedBefore === undefined ? undefined : instant("diedBefore", diedBefore),
     payload: payload === undefined ? undefined : jsonOf(payload)
   }))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Fiber, Option } from "effect"
+import { Clock, Effect, Fiber, Option } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
@@ -72,6 +72,44 @@ describe.each(backends)("on %s, POST /api/v1/jobs/bulk", (_, layer) => {
       expect(audit.json).toMatchObject({
         entries: [{ act: "jobs.requeue", who: "api:admin", reason: "the upstream is back", after: { filter } }]
       })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("acts on the jobs that its preview counted, although others have died since", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      yield* bury("timeout after 3 ms", "timeout after 5 ms")
+      const filter = { queue: "mail", shape: "timeout after # ms" }
+      const preview = yield* bulk({ action: "requeue", filter, dryRun: true, countTo: 1_000 })
+      const shown = JSON.parse(preview.text)
+      const moment = expect.stringMatching(/^\d{4}-.*Z$/)
+      expect(shown.filter).toEqual({ ...filter, state: ["dead"], until: moment, diedBefore: moment })
+      // The bound includes the millisecond of the preview.
+      const at = Date.parse(shown.filter.diedBefore)
+      yield* Effect.repeat(Clock.currentTimeMillis, { until: (now) => now > at })
+      yield* bury("timeout after 7 ms")
+      const { operation } = JSON.parse((yield* bulk({ action: "requeue", filter: shown.filter })).text)
+      yield* carryOut
+      expect((yield* admin("GET", `/api/v1/operations/${operation}`)).json).toMatchObject({
+        done: shown.matched.count,
+        total: { count: 2, exact: true },
+        skipped: {}
+      })
+      expect((yield* admin("GET", "/api/v1/jobs?state=dead")).json).toMatchObject({ total: { count: 1 } })
+      // A bound of the request stays if it is earlier.
+      const early = { ...filter, diedBefore: "2026-01-31T09:00:00.000Z" }
+      const none = yield* bulk({ action: "requeue", filter: early, dryRun: true })
+      expect(none.json).toMatchObject({ matched: { count: 0, exact: true }, filter: early })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("counts as far as the request allows, and then says at least", () =>
+    Effect.gen(function* () {
+      yield* bury("a", "b", "c")
+      const counted = (countTo: number) => bulk({ action: "requeue", filter: { queue: "mail" }, dryRun: true, countTo })
+      expect((yield* counted(2)).json).toMatchObject({ matched: { count: 2, exact: false }, undoable: false })
+      expect((yield* counted(3)).json).toMatchObject({ matched: { count: 3, exact: true }, undoable: true })
+      expect(yield* counted(0)).toMatchObject({ status: 400, json: { error: { field: "countTo" } } })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -177,6 +215,19 @@ describe.each(backends)("on %s, GET /api/v1/jobs/groups", (_, layer) => {
       expect(yield* viewer("GET", "/api/v1/jobs/groups?queue=other")).toMatchObject({ json: { groups: [], looked: 0 } })
       expect(yield* viewer("GET", "/api/v1/jobs/groups?state=done")).toMatchObject({ status: 400 })
     }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("a preview that takes too long", () => {
+  it.scopedLive("answers within a second with a lower bound", () =>
+    Effect.gen(function* () {
+      yield* bury("a")
+      const holder = yield* TestDatabase.connection
+      yield* Effect.promise(() => holder.query("begin; lock table nightshift.job in access exclusive mode"))
+      const preview = yield* bulk({ action: "requeue", filter: { queue: "mail" }, dryRun: true, countTo: 1_000 })
+      expect(preview).toMatchObject({ status: 200, json: { matched: { count: 0, exact: false }, sample: [] } })
+      yield* Effect.promise(() => holder.query("rollback"))
+    }).pipe(Effect.provide(layerPostgres()))
   )
 })
 

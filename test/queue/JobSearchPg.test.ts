@@ -19,8 +19,10 @@ describe("lists on PostgreSQL", () => {
     Effect.gen(function* () {
       const { sql, transaction } = yield* Database
       yield* fill("calm", 60, "pending", "tomorrow")
+      yield* fill("calm", 60, "dead", "yesterday")
+      yield* sql`update nightshift.job set last_error = 'order 17 not found' where dead_reason is not null`
       yield* fill("calm", 2_000, "dead", "yesterday")
-      yield* sql`update nightshift.job set last_error = 'no answer' where dead_reason is not null`
+      yield* sql`update nightshift.job set last_error = 'no answer' where dead_reason is not null and last_error is null`
       yield* fill("calm", 60, "pending", "yesterday")
       yield* sql`update nightshift.job set last_error = 'no answer' where run_at < 'now' and finished_at is null`
       yield* fill("hot", 20_000, "pending", "yesterday")
@@ -42,6 +44,7 @@ describe("lists on PostgreSQL", () => {
         [{ state: "retrying" }, 1_000],
         [{ state: "dead" }, 1_000],
         [{ state: "dead", queue: "calm" }, 1_000],
+        [{ state: "dead", kind: "k", reason: "exhausted", shape: "order # not found" }, 300],
         [{ text: "no answer" }, 5_000],
         // Orders that an index has.
         [{ state: "scheduled" }, 1_000, { by: "due", descending: false }],

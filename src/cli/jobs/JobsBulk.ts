@@ -53,8 +53,8 @@ const pastTense: Readonly<Record<Action, string>> = {
 /** Prints the number of matching jobs and a sample of them (--dry-run). */
 const preview = (action: Action, filter: JobFilter, json: boolean) =>
   Effect.gen(function* () {
-    const { matched, sample: jobs } = yield* previewOf(yield* JobSearch, action, filter)
-    if (json) return yield* printJson({ matched, sample: jobs.map(JobView.ofListed) })
+    const { filter: bound, matched, sample: jobs } = yield* previewOf(yield* JobSearch, action, filter)
+    if (json) return yield* printJson({ matched, filter: JobsFilter.view(bound), sample: jobs.map(JobView.ofListed) })
     const now = yield* Clock.currentTimeMillis
     yield* Console.log(
       `${action} matches ${matched.exact ? "" : "at least "}${matched.count} ${matched.count === 1 ? "job" : "jobs"}.`

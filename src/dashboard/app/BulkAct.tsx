@@ -19,6 +19,8 @@ export interface Target {
 
 interface DryRun {
   readonly matched: Total
+  /** Selects the jobs that were counted; null for ids. */
+  readonly filter: Readonly<Record<string, unknown>> | null
   readonly undoable: boolean
   readonly sample: ReadonlyArray<Pick<Job, "id" | "kind" | "queue" | "state">>
 }
@@ -40,15 +42,49 @@ const Progress = ({ operation }: { readonly operation: Operation }) => {
   )
 }
 
+/** Counts further and further: the first answer comes within a second. */
+const countSteps = [1_000, 100_000, 1_000_000]
+
+/** From this many jobs on, the count has to be typed. */
+const manyJobs = 1_000
+
+const undoNote = (dry: DryRun, isCounting: boolean) => {
+  if (isCounting) return "Still counting."
+  return dry.undoable ? undoText : "Cannot be undone: the filter matches too many jobs to save their previous state."
+}
+
 /** Says before the action runs whether it can be undone. */
-const UndoNote = ({ act, dry }: { readonly act: Act; readonly dry: DryRun }) => (
-  <p class="quiet small">
-    {dry.undoable ? undoText : "Cannot be undone: the filter matches too many jobs to save their previous state."}
-    {act === "cancel" && dry.sample.some(({ state }) => state === "running")
-      ? " Running jobs are stopped and stay cancelled."
-      : ""}
-  </p>
+const UndoNote = (props: { readonly act: Act; readonly dry: DryRun; readonly isCounting: boolean }) => {
+  const { act, dry, isCounting } = props
+  return (
+    <p class="quiet small">
+      {undoNote(dry, isCounting)}
+      {act === "cancel" && dry.sample.some(({ state }) => state === "running")
+        ? " Running jobs are stopped and stay cancelled."
+        : ""}
+    </p>
+  )
+}
+
+/** Asks for the number of jobs, so that nobody acts on many of them by habit. */
+const TypedCount = (props: {
+  readonly count: number
+  readonly value: string
+  readonly onChange: (text: string) => void
+}) => (
+  <label class="field">
+    Type {props.count.toLocaleString()} to confirm
+    <input
+      name="count"
+      inputMode="numeric"
+      autocomplete="off"
+      value={props.value}
+      onInput={(event) => props.onChange(event.currentTarget.value)}
+    />
+  </label>
 )
+
+const digitsOf = (text: string) => text.replace(/\D/g, "")
 
 /** Confirms an action on several jobs, starts it and shows its progress. */
 export const BulkAct = (props: {
@@ -66,10 +102,28 @@ export const BulkAct = (props: {
   const [operationId, setOperationId] = useState<string>()
   const [operation, setOperation] = useState<Operation>()
 
+  const [isCounting, setCounting] = useState(true)
+  const [typed, setTyped] = useState("")
+
   useEffect(() => {
-    Api.post<DryRun>("jobs/bulk", { action: act, ...target, dryRun: true }).then(setDry, (error: Error) =>
-      setFailure(error.message)
-    )
+    let isOpen = true
+    const count = async () => {
+      // The bounds of the first answer hold for the later ones.
+      let bound = target
+      for (const countTo of countSteps) {
+        const found = await Api.post<DryRun>("jobs/bulk", { action: act, ...bound, dryRun: true, countTo })
+        if (!isOpen) return
+        setDry(found)
+        if (found.matched.exact) return
+        if (found.filter !== null) bound = { filter: found.filter }
+      }
+    }
+    count()
+      .catch((error: Error) => setFailure(error.message))
+      .finally(() => setCounting(false))
+    return () => {
+      isOpen = false
+    }
   }, [])
 
   useEffect(() => {
@@ -91,10 +145,14 @@ export const BulkAct = (props: {
   }, [operationId])
 
   const start = async () => {
-    const begun = await Api.post<{ operation: string }>("jobs/bulk", { action: act, ...target, ...given(reason) })
+    const bound = dry?.filter == null ? target : { filter: dry.filter }
+    const begun = await Api.post<{ operation: string }>("jobs/bulk", { action: act, ...bound, ...given(reason) })
     setOperationId(begun.operation)
   }
 
+  const count = dry?.matched.count ?? 0
+  const mustType = dry !== undefined && !isCounting && (count > manyJobs || !dry.undoable)
+  const isReady = !isCounting && count > 0 && (!mustType || digitsOf(typed) === String(count))
   const jobs = dry === undefined ? "jobs" : `${countText(dry.matched)} ${dry.matched.count === 1 ? "job" : "jobs"}`
   return (
     <Dialog title={`${phrase(act, jobs)}?`} onClose={props.onClose}>
@@ -114,18 +172,19 @@ export const BulkAct = (props: {
             {dry.matched.count > 5 ? <li>…</li> : null}
           </ul>
         )}
-        {dry === undefined ? null : <UndoNote act={act} dry={dry} />}
+        {dry === undefined ? null : <UndoNote act={act} dry={dry} isCounting={isCounting} />}
         {props.note === undefined ? null : <p class="quiet small">{props.note}</p>}
         {operation === undefined ? (
           <SaveForm
             label={phrase(act, jobs)}
             name={phrase(act, jobs)}
             danger={act === "delete"}
-            disabled={dry === undefined || dry.matched.count === 0 || operationId !== undefined}
+            disabled={!isReady || operationId !== undefined}
             save={start}
             onCancel={props.onClose}
           >
             <ReasonInput value={reason} onChange={setReason} />
+            {mustType ? <TypedCount count={count} value={typed} onChange={setTyped} /> : null}
           </SaveForm>
         ) : (
           <Progress operation={operation} />

@@ -7,7 +7,18 @@ import { type Route, to } from "./Route"
 // saved views.
 
 const many = ["queue", "kind", "state", "reason"] as const
-const single = ["search", "text", "payload", "dedupe", "pod", "shape", "within", "since", "until"] as const
+const single = [
+  "search",
+  "text",
+  "payload",
+  "dedupe",
+  "pod",
+  "shape",
+  "within",
+  "since",
+  "until",
+  "diedBefore"
+] as const
 export type Field = (typeof many)[number] | (typeof single)[number]
 
 /** The values of each field that is set. */
@@ -16,6 +27,7 @@ export type JobFilter = Readonly<Partial<Record<Field, ReadonlyArray<string>>>>
 const fields: ReadonlyArray<Field> = [...many, ...single]
 /** Parameters of the page that are no filter. */
 const paging = ["cursor", "sort", "order"]
+const moments: ReadonlyArray<Field> = ["since", "until", "diedBefore"]
 const isMany = (field: Field) => many.some((name) => name === field)
 
 /**
@@ -75,7 +87,7 @@ const sorted = (value: unknown): unknown => {
 const canonical = (field: Field, text: string): string => {
   try {
     if (field === "payload") return JSON.stringify(sorted(JSON.parse(text)))
-    return field === "since" || field === "until" ? new Date(text).toISOString() : text
+    return moments.includes(field) ? new Date(text).toISOString() : text
   } catch {
     return text
   }
@@ -154,14 +166,15 @@ const names: Readonly<Record<Field, string>> = {
   shape: "error like",
   within: "enqueued in the last",
   since: "enqueued from",
-  until: "enqueued before"
+  until: "enqueued before",
+  diedBefore: "ended before"
 }
 
 const valueText = (field: Field, value: string) => {
   if (field === "within" && lengthOf(value) > 0) return span(lengthOf(value))
   if (field === "pod") return value.slice(-8)
   const at = new Date(value)
-  return (field === "since" || field === "until") && !Number.isNaN(at.getTime()) ? instantText(at) : value
+  return moments.includes(field) && !Number.isNaN(at.getTime()) ? instantText(at) : value
 }
 
 /** Describes one value of a filter. */

@@ -5,7 +5,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { JobId } from "../../core/Ids.js"
-import { isFor, previewOf, resolve, sampleSize } from "../../queue/admin/OperationScope.js"
+import { countLimits, isFor, previewOf, resolve, sampleSize } from "../../queue/admin/OperationScope.js"
 import {
   Action,
   isUndoable,
@@ -46,6 +46,12 @@ const BulkRequest = Schema.Struct({
       description: "Change nothing; return the number of matching jobs and the first of them."
     })
   ),
+  countTo: WireText.optional(
+    Schema.Int.pipe(Schema.between(1, countLimits.max)).annotations({
+      ...WireText.withMessage(`must be a whole number from 1 to ${countLimits.max}`),
+      description: `How far a dry run counts, ${countLimits.default} by default. Up to ${countLimits.quick}, it answers within a second.`
+    })
+  ),
   reason: WireText.optional(WireText.Text)
 }).annotations({
   identifier: "BulkRequest",
@@ -56,6 +62,10 @@ type BulkRequest = typeof BulkRequest.Type
 
 const Preview = Schema.Struct({
   matched: OperationView.Total,
+  filter: Schema.NullOr(Schema.Record({ key: Schema.String, value: Schema.Unknown })).annotations({
+    description:
+      "The filter of the request with its states, and bounds that exclude jobs enqueued or ended after the dry run. Send it to act on the jobs that were counted. Null for ids."
+  }),
   sample: Schema.Array(JobView.JobView),
   undoable: Schema.Boolean.annotations({
     description:
@@ -147,16 +157,17 @@ export const layer: Layer.Layer<
         (filter) => OperationView.of(operation, filter)
       )
 
-    const preview = (action: BulkRequest["action"], target: Target) =>
+    const preview = ({ action, countTo }: BulkRequest, target: Target) =>
       Effect.gen(function* () {
         if (target.filter !== undefined) {
-          const { sample, ...found } = yield* previewOf(search, action, target.filter)
-          return { ...found, sample: yield* Effect.forEach(sample, listed) }
+          const { filter, sample, ...found } = yield* previewOf(search, action, target.filter, countTo)
+          return { ...found, filter: JobsFilter.view(filter), sample: yield* Effect.forEach(sample, listed) }
         }
         const fit = (yield* overview.listed(target.ids)).filter(({ state }) => isFor(action, state))
         const sample = yield* Effect.forEach(fit.slice(0, sampleSize), ({ id }) => Effect.option(search.get(id)))
         return {
           matched: { count: fit.length, exact: true },
+          filter: null,
           sample: yield* Effect.forEach(
             sample.flatMap((job) => (job._tag === "Some" ? [job.value] : [])),
             listed
@@ -188,7 +199,7 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const given = yield* Body.decoded(request, BulkRequest, maxBodyBytes)
           const target = yield* targetOf(given)
-          if (given.dryRun === true) return yield* preview(given.action, target)
+          if (given.dryRun === true) return yield* preview(given, target)
           return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })
         })
       )

@@ -19,6 +19,7 @@ const instant = (field: keyof JobFilter) =>
 const common = {
   since: instant("since"),
   until: instant("until"),
+  diedBefore: instant("diedBefore"),
   dedupe: text("dedupe"),
   pod: text("pod"),
   text: text("text"),
@@ -74,7 +75,10 @@ const moment = (millis: number | undefined) => (millis === undefined ? undefined
 /** Formats a filter as in a request, without unset fields. */
 export const view = (filter: JobFilter): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
-    Object.entries({ ...filter, since: moment(filter.since), until: moment(filter.until) }).filter(
-      ([, value]) => value !== undefined
-    )
+    Object.entries({
+      ...filter,
+      since: moment(filter.since),
+      until: moment(filter.until),
+      diedBefore: moment(filter.diedBefore)
+    }).filter(([, value]) => value !== undefined)
   )

@@ -47,7 +47,7 @@ export interface OperationFields {
 
 /** How many jobs an operation would cover if it began now. */
 export interface PreviewFields {
-  /** How many there are; counting stops at 100,000. */
+  /** How many there are; counting stops at 100,000, or when it takes too long. */
   readonly matched: Total
   /** Whether they are few enough to be restored within an hour. */
   readonly undoable: boolean

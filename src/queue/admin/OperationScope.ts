@@ -1,4 +1,4 @@
-import { Effect, Either, Schema } from "effect"
+import { Clock, Duration, Effect, Either, Schema } from "effect"
 import { Expected } from "../../core/ExpectedError.js"
 import { joinOr } from "../../core/Spelling.js"
 import { type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
@@ -62,20 +62,56 @@ export const resolve = (action: Action, filter: JobFilter): Either.Either<JobFil
 
 export const sampleSize = 10
 
-/** Maximum count in a preview. */
-const countedUpTo = 100_000
+/** How far a preview counts by default, at most, and if it has to answer within a second. */
+export const countLimits = { default: 100_000, max: 1_000_000, quick: 1_000 } as const
+
+/** Time limit of each of the two queries of a quick preview. */
+const quickTimeout = Duration.millis(400)
+
+const endedStates: ReadonlyArray<State> = ["done", "dead", "cancelled"]
+
+/**
+ * Excludes jobs that are enqueued, or end, after this time. With this filter, an operation covers the jobs that its preview
+ * counted, except those that have changed since.
+ */
+const boundAt = (filter: JobFilter, at: number): JobFilter => {
+  const areEnded = choices(filter.state)?.every((state) => endedStates.includes(state)) ?? false
+  const earliest = (given: number | undefined) => Math.min(given ?? at, at)
+  return {
+    ...filter,
+    until: earliest(filter.until),
+    ...(areEnded ? { diedBefore: earliest(filter.diedBefore) } : {})
+  }
+}
 
 /** The jobs that an operation would cover if it began now. */
 export interface Preview extends PreviewFields {
+  /** Selects exactly these jobs. */
+  readonly filter: JobFilter
   /** The newest of them. */
   readonly sample: ReadonlyArray<StoredJob>
 }
 
-/** Counts the jobs of a filter that `resolve` returned, and reads a few of them. */
-export const previewOf = (search: typeof JobSearch.Service, action: Action, filter: JobFilter) =>
+/**
+ * Counts the jobs of a filter that `resolve` returned, and reads a few of them. If that takes too long, the count is a
+ * lower bound.
+ */
+export const previewOf = (
+  search: typeof JobSearch.Service,
+  action: Action,
+  given: JobFilter,
+  countTo: number = countLimits.default
+) =>
   Effect.gen(function* () {
-    const matched = yield* search.total(filter, countedUpTo)
-    const { jobs } = yield* search.list(filter, { limit: sampleSize })
-    const preview: Preview = { matched, sample: jobs, undoable: isUndoable(action, matched) }
+    const filter = boundAt(given, (yield* Clock.currentTimeMillis) + 1)
+    const timeout = countTo <= countLimits.quick ? quickTimeout : undefined
+    const sample = yield* search.list(filter, { limit: sampleSize, timeout }).pipe(
+      Effect.map(({ jobs }) => jobs),
+      Effect.catchTag("SearchTooSlow", () => Effect.succeed<ReadonlyArray<StoredJob>>([]))
+    )
+    const matched = yield* search
+      .total(filter, countTo, timeout)
+      .pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed({ count: sample.length, exact: false })))
+    const preview: Preview = { filter, matched, sample, undoable: isUndoable(action, matched) }
     return preview
   })

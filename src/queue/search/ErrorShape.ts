@@ -1,8 +1,10 @@
+import type { SqlClient } from "@effect/sql/SqlClient"
+import type { Fragment } from "@effect/sql/Statement"
 import { headline } from "../../core/ErrorText.js"
 
 // Errors with the same cause differ in ids, addresses, counts and times. The shape is the first line without those, so
 // jobs that died of the same cause share it. A message of JSON on several lines, as validators write it, begins with a
-// bracket alone: then the shape is the whole message on one line. PostgreSQL and the memory layer must produce identical shapes, so the
+// bracket alone: then the shape is the whole message on one line. The schema's error_shape() must produce identical shapes, so the
 // rules are few and valid in both; each applies to the result of the previous one.
 
 const shapeCharacters = 200
@@ -21,13 +23,6 @@ export const errorShape = (text: string | undefined): string => {
   return patterns.reduce((shape, pattern) => shape.replace(pattern, "#"), line)
 }
 
-/** As `headline` of ErrorText. */
-export const errorShapeSql = (column: string): string => {
-  const first = `split_part(coalesce(${column}, ''), E'\\n', 1)`
-  const message = `regexp_replace(${column}, '\\n(    at |Caused by: ).*', '')`
-  const whole = `btrim(regexp_replace(${message}, '[ \\n\\r\\t]+', ' ', 'g'))`
-  return rules.reduce(
-    (inner, rule) => `regexp_replace(${inner}, '${rule}', '#', 'g')`,
-    `left(case when ${first} ~ '^[][{}(), ]*$' then coalesce(${whole}, '') else ${first} end, ${shapeCharacters})`
-  )
-}
+/** Whether the error of `j` has a shape, as the index of dead jobs by cause has it. `error_shape` follows the same rules. */
+export const hasShape = (sql: SqlClient, schema: string, shape: string): Fragment =>
+  sql`md5(${sql(`${schema}.error_shape`)}(j.last_error))::uuid = md5(${shape}::text)::uuid`

@@ -5,7 +5,7 @@ import type { State } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { fragments } from "../../database/SqlInstant.js"
 import { isUnstorable } from "../NewJob.js"
-import { errorShapeSql } from "./ErrorShape.js"
+import { hasShape } from "./ErrorShape.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
 
 const stateIs = (sql: SqlClient, schema: string, state: State, now: number): Fragment => {
@@ -70,6 +70,7 @@ export const conditions = (
   among("j.dead_reason", filter.reason)
   if (filter.since !== undefined) all.push(sql`j.created_at >= ${instant(filter.since)}`)
   if (filter.until !== undefined) all.push(sql`j.created_at < ${instant(filter.until)}`)
+  if (filter.diedBefore !== undefined) all.push(sql`j.finished_at < ${instant(filter.diedBefore)}`)
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
   if (filter.pod !== undefined) all.push(isId(filter.pod) ? sql`j.pod_id = ${filter.pod}` : sql`false`)
   if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
@@ -79,7 +80,7 @@ export const conditions = (
     const keys = [sql`j.dedupe_key = ${filter.search}`, sql`j.key = ${filter.search}`]
     all.push(sql.or([...keys, found("j.id::text"), found("j.kind"), found("j.last_error")]))
   }
-  if (filter.shape !== undefined) all.push(sql`${sql.literal(errorShapeSql("j.last_error"))} = ${filter.shape}`)
+  if (filter.shape !== undefined) all.push(hasShape(sql, schema, filter.shape))
   if (filter.batch !== undefined) all.push(sql`j.batch_id = ${filter.batch}`)
   return all
 }

@@ -38,6 +38,7 @@ export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   isAmong(filter.reason, row.reason) &&
   (filter.since === undefined || row.createdAt >= filter.since) &&
   (filter.until === undefined || row.createdAt < filter.until) &&
+  (filter.diedBefore === undefined || (row.finishedAt !== undefined && row.finishedAt < filter.diedBefore)) &&
   (filter.dedupe === undefined || row.dedupe?.key === filter.dedupe) &&
   (filter.pod === undefined || (row.run?.pod ?? row.ranOn) === filter.pod) &&
   (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&

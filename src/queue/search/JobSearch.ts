@@ -23,6 +23,8 @@ export interface PageRequest {
   readonly sort?: JobSort | undefined
   /** Search only this many of the newest jobs. */
   readonly among?: number
+  /** Time limit of a list by id, if shorter than the default. */
+  readonly timeout?: Duration.Duration | undefined
 }
 
 export interface JobPage {

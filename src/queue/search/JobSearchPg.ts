@@ -26,6 +26,8 @@ import * as SortedListPg from "./SortedListPg.js"
 /** Whether a filter may have to read all jobs. Running jobs are listed by their leases, and are few. */
 const scans = (filter: JobFilter) => {
   const { dedupe, kind, payload, pod, search, shape, text } = filter
+  // An index has the dead jobs of a cause.
+  if (shape !== undefined && statesOf(filter)?.every((state) => state === "dead") === true) return false
   const isRunning = statesOf(filter)?.every((state) => state === "running") ?? false
   return !isRunning && [dedupe, kind, payload, pod, search, shape, text].some((field) => field !== undefined)
 }
@@ -57,10 +59,20 @@ const make = Effect.gen(function* () {
   const { lateQueues } = named("search", { lateQueues: SortedListPg.lateQueues(schema) })
 
   /** Only retrying, dead and cancelled jobs have an error. Each has an index, so other jobs need not be read. */
-  const failed = sql`(select * from ${table} where finished_at is null and last_error is not null
-    union all select * from ${table} where dead_reason <> 'cancelled'
-    union all select * from ${table} where dead_reason = 'cancelled')`
-  const source = ({ shape, text }: JobFilter) => (shape === undefined && text === undefined ? table : failed)
+  const failed = (filter: JobFilter) => {
+    const states = statesOf(filter)
+    const parts = [
+      ...(states === undefined || states.some((state) => !finished.includes(state))
+        ? [sql`select * from ${table} where finished_at is null and last_error is not null`]
+        : []),
+      ...(states?.includes("dead") === false ? [] : [sql`select * from ${table} where dead_reason <> 'cancelled'`]),
+      ...(states?.includes("cancelled") === false ? [] : [sql`select * from ${table} where dead_reason = 'cancelled'`])
+    ]
+    const [first = sql`select * from ${table} where false`, ...others] = parts
+    return sql`(${others.reduce((all, part) => sql`${all} union all ${part}`, first)})`
+  }
+  const source = (filter: JobFilter) =>
+    filter.shape === undefined && filter.text === undefined ? table : failed(filter)
 
   const get: typeof JobSearch.Service.get = (id) =>
     Effect.gen(function* () {
@@ -105,7 +117,7 @@ const make = Effect.gen(function* () {
     return by === "created" ? listById(filter, descending, request) : listSorted(filter, { by, descending }, request)
   }
 
-  const listById = (filter: JobFilter, descending: boolean, { among, cursor, limit }: PageRequest) =>
+  const listById = (filter: JobFilter, descending: boolean, { among, cursor, limit, timeout }: PageRequest) =>
     Effect.gen(function* () {
       if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis
@@ -116,7 +128,7 @@ const make = Effect.gen(function* () {
         sql<StoredJobRow>`select ${columns} from ${jobs} j
           where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id ${sql.literal(descending ? "desc" : "asc")}
           limit ${limit + 1}`,
-        { scans: among === undefined && scans(filter) }
+        { scans: among === undefined && scans(filter), timeout }
       )
       const page = rows.slice(0, limit)
       return {
