@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
 
 /** Stores many jobs of a queue with this state and due time, in one statement. */
-export const fill = (queue: string, count: number, state: "pending" | "done" | "dead", due = "1 hour ago") =>
+export const fill = (queue: string, count: number, state: "pending" | "done" | "dead", due = "yesterday") =>
   Effect.flatMap(
     Database,
     ({ sql }) => sql`
