@@ -72,13 +72,16 @@ const update = (change: Partial<LiveUpdates>) => {
   for (const listener of listeners) listener()
 }
 
-/** The service responded. Only a heartbeat says whether its database does. */
-const reached = (trouble: Trouble | undefined = updates.trouble === "database" ? "database" : undefined) => {
+/** The service responded. */
+const heard = (trouble: Trouble | undefined) => {
   clearTimeout(graceTimer)
   graceTimer = undefined
   heardAt = Date.now()
   if (updates.trouble !== trouble || updates.link !== "live") update({ link: "live", trouble })
 }
+
+/** Only a heartbeat says whether the database responds. */
+const reached = () => heard(updates.trouble === "database" ? "database" : undefined)
 
 const fail = (trouble: Trouble) => {
   if (updates.trouble !== trouble) update({ trouble, staleSince: heardAt })
@@ -180,7 +183,7 @@ const receiveHeartbeat = (event: MessageEvent<string>) => {
     heardAt = Date.now()
     return
   }
-  reached(undefined)
+  heard(undefined)
   if (hadTrouble) requestReload()
 }
 
