@@ -170,7 +170,9 @@ describe.concurrent.each(backends)("on %s, GET /api/v1/events", (_, layer) => {
       yield* queue.finalize([{ id: claimed.id, lease: claimed.lease, end: again }])
       const changed = yield* listener.heard("jobs", ({ jobs }) => JSON.stringify(jobs).includes('"retrying"'))
       expect(changed.data).toMatchObject({ jobs: [{ id: claimed.id, error: "no <b>luck</b>", attempt: 1 }] })
-      const counted = yield* listener.heard("queues", ({ changed }) => JSON.stringify(changed).includes('"retrying":{"value":1'))
+      const counted = yield* listener.heard("queues", ({ changed }) =>
+        JSON.stringify(changed).includes('"retrying":{"value":1')
+      )
       expect(counted.data).toMatchObject({
         changed: [{ name: "mail", counts: { pending: exact(0), retrying: exact(1) } }],
         gone: []
