@@ -3,6 +3,7 @@ import { type Encoded, makeUnsafe, type WorkflowEngine, WorkflowInstance } from 
 import { Cause, Clock, Context, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
+import { watched } from "./ActivityHeartbeat.js"
 import * as ExitJson from "./ExitJson.js"
 import { CurrentRun, type Run } from "./Run.js"
 
@@ -68,7 +69,9 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
     if (before !== "start") return complete(before)
     const startedAt = yield* Clock.currentTimeMillis
     const inner = suspendable(WorkflowInstance.initial(instance.workflow, instance.executionId))
-    const result = yield* (given.executeEncoded as Effect.Effect<unknown, unknown>).pipe(
+    const code = given.executeEncoded as Effect.Effect<unknown, unknown>
+    const result = yield* code.pipe(
+      watched(run, { name, attempt: run.attemptsBefore(name) + attempt, startedAt }),
       // Waits side by side end as a failure that the activity would retry, instead of an interruption of its fiber.
       Effect.raceFirst(Effect.zipRight(inner.suspension, Effect.interrupt)),
       Workflow.intoResult,

@@ -2,7 +2,7 @@ import { Effect, Schedule } from "effect"
 import * as Outcome from "../core/Outcome.js"
 import * as Suspension from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
-import type { Deferred, DeferredKind, NewStep, Step } from "../queue/workflow/Execution.js"
+import type { Deferred, DeferredKind, NewStep, Step, StoredBeat } from "../queue/workflow/Execution.js"
 import { childrenFirst, isUndo } from "../queue/workflow/Undo.js"
 import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
@@ -33,6 +33,9 @@ export class Journal {
   /** Whether the journal was read. The first run reads it when it waits for a signal that may already have arrived. */
   isRead = false
   private sequence = 0
+  /** The last heartbeats of steps in this run, and the attempts whose effect was undone. */
+  private readonly beats = new Map<string, StoredBeat>()
+  private readonly undoneAttempts = new Map<string, number>()
   /** The last attempt of each reopened step. Its new result takes the same place. */
   private readonly reopened = new Map<string, Step>()
 
@@ -65,6 +68,7 @@ export class Journal {
       for (const wait of journal.waits) this.named.set(`${wait.kind} ${wait.name}`, wait)
       for (const step of journal.steps) {
         this.sequence = Math.max(this.sequence, step.sequence)
+        if (step.reopenedAt !== undefined && step.outcome === "done") this.undoneAttempts.set(step.name, step.attempt)
         if (step.reopenedAt !== undefined && step.attempt > this.attemptsBefore(step.name)) {
           this.reopened.set(step.name, step)
         }
@@ -102,6 +106,17 @@ export class Journal {
 
   deferred(kind: DeferredKind, name: string): Deferred | undefined {
     return this.named.get(`${kind} ${name}`)
+  }
+
+  /** The details of the last heartbeat of a step. Undefined if its effect was undone since: it starts from the beginning. */
+  lastHeartbeat(name: string): unknown {
+    const beat = this.beats.get(name) ?? (this.deferred("heartbeat", name)?.exit as StoredBeat | undefined)
+    return beat === undefined || beat.attempt <= (this.undoneAttempts.get(name) ?? 0) ? undefined : beat.details
+  }
+
+  /** Keeps a heartbeat for the next attempt in this run. */
+  keepHeartbeat(name: string, beat: StoredBeat): void {
+    this.beats.set(name, beat)
   }
 
   /** When a wait began: now, or before the execution was suspended on it. */

@@ -12,6 +12,7 @@ import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
 import * as Undos from "../queue/workflow/Undo.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
+import * as ActivityHeartbeat from "./ActivityHeartbeat.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
 import { isFirstRun, storedWithEnqueue } from "./Journal.js"
@@ -238,6 +239,15 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
     layer: Layer.effect(WorkflowEngine, Effect.map(Workflows, engineOf))
   }
 }
+
+/**
+ * Reports that an activity is alive: its run may take the `timeout` of a run again from now on. The details, a JSON value of at
+ * most 4 KiB, are stored for the next attempt, at most every 5 seconds. Dies outside of an activity.
+ */
+export const heartbeat: (details?: unknown) => Effect.Effect<void> = ActivityHeartbeat.heartbeat
+
+/** Details of the last heartbeat of an earlier attempt of this activity, perhaps in a process that crashed. */
+export const lastHeartbeat: Effect.Effect<unknown> = ActivityHeartbeat.lastHeartbeat
 
 /** How often and after which delays an activity is tried again. */
 export interface RetryOptions {

@@ -3,12 +3,14 @@ import { watchdog } from "../../core/Watchdog.js"
 import { type HandlerLog, logOf } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import type { NewStep, Step, StoredBeat } from "../../queue/workflow/Execution.js"
+import type { NewStep, Step } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import type { NewChild, NewHeartbeat, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import { stepAnnotation } from "../../telemetry/LogLine.js"
+import type { WatchHost } from "../../workflow/AttemptWatch.js"
 import { Journal } from "../../workflow/Journal.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Recording, Stored } from "./Replay.js"
 import * as StepExit from "./StepExit.js"
 
@@ -24,14 +26,12 @@ export class Stopped extends Error {}
 const isTagged = (error: unknown, tag: string) => (error as { readonly _tag?: string })._tag === tag
 
 /** The journal of a run with promises. Delivers results in the order in which a replay delivers them. */
-export class RunJournal extends Journal {
+export class RunJournal extends Journal implements WatchHost {
   /** Attempts of steps that have no result: failed ones that are retried, and reopened ones. */
   private readonly attempts = new Map<string, ReadonlyArray<Step>>()
   /** Undos, and the steps inside them, that have ended. */
   readonly undone = new Map<string, Step>()
   private readonly inFlight: Array<number> = []
-  /** The last heartbeats of steps in this run. */
-  private readonly beats = new Map<string, StoredBeat>()
   private readonly ready = new Map<number, () => void>()
 
   constructor(
@@ -124,22 +124,13 @@ export class RunJournal extends Journal {
     return undone === 0 ? key : `${key}/after-undo-${undone}`
   }
 
-  /** The details of the last heartbeat of a step, unless a retry has reopened the step since: its effect was undone. */
-  lastHeartbeat(name: string): unknown {
-    const beat = this.beats.get(name) ?? (this.deferred("heartbeat", name)?.exit as StoredBeat | undefined)
-    if (beat === undefined) return undefined
-    const undone = this.attemptsOf(name).findLast(({ outcome }) => outcome === "done")?.attempt ?? 0
-    return beat.attempt <= undone ? undefined : beat.details
-  }
-
-  /** Keeps a heartbeat for the next attempt in this run. */
-  keepHeartbeat(name: string, beat: StoredBeat): void {
-    this.beats.set(name, beat)
-  }
-
   /** Stores a heartbeat for an attempt in another run. */
   storeHeartbeat(beat: NewHeartbeat): Promise<void> {
     return this.perform(this.workflows.heartbeat(this.execution.run, beat))
+  }
+
+  refusal(message: string): Error {
+    return new InvalidOptionError("details", message)
   }
 
   /** Reads the waits again. */

@@ -10,9 +10,9 @@ import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import { LeaseLost } from "../../queue/workflow/WorkflowErrors.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import { AttemptWatch } from "../../workflow/AttemptWatch.js"
 import { backoffOf } from "../JobDefinition.js"
 import { NestedStepError } from "../ShiftErrors.js"
-import { AttemptWatch } from "./AttemptWatch.js"
 import type { OnWait } from "./OpenWaits.js"
 import type { Stored } from "./Replay.js"
 import { type RunJournal, Stopped } from "./RunJournal.js"
@@ -126,7 +126,7 @@ export class StepAttempts {
     const kind = this.host.kindOf(given.kind)
     const { aborts, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
-    const watch = new AttemptWatch(this.host, {
+    const watch = new AttemptWatch(journal, () => this.host.now(), {
       name: given.name,
       attempt,
       startedAt,
@@ -137,7 +137,7 @@ export class StepAttempts {
       journal.idempotencyKey(given.name, undoing),
       attempt,
       journal.log(given.name),
-      watch.details,
+      watch.last,
       watch.heartbeat,
       () => watch.signal(() => aborts.of(canUndo))
     )

@@ -1,10 +1,10 @@
 import { Duration, Effect, Either, Fiber } from "effect"
-import { format } from "../../core/DurationText.js"
-import { jsonText } from "../../core/Storable.js"
-import { limits } from "../../core/StoredJob.js"
-import type { ClaimedExecution } from "../../queue/Queue.js"
-import { InvalidOptionError } from "../ShiftErrors.js"
-import type { RunJournal } from "./RunJournal.js"
+import { format } from "../core/DurationText.js"
+import { jsonText } from "../core/Storable.js"
+import { limits } from "../core/StoredJob.js"
+import type { ClaimedExecution } from "../queue/Queue.js"
+import type { StoredBeat } from "../queue/workflow/Execution.js"
+import type { NewHeartbeat } from "../queue/workflow/Workflows.js"
 
 // The heartbeats and the time limits of one attempt of a step. A heartbeat moves the deadline of the run at once; its details
 // are stored at most every few seconds, and before an attempt that did not succeed is recorded.
@@ -21,10 +21,19 @@ export interface Watched {
   readonly heartbeatTimeout: number | undefined
 }
 
+/** The run of the attempt. */
 export interface WatchHost {
   readonly execution: ClaimedExecution
-  readonly journal: RunJournal
-  now(): number
+  /** The details of the last heartbeat of a step. */
+  lastHeartbeat(name: string): unknown
+  /** Keeps a heartbeat for the next attempt in this run. */
+  keepHeartbeat(name: string, beat: StoredBeat): void
+  /** Stores a heartbeat for an attempt in another run. */
+  storeHeartbeat(beat: NewHeartbeat): Promise<void>
+  /** Starts a timer. */
+  watch<A, E>(effect: Effect.Effect<A, E>): Fiber.RuntimeFiber<A, E>
+  /** The error of a heartbeat whose details cannot be stored. */
+  refusal(message: string): Error
 }
 
 /** The attempt took too long. */
@@ -39,8 +48,9 @@ export class AttemptWatch {
   private readonly own: AbortController | undefined
   private combined: AbortSignal | undefined
   private beatAt: number
-  /** What the last heartbeat sent; at first, that of an earlier attempt. */
-  details: unknown
+  /** What the last heartbeat of an earlier attempt sent. */
+  readonly last: unknown
+  private details: unknown
   /** Whether a heartbeat is not stored yet. */
   private isUnsaved = false
   private written: Promise<void> = Promise.resolve()
@@ -48,10 +58,12 @@ export class AttemptWatch {
 
   constructor(
     private readonly host: WatchHost,
+    private readonly now: () => number,
     private readonly watched: Watched
   ) {
     this.beatAt = watched.startedAt
-    this.details = host.journal.lastHeartbeat(watched.name)
+    this.last = host.lastHeartbeat(watched.name)
+    this.details = this.last
     const { heartbeatTimeout, timeout } = watched
     if (timeout !== undefined) host.execution.state.extend(timeout)
     if (timeout !== undefined || heartbeatTimeout !== undefined) this.own = new AbortController()
@@ -66,12 +78,11 @@ export class AttemptWatch {
 
   readonly heartbeat = (details?: unknown): void => {
     if (this.isOver) return
-    const { journal } = this.host
-    if (details !== undefined) this.details = storedDetails(this.watched.name, details)
+    if (details !== undefined) this.details = this.stored(details)
     this.host.execution.state.extend()
-    this.beatAt = this.host.now()
+    this.beatAt = this.now()
     this.isUnsaved = true
-    journal.keepHeartbeat(this.watched.name, { attempt: this.watched.attempt, details: this.details })
+    this.host.keepHeartbeat(this.watched.name, { attempt: this.watched.attempt, details: this.details })
     if (this.pause === undefined) this.write()
   }
 
@@ -82,7 +93,7 @@ export class AttemptWatch {
       this.pause = undefined
       if (this.isUnsaved && !this.isOver) this.write()
     })
-    this.pause = this.host.journal.watch(Effect.zipRight(Effect.sleep(writeEvery), next))
+    this.pause = this.host.watch(Effect.zipRight(Effect.sleep(writeEvery), next))
   }
 
   private save(): Promise<void> {
@@ -90,7 +101,7 @@ export class AttemptWatch {
     const timeoutAt = timeout === undefined ? undefined : startedAt + timeout
     this.isUnsaved = false
     this.written = this.written
-      .then(() => this.host.journal.storeHeartbeat({ name, attempt, startedAt, timeoutAt, details: this.details }))
+      .then(() => this.host.storeHeartbeat({ name, attempt, startedAt, timeoutAt, details: this.details }))
       .catch(() => {
         // The next heartbeat is stored, or the lease is lost and the run is stopped.
         this.isUnsaved = true
@@ -112,7 +123,7 @@ export class AttemptWatch {
           reject(error)
           own.abort(error)
         })
-      this.timer = this.host.journal.watch(Effect.flatMap(this.expiry, expire))
+      this.timer = this.host.watch(Effect.flatMap(this.expiry, expire))
     })
   }
 
@@ -124,7 +135,7 @@ export class AttemptWatch {
       timeout === undefined ? Effect.never : Effect.as(Effect.sleep(timeout), `timed out after ${text(timeout)}`)
     if (heartbeatTimeout === undefined) return total
     const silence: Effect.Effect<string> = Effect.suspend(() => {
-      const left = this.beatAt + heartbeatTimeout - this.host.now()
+      const left = this.beatAt + heartbeatTimeout - this.now()
       return left > 0
         ? Effect.zipRight(Effect.sleep(left), silence)
         : Effect.succeed(`timed out: no heartbeat for ${text(heartbeatTimeout)}`)
@@ -135,16 +146,15 @@ export class AttemptWatch {
   /** The attempt has ended. Without a result, its last heartbeat is stored for the next attempt. */
   async close(isDone: boolean): Promise<void> {
     this.isOver = true
-    for (const fiber of [this.timer, this.pause])
-      if (fiber !== undefined) this.host.journal.watch(Fiber.interrupt(fiber))
+    for (const fiber of [this.timer, this.pause]) if (fiber !== undefined) this.host.watch(Fiber.interrupt(fiber))
     if (isDone) return
     await (this.isUnsaved ? this.save() : this.written)
   }
-}
 
-/** The details after a JSON round trip, so that an attempt in this run sees what one in another run would see. */
-const storedDetails = (name: string, details: unknown): unknown => {
-  const text = jsonText(details, limits.heartbeatBytes)
-  if (Either.isRight(text)) return JSON.parse(text.right)
-  throw new InvalidOptionError("details", `The details of a heartbeat of "${name}" ${text.left}.`)
+  /** The details after a JSON round trip, so that an attempt in this run sees what one in another run would see. */
+  private stored(details: unknown): unknown {
+    const text = jsonText(details, limits.heartbeatBytes)
+    if (Either.isRight(text)) return JSON.parse(text.right)
+    throw this.host.refusal(`The details of a heartbeat of "${this.watched.name}" ${text.left}.`)
+  }
 }
