@@ -101,37 +101,53 @@ export const execute = async (instance, { callers, executions, steps }) => {
   return rated(executions, steps, seconds, cpu)
 }
 
-/** The time from a signal to the start of the next step, for suspended executions of an idle process. */
-const wakeUps = async (flows, { samples, warming }) => {
-  const taken = []
-  let started = () => {}
-  const signalled = new Map()
-  await flows.work({
-    onStep: (n) => {
-      taken.push(performance.now() - signalled.get(n))
-      started()
-    }
-  })
+/** Wakes suspended executions of an idle process, one after another. `wake` returns when that took effect. */
+const wakeUps = async (flows, { samples, warming }, wake) => {
   const total = warming + samples
   await fromCallers(256, 0, total, (n) => flows.startWaiting(n))
   await flows.suspended(total)
   await sleep(500)
+  const taken = []
   for (let n = 0; n < total; n++) {
-    const start = new Promise((done) => {
-      started = done
-    })
-    signalled.set(n, performance.now())
-    await flows.signal(n)
-    await start
+    const begun = performance.now()
+    taken.push((await wake(n)) - begun)
     // Long enough to become idle, and random so that it never aligns with a poll interval.
     if (n >= warming) await sleep(15 + Math.random() * 15)
   }
   return taken.slice(warming)
 }
 
+/** The time from a signal to the start of the next step. */
+const toNextStep = async (instance, counts) => {
+  const flows = await instance.workflows()
+  let started = () => {}
+  await flows.work({ onStep: () => started(performance.now()) })
+  return wakeUps(flows, counts, async (n) => {
+    const start = new Promise((done) => {
+      started = done
+    })
+    await flows.signal(n)
+    return start
+  })
+}
+
 export const signal = async (instance, counts) => {
-  const taken = await wakeUps(await instance.workflows(), counts)
+  const taken = await toNextStep(instance, counts)
   return { samples: taken.length, value: quantile(taken, 0.5), p95: quantile(taken, 0.95), max: Math.max(...taken) }
+}
+
+/** The time from a signal to the result, for a caller that sends the one and awaits the other. */
+export const result = async (instance, counts) => {
+  const flows = await instance.workflows()
+  await flows.work({ onStep: () => {} })
+  const taken = await wakeUps(flows, counts, async (n) => {
+    await flows.signal(n)
+    const value = await flows.result(n)
+    const ended = performance.now()
+    if (value !== n) throw new Error(`execution ${n} returned ${value}`)
+    return ended
+  })
+  return { samples: taken.length, value: quantile(taken, 0.5), p99: quantile(taken, 0.99), max: Math.max(...taken) }
 }
 
 /** Stores sleeping executions. Returns their size on disk. */
@@ -142,5 +158,5 @@ export const sleepers = async (instance, { executions }) => {
 
 /** Wakes a few executions while others sleep. */
 export const wake = async (instance, counts) => ({
-  wake: median(await wakeUps(await instance.workflows(), counts))
+  wake: median(await toNextStep(instance, counts))
 })

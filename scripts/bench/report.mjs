@@ -15,13 +15,16 @@ const withUnit = (value, unit) => {
   return unit === "/s" ? `${compact(value)}/s` : `${compact(value)} ${unit}`
 }
 
+const latency = (tail) => (results, row, system) =>
+  `${figure(results, row, system).toFixed(2)} / ${figure(results, row, system, tail).toFixed(2)} ms`
+
 const cells = {
   rate: (results, row, system) => {
     const beside = system === "graphile-batched" ? undefined : ratio(results, [row, system], [row, "graphile-batched"])
     return `${compact(figure(results, row, system))}/s${beside === undefined ? "" : ` ${beside.toFixed(2)}x`}`
   },
-  ms: (results, row, system) =>
-    `${figure(results, row, system).toFixed(2)} / ${figure(results, row, system, "p95").toFixed(2)} ms`,
+  ms: latency("p95"),
+  "ms p99": latency("p99"),
   "CPU ms": (results, row, system) => `${figure(results, row, system).toFixed(0)} ms of CPU`,
   statements: (results, row, system) => `${figure(results, row, system).toFixed(1)}/s`,
   "MB/s": (results, row, system) =>

@@ -22,8 +22,13 @@ const drainOf =
     return { ...drained, ...perExecution(drained, before, after), value: drained[unit] }
   }
 
-const measureStarted = async (bench, { jobs }) =>
-  bench.child("execute", { prepare: true, executions: times(1 / 3)(jobs), steps: 3, callers })
+/** Starts and runs executions in one process. `unit` as in `drainOf`. */
+const startedOf =
+  (factor, steps, unit) =>
+  async (bench, { jobs }) => {
+    const rated = await bench.child("execute", { prepare: true, executions: times(factor)(jobs), steps, callers })
+    return { ...rated, value: rated[unit] }
+  }
 
 const samplesOf = (jobs) => ({
   samples: Math.max(20, Math.round(200 * share(jobs))),
@@ -63,7 +68,15 @@ export const workflowRows = [
     factor: 1 / 3,
     unit: "rate",
     systems: ["nightshift", "dbos"],
-    measure: measureStarted
+    measure: startedOf(1 / 3, 3, "value")
+  },
+  {
+    id: "steps-started",
+    title: "steps recorded, {n} executions of thirty, started and run in one process",
+    factor: 1 / 30,
+    unit: "rate",
+    systems: ["nightshift", "dbos"],
+    measure: startedOf(1 / 30, 30, "steps")
   },
   {
     id: "signal",
@@ -71,6 +84,13 @@ export const workflowRows = [
     unit: "ms",
     systems: ["nightshift"],
     measure: (bench, { jobs }) => bench.child("signal", { prepare: true, ...samplesOf(jobs) })
+  },
+  {
+    id: "signal-result",
+    title: "signal to the execution's result, idle, p50 / p99",
+    unit: "ms p99",
+    systems: ["nightshift", "dbos"],
+    measure: (bench, { jobs }) => bench.child("result", { prepare: true, ...samplesOf(jobs) })
   },
   {
     id: "sleepers",

@@ -1,4 +1,5 @@
 // DBOS: workflows started and run in one process, with its default pool and its fastest start method.
+import { setTimeout as sleep } from "node:timers/promises"
 import pg from "pg"
 import { peer } from "../peers.mjs"
 
@@ -21,12 +22,31 @@ const openWorkflows = async (url) => {
     }
   }
   const flow = DBOS.registerWorkflow(body, { name: "steps" })
+  let receiving = 0
+  const waiting = DBOS.registerWorkflow(
+    async (n) => {
+      receiving += 1
+      await DBOS.recv("go", 3_600)
+      await DBOS.runStep(async () => onStep(n, "next"), { name: "next" })
+      return n
+    },
+    { name: "waiting" }
+  )
+  const handles = new Map()
   return {
     // Waits for the end, which limits concurrent executions to the number of callers.
     run: async (n, steps) => {
       const handle = await DBOS.startWorkflow(flow, { workflowID: `steps-${n}` })(n, steps)
       await handle.getResult()
     },
+    startWaiting: async (n) => {
+      handles.set(n, await DBOS.startWorkflow(waiting, { workflowID: `waiting-${n}` })(n))
+    },
+    suspended: async (count) => {
+      while (receiving < count) await sleep(20)
+    },
+    signal: (n) => DBOS.send(`waiting-${n}`, "go", "go"),
+    result: (n) => handles.get(n).getResult(),
     work: async (given) => {
       onStep = given.onStep
       await DBOS.launch()

@@ -41,13 +41,18 @@ export const openWorkflows = async (url) => {
   const waiting = workflow("waiting", options, async ({ n }, step) => {
     await step.waitFor("go")
     await step.run("next", () => onStep(n, "next"))
+    return n
   })
   const flows = [3, 30].map(ofSteps)
+  const handles = new Map()
 
   return {
-    run: (n, steps) => ofSteps(steps).start({ n }, { shift }),
-    startWaiting: (n) => waiting.start({ n }, { shift }),
-    signal: (n) => waiting.signal(String(n), "go", null, { shift }),
+    run: (n, steps) => shift.start(ofSteps(steps), { n }),
+    startWaiting: async (n) => {
+      handles.set(n, await shift.start(waiting, { n }))
+    },
+    signal: (n) => handles.get(n).signal("go"),
+    result: (n) => handles.get(n).result(),
     suspended: async (count) => {
       const query = `select count(*)::int as n from nightshift.workflow_deferred where kind = 'signal' and waiting`
       while ((await pool.query(query)).rows[0].n < count) await sleep(20)
