@@ -274,22 +274,24 @@ export const make = <Item, Result, E, R>(
     }
 
     const flush = (batch: ReadonlyArray<Entry<Item, Result, E>>): Effect.Effect<void, never, R> =>
-      Effect.flatMap(Effect.exit(options.flush(batch.map(({ item }) => item))), (exit) => {
-        if (Exit.isSuccess(exit)) {
-          reportFlushed(batch, exit.value)
+      Effect.matchCauseEffect(options.flush(batch.map(({ item }) => item)), {
+        onSuccess: (exits) => {
+          reportFlushed(batch, exits)
           return Effect.void
-        }
-        const failure = Cause.failureOption(exit.cause)
-        const another = batch.length > 1 || options.alone !== undefined
-        if (another && failure._tag === "Some" && options.isolate(failure.value)) {
-          return Effect.forEach(batch, setApart, { discard: true })
-        }
-        return Effect.sync(() =>
-          reportAll(
-            batch,
-            batch.map(() => Exit.failCause(exit.cause))
+        },
+        onFailure: (cause) => {
+          const failure = Cause.failureOption(cause)
+          const another = batch.length > 1 || options.alone !== undefined
+          if (another && failure._tag === "Some" && options.isolate(failure.value)) {
+            return Effect.forEach(batch, setApart, { discard: true })
+          }
+          return Effect.sync(() =>
+            reportAll(
+              batch,
+              batch.map(() => Exit.failCause(cause))
+            )
           )
-        )
+        }
       })
 
     const somethingWaits = Effect.async<void>((resume) => {

@@ -214,20 +214,15 @@ export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = 
         return millis <= 0 ? Effect.void : clock.sleep(Duration.millis(millis))
       })
     })
-    const pass = Effect.flatMap(
-      Effect.suspend(() => {
-        own.idle.until.length = 0
-        return steps
-      }),
-      (outcome) => {
-        last = outcome
-        passed(outcome)
-        // A schedule that never sleeps must not keep other fibers from running.
-        return Effect.yieldNow()
-      }
-    )
+    const pass = Effect.flatMap(steps, (outcome) => {
+      last = outcome
+      passed(outcome)
+      // A schedule that never sleeps must not keep other fibers from running.
+      return Effect.yieldNow()
+    })
     const turn = Effect.flatMap(pause, () => {
       own.isPausing = false
+      own.idle.until.length = 0
       return isOver ? Effect.void : pass
     })
     const turns = Effect.whileLoop({

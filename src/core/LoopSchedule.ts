@@ -1,4 +1,14 @@
-import { Duration, Effect, type Fiber, Schedule, ScheduleDecision, ScheduleInterval, ScheduleIntervals } from "effect"
+import {
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  type Fiber,
+  Schedule,
+  ScheduleDecision,
+  ScheduleInterval,
+  ScheduleIntervals
+} from "effect"
 import type { PassOutcome } from "./Loop.js"
 
 // Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
@@ -72,6 +82,17 @@ export const onEvent = (
     Duration.toMillis(delay) === 0 ? event : Effect.zipRight(Effect.sleep(delay), event)
   )
 
+/** A clock of tests, which needs no fiber to wait. */
+export interface AlarmClock extends Clock.Clock {
+  /**
+   * Calls `ring` after a delay in milliseconds, when a fiber that the given one had started to sleep would have ended. Returns
+   * a function that cancels the alarm.
+   */
+  readonly alarm: (fiber: Fiber.RuntimeFiber<unknown, unknown>, delay: number, ring: () => void) => () => void
+}
+
+const isAlarmClock = (clock: Clock.Clock): clock is AlarmClock => "alarm" in clock
+
 /** Wakes a loop in its pause. */
 export interface Latch {
   readonly open: () => void
@@ -97,23 +118,25 @@ export const makeLatch = (): Latch => {
       wake = undefined
     })
   })
-  const openedBefore = (alarm: Fiber.RuntimeFiber<void>) =>
+  /** `setAlarm` gets what ends the wait, and returns a function that cancels the alarm. */
+  const openedBefore = (setAlarm: (ring: () => void) => () => void) =>
     Effect.async<void>((resume) => {
+      let cancel = () => {}
       const opening = () => {
         wake = undefined
         pending = false
-        alarm.unsafeInterruptAsFork(alarm.id())
+        cancel()
         resume(Effect.void)
       }
       wake = opening
       if (pending) return opening()
-      alarm.addObserver(() => {
+      cancel = setAlarm(() => {
         if (wake === opening) wake = undefined
         resume(Effect.void)
       })
       return Effect.sync(() => {
         wake = undefined
-        alarm.unsafeInterruptAsFork(alarm.id())
+        cancel()
       })
     })
   return {
@@ -125,10 +148,18 @@ export const makeLatch = (): Latch => {
       pending = false
     },
     opened,
-    // Most pauses of a pod pass through here. One fiber for the alarm, where a race would start two and await both.
+    // Most pauses of a pod pass through here. One fiber for the alarm, or none, where a race would start two and await both.
     openedWithin: (duration) =>
-      Effect.suspend(() =>
-        pending ? opened : Effect.flatMap(Effect.forkDaemon(Effect.sleep(duration)), (alarm) => openedBefore(alarm))
-      )
+      Effect.withFiberRuntime((waiting) => {
+        if (pending) return opened
+        const clock = Context.get(waiting.currentDefaultServices, Clock.Clock)
+        if (isAlarmClock(clock)) return openedBefore((ring) => clock.alarm(waiting, Duration.toMillis(duration), ring))
+        return Effect.flatMap(Effect.forkDaemon(Effect.sleep(duration)), (alarm) =>
+          openedBefore((ring) => {
+            alarm.addObserver(ring)
+            return () => alarm.unsafeInterruptAsFork(alarm.id())
+          })
+        )
+      })
   }
 }

@@ -132,17 +132,19 @@ export interface PromiseJobContext extends PromiseContext.PromiseContext<JobId> 
  */
 const untilSettled = <A>(run: (signal: () => AbortSignal) => Promise<A>, job: JobContext): Effect.Effect<A, unknown> =>
   Effect.async((resume) => {
-    const controller = new AbortController()
-    let isSignalRead = false
+    // Made when the handler reads its signal, which few do: it takes longer than starting the handler.
+    let controller: AbortController | undefined
+    let isAborted = false
     const signal = () => {
-      isSignalRead = true
+      controller ??= new AbortController()
+      if (isAborted) controller.abort()
       return controller.signal
     }
     const start = async () => run(signal)
     const settled = start().then(
       (value) => {
         resume(Effect.succeed(value))
-        return () => job.succeededLate?.({ result: value, mayBePartial: isSignalRead })
+        return () => job.succeededLate?.({ result: value, mayBePartial: controller !== undefined })
       },
       (error: unknown) => {
         resume(Effect.failCause(Cause.fail(Thrown.plain(error))))
@@ -150,7 +152,8 @@ const untilSettled = <A>(run: (signal: () => AbortSignal) => Promise<A>, job: Jo
       }
     )
     return Effect.suspend(() => {
-      controller.abort()
+      isAborted = true
+      controller?.abort()
       return Effect.map(
         Effect.promise(() => settled),
         (report) => report()
@@ -167,6 +170,16 @@ const limitOf = (declared: DeclaredRateLimit): RateLimit.RateLimit => {
   return known
 }
 
+const makeSignal = Symbol("makeSignal")
+
+/** One getter for all contexts: with its own getter, V8 would keep each context as a slow hash table. */
+const readingSignal: PropertyDescriptor & ThisType<RunningPromise> = {
+  get() {
+    return this[makeSignal]()
+  },
+  enumerable: true
+}
+
 class RunningPromise implements PromiseJobContext {
   readonly id: JobId
   readonly kind: string
@@ -179,6 +192,7 @@ class RunningPromise implements PromiseJobContext {
   readonly run: PromiseJobContext["run"]
   /** An own property, so that a copy of the context has it too. Reading it tells that the handler may stop early. */
   declare readonly signal: AbortSignal
+  readonly [makeSignal]: () => AbortSignal
   readonly #job: JobContext
   readonly #clock: Clock.Clock
 
@@ -199,7 +213,8 @@ class RunningPromise implements PromiseJobContext {
     this.run = runIn(runtime)
     this.#job = job
     this.#clock = clock
-    Object.defineProperty(this, "signal", { get: signal, enumerable: true })
+    this[makeSignal] = signal
+    Object.defineProperty(this, "signal", readingSignal)
   }
 
   readonly now = () => new Date(this.#clock.unsafeCurrentTimeMillis())

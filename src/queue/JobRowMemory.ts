@@ -91,6 +91,48 @@ export const blank = {
   batch: undefined
 } as const satisfies Partial<JobRow>
 
+/**
+ * A copy of a row with the layout of all others. Each `{ ...row }` of a row that was copied elsewhere has a layout of its own;
+ * after a few of them V8 makes every copy a hash table, which takes longer to copy and to read than most changes.
+ */
+export const uniform = (row: JobRow): JobRow => ({
+  id: row.id,
+  queue: row.queue,
+  kind: row.kind,
+  version: row.version,
+  payload: row.payload,
+  key: row.key,
+  priority: row.priority,
+  runAt: row.runAt,
+  attempts: row.attempts,
+  dedupe: row.dedupe,
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
+  onDead: row.onDead,
+  meta: row.meta,
+  woken: row.woken,
+  isChild: row.isChild,
+  status: row.status,
+  attempt: row.attempt,
+  crashCount: row.crashCount,
+  deathCount: row.deathCount,
+  run: row.run,
+  ranOn: row.ranOn,
+  startedAt: row.startedAt,
+  finishedAt: row.finishedAt,
+  unknownSince: row.unknownSince,
+  cancelRequestedAt: row.cancelRequestedAt,
+  result: row.result,
+  progress: row.progress,
+  lastError: row.lastError,
+  history: row.history,
+  reason: row.reason,
+  dying: row.dying,
+  cut: row.cut,
+  release: row.release,
+  batch: row.batch
+})
+
 /** After this many crashes the job is dead. */
 const crashesToPoison = 5
 

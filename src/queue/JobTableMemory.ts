@@ -2,7 +2,7 @@ import { Clock, Context, Effect, Layer } from "effect"
 import { type IdGenerator, type JobId, makeGenerator } from "../core/Ids.js"
 import * as Rollback from "../core/Rollback.js"
 import { Tally } from "../telemetry/Tally.js"
-import { followUp, isComputed, type JobRow } from "./JobRowMemory.js"
+import { followUp, isComputed, type JobRow, uniform } from "./JobRowMemory.js"
 import { Wakeups } from "./Wakeups.js"
 
 // The job table of the memory layers. A change is synchronous: no other change runs between its reads and its writes.
@@ -141,7 +141,9 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
       for (const listener of rowListeners) listener(before, after, changeAt)
     }
 
-    const put = (row: JobRow) => {
+    const put = (row: JobRow) => write(uniform(row))
+
+    const write = (row: JobRow) => {
       const before = reads.get(row.id)
       store(row)
       if (row.status === "pending") woken.add(row.queue)
@@ -156,7 +158,7 @@ export const layer: Layer.Layer<JobTable, never, Wakeups> = Layer.effect(
     /** A row that another change has written since is not restored: in PostgreSQL that change would have waited. */
     const revert = (before: JobRow | undefined, after: JobRow | undefined) => {
       if (after !== undefined && reads.get(after.id) !== after) return
-      if (before !== undefined) put(before)
+      if (before !== undefined) write(before)
       else if (after !== undefined) remove(after)
     }
 

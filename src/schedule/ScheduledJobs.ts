@@ -5,6 +5,7 @@ import type { InvalidJob } from "../core/InvalidJob.js"
 import { storableText } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import * as JobRequests from "../queue/enqueue/JobRequests.js"
+import { jobOf } from "../queue/Job.js"
 import type { JobIdTaken, QueueFull } from "../queue/JobErrors.js"
 import { Kinds } from "../queue/Kinds.js"
 import type { NewJob } from "../queue/NewJob.js"
@@ -53,12 +54,11 @@ export const store = (
   schedule: StoredSchedule,
   extras: ReadonlyArray<Extra>
 ): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError> => {
-  const { kind, attempts, payload, queue: queueName } = schedule
-  // `force`: the kind was checked when the schedule was created, and its pods may be down at the moment.
-  const resolved = JobRequests.resolveIn(kinds, [{ kind, payload, queue: queueName, attempts }], { force: true })
-  return Effect.flatMap(Effect.catchTag(resolved, "KindRefused", Effect.die), (jobs) => {
-    const all = jobs.flatMap((job) => extras.map((extra) => ({ ...job, ...extra })))
-    return Effect.map(queue.enqueue(all), (stored) => stored.map(({ id }) => id))
+  const { attempts, payload, queue: queueName } = schedule
+  return Effect.flatMap(JobRequests.kindOf(kinds, schedule.kind), (kind) => {
+    const job = jobOf(kind, { payload, queue: queueName, attempts })
+    const stored = queue.enqueue(extras.map((extra) => ({ ...job, ...extra })))
+    return Effect.map(stored, (all) => all.map(({ id }) => id))
   })
 }
 

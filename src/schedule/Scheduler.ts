@@ -104,6 +104,10 @@ interface Fired {
 
 const uncounted = (report: Partial<PassReport>): Fired => ({ report, count: () => {} })
 
+/** Whether the schedule itself is the reason that it cannot fire. */
+const isBroken = ({ _tag }: { readonly _tag: string }): boolean =>
+  _tag === "InvalidSchedule" || _tag === "InvalidJob" || _tag === "JobIdTaken"
+
 /** Looks up its services once: a pass per tick that looked them up each time would take twice as long. */
 export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function* () {
   const schedules = yield* Schedules
@@ -115,34 +119,33 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
   const onTime = Duration.toMillis((yield* SchedulerConfig).onTime)
   const clock = yield* Effect.clock
 
-  /** Stores the jobs of these ticks, unless the previous job blocks them, and records the outcomes. */
-  const recordTicks = (schedule: StoredSchedule, { isLate, missed, ticks }: Turn) =>
-    Effect.gen(function* () {
-      const { name } = schedule
-      const busy = schedule.overlap === "allow" ? undefined : yield* ScheduledJobs.unfinishedRun(search, schedule)
-      // If runs must not overlap, only the first of several ticks can fire.
-      const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
-      const skipped = ticks.slice(firing.length)
-      const extras = firing.map((at): ScheduledJobs.Extra => {
-        const tick = ScheduledJobs.iso(at)
-        return { dedupe: { key: dedupeKey(name, tick), scope: "retained" }, meta: { schedule: name, tick } }
-      })
-      const jobs = extras.length === 0 ? [] : yield* ScheduledJobs.store(storage, schedule, extras)
-      const fired = jobs.flatMap((job, index) => {
-        const at = firing[index]
-        if (at === undefined) return []
-        return [isLate(at) ? TickOutcome.CaughtUp({ at, job }) : TickOutcome.Fired({ at, job })]
-      })
-      const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
-      const skippedOutcome =
-        since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
-      yield* schedules.note(name, [...missed, ...fired, ...skippedOutcome])
-      const count = () => {
-        if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
-        if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
-      }
-      return { report: { missed: missed.length, fired: firing.length, skipped: skipped.length }, count }
+  /** Stores the jobs of these ticks, unless the previous job blocks them, and records the outcomes. A part of `fire`. */
+  function* recordTicks(schedule: StoredSchedule, { isLate, missed, ticks }: Turn) {
+    const { name } = schedule
+    const busy = schedule.overlap === "allow" ? undefined : yield* ScheduledJobs.unfinishedRun(search, schedule)
+    // If runs must not overlap, only the first of several ticks can fire.
+    const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
+    const skipped = ticks.slice(firing.length)
+    const extras = firing.map((at): ScheduledJobs.Extra => {
+      const tick = ScheduledJobs.iso(at)
+      return { dedupe: { key: dedupeKey(name, tick), scope: "retained" }, meta: { schedule: name, tick } }
     })
+    const jobs = extras.length === 0 ? [] : yield* ScheduledJobs.store(storage, schedule, extras)
+    const fired = jobs.flatMap((job, index) => {
+      const at = firing[index]
+      if (at === undefined) return []
+      return [isLate(at) ? TickOutcome.CaughtUp({ at, job }) : TickOutcome.Fired({ at, job })]
+    })
+    const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
+    const skippedOutcome =
+      since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
+    yield* schedules.note(name, [...missed, ...fired, ...skippedOutcome])
+    const count = () => {
+      if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
+      if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
+    }
+    return { report: { missed: missed.length, fired: firing.length, skipped: skipped.length }, count }
+  }
 
   const fire = (read: StoredSchedule, term: Term) =>
     Effect.gen(function* () {
@@ -167,55 +170,71 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     })
 
   /** Pauses a schedule that can never fire. */
-  const giveUp = (read: StoredSchedule, term: Term, reason: string) =>
+  const giveUp = (
+    read: StoredSchedule,
+    term: Term,
+    reason: string
+  ): Effect.Effect<Partial<PassReport>, TermEnded | DatabaseError> =>
     Effect.gen(function* () {
       const paused = yield* transactions.run(
         Effect.zipRight(leadership.assertTerm(term), schedules.pauseBroken(read, reason))
       )
-      if (!paused) return uncounted({ superseded: 1 })
+      if (!paused) return { superseded: 1 }
       yield* Effect.logWarning(`paused schedule "${read.name}" because it cannot fire: ${reason}`)
-      return uncounted({ paused: 1 })
+      return { paused: 1 }
     })
 
-  const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded> => {
-    const broken = (error: Error) => giveUp(read, term, error.message)
-    return transactions.run(fire(read, term)).pipe(
-      Effect.catchTags({ InvalidSchedule: broken, InvalidJob: broken, JobIdTaken: broken }),
-      Effect.map(({ count, report }) => {
+  /** A database outage or a bug is not the schedule's fault: keeps it active, so that the next pass retries it. */
+  const notFired = (
+    read: StoredSchedule,
+    cause: Cause.Cause<unknown>
+  ): Effect.Effect<Partial<PassReport>, TermEnded> => {
+    const failure = Option.getOrUndefined(Cause.failureOption(cause))
+    if (failure instanceof TermEnded) return failure
+    if (Cause.isInterrupted(cause)) return Effect.interrupt
+    return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
+  }
+
+  // One handler for all results: most turns succeed, and each further one would take a step of the fiber.
+  const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded> =>
+    Effect.matchCauseEffect(transactions.run(fire(read, term)), {
+      onSuccess: ({ count, report }) => {
         count()
-        return report
-      }),
-      Effect.catchAllCause((cause): Effect.Effect<Partial<PassReport>, TermEnded> => {
+        return Effect.succeed(report)
+      },
+      onFailure: (cause) => {
         const failure = Option.getOrUndefined(Cause.failureOption(cause))
-        if (failure instanceof TermEnded) return failure
-        if (Cause.isInterrupted(cause)) return Effect.interrupt
-        // A database outage or a bug: not the schedule's fault, so keep it active and continue with the other schedules.
-        return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
-      })
-    )
+        return failure !== undefined && isBroken(failure)
+          ? Effect.catchAllCause(giveUp(read, term, failure.message), (cause) => notFired(read, cause))
+          : notFired(read, cause)
+      }
+    })
+
+  /** Fires several schedules. */
+  const turns = (due: ReadonlyArray<StoredSchedule>, term: Term): Effect.Effect<PassReport, TermEnded> => {
+    let over: TermEnded | undefined
+    // Records TermEnded instead of failing: a failure would interrupt the concurrent statements, and each cancellation
+    // needs an extra connection.
+    const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>> =>
+      Effect.suspend(() =>
+        over === undefined
+          ? Effect.catchTag(turn(read, term), "TermEnded", (error) => {
+              over = error
+              return Effect.succeed({})
+            })
+          : Effect.succeed({})
+      )
+    const reports = Effect.forEach(due, unlessOver, { concurrency: Math.min(atOnce, due.length) })
+    return Effect.flatMap(reports, (all) => over ?? Effect.succeed(sum(all)))
   }
 
   const pass = (term: Term) =>
     Effect.flatMap(schedules.due(batch), (due) => {
-      let over: TermEnded | undefined
-      // Records TermEnded instead of failing: a failure would interrupt the concurrent statements, and each cancellation
-      // needs an extra connection.
-      const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>> =>
-        Effect.suspend(() =>
-          over === undefined
-            ? Effect.catchTag(turn(read, term), "TermEnded", (error) => {
-                over = error
-                return Effect.succeed({})
-              })
-            : Effect.succeed({})
-        )
       const [only] = due
       // Usually one schedule is due. Effect.forEach would take as many steps as firing it.
-      const reports =
-        only !== undefined && due.length === 1
-          ? Effect.map(unlessOver(only), (report) => [report])
-          : Effect.forEach(due, unlessOver, { concurrency: Math.min(atOnce, due.length) })
-      return Effect.flatMap(reports, (all) => over ?? Effect.succeed(sum(all)))
+      return only !== undefined && due.length === 1
+        ? Effect.map(turn(only, term), (report) => ({ ...nothing, ...report }))
+        : turns(due, term)
     })
 
   const restoreLastFires = Effect.gen(function* () {

@@ -38,7 +38,8 @@ const make = Effect.gen(function* () {
   }
 
   /** Writes a row. A rollback restores the old row unless it was written again in the meantime. */
-  const put = (row: Row, remember: Remember): void => {
+  const put = (written: Row, remember: Remember): void => {
+    const row = Stored.uniform(written)
     const before = rows.get(row.name)
     rows.set(row.name, row)
     remember(() => {

@@ -14,6 +14,32 @@ export interface ScheduleRow extends StoredSchedule {
   readonly removedAt: number | undefined
 }
 
+/** A copy of a row with the layout of all others, like that of a job's row (see JobRowMemory). */
+export const uniform = (row: ScheduleRow): ScheduleRow => ({
+  name: row.name,
+  kind: row.kind,
+  payload: row.payload,
+  cron: row.cron,
+  timezone: row.timezone,
+  queue: row.queue,
+  attempts: row.attempts,
+  overlap: row.overlap,
+  missed: row.missed,
+  paused: row.paused,
+  origin: row.origin,
+  edited: row.edited,
+  nextFireAt: row.nextFireAt,
+  lastFireAt: row.lastFireAt,
+  lastSkipAt: row.lastSkipAt,
+  lastError: row.lastError,
+  lastJobId: row.lastJobId,
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
+  revision: row.revision,
+  fingerprint: row.fingerprint,
+  removedAt: row.removedAt
+})
+
 /** An operator's edit. Absent fields stay unchanged; `null` resets a field to the kind's default. */
 export interface ScheduleEdit {
   readonly kind?: string | undefined

@@ -1,4 +1,4 @@
-import { Clock, Effect, FiberRef } from "effect"
+import { Clock, Effect, type Fiber, FiberRef } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Handler } from "../handlers/Handler.js"
 
@@ -7,6 +7,7 @@ import type { Handler } from "../handlers/Handler.js"
 
 export interface HandlerRun {
   readonly job: JobId
+  readonly fiber: Fiber.RuntimeFiber<unknown, unknown>
   /** Number of the run's fibers that sleep on the virtual clock. */
   sleeping: number
   /** Real time that the run has been given so far, in milliseconds. */
@@ -36,13 +37,21 @@ export class HandlerRuns {
     const watched =
       (run: Handler<R>["run"]): Handler<R>["run"] =>
       (payload, job) =>
-        Effect.suspend(() => {
-          const known: HandlerRun = { job: job.id, sleeping: 0, given: 0 }
+        Effect.withFiberRuntime((fiber) => {
+          const known: HandlerRun = { job: job.id, fiber, sleeping: 0, given: 0 }
           this.running.add(known)
           this.overdue.delete(job.id)
           // The fiber keeps the reference until its next run: a run that is not in `running` has no effect.
-          const ended = Effect.sync(() => this.running.delete(known))
-          return Effect.zipRight(FiberRef.set(currentRun, known), Effect.ensuring(run(payload, job), ended))
+          return Effect.matchCauseEffect(Effect.zipRight(FiberRef.set(currentRun, known), run(payload, job)), {
+            onFailure: (cause) => {
+              this.running.delete(known)
+              return Effect.failCause(cause)
+            },
+            onSuccess: (result) => {
+              this.running.delete(known)
+              return Effect.succeed(result)
+            }
+          })
         })
     return {
       ...handler,
@@ -52,17 +61,16 @@ export class HandlerRuns {
     }
   }
 
-  /**
-   * Waits one real millisecond if a run needs real time and has not used up its maximum. Returns false if there is no
-   * such run.
-   */
-  readonly giveRealTime: Effect.Effect<boolean> = Effect.suspend(() => {
-    if (this.running.size === 0) return Effect.succeed(false)
+  /** One real millisecond, if a run needs real time and has not used up its maximum. Undefined if there is no such run. */
+  realTime(): Effect.Effect<void> | undefined {
+    if (this.running.size === 0) return undefined
+    // The fiber of an interrupted run ends without telling so above.
+    for (const run of this.running) if (run.fiber.unsafePoll() !== null) this.running.delete(run)
     const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < maxRunMillis)
     for (const run of waiting) {
       run.given += 1
       if (run.given === maxRunMillis) this.overdue.add(run.job)
     }
-    return waiting.length === 0 ? Effect.succeed(false) : Effect.as(realMillisecond, true)
-  })
+    return waiting.length === 0 ? undefined : realMillisecond
+  }
 }

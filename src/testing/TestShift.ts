@@ -243,18 +243,29 @@ const layerOn = <R>(
       const flushCounts = Effect.suspend(() => Effect.forEach(flushes, (flush) => flush, { discard: true }))
 
       let seen = -1
-      const settleNow = Effect.gen(function* () {
+      const settleNow = Effect.suspend(() => {
         let still = 0
+        let steps = 0
         seen = table.changes()
-        for (let step = 0; step < maxSteps; step += 1) {
-          yield* eventLoopTurn
-          const changes = table.changes()
-          still = changes === seen ? still + 1 : 0
-          seen = changes
-          if (pod.worker.isIdle() ? still < stillRounds.idle : still < stillRounds.busy) continue
-          if (!(yield* runs.giveRealTime)) return yield* replays.report
-        }
-        return yield* Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
+        const isStill = () => still >= (pod.worker.isIdle() ? stillRounds.idle : stillRounds.busy)
+        // A callback per turn of the event loop, not a step of the fiber: a month has thousands.
+        const untilStill = Effect.async<void>((resume) => {
+          const turn = () => {
+            const changes = table.changes()
+            still = changes === seen ? still + 1 : 0
+            seen = changes
+            steps += 1
+            if (isStill() || steps >= maxSteps) resume(Effect.void)
+            else setImmediate(turn)
+          }
+          setImmediate(turn)
+        })
+        const settled: Effect.Effect<void> = Effect.flatMap(untilStill, () => {
+          if (!isStill()) return Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
+          const realTime = runs.realTime()
+          return realTime === undefined ? replays.report : Effect.zipRight(realTime, settled)
+        })
+        return settled
       })
 
       const settle = Effect.zipRight(settleNow, flushCounts)

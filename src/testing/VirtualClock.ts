@@ -1,5 +1,6 @@
-import { Chunk, Clock, DateTime, Duration, Effect, Layer, Scheduler, type TestClock } from "effect"
+import { Chunk, Clock, DateTime, Duration, Effect, type Fiber, Layer, Scheduler, type TestClock } from "effect"
 import { type IdleSteps, pausingIn } from "../core/Loop.js"
+import type { AlarmClock } from "../core/LoopSchedule.js"
 import { isWatchdog } from "../core/Watchdog.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
@@ -51,7 +52,7 @@ export const ordered: Layer.Layer<never> = Layer.unwrapEffect(
 )
 
 /** A clock that only the test moves. `TestClock.adjust`, `setTime` and `sleeps` work as on Effect's own. */
-export class VirtualClock implements TestClock.TestClock {
+export class VirtualClock implements TestClock.TestClock, AlarmClock {
   readonly [Clock.ClockTypeId]: Clock.ClockTypeId = Clock.ClockTypeId
   private readonly steps: SteppingClock
   private readonly pauses = new Set<Pause>()
@@ -71,25 +72,45 @@ export class VirtualClock implements TestClock.TestClock {
   readonly sleep = (duration: Duration.Duration): Effect.Effect<void> => {
     const millis = Duration.toMillis(duration)
     if (millis <= 0) return Effect.void
-    return Effect.withFiberRuntime((fiber) => {
-      const run = isWatchdog(fiber) ? undefined : fiber.getFiberRef(currentRun)
-      const idle = pausingIn(fiber)
-      return Effect.async<void>((resume) => {
-        const count = (by: number) => {
-          if (run !== undefined) run.sleeping += by
-        }
-        count(1)
-        const wake = () => {
-          count(-1)
-          resume(Effect.void)
-        }
-        const cancel = idle === undefined ? this.after(millis, wake) : this.pause(millis, idle, wake)
-        return Effect.sync(() => {
-          count(-1)
-          cancel()
-        })
+    return Effect.withFiberRuntime((fiber) =>
+      Effect.async<void>((resume) => {
+        const cancel = this.wakeAfter(fiber, millis, () => resume(Effect.void))
+        return Effect.sync(cancel)
       })
+    )
+  }
+
+  readonly alarm: AlarmClock["alarm"] = (fiber, delay, ring) => {
+    // A task of its own, as the end of a fiber that had slept: who wakes at an instant keeps its place among the others.
+    const rings = () => fiber.currentScheduler.scheduleTask(ring, 0)
+    if (delay > 0) return this.wakeAfter(fiber, delay, rings)
+    rings()
+    return () => {}
+  }
+
+  /** Wakes a sleeper of this fiber once, unless it is cancelled before. */
+  private wakeAfter(fiber: Fiber.RuntimeFiber<unknown, unknown>, millis: number, wake: () => void): () => void {
+    const run = isWatchdog(fiber) ? undefined : fiber.getFiberRef(currentRun)
+    const idle = pausingIn(fiber)
+    if (run === undefined) return this.wakeAt(millis, idle, wake)
+    let isSleeping = true
+    const awake = () => {
+      if (isSleeping) run.sleeping -= 1
+      isSleeping = false
+    }
+    run.sleeping += 1
+    const cancel = this.wakeAt(millis, idle, () => {
+      awake()
+      wake()
     })
+    return () => {
+      awake()
+      cancel()
+    }
+  }
+
+  private wakeAt(millis: number, idle: IdleSteps | undefined, wake: () => void): () => void {
+    return idle === undefined ? this.after(millis, wake) : this.pause(millis, idle, wake)
   }
 
   private after(millis: number, wake: () => void): () => void {

@@ -85,7 +85,7 @@ export const took = ({ queues }: Tables, queue: string, jobs: ReadonlyArray<JobR
   if (lastKey !== undefined) queues.lastKey.set(queue, lastKey)
   if (row?.rate === undefined || jobs.length === 0) return
   const filledAt = Math.max(now, row.bucket?.filledAt ?? now)
-  queues.rows.set(queue, { ...row, bucket: { tokens: tokensAt(row, now) - jobs.length, filledAt } })
+  queues.put({ ...row, bucket: { tokens: tokensAt(row, now) - jobs.length, filledAt } })
 }
 
 /** Returns when a claim is worthwhile; undefined if no job waits, or the time is unknown. */
@@ -135,15 +135,15 @@ export const ended = (queues: Queues, job: JobRow, { end }: AttemptEnd, now: num
   const row = queues.rows.get(job.queue) ?? fresh(job.queue)
   if (end._tag === "Done") {
     const isCalm = row.throttleAttempts > 0 && row.calmSince === undefined && (row.throttledUntil ?? 0) <= now
-    if (isCalm) queues.rows.set(job.queue, { ...row, calmSince: now })
+    if (isCalm) queues.put({ ...row, calmSince: now })
   }
   if (end._tag !== "Again" || end.cools === undefined) return
   if (end.cools.scope === "queue") {
-    queues.rows.set(job.queue, coolQueue(row, end.cools.after, now))
+    queues.put(coolQueue(row, end.cools.after, now))
   } else if (job.key !== undefined) {
     const until = now + (end.cools.after ?? flat)
     const keys = queues.cooling.get(job.queue) ?? new Map<string, number>()
     queues.cooling.set(job.queue, keys.set(job.key, Math.max(until, keys.get(job.key) ?? 0)))
-    queues.rows.set(job.queue, { ...row, keysCoolingUntil: Math.max(until, row.keysCoolingUntil ?? 0) })
+    queues.put({ ...row, keysCoolingUntil: Math.max(until, row.keysCoolingUntil ?? 0) })
   }
 }

@@ -40,6 +40,10 @@ const unregistered = (name: string): RegisteredKind => {
   return { name, queue, routed: true, version: 1, attempts, onDead: undefined }
 }
 
+/** The kind of a schedule's jobs. It was checked when the schedule was created; its pods may be down at the moment. */
+export const kindOf = (kinds: typeof Kinds.Service, name: string): Effect.Effect<RegisteredKind, DatabaseError> =>
+  Effect.catchTag(kinds.find(name), "UnknownKind", () => Effect.succeed(unregistered(name)))
+
 /** The registered kinds among these names. One query per request; most requests have one kind, at most a thousand. */
 const lookUp = (
   kinds: typeof Kinds.Service,
@@ -128,7 +132,7 @@ const filledIn = (
  * Fills in each job's registered defaults; values in the request take precedence. A job without a queue is routed
  * later.
  */
-export const resolveIn = (
+const resolveIn = (
   kinds: typeof Kinds.Service,
   requests: ReadonlyArray<JobRequest>,
   { check, force }: ResolveOptions
@@ -140,7 +144,7 @@ export const resolveIn = (
     return fault ?? Effect.clockWith((clock) => filledIn(requests, registered, () => clock.unsafeCurrentTimeMillis()))
   })
 
-/** The same with a span, for requests of users. */
+/** The same with a span. */
 export const resolve = Effect.fn("JobRequests.resolve")(
   (requests: ReadonlyArray<JobRequest>, options: ResolveOptions) =>
     Effect.flatMap(Kinds, (kinds) => resolveIn(kinds, requests, options))

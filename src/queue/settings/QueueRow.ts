@@ -35,6 +35,26 @@ export const fresh = (name: string): QueueRow => ({
   revision: 1
 })
 
+/** A copy of a row with the layout of all others, like that of a job's row (see JobRowMemory). */
+export const uniform = (row: QueueRow): QueueRow => ({
+  name: row.name,
+  maxWorkers: row.maxWorkers,
+  paused: row.paused,
+  retainDone: row.retainDone,
+  retainDead: row.retainDead,
+  backoff: row.backoff,
+  rate: row.rate,
+  perKey: row.perKey,
+  depthCap: row.depthCap,
+  throttledUntil: row.throttledUntil,
+  throttleAttempts: row.throttleAttempts,
+  calmSince: row.calmSince,
+  keysCoolingUntil: row.keysCoolingUntil,
+  bucket: row.bucket,
+  declared: row.declared,
+  revision: row.revision
+})
+
 /** After a calm period this long, in milliseconds, the count of cool-downs resets. */
 export const coolDownResetAfter = Duration.toMillis("120 seconds")
 

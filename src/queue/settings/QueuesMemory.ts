@@ -3,30 +3,35 @@ import { Hints } from "../../database/Hints.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Wakeups } from "../Wakeups.js"
 import * as QueuePatch from "./QueuePatch.js"
-import { fresh, type QueueRow, toSettings } from "./QueueRow.js"
+import { fresh, type QueueRow, toSettings, uniform } from "./QueueRow.js"
 import { QueueNotFound, Queues, settingsTopic } from "./QueueSettings.js"
 import { type Decide, decide, faultOf, Routes } from "./Routes.js"
 
 export class QueueTable extends Context.Tag("nightshift/queue/QueueTableMemory")<
   QueueTable,
   {
-    readonly rows: Map<string, QueueRow>
+    readonly rows: ReadonlyMap<string, QueueRow>
+    readonly put: (row: QueueRow) => void
     /** End of each key's cool-down, by queue. */
     readonly cooling: Map<string, Map<string, number>>
     readonly lastKey: Map<string, string>
   }
 >() {}
 
-export const table: Layer.Layer<QueueTable> = Layer.sync(QueueTable, () => ({
-  rows: new Map(),
-  cooling: new Map(),
-  lastKey: new Map()
-}))
+export const table: Layer.Layer<QueueTable> = Layer.sync(QueueTable, () => {
+  const rows = new Map<string, QueueRow>()
+  return {
+    rows,
+    put: (row) => void rows.set(row.name, uniform(row)),
+    cooling: new Map(),
+    lastKey: new Map()
+  }
+})
 
 const byName = (left: QueueRow, right: QueueRow) => (left.name < right.name ? -1 : 1)
 
 const make = Effect.gen(function* () {
-  const { rows } = yield* QueueTable
+  const { put, rows } = yield* QueueTable
   const { wake } = yield* Wakeups
   const tally = yield* Tally
   const hints = yield* Hints
@@ -38,7 +43,7 @@ const make = Effect.gen(function* () {
     declare: (names) =>
       Effect.sync(() => {
         tally.prefer({ queues: names })
-        for (const name of names) if (!rows.has(name)) rows.set(name, fresh(name))
+        for (const name of names) if (!rows.has(name)) put(fresh(name))
       }),
     all: Effect.map(Clock.currentTimeMillis, (now) =>
       [...rows.values()].sort(byName).map((row) => toSettings(row, now))
@@ -50,7 +55,7 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const before = rows.get(name) ?? (yield* QueuePatch.ahead(name, patch))
         const after = yield* QueuePatch.apply(before, patch)
-        rows.set(name, after)
+        put(after)
         yield* wake(name)
         yield* hints.publish(settingsTopic, name)
         return { before: toSettings(before, now), after: toSettings(after, now) }
@@ -59,7 +64,7 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         const before = yield* found(name)
         const { after, kept, set } = yield* QueuePatch.declare(before, settings)
-        rows.set(name, after)
+        put(after)
         if (after !== before) yield* Effect.zipRight(wake(name), hints.publish(settingsTopic, name))
         return { set, kept }
       }),

@@ -8,20 +8,20 @@ const names = Object.keys(noCounts) as ReadonlyArray<Name>
 
 /** Adds counts. */
 export const sum = (all: Iterable<JobCounts>): JobCounts => {
-  const total = { ...noCounts }
-  for (const counts of all) for (const name of names) Object.assign(total, { [name]: total[name] + counts[name] })
+  const total: Record<Name, number> = { ...noCounts }
+  for (const counts of all) for (const name of names) total[name] += counts[name]
   return total
 }
 
 /** Compares the events that the checker observed with the counts that pods flushed. */
 export class CountsModel {
-  private readonly seen = new Map<string, JobCounts>()
+  private readonly seen = new Map<string, Record<Name, number>>()
   private readonly written = new Map<
     string,
     { readonly who: string; readonly revision: number; readonly counts: JobCounts }
   >()
   /** Counts kept by the database side instead of a pod. */
-  shared: JobCounts = noCounts
+  readonly shared: Record<Name, number> = { ...noCounts }
 
   began(who: string): void {
     this.add(who, "started")
@@ -32,16 +32,16 @@ export class CountsModel {
   }
 
   stored(): void {
-    this.shared = { ...this.shared, enqueued: this.shared.enqueued + 1 }
+    this.shared.enqueued += 1
   }
 
   recovered(reason: DeadReason | undefined): void {
     const name = reason === undefined ? "rescued" : reason === "cancelled" ? "cancelled" : "dead"
-    this.shared = { ...this.shared, [name]: this.shared[name] + 1 }
+    this.shared[name] += 1
   }
 
   cancelled(): void {
-    this.shared = { ...this.shared, cancelled: this.shared.cancelled + 1 }
+    this.shared.cancelled += 1
   }
 
   /** Uses only the one-minute buckets; wider buckets hold the same counts. */
@@ -69,7 +69,8 @@ export class CountsModel {
   }
 
   private add(who: string, name: Name): void {
-    const counts = this.seen.get(who) ?? noCounts
-    this.seen.set(who, { ...counts, [name]: counts[name] + 1 })
+    const counts = this.seen.get(who) ?? { ...noCounts }
+    counts[name] += 1
+    this.seen.set(who, counts)
   }
 }

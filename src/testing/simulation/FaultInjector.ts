@@ -1,4 +1,4 @@
-import { Effect, FiberRef } from "effect"
+import { Effect } from "effect"
 import * as Rollback from "../../core/Rollback.js"
 import type { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -9,10 +9,8 @@ import type { HistoryChecker } from "./HistoryChecker.js"
 import type { SimulationScheduler } from "./SimulationScheduler.js"
 
 // The connection between a process and the database. Requests and replies take time, either can be lost, and the
-// process can die in between. Each operation is atomic, and so is a transaction, which takes no virtual time by itself.
-
-/** Inside a transaction, operations have no delay, and a fault rolls back the whole transaction. */
-export const inTransaction: FiberRef.FiberRef<boolean> = FiberRef.unsafeMake(false)
+// process can die in between. Each operation is atomic, and so is a transaction, which takes no virtual time by itself:
+// inside it, operations have no delay, and a fault rolls back the whole transaction.
 
 export interface WireOptions {
   readonly actor: Actor
@@ -75,17 +73,12 @@ export class FaultInjector {
   }
 
   private transact<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> {
-    let rollBack = () => {}
-    const whole = Rollback.transaction(effect, (undo) => {
-      rollBack = undo
-      this.open.add(undo)
+    const once = Rollback.transaction(effect, (rollBack) => {
+      this.open.add(rollBack)
+      return () => this.open.delete(rollBack)
     })
-    const once = Effect.ensuring(
-      Effect.locally(whole, inTransaction, true),
-      Effect.sync(() => this.open.delete(rollBack))
-    )
-    return Effect.flatMap(FiberRef.get(inTransaction), (isPart) =>
-      isPart ? effect : this.send("Transactions.commit", once)
+    return Effect.withFiberRuntime((fiber) =>
+      Rollback.isOpenIn(fiber) ? effect : this.send("Transactions.commit", once)
     )
   }
 
@@ -112,7 +105,7 @@ export class FaultInjector {
       const done = Effect.clockWith((clock) =>
         checker.during({ who: this.who, call: name, args, local: clock.unsafeCurrentTimeMillis() }, act)
       )
-      return fiber.getFiberRef(inTransaction) ? this.sendInside(name, done) : this.send(name, done)
+      return Rollback.isOpenIn(fiber) ? this.sendInside(name, done) : this.send(name, done)
     })
   }
 

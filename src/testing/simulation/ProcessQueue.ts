@@ -1,11 +1,12 @@
-import { Clock, Context, Effect, Either, FiberRef } from "effect"
+import { Clock, Context, Effect, Either } from "effect"
 import type { IdGenerator } from "../../core/Ids.js"
+import * as Rollback from "../../core/Rollback.js"
 import type { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import * as JobOffer from "../../queue/handoff/JobOffer.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import { admitAll, type NewJob, type StampedJob, type StampedJobs } from "../../queue/NewJob.js"
 import { enqueued, Queue, submitterOf } from "../../queue/Queue.js"
-import { type FaultInjector, inTransaction } from "./FaultInjector.js"
+import type { FaultInjector } from "./FaultInjector.js"
 
 // The queue as one process sees it, with the direct handoff to its own free slots that QueuePg has.
 
@@ -33,9 +34,10 @@ export const make = (
   })
 
   const enqueue: typeof Queue.Service.enqueue = (jobs) =>
-    Effect.flatMap(Effect.all([FiberRef.get(inTransaction), Clock.currentTimeMillis]), ([isPart, now]) => {
+    Effect.withFiberRuntime((fiber) => {
+      const now = Context.get(fiber.currentDefaultServices, Clock.Clock).unsafeCurrentTimeMillis()
       const admitted = admitAll(jobs, { ids, now })
-      if (isPart || Either.isLeft(admitted)) return queue.enqueue(jobs)
+      if (Rollback.isOpenIn(fiber) || Either.isLeft(admitted)) return queue.enqueue(jobs)
       const stamped = admitted.right
       for (const [index, job] of stamped.entries()) offered.set(job, jobs[index] as NewJob)
       return Effect.flatMap(offer(stamped, now), (result) =>

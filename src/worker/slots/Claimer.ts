@@ -1,4 +1,4 @@
-import { Effect, Exit, Fiber, Schedule, type Scope } from "effect"
+import { Effect, Fiber, Schedule, type Scope } from "effect"
 import { type Loop, nothing, repeatLoop } from "../../core/Loop.js"
 import { onEvent } from "../../core/LoopSchedule.js"
 import { type ClaimedJob, Queue } from "../../queue/Queue.js"
@@ -72,11 +72,16 @@ export const start = (options: {
       if (limit <= 0) return Effect.void
       woken = false
       isClaiming = true
-      return Effect.flatMap(Effect.exit(queue.claim({ queue: name, pod: pod.id, limit })), (exit) => {
-        isClaiming = false
-        if (Exit.isFailure(exit)) return Effect.failCause(exit.cause)
-        received(exit.value, limit)
-        return Effect.void
+      return Effect.matchCauseEffect(queue.claim({ queue: name, pod: pod.id, limit }), {
+        onFailure: (cause) => {
+          isClaiming = false
+          return Effect.failCause(cause)
+        },
+        onSuccess: (jobs) => {
+          isClaiming = false
+          received(jobs, limit)
+          return Effect.void
+        }
       })
     }).pipe(Effect.uninterruptible)
 

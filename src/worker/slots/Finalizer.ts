@@ -122,13 +122,16 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
     })
 
   const flush = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail" = "wait") =>
-    write(ends, whenLocked).pipe(
-      Effect.tapError((error) => Effect.sync(() => (isLost(error) ? unwritten.push(...ends) : 0))),
-      Effect.map((movedOn) => {
+    Effect.matchEffect(write(ends, whenLocked), {
+      onFailure: (error) => {
+        if (isLost(error)) unwritten.push(...ends)
+        return Effect.fail(error)
+      },
+      onSuccess: (movedOn) => {
         staleEnds.add(movedOn.length)
-        return ends.map(() => Exit.void)
-      })
-    )
+        return Effect.succeed(ends.map(() => Exit.void))
+      }
+    })
 
   /**
    * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again

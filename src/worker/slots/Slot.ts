@@ -198,13 +198,18 @@ const keepingResult = <R>(effect: Effect.Effect<unknown, unknown, R>, job: JobCo
     })
   )
 
-const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) =>
-  Effect.flatMap(Effect.exit(attempt), (exit) => {
+const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) => {
+  const ended = (exit: Exit.Exit<unknown, unknown>) => {
     const concluded = conclude(context, run, Judge.ofExit(run.job, run.kind, exit, at(context)))
     slot.run = undefined
     slot.late = undefined
     return concluded
+  }
+  return Effect.matchCauseEffect(attempt, {
+    onFailure: (cause) => ended(Exit.failCause(cause)),
+    onSuccess: (result) => ended(Exit.succeed(result))
   })
+}
 
 /**
  * Commits the handler's writes and the job's result in one transaction. The result is written last and fenced by the

@@ -23,6 +23,7 @@ const busyGauge = MetricSpec.gauge("slots_busy", "Slots that are running a job."
 
 export interface Slots {
   readonly running: () => ReadonlyArray<Run>
+  readonly isAnyRunning: () => boolean
   readonly count: () => number
   /** Sets the number of slots. Starts new slots, or retires the newest ones after their current job. */
   readonly resize: (target: number) => Effect.Effect<void>
@@ -61,6 +62,10 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
 
     const staying = () => [...slots.keys()].filter(({ retired }) => !retired)
     const running = () => [...slots.keys()].flatMap(({ run }) => (run === undefined ? [] : [run]))
+    const isAnyRunning = () => {
+      for (const { run } of slots.keys()) if (run !== undefined) return true
+      return false
+    }
     const show = Effect.sync(() => {
       metrics.series(slotsGauge, label).set(slots.size)
       metrics.series(busyGauge, label).set(running().length)
@@ -159,6 +164,7 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
 
     return {
       running,
+      isAnyRunning,
       count: () => slots.size,
       resize,
       retire,

@@ -214,7 +214,7 @@ export const start = <R>(
       running: () => slots.running().map(({ job }) => job),
       held: () => [...localQueue.waiting, ...slots.running().map(({ job }) => job)],
       wake: claimer.wake,
-      isIdle: () => localQueue.size === 0 && slots.running().length === 0,
+      isIdle: () => localQueue.size === 0 && !slots.isAnyRunning(),
       stop: (held, reason) =>
         Effect.suspend(() => {
           // An execution that was claimed to undo its steps stays.
