@@ -5,8 +5,8 @@
 -- keeps that path: a temporary table or type of its caller must not hide ours.
 --
 --   jobs        job, lease, follow_up_due, batch
---   workflows   workflow_step, workflow_deferred, workflow_child, workflow_permit, and the SQL functions complete_deferred(),
---               signal() and turn_permit()
+--   workflows   workflow_step, workflow_deferred, workflow_child, workflow_permit, workflow_stream, workflow_chunk, and the SQL
+--               functions complete_deferred(), signal() and turn_permit()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL functions that store jobs: enqueue(), enqueue_jobs() and store_job()
 --   schedules   schedule
@@ -300,7 +300,7 @@ create table workflow_step (
   reopened_at timestamptz,
   sequence int not null,
   attempt smallint not null,
-  -- The call that recorded it: run, transaction, sleep, signal, children, patch, value or undo.
+  -- The call that recorded it: run, transaction, stream, sleep, signal, children, patch, value or undo.
   kind text not null,
   outcome text not null,
   name text not null,
@@ -440,6 +440,38 @@ begin
   return query select is_granted, ahead, coalesce(called, '{}');
 end
 $$;
+
+-- A stream that a step of an execution writes. Every attempt of the step, and every repetition after a crash, begins a new
+-- generation and deletes the chunks of the last one. The stream has ended when the attempt is recorded in workflow_step, or
+-- when the execution has ended.
+create table workflow_stream (
+  job_id uuid not null,
+  -- The start of this generation.
+  started_at timestamptz not null,
+  generation int not null,
+  -- The attempt of the step that writes this generation.
+  attempt smallint not null,
+  -- The name of the step.
+  name text not null,
+
+  constraint workflow_stream_pkey primary key (job_id, name)
+);
+
+-- Chunks of a stream that were written together: `count` of them, the first with this number. Inserted only by the holder
+-- of the job's lease, as a step is.
+create table workflow_chunk (
+  job_id uuid not null,
+  -- The size of the stream up to and including these chunks, as JSON.
+  bytes bigint not null,
+  generation int not null,
+  number int not null,
+  count int not null,
+  name text not null,
+  -- A JSON array. Text, because jsonb cannot store every string: a chunk may end between two halves of a character.
+  chunks text not null,
+
+  constraint workflow_chunk_pkey primary key (job_id, name, generation, number)
+);
 
 -- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
 -- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.

@@ -26,6 +26,7 @@ import { UiApp } from "../http/server/Server.js"
 import { UploadsApp } from "../http/uploads/UploadsApp.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import { only } from "../queue/settings/QueueDeclaration.js"
+import { StreamLimits } from "../queue/workflow/Streams.js"
 import * as RateLimitsPg from "../rate-limits/RateLimitsPg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
@@ -116,7 +117,7 @@ export const onServer = <E, R>(
         AccessPg.layer
       ).pipe(Layer.provideMerge(QueuePg.layer))
     ),
-    Layer.provide(UploadsConfig.layer),
+    Layer.provide(Layer.merge(UploadsConfig.layer, StreamLimits.layer)),
     Layer.provide(HistoryPg.counting),
     Layer.provide(Tracing.layer(Package.version.text)),
     // Begins its first check while the layers above are built.

@@ -12,6 +12,7 @@ import * as AccessConfig from "../http/access/AccessConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as HealthOptions from "../http/server/HealthAddress.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
+import * as Streams from "../queue/workflow/Streams.js"
 import * as SchedulerConfig from "../schedule/SchedulerConfig.js"
 import * as LogConfig from "../telemetry/LogConfig.js"
 import * as Logging from "../telemetry/Logging.js"
@@ -44,6 +45,7 @@ export const sections: ReadonlyArray<Section> = [
   section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
   section("Worker", WorkerConfig.settings, HealthOptions.settings, RouteConfig.settings),
   section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
+  section("Workflows", Streams.settings),
   section("Bots and webhooks", GatewayConfig.settings),
   section("Commands", CmdExecConfig.settings),
   section("Uploads", UploadsConfig.settings, Sweeper.settings, PullConfig.settings),

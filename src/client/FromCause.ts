@@ -25,6 +25,8 @@ import {
   SearchTooSlowError,
   ShiftError,
   StartError,
+  StreamFailedError,
+  StreamNotFoundError,
   TransactionError
 } from "./ShiftErrors.js"
 
@@ -42,6 +44,7 @@ interface Fields extends Pick<ExpectedError, "answer"> {
   readonly name: string
   readonly job: string
   readonly execution: string
+  readonly stream: string
   readonly step: string | undefined
   readonly error: unknown
   readonly attempt: number
@@ -72,6 +75,9 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   QUEUE_FULL: ({ cap, queue }, message) => new QueueFullError({ queue, cap }, message),
   JOB_NOT_FOUND: ({ id }, message) => new JobNotFoundError({ id }, message),
   EXECUTION_NOT_FOUND: ({ execution }, message) => new ExecutionNotFoundError({ execution }, message),
+  STREAM_NOT_FOUND: ({ execution, stream }, message) => new StreamNotFoundError({ execution, stream }, message),
+  STREAM_FAILED: ({ execution, state, stream }, message) =>
+    new StreamFailedError({ execution, stream, state: state as never }, message),
   JOB_STATE: ({ allowed, id, state }, message) => new JobStateError({ id, state, allowed }, message),
   DEDUPE_KEY_HELD: ({ holder, id }, message) => new DedupeKeyHeldError({ id, holder }, message),
   JOB_DEAD: ({ attempt, id, lastError, lastErrorStack, reason }, message) =>

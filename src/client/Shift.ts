@@ -9,6 +9,7 @@ import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import type { Why } from "../queue/why/Why.js"
+import { Workflows } from "../queue/workflow/Workflows.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
 import { explain } from "../worker/Explain.js"
 import * as BatchAdmin from "./BatchAdmin.js"
@@ -23,6 +24,7 @@ import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { InvalidOptionError, InvalidResultError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
 import * as ExecutionHandle from "./workflow/ExecutionHandle.js"
+import * as ExecutionStream from "./workflow/ExecutionStream.js"
 import { opened } from "./workflow/Executions.js"
 import * as StartExecution from "./workflow/StartExecution.js"
 import * as WorkflowAdmin from "./workflow/WorkflowAdmin.js"
@@ -106,6 +108,7 @@ export type Await = (
 /** How a shift reads jobs that are not done: on PostgreSQL, or in a test. @internal */
 export interface Watching {
   readonly waitFor: Await
+  readonly nextPage: ExecutionStream.NextPage
   readonly explain: (id: StoredId) => Promise<Why>
 }
 
@@ -122,6 +125,11 @@ const waitFor =
 /** Reads jobs from the database. @internal */
 export const watching = (engine: PgEngine): Watching => ({
   waitFor: waitFor(engine),
+  nextPage: (position, signal) =>
+    engine.run(
+      Effect.flatMap(Workflows, ({ streams }) => streams.next(position)),
+      signal
+    ),
   explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
 })
 
@@ -143,7 +151,11 @@ const readyOf = <A>(made: Either.Either<A, InvalidJob>): A =>
   Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
 
 /** Makes a shift on an engine. @internal */
-export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, close: () => Promise<void>): Shift => {
+export const make = (
+  engine: Engine<Ports>,
+  { explain, nextPage, waitFor }: Watching,
+  close: () => Promise<void>
+): Shift => {
   const { clock, run } = engine
   const now = () => clock.unsafeCurrentTimeMillis()
   /** Jobs enqueued here, by name: `result` uses their validators. */
@@ -244,10 +256,22 @@ export const make = (engine: Engine<Ports>, { explain, waitFor }: Watching, clos
     return resultOf(second as string, third, first.kind.name)
   }
 
-  const workflows = WorkflowAdmin.make(engine)
+  const stream: ExecutionStream.ReadStream = (execution, name, options) =>
+    ExecutionStream.make(
+      async () => {
+        const given = await execution()
+        const job = await run(Effect.flatMap(Workflows, ({ streams }) => streams.find(given)))
+        return { job, execution: given }
+      },
+      nextPage,
+      name,
+      options
+    )
+  const workflows = WorkflowAdmin.make(engine, stream)
   const host: StartExecution.StartHost = {
     engine,
     admin: workflows,
+    stream,
     result,
     newJob: async (job, payload, options) => {
       const [ready] = await newJobs(job, [payload], options)

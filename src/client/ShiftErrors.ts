@@ -249,6 +249,24 @@ export class ExecutionNotFoundError extends errorClass("ExecutionNotFoundError",
   readonly execution: string
 }> {}
 
+/** The execution has ended without a stream of this name, which is the name of a step. */
+export class StreamNotFoundError extends errorClass("StreamNotFoundError", "STREAM_NOT_FOUND")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Name of the stream that was looked up. */
+  readonly stream: string
+}> {}
+
+/** The stream ended before its last chunk: its step failed, or the execution ended before the step. */
+export class StreamFailedError extends errorClass("StreamFailedError", "STREAM_FAILED")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Name of the stream. */
+  readonly stream: string
+  /** `failed`: the step failed. `interrupted`: the execution ended before the step, for example because it was cancelled. */
+  readonly state: "failed" | "interrupted"
+}> {}
+
 /** The schedule is invalid. Nothing was written. */
 export class InvalidScheduleError extends errorClass("InvalidScheduleError", "INVALID_SCHEDULE")<{
   /** Schedule that was declared or changed. */

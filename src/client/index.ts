@@ -73,6 +73,8 @@ export {
   ShiftError,
   StartError,
   StepFailedError,
+  StreamFailedError,
+  StreamNotFoundError,
   TransactionError
 } from "./ShiftErrors.js"
 export type { StandardSchema } from "./StandardSchema.js"
@@ -88,8 +90,16 @@ export type {
   WorkflowDefinition
 } from "./workflow/ExecutionHandle.js"
 export type { ExecutionFilter, ExecutionList } from "./workflow/ExecutionList.js"
+export type { StreamChunk, StreamOptions } from "./workflow/ExecutionStream.js"
 export type { Executions, OnShift } from "./workflow/Executions.js"
-export type { ChildView, ExecutionSummaryView, ExecutionView, StepView, WaitView } from "./workflow/ExecutionView.js"
+export type {
+  ChildView,
+  ExecutionSummaryView,
+  ExecutionView,
+  StepView,
+  StreamView,
+  WaitView
+} from "./workflow/ExecutionView.js"
 export type { SignalInput, SignalName, SignalOutput, SignalSchemas, SignalValue } from "./workflow/Signals.js"
 export type {
   ChildCall,
@@ -98,6 +108,9 @@ export type {
   StepContext,
   StepOptions,
   StepTransactionContext,
+  StreamContext,
+  StreamResult,
+  StreamValue,
   WaitFor,
   WaitForAny,
   WaitForDeclared,

@@ -23,6 +23,7 @@ export const make = (
 } => {
   const queue = Context.get(context, Queue)
   const workflows = Context.get(context, Workflows)
+  const { streams } = workflows
   const pods = Context.get(context, Pods)
   const leadership = Context.get(context, Leadership)
   const schedules = Context.get(context, Schedules)
@@ -73,6 +74,11 @@ export const make = (
         ...workflows,
         load: (run) => Effect.suspend(() => (disconnected ? Effect.never : workflows.load(run))),
         record: (run, step) => Effect.suspend(() => (disconnected ? Effect.never : workflows.record(run, step))),
+        streams: {
+          ...streams,
+          begin: (...given) => Effect.suspend(() => (disconnected ? Effect.never : streams.begin(...given))),
+          append: (...given) => Effect.suspend(() => (disconnected ? Effect.never : streams.append(...given)))
+        },
         startChildren: (run, name, children, options) =>
           Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
       }),

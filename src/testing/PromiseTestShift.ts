@@ -8,6 +8,8 @@ import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationInput.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { isNews } from "../queue/workflow/Streams.js"
+import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Logging from "../telemetry/Logging.js"
 import type { Log } from "../telemetry/LogSink.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
@@ -143,7 +145,23 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     return why.reason === "running" ? { ...why, detail: `${why.detail} ${realTime}` } : why
   }
 
-  const shift = Shift.make(engine, { waitFor, explain }, engine.close)
+  /** Runs what is due, and moves the clock if the stream has no more chunks then. */
+  const nextPage: Shift.Watching["nextPage"] = async (position) => {
+    const read = () => run(Effect.flatMap(Workflows, ({ streams }) => streams.read(position)))
+    await settle()
+    const first = await read()
+    if (isNews(first)) return first
+    // An execution that waits for a signal cannot be drained, but may have written before.
+    const drained = await drain().then(
+      () => undefined,
+      (error: unknown) => ({ error })
+    )
+    const page = await read()
+    if (drained !== undefined && !isNews(page)) throw drained.error
+    return page
+  }
+
+  const shift = Shift.make(engine, { waitFor, explain, nextPage }, engine.close)
   const tested = {
     result: (...given: Parameters<Shift.Shift["result"]>) => called(tested.result, () => shift.result(...given)),
     settle: () => called(tested.settle, settle),

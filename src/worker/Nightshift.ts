@@ -48,6 +48,7 @@ import type { DeclaredRoutes, InvalidRoute, Routes } from "../queue/settings/Rou
 import type { Transactions } from "../queue/Transactions.js"
 import type { Wakeups } from "../queue/Wakeups.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
+import { StreamLimits } from "../queue/workflow/Streams.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { DeclaredLimit, InvalidLimit } from "../rate-limits/Limit.js"
 import type { RateLimits } from "../rate-limits/RateLimits.js"
@@ -174,6 +175,7 @@ const configOf = (options: ClientOptions) => {
 export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobDiagnosis, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
+    Layer.provide(StreamLimits.layer),
     Layer.provideMerge(HistoryPg.counting),
     Layer.provideMerge(Tracing.layer(Package.version.text)),
     Layer.provideMerge(DatabaseClock.layer),

@@ -1,18 +1,16 @@
 import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, makeUnsafe, type WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
-import { Cause, Clock, Context, Duration, Effect, Exit, Option } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import { watched } from "./ActivityHeartbeat.js"
 import * as ExitJson from "./ExitJson.js"
-import { CurrentRun, type Run } from "./Run.js"
+import { CurrentActivity, CurrentRun, type Run } from "./Run.js"
 
 // Implements the engine of @effect/workflow on Nightshift's journal. Calls of a running workflow go through its `Run`.
 
 /** The name of the activity inside its code, where a wait cannot suspend without repeating the activity. */
-class InsideActivity extends Context.Reference<InsideActivity>()("nightshift/workflow/InsideActivity", {
-  defaultValue: (): string | undefined => undefined
-}) {}
+const insideActivity = Effect.map(CurrentActivity, (activity) => activity?.name)
 
 const suspended = new Workflow.Suspended({})
 const complete = (exit: Exit.Exit<unknown, unknown> | undefined) =>
@@ -76,7 +74,7 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
       Effect.raceFirst(Effect.zipRight(inner.suspension, Effect.interrupt)),
       Workflow.intoResult,
       Effect.provideService(WorkflowInstance, inner.instance),
-      Effect.provideService(InsideActivity, name),
+      Effect.provideService(CurrentActivity, { name, attempt }),
       Effect.onError((cause) =>
         Cause.isInterruptedOnly(cause) ? run.abandon({ name, attempt, startedAt }, instance.suspended) : Effect.void
       )
@@ -156,7 +154,7 @@ export const make = (
       if (discard) return suspended
       const ended = started?.completedAt === undefined ? undefined : yield* exitOf(executionId)
       if (ended?.json === undefined) {
-        run.wait(name, { kind: "children", name }, yield* InsideActivity)
+        run.wait(name, { kind: "children", name }, yield* insideActivity)
         return suspended
       }
       const startedAt = run.begunAt("children", name, yield* Clock.currentTimeMillis)
@@ -185,7 +183,7 @@ export const make = (
     activityExecute: (activity, attempt) =>
       Effect.gen(function* () {
         const run = yield* currentRun
-        if (!activity.name.startsWith(clockName) || (yield* InsideActivity) !== undefined) {
+        if (!activity.name.startsWith(clockName) || (yield* insideActivity) !== undefined) {
           const abandoned = yield* abandonedActivity(run, activity.name, attempt)
           if (abandoned !== undefined) return abandoned
           return yield* Effect.uninterruptible(run.busy(activity.name, runActivity(run, activity, attempt)))
@@ -197,7 +195,7 @@ export const make = (
       Effect.gen(function* () {
         const run = yield* currentRun
         // An activity that waits runs again from its start, so waiting in this process saves nothing.
-        const inside = yield* InsideActivity
+        const inside = yield* insideActivity
         const isClock = run.clocks.has(run.nameOf(deferred.name))
         return yield* isClock ? run.clock(deferred.name, 0, inside) : run.awaitSignal(deferred.name, inside)
       }),

@@ -172,6 +172,7 @@ const execution: Execution = {
   unclaimed: [],
   heartbeats: [{ step: "import", attempt: 1, startedAt: time, at: time, timeoutAt: time, details: { page: 7 } }],
   children: [{ name: "ship", position: 0, id, owned: true, job: undefined }],
+  streams: [],
   parents: []
 }
 

@@ -64,6 +64,7 @@ const execution = (more: object = {}): Execution =>
     finishedAt: null,
     dueAt: null,
     waits: [],
+    streams: [],
     steps: [],
     deferreds: [],
     unclaimed: [],

@@ -1,6 +1,6 @@
-import * as Http from "node:http"
+import type * as Http from "node:http"
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, type Scope } from "effect"
+import { Duration, Effect } from "effect"
 import { Sessions } from "../../src/access/Sessions.js"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { exact } from "../../src/core/Count.js"
@@ -9,88 +9,12 @@ import { Lifecycle } from "../../src/core/Lifecycle.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { JobOverview } from "../../src/queue/search/JobOverview.js"
+import { listen } from "./EventListener.js"
 import { adminToken, backends, layer, TestServer, viewerToken } from "./TestServer.js"
-
-interface Event {
-  readonly name: string
-  readonly id: number
-  readonly data: Readonly<Record<string, unknown>>
-}
-
-interface Listener {
-  readonly status: number
-  readonly headers: Http.IncomingHttpHeaders
-  /** The first past or future event of this name that matches. */
-  readonly heard: (name: string, wanted?: (data: Event["data"]) => boolean) => Effect.Effect<Event>
-  /** Waits until the stream is over. */
-  readonly ended: Effect.Effect<void>
-  readonly pause: () => void
-  readonly leave: () => void
-}
-
-const parse = (block: string): Event | undefined => {
-  const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1]
-  const data = field("data")
-  return data === undefined
-    ? undefined
-    : { name: field("event") ?? "", id: Number(field("id")), data: JSON.parse(data) }
-}
 
 const follow = (token = viewerToken, query = "") => followWith({ authorization: `Bearer ${token}` }, query)
 
-const followWith = (
-  credentials: Http.OutgoingHttpHeaders,
-  query = ""
-): Effect.Effect<Listener, never, TestServer | Scope.Scope> =>
-  Effect.gen(function* () {
-    const { port } = yield* TestServer
-    const events: Array<Event> = []
-    const waiting = new Set<() => void>()
-    let text = ""
-    let over = false
-    const tell = () => [...waiting].forEach((look) => void look())
-    const response = yield* Effect.acquireRelease(
-      Effect.async<Http.IncomingMessage>((resume) => {
-        const headers = { ...credentials, accept: "text/event-stream" }
-        Http.get({ host: "127.0.0.1", port, path: `/api/v1/events${query}`, headers }, (answer) =>
-          resume(Effect.succeed(answer))
-        )
-      }),
-      (answer) => Effect.sync(() => answer.destroy())
-    )
-    response.on("data", (chunk) => {
-      text += chunk
-      const blocks = text.split("\n\n")
-      text = blocks.pop() ?? ""
-      events.push(...blocks.flatMap((block) => parse(block) ?? []))
-      tell()
-    })
-    const end = () => {
-      over = true
-      tell()
-    }
-    response.on("end", end).on("close", end).on("error", end)
-    const until = <A>(found: () => A | undefined) =>
-      Effect.async<A>((resume) => {
-        const look = () => {
-          const value = found()
-          if (value === undefined) return
-          waiting.delete(look)
-          resume(Effect.succeed(value))
-        }
-        waiting.add(look)
-        look()
-      }).pipe(Effect.timeoutFail({ duration: "20 seconds", onTimeout: () => new Error("nothing heard") }), Effect.orDie)
-    return {
-      status: response.statusCode ?? 0,
-      headers: response.headers,
-      heard: (name, wanted = () => true) =>
-        until(() => events.find((event) => event.name === name && wanted(event.data))),
-      ended: Effect.asVoid(until(() => (over ? true : undefined))),
-      pause: () => void response.pause(),
-      leave: () => void response.destroy()
-    }
-  })
+const followWith = (credentials: Http.OutgoingHttpHeaders, query = "") => listen(`/api/v1/events${query}`, credentials)
 
 const enqueue = Effect.flatMap(TestServer, ({ admin }) =>
   admin("POST", "/api/v1/jobs", { json: { jobs: [{ kind: "greet", payload: { secret: "hunter2" } }] } })

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest"
-import { eventText, LiveListener } from "../../src/http/live/Live.js"
+import { EventStream, eventText } from "../../src/http/live/EventStreams.js"
 
 describe("a subscriber of live events", () => {
   it("is dropped when a megabyte is unread, instead of buffering more", () => {
-    const listener = new LiveListener()
+    const listener = new EventStream()
     const text = eventText("jobs", 1, { text: "x".repeat(100_000) })
     for (let number = 0; number < 10; number += 1) listener.send(text)
     expect(listener.destroyed).toBe(false)

@@ -23,6 +23,7 @@ import { routesLaws } from "./RoutesLaws.js"
 import { runningStepLaws } from "./RunningStepLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
+import { streamLaws } from "./StreamLaws.js"
 import { undoChildrenLaws } from "./UndoChildrenLaws.js"
 import { undoExecutionLaws } from "./UndoExecutionLaws.js"
 import { undoLaws } from "./UndoLaws.js"
@@ -58,6 +59,7 @@ const chapters = {
   "actions on workflows": workflowActionLaws,
   "ends of workflows": workflowEndLaws,
   "children of workflows": childrenLaws,
+  "streams of workflows": streamLaws,
   standing: standingLaws
 }
 

@@ -29,6 +29,9 @@ const waiting = (line: Line) =>
   Effect.gen(function* () {
     const order = yield* begin(line)
     yield* line.workflows.record(order, step("pay"))
+    yield* line.workflows.streams.begin(order, "tokens", 1)
+    const batch = { name: "tokens", generation: 1, number: 0, count: 2, bytes: 7, text: '["a","b"]' }
+    yield* line.workflows.streams.append(order, batch)
     const { execution: _, ...plain } = childOf(line, "plain")
     yield* line.workflows.startChildren(order, "ship", [childOf(line, "a"), plain])
     yield* line.workflows.signal({ execution: `${line.name}/order`, name: "early", value: 7 })

@@ -1,4 +1,5 @@
 import { Clock, Console, Effect, Predicate } from "effect"
+import * as BytesText from "../../core/BytesText.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
@@ -20,6 +21,7 @@ import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
 import { age, factList, print, printable, printJson, stateText, table } from "../Terminal.js"
+import { stream } from "./StreamCommand.js"
 
 const id = Input.required(Input.text, "The execution's id, as in order/A-17, or the id of its job.")
 
@@ -137,9 +139,18 @@ const details = (execution: Execution, now: number): string => {
     printable(job?.execution ?? job?.kind ?? "-"),
     job === undefined ? "deleted" : stateText(job)
   ])
+  const streams = execution.streams.map(({ bytes, count, generation, name, startedAt, state }) => [
+    printable(name),
+    state,
+    String(generation),
+    String(count),
+    BytesText.format(bytes),
+    age(startedAt, now)
+  ])
   return [
     facts,
     ...(execution.steps.length === 0 ? ["", "No steps yet."] : ["", steps]),
+    ...(streams.length === 0 ? [] : ["", table(["STREAM", "STATE", "GENERATION", "CHUNKS", "SIZE", "BEGAN"], streams)]),
     ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATE"], children)])
   ].join("\n")
 }
@@ -280,5 +291,6 @@ export const command = Command.group("List, inspect and control workflow executi
   signal,
   cancel,
   retry,
-  fork
+  fork,
+  stream
 })

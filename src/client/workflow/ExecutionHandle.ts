@@ -5,6 +5,7 @@ import type { Engine, Ports } from "../Engine.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
 import { checkKnown, namesOf } from "../Options.js"
 import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
+import type { ReadStream, StreamChunk, StreamOptions } from "./ExecutionStream.js"
 import type { ExecutionView } from "./ExecutionView.js"
 import { type SignalName, type SignalSchemas, type SignalValue, stored } from "./Signals.js"
 import type { CancelOptions, WorkflowAdmin } from "./WorkflowAdmin.js"
@@ -88,6 +89,23 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
   retry(): Promise<void>
   /** Starts a new execution with the journal of this one before a step. */
   fork(step: string, options?: ForkOptions): Promise<StartedExecution<Result, Signals>>
+  /**
+   * The chunks that a step writes with `step.stream`, while it writes them: an async iterable that ends when the step is done.
+   * It waits for a step that has not started. If the step is repeated, the chunks begin again with number 0 and a higher
+   * `generation`. Throws StreamFailedError if the step failed, and StreamNotFoundError if the execution ends without it.
+   *
+   * @example
+   * ```ts
+   * import { type ExecutionHandle } from "nightshift/client"
+   *
+   * declare const run: ExecutionHandle
+   * let text = ""
+   * for await (const { number, value } of run.stream<string>("tokens")) {
+   *   text = number === 0 ? value : text + value
+   * }
+   * ```
+   */
+  stream<A = unknown>(name: string, options?: StreamOptions): AsyncIterable<StreamChunk<A>>
   /** The execution as it is stored now: its state and reason, steps, waits and children. Rejects with ExecutionNotFoundError. */
   status(): Promise<ExecutionView>
 }
@@ -105,6 +123,7 @@ export interface Host {
   /** Runs Effects of the shift: `engine.run(Effect.flatMap(Workflows, (workflows) => …))`. */
   readonly engine: Engine<Ports>
   readonly admin: WorkflowAdmin
+  readonly stream: ReadStream
   readonly result: <Result>(
     job: Enqueueable<never, Result>,
     id: string,
@@ -198,6 +217,7 @@ const handle = <Result, Signals>(
       const as = options.as === undefined ? undefined : idOf(name, options.as)
       return ofStarted(host, workflow, { ...(await admin.fork(await target(), step, as)), outcome: "started" })
     },
+    stream: (stream, options) => host.stream(target, stream, options),
     status: async () => admin.show(await target())
   }
 }

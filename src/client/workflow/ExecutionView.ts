@@ -6,7 +6,8 @@ import type {
   Execution,
   ExecutionSummary,
   Heartbeat,
-  Step
+  Step,
+  StreamSummary
 } from "../../queue/workflow/Execution.js"
 import * as PlainFields from "../PlainFields.js"
 
@@ -19,16 +20,23 @@ export interface StepView extends PlainFields.PlainFields<Step> {}
 /** The last heartbeat of a step that has not ended. */
 export interface HeartbeatView extends PlainFields.PlainFields<Heartbeat> {}
 
+/** A stream of an execution. */
+export interface StreamView extends PlainFields.PlainFields<StreamSummary> {}
+
 /** A child of an execution. The fields of its job are undefined once the job was deleted. */
 export interface ChildView extends PlainFields.PlainFields<Omit<DescribedChild, "result">> {}
 
 /** An execution with everything that is stored about it. */
 export interface ExecutionView
-  extends PlainFields.PlainFields<Omit<Execution, "waits" | "steps" | "deferreds" | "heartbeats" | "children">> {
+  extends PlainFields.PlainFields<
+    Omit<Execution, "waits" | "steps" | "streams" | "deferreds" | "heartbeats" | "children">
+  > {
   /** Waits that have not ended. */
   readonly waits: ReadonlyArray<WaitView>
   /** The journal, in order. */
   readonly steps: ReadonlyArray<StepView>
+  /** Streams that its steps write, oldest first. */
+  readonly streams: ReadonlyArray<StreamView>
   /** All its waits, and signals that arrived before it waited for them. */
   readonly deferreds: ReadonlyArray<WaitView>
   /** The last heartbeats of steps that have not ended. */
@@ -47,17 +55,19 @@ const fieldsOf = PlainFields.of(Response.ExecutionView)
 const summaryOf = PlainFields.of(Response.ExecutionSummaryView)
 const waitOf = PlainFields.of(Response.WaitView)
 const stepOf = PlainFields.of(Response.StepView)
+const streamOf = PlainFields.of(Response.StreamView)
 const childOf = PlainFields.of(Response.ChildView)
 const heartbeatOf = PlainFields.of(Response.HeartbeatView)
 
 /** @internal */
 export const of = (execution: Execution): ExecutionView => {
-  const { children, deferreds, heartbeats, lastError, steps, waits, ...fields } = Response.described(execution)
+  const { children, deferreds, heartbeats, lastError, steps, streams, waits, ...fields } = Response.described(execution)
   return {
     ...fieldsOf(fields),
     lastError: lastError === undefined ? undefined : withoutTrace(lastError),
     waits: waits.map((wait) => waitOf(wait)),
     steps: steps.map((step) => stepOf(step)),
+    streams: streams.map((stream) => streamOf(stream)),
     deferreds: deferreds.map((wait) => waitOf(wait)),
     heartbeats: heartbeats.map((beat) => heartbeatOf(beat)),
     children: children.map((child) => childOf(child))

@@ -4,12 +4,14 @@ import { type HandlerLog, logOf } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { NewStep, Step } from "../../queue/workflow/Execution.js"
+import type { StreamBatch } from "../../queue/workflow/Streams.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import type { NewChild, NewHeartbeat, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import { stepAnnotation } from "../../telemetry/LogLine.js"
 import type { WatchHost } from "../../workflow/AttemptWatch.js"
 import { Journal } from "../../workflow/Journal.js"
+import { StreamWriter } from "../../workflow/StreamWriter.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Recording, Stored } from "./Replay.js"
 import * as StepExit from "./StepExit.js"
@@ -190,6 +192,16 @@ export class RunJournal extends Journal implements WatchHost {
 
   private writePatiently(step: NewStep): Promise<Recorded> {
     return this.untilLost(this.record(step, StepExit.ofError))
+  }
+
+  /** Begins a generation of a stream. */
+  async beginStream(name: string, attempt: number): Promise<StreamWriter> {
+    const { streams } = this.workflows
+    const { run } = this.execution
+    const generation = await this.withRetries(streams.begin(run, name, attempt))
+    const append = (batch: StreamBatch): Promise<void> =>
+      this.mayWrite() ? this.withRetries(streams.append(run, batch)) : Promise.reject(new Stopped())
+    return new StreamWriter(name, generation, streams, append, this.runtime)
   }
 
   startChildren(name: string, children: ReadonlyArray<NewChild>, detached: boolean): Promise<void> {

@@ -68,6 +68,35 @@ export interface StepOptions<A> {
   readonly undo?: ((result: A, context: StepContext) => unknown) | undefined
 }
 
+/** The argument of the code of a step that writes a stream. */
+export interface StreamContext extends StepContext {
+  /**
+   * Writes a chunk: text, or a JSON value. For code that is not a generator. Resolves when the next chunk may be written, so
+   * await it: code that is faster than the database waits. Rejects if the chunk is too large.
+   */
+  readonly write: (chunk: unknown) => Promise<void>
+}
+
+/** What the code of a stream returned: the return value of a generator, or nothing if it returned an async iterable. */
+export type StreamValue<Returned> =
+  Awaited<Returned> extends AsyncIterator<unknown, infer A, never> | Iterator<unknown, infer A, never>
+    ? Awaited<A>
+    : Awaited<Returned> extends AsyncIterable<unknown>
+      ? undefined
+      : Awaited<Returned>
+
+/** The result of a step that wrote a stream. */
+export interface StreamResult<out A> {
+  /** The generation that was written: 1, unless the step was repeated. */
+  readonly generation: number
+  /** Number of chunks. */
+  readonly count: number
+  /** Size of all chunks as JSON. */
+  readonly bytes: number
+  /** What the code returned. */
+  readonly value: A
+}
+
 /** The argument of the code of a step in a transaction. */
 export interface StepTransactionContext extends StepContext, HandlerTransaction {}
 
@@ -156,6 +185,33 @@ export interface Step<Signals = SignalSchemas> {
     run: (context: StepTransactionContext) => A,
     options?: StepOptions<Awaited<A>>
   ): Promise<Awaited<A>>
+
+  /**
+   * Like `run`, for code that produces chunks: an async generator, code that returns an async iterable, or code that calls
+   * `write`. Programs, browsers and commands read the chunks while they are written, in a stream with the name of the step.
+   * If the step is repeated, the stream begins again as a new generation.
+   *
+   * @example
+   * ```ts
+   * import { type Step } from "nightshift/client"
+   *
+   * declare const step: Step
+   * declare const model: { ask(prompt: string, signal: AbortSignal): AsyncIterable<string> }
+   * const { value: text } = await step.stream("tokens", async function* ({ signal }) {
+   *   let text = ""
+   *   for await (const token of model.ask("hello", signal)) {
+   *     yield token
+   *     text += token
+   *   }
+   *   return text
+   * })
+   * ```
+   */
+  stream<Returned>(
+    name: string,
+    run: (context: StreamContext) => Returned,
+    options?: StepOptions<StreamResult<StreamValue<Returned>>>
+  ): Promise<StreamResult<StreamValue<Returned>>>
 
   /** Waits for a duration without occupying a slot. */
   sleep(name: string, duration: DurationInput): Promise<void>

@@ -11,6 +11,7 @@ import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import { LeaseLost } from "../../queue/workflow/WorkflowErrors.js"
 import type { Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import { AttemptWatch } from "../../workflow/AttemptWatch.js"
+import { ChunkRefused } from "../../workflow/StreamWriter.js"
 import { backoffOf } from "../JobDefinition.js"
 import { NestedStepError } from "../ShiftErrors.js"
 import type { OnWait } from "./OpenWaits.js"
@@ -199,8 +200,8 @@ export class StepAttempts {
   /** When a failed attempt is repeated; undefined if it was the last. */
   private retryOf(options: StepOptions<never>, error: unknown, attempt: number): number | undefined {
     const { attempts = usualAttempts, backoff } = options
-    if (attempt >= attempts || error instanceof NestedStepError || error instanceof StepExit.Unstorable)
-      return undefined
+    if (attempt >= attempts || error instanceof NestedStepError) return undefined
+    if (error instanceof StepExit.Unstorable || error instanceof ChunkRefused) return undefined
     if (Outcome.isOutcome(error) && error._tag === "Dead") return undefined
     const asked = Outcome.isOutcome(error) && error._tag === "Retry" ? error.after : undefined
     const wait =

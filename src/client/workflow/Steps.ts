@@ -18,12 +18,16 @@ import type {
   StepContext,
   StepOptions,
   StepTransactionContext,
+  StreamContext,
+  StreamResult,
+  StreamValue,
   WaitOptions
 } from "./Step.js"
 import { checkAll, checkedChild, checkedInstant, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
+import * as StreamStep from "./StreamStep.js"
 import type { WorkflowRun } from "./WorkflowRun.js"
 
 // The `step` argument of a workflow: each method describes one kind of step to the run.
@@ -299,6 +303,31 @@ export const make = (
               settle
             }),
           read(name, options)
+        )
+      }),
+
+    stream: <Returned>(
+      name: string,
+      code: (context: StreamContext) => Returned,
+      options: StepOptions<StreamResult<StreamValue<Returned>>> = {}
+    ) =>
+      checked(() => {
+        checkRun(name, code, options)
+        return run.call(
+          "stream",
+          name,
+          (numbered, settle) =>
+            run.attempt({
+              name: numbered,
+              base: Undos.within(run.undoing, name),
+              kind: "stream",
+              options,
+              perform: async (context, record) =>
+                record(StepExit.ofValue(await StreamStep.perform(run, numbered, context, code))),
+              settle
+            }),
+          read(name, options),
+          { canUndo: options.undo !== undefined }
         )
       }),
 

@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import * as ExecutionList from "./ExecutionList.js"
+import type * as ExecutionStream from "./ExecutionStream.js"
 import * as ExecutionView from "./ExecutionView.js"
 
 /** How to cancel an execution. */
@@ -35,12 +36,18 @@ export interface WorkflowAdmin extends ExecutionList.ExecutionList {
     /** Id of the new execution. */
     readonly execution: string
   }>
+  /** The chunks of a stream of an execution, as those of `run.stream`. Takes its id or the id of its job. */
+  stream<A = unknown>(
+    execution: string,
+    name: string,
+    options?: ExecutionStream.StreamOptions
+  ): AsyncIterable<ExecutionStream.StreamChunk<A>>
   /** The execution with its steps, waits and children. Takes its id or the id of its job. */
   show(execution: string): Promise<ExecutionView.ExecutionView>
 }
 
 /** @internal */
-export const make = (engine: Engine<Ports>): WorkflowAdmin => {
+export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream): WorkflowAdmin => {
   const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>
     engine.run(Effect.flatMap(Workflows, use))
   return {
@@ -49,6 +56,7 @@ export const make = (engine: Engine<Ports>): WorkflowAdmin => {
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: (execution, step, as) => inWorkflows((port) => port.fork(execution, step, { as })),
+    stream: (execution, name, options) => stream(async () => execution, name, options),
     show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
   }
 }

@@ -7,6 +7,7 @@ import { Effect, type Layer, Schema } from "effect"
 import { Caller } from "../access/Caller.js"
 import { about, apiOf } from "../Contract.js"
 import * as WireText from "../WireText.js"
+import { headers } from "./EventStreams.js"
 import { Live } from "./Live.js"
 
 export const group = HttpApiGroup.make("events").add(
@@ -28,15 +29,6 @@ export const group = HttpApiGroup.make("events").add(
       )
     )
 )
-
-const headers = {
-  "content-type": "text/event-stream",
-  // Proxies must not buffer or transform the stream.
-  "cache-control": "no-store, no-transform",
-  "x-accel-buffering": "no",
-  // No keep-alive: an idle connection would delay the server's shutdown.
-  connection: "close"
-}
 
 export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, never, Live> = HttpApiBuilder.group(
   apiOf(group),

@@ -23,8 +23,10 @@ import * as GroupsRoutes from "../jobs/GroupsRoutes.js"
 import * as JobsRoutes from "../jobs/JobsRoutes.js"
 import { ListCache } from "../jobs/ListCache.js"
 import * as ViewsRoutes from "../jobs/ViewsRoutes.js"
+import { EventStreams } from "../live/EventStreams.js"
 import * as EventsRoutes from "../live/EventsRoutes.js"
 import { Live } from "../live/Live.js"
+import * as StreamRoutes from "../live/StreamRoutes.js"
 import * as Problem from "../Problem.js"
 import * as UploadsRoutes from "../uploads/UploadsRoutes.js"
 import * as WorkflowsRoutes from "../workflows/WorkflowsRoutes.js"
@@ -44,6 +46,7 @@ const Api = HttpApi.make("nightshift")
   .add(KindsRoutes.group)
   .add(SchedulesRoutes.group)
   .add(WorkflowsRoutes.group)
+  .add(StreamRoutes.group)
   .add(PodsRoutes.group)
   .add(LimitsRoutes.group)
   .add(MetricsRoutes.group)
@@ -73,6 +76,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     BulkRoutes.layer,
     BatchesRoutes.layer,
     WorkflowsRoutes.layer,
+    StreamRoutes.layer,
     GroupsRoutes.layer,
     ViewsRoutes.layer,
     QueuesRoutes.layer,
@@ -89,6 +93,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     SessionRoutes.layer
   ]),
   Layer.provide(Layer.merge(Live.layer, ListCache.layer)),
+  Layer.provide(EventStreams.layer),
   Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, ClusterOverview.layer))
 )
 

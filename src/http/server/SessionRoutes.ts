@@ -14,7 +14,7 @@ import { isForeign } from "../access/Credentials.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import { Live } from "../live/Live.js"
+import { EventStreams } from "../live/EventStreams.js"
 import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as WireText from "../WireText.js"
@@ -53,14 +53,14 @@ const unknown = new Unauthorized({
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "session">,
   never,
-  Sessions | ServerConfig | AccessConfig | Attempts | Live
+  Sessions | ServerConfig | AccessConfig | Attempts | EventStreams
 > = HttpApiBuilder.group(apiOf(group), "session", (handlers) =>
   Effect.gen(function* () {
     const sessions = yield* Sessions
     const tokens = tokensOf(yield* ServerConfig)
     const { sessionLasting } = yield* AccessConfig
     const attempts = yield* Attempts
-    const live = yield* Live
+    const events = yield* EventStreams
 
     const login = (request: HttpServerRequest.HttpServerRequest) =>
       Effect.gen(function* () {
@@ -83,7 +83,7 @@ export const layer: Layer.Layer<
           const secret = Credentials.sessionOf(request)
           if (secret !== undefined) {
             yield* sessions.end(secret)
-            yield* live.endSession(secret)
+            yield* events.endSession(secret)
           }
           return HttpServerResponse.empty({ status: 204 }).pipe(Credentials.clearSessionCookie(request))
         })

@@ -28,7 +28,7 @@ export const WaitView = Schema.Struct({
 
 export const StepView = Schema.Struct({
   name: Schema.String,
-  kind: Schema.Literal("run", "transaction", "sleep", "signal", "children", "patch", "value", "undo"),
+  kind: Schema.Literal("run", "transaction", "stream", "sleep", "signal", "children", "patch", "value", "undo"),
   attempt: Schema.Int,
   sequence: Schema.Int,
   outcome: Schema.Literal("done", "failed", "retrying"),
@@ -40,6 +40,18 @@ export const StepView = Schema.Struct({
     description: "When a retry of the execution reopened this failed or undone step, so that it runs again."
   })
 }).annotations({ identifier: "WorkflowStep" })
+
+export const StreamView = Schema.Struct({
+  name: Schema.String.annotations({ description: "The name of the step that writes the stream." }),
+  generation: Schema.Int.annotations({ description: "Each attempt of the step writes the stream again." }),
+  state: Schema.Literal("open", "done", "failed", "interrupted").annotations({
+    description: "`interrupted`: the execution ended before the step."
+  }),
+  count: Schema.Int.annotations({ description: "Number of chunks in this generation." }),
+  bytes: Schema.Int.annotations({ description: "Size of these chunks as JSON." }),
+  startedAt: Instant.Moment.annotations({ description: "Start of this generation." }),
+  endedAt: Schema.NullOr(Instant.Moment)
+}).annotations({ identifier: "WorkflowStream" })
 
 export const ChildView = Schema.Struct({
   step: Schema.String.annotations({ description: "The step that started the child." }),
@@ -94,6 +106,7 @@ export type ExecutionSummaryView = typeof ExecutionSummaryView.Type
 export const ExecutionView = Schema.Struct({
   ...summary,
   steps: Schema.Array(StepView).annotations({ description: "The journal, in order." }),
+  streams: Schema.Array(StreamView).annotations({ description: "Streams that its steps write, oldest first." }),
   deferreds: Schema.Array(WaitView).annotations({
     description: "All waits of the execution, and signals that arrived before it waited for them."
   }),
@@ -140,6 +153,7 @@ const summaryOf = ResponseFields.of(ExecutionSummaryView)
 const executionOf = ResponseFields.of(ExecutionView)
 const waitOf = ResponseFields.of(WaitView)
 const stepOf = ResponseFields.of(StepView)
+const streamOf = ResponseFields.of(StreamView)
 const childOf = ResponseFields.of(ChildView)
 const heartbeatOf = ResponseFields.of(HeartbeatView)
 
@@ -164,6 +178,7 @@ export const of = (execution: Execution): ExecutionView => {
     ...executionOf(execution),
     ...commonOf(execution),
     steps: execution.steps.map((step) => ({ ...stepOf(step), exit: showable(step.exit ?? null) })),
+    streams: execution.streams.map((stream) => streamOf(stream)),
     deferreds: deferreds.map(waitView),
     heartbeats: execution.heartbeats.map((beat) => ({ ...heartbeatOf(beat), details: showable(beat.details ?? null) })),
     children: children.map((child) => childOf(child))

@@ -18,7 +18,7 @@ import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
 import { isKept, keep } from "../workflow/KeepSql.js"
 import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
-import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
+import { cancelSet, forgotten, stepTables } from "../workflow/WorkflowSql.js"
 import type { Action } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
 
@@ -214,6 +214,17 @@ const make = Effect.gen(function* () {
       )
     )
 
+  /** Deletes what was kept of deleted executions for an undo. */
+  const deletedSteps = sql.literal(
+    stepTables
+      .map(
+        (table) => `of_${table} as (
+            delete from ${schema}.${table} s where s.job_id = any(array(select job_id from gone where is_deleted_execution))
+              and not exists (select from ${schema}.job j where j.id = s.job_id))`
+      )
+      .join(", ")
+  )
+
   const pruneUndo: typeof JobAdmin.Service.pruneUndo = (olderThan) =>
     Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
@@ -225,11 +236,7 @@ const make = Effect.gen(function* () {
             delete from ${undos} u where (u.act, u.job_id) in
               (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${undoBatch})
             returning u.job_id, u.execution is not null as is_deleted_execution
-          ), steps as (
-            delete from ${sql(`${schema}.workflow_step`)} s
-            where s.job_id = any(array(select job_id from gone where is_deleted_execution))
-              and not exists (select from ${sql(`${schema}.job`)} j where j.id = s.job_id)
-          )
+          ), ${deletedSteps}
           select count(*)::int as count from gone`)
         const count = gone?.count ?? 0
         sum += count

@@ -21,7 +21,7 @@ const executionStates = [
 
 /** The call that recorded a step. */
 /** `value`: `now`, `uuid` and `random`. */
-export type StepKind = "run" | "transaction" | "sleep" | "signal" | "children" | "patch" | "value" | "undo"
+export type StepKind = "run" | "transaction" | "stream" | "sleep" | "signal" | "children" | "patch" | "value" | "undo"
 
 /** `retrying`: this attempt failed and another one follows. */
 export type StepOutcome = "done" | "failed" | "retrying"
@@ -220,9 +220,44 @@ export interface ExecutionSummary {
   readonly waits: ReadonlyArray<Deferred>
 }
 
+/** `open`: more chunks may follow. `interrupted`: the execution ended before the step that writes the stream. */
+export type StreamState = "open" | "done" | "failed" | "interrupted"
+
+/** A stream of an execution. */
+export interface StreamSummary {
+  /** Name of the stream, which is that of its step. */
+  readonly name: string
+  /** How often the stream has begun, from 1: each attempt of its step writes it again. */
+  readonly generation: number
+  /** Whether the step that writes the stream has ended, and how. */
+  readonly state: StreamState
+  /** Number of chunks that this generation has. */
+  readonly count: number
+  /** Size of these chunks as JSON. */
+  readonly bytes: number
+  /** When this generation began. */
+  readonly startedAt: number
+  /** When the stream ended. Undefined while it is open. */
+  readonly endedAt: number | undefined
+}
+
+/** One chunk of a stream. */
+export interface StreamChunk<out A> {
+  /** Identifies the chunk in all generations. Pass it as `after` to continue behind it. */
+  readonly id: string
+  /** 1, or more if the step that writes the stream was repeated. Then the stream has begun again. */
+  readonly generation: number
+  /** Number of the chunk in its generation, from 0. */
+  readonly number: number
+  /** What was written: text, or a JSON value. */
+  readonly value: A
+}
+
 /** An execution with everything that is stored about it. */
 export interface Execution extends ExecutionSummary {
   readonly steps: ReadonlyArray<Step>
+  /** Streams that its steps write, oldest first. */
+  readonly streams: ReadonlyArray<StreamSummary>
   /** All waits of the execution, including signals that arrived early. */
   readonly deferreds: ReadonlyArray<Deferred>
   /** Names of signals that have arrived and that the code has not received: early ones, or those with a wrong name. */

@@ -50,6 +50,36 @@ export class StepNotFound extends Expected<StepNotFound>(404, { code: "INVALID_O
   }
 }
 
+/** The execution has ended without a stream of this name. */
+export class StreamNotFound extends Expected<StreamNotFound>(404)("StreamNotFound", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Name that was looked up. */
+  stream: Schema.String
+}) {
+  override get message(): string {
+    return `Execution "${this.execution}" has ended without a stream "${this.stream}". Check its name: a stream has the name of its step.`
+  }
+}
+
+/** The stream ended before its last chunk: its step failed, or the execution ended before the step. */
+export class StreamFailed extends Expected<StreamFailed>(409)("StreamFailed", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Name of the stream. */
+  stream: Schema.String,
+  /** `failed`: the step failed. `interrupted`: the execution ended before the step. */
+  state: Schema.Literal("failed", "interrupted"),
+  /** Message of the error that the step failed with. */
+  error: Schema.optional(Schema.String)
+}) {
+  override get message(): string {
+    const why =
+      this.state === "failed" ? `its step failed: ${this.error ?? "no message"}` : "the execution ended before its step"
+    return `Stream "${this.stream}" of execution "${this.execution}" is incomplete: ${why}.`
+  }
+}
+
 /** The id of a new execution is taken. */
 export class ExecutionExists extends Expected<ExecutionExists>(409, { code: "INVALID_OPTION", field: "as" })(
   "ExecutionExists",

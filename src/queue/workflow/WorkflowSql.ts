@@ -12,15 +12,18 @@ import * as RunningStepSql from "./RunningStepSql.js"
 // the end of a child locks the child before its parent. Actions of operators lock all jobs that they reach, in this order,
 // before anything else (TreeLockSql).
 
+/** Tables whose rows belong to the job of an execution. */
+export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk"]
+
 /**
- * Deletes the journal, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read. Steps
- * stay where `keepsSteps` is true: the undo of the delete needs them.
+ * Deletes the journal, streams, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read.
+ * Steps and streams stay where `keepsSteps` is true: the undo of the delete needs them.
  */
 export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => {
   const executions = `any(array(select dedupe_key from ${old} where woken is not null))`
-  return `forgotten_steps as (
-    delete from ${schema}.workflow_step where job_id = any(array(select id from ${old} where woken is not null and not ${keepsSteps}))
-  ), forgotten_waits as (
+  const ids = `any(array(select id from ${old} where woken is not null and not ${keepsSteps}))`
+  const ofJobs = (table: string) => `forgotten_${table} as (delete from ${schema}.${table} where job_id = ${ids})`
+  return `${stepTables.map(ofJobs).join(", ")}, forgotten_waits as (
     delete from ${schema}.workflow_deferred where execution = ${executions}
   ), forgotten_children as (
     delete from ${schema}.workflow_child where parent = ${executions}
@@ -220,7 +223,7 @@ export const make = (schema: string) => ({
   from (
     select s.job_id, left(string_agg(s.name, ', ' order by s.sequence desc), 1000) as names
     from ${schema}.workflow_step s
-    where s.job_id = any($1::uuid[]) and s.outcome = 'done' and s.kind in ('run', 'transaction') and s.reopened_at is null
+    where s.job_id = any($1::uuid[]) and s.outcome = 'done' and s.kind in ('run', 'transaction', 'stream') and s.reopened_at is null
       and not (${RetrySql.isUndone(schema)})
     group by 1
   ) open

@@ -3,7 +3,7 @@ import type { JobId } from "../../core/Ids.js"
 import type { Wait } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import type { Deferred, DeferredKind, Step } from "./Execution.js"
+import type { Deferred, DeferredKind, Step, StepKind } from "./Execution.js"
 import type { PermitRow } from "./StepPermits.js"
 import { nameOf } from "./Undo.js"
 
@@ -20,14 +20,30 @@ export interface ChildLink {
 
 export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
 
-/** The journal, waits and links of an execution. */
+/** A generation of a stream. The chunks are JSON texts. */
+export interface StoredStream {
+  readonly name: string
+  readonly generation: number
+  readonly attempt: number
+  readonly startedAt: number
+  readonly bytes: number
+  /** Only ever appended to. The first `count` belong to this row. */
+  readonly chunks: Array<string>
+  readonly count: number
+}
+
+/** The journal, streams, waits and links of an execution. */
 export interface ExecutionRecords {
   readonly steps: ReadonlyArray<Step>
+  readonly streams: ReadonlyMap<string, StoredStream>
   readonly deferreds: ReadonlyArray<StoredDeferred>
   readonly links: ReadonlyArray<ChildLink>
 }
 
 type Jobs = typeof JobTable.Service
+
+/** Kinds of steps that run code, which may have an undo. */
+const effects: ReadonlyArray<StepKind> = ["run", "transaction", "stream"]
 
 const keyOf = (kind: DeferredKind, name: string) => `${kind} ${name}`
 
@@ -41,6 +57,7 @@ export const reopenedAt = (step: Step, now: number): Step => ({ ...step, reopene
 
 const makeTable = (jobs: Jobs) => {
   const steps = new Map<JobId, ReadonlyArray<Step>>()
+  const streams = new Map<JobId, ReadonlyMap<string, StoredStream>>()
   const deferreds = new Map<string, ReadonlyMap<string, StoredDeferred>>()
   const links = new Map<string, ReadonlyArray<ChildLink>>()
   const parentsOf = new Map<JobId, Set<string>>()
@@ -112,6 +129,7 @@ const makeTable = (jobs: Jobs) => {
   const forget = (row: JobRow) => {
     set(steps, row.id, undefined)
     for (const [key, { jobId }] of permits) if (jobId === row.id) set(permits, key, undefined)
+    if (streams.has(row.id)) set(streams, row.id, undefined)
     const execution = row.dedupe?.key
     if (execution === undefined || !isExecution(row)) return
     set(deferreds, execution, undefined)
@@ -171,6 +189,7 @@ const makeTable = (jobs: Jobs) => {
         ? undefined
         : {
             steps: steps.get(row.id) ?? [],
+            streams: streams.get(row.id) ?? new Map(),
             deferreds: deferredsOf(row.dedupe.key),
             links: links.get(row.dedupe.key) ?? []
           },
@@ -179,6 +198,7 @@ const makeTable = (jobs: Jobs) => {
       const execution = row.dedupe?.key
       if (execution === undefined) return
       set(steps, row.id, records.steps)
+      set(streams, row.id, records.streams)
       set(links, execution, records.links)
       const merged = new Map(deferreds.get(execution))
       for (const each of records.deferreds) {
@@ -205,6 +225,8 @@ const makeTable = (jobs: Jobs) => {
       }
       if (row.finishedAt !== undefined) countEnd(row.id, now)
     },
+    streamsOf: (id: JobId): ReadonlyMap<string, StoredStream> => streams.get(id) ?? new Map(),
+    putStream: (id: JobId, stream: StoredStream) => set(streams, id, new Map(streams.get(id)).set(stream.name, stream)),
     stepsOf: (id: JobId): ReadonlyArray<Step> => steps.get(id) ?? [],
     setSteps: (id: JobId, all: ReadonlyArray<Step>) =>
       set(
@@ -216,7 +238,7 @@ const makeTable = (jobs: Jobs) => {
     notUndone: (id: JobId): string => {
       const all = steps.get(id) ?? []
       const isOpen = (step: Step) => step.outcome === "done" && step.reopenedAt === undefined && !isUndone(step, all)
-      const open = all.filter((step) => (step.kind === "run" || step.kind === "transaction") && isOpen(step)).reverse()
+      const open = all.filter((step) => effects.includes(step.kind) && isOpen(step)).reverse()
       return open.length === 0 ? "" : `; not undone: ${open.map(({ name }) => name).join(", ")}`.slice(0, 1_000)
     },
     /** Steps that wait for a permit or hold one, by job and step. */

@@ -19,6 +19,7 @@ import type {
   Step
 } from "./Execution.js"
 import type { Permit, PermitTurn } from "./StepPermits.js"
+import type { Streams } from "./Streams.js"
 import {
   type ChildNotLinked,
   type ExecutionExists,
@@ -185,6 +186,9 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
 
     /** Number of suspended executions by state. Counting stops at `maxCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>
+
+    /** What steps write while they run. */
+    readonly streams: Streams
 
     /** Returns an execution with everything that is stored about it, by its id or by the id of its job. */
     readonly show: (execution: string) => Effect.Effect<Execution, ExecutionNotFound | DatabaseError>

@@ -19,6 +19,7 @@ import {
 } from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as RunningStepsMemory from "./RunningStepsMemory.js"
+import * as StreamsMemory from "./StreamsMemory.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import { admitted, admittedSignal, jobOf, jobOfChild, retryOf, Workflows } from "./Workflows.js"
 import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
@@ -286,6 +287,8 @@ const make = Effect.gen(function* () {
       return { id: answer.id, execution: name }
     })
 
+  const streams = yield* StreamsMemory.make(find)
+
   const wake: typeof Workflows.Service.wake = (execution) => jobs.atomically((now) => table.wake(execution, now))
 
   const show: typeof Workflows.Service.show = (execution) =>
@@ -299,6 +302,7 @@ const make = Effect.gen(function* () {
           return {
             ...found,
             steps,
+            streams: StreamsMemory.summaries(jobs, table, row.id),
             deferreds,
             heartbeats: heartbeatsOf(stored, steps),
             unclaimed: unclaimedSignals(deferreds, steps),
@@ -355,6 +359,7 @@ const make = Effect.gen(function* () {
       const count = (state: ExecutionState) => states.filter((each) => each === state).length
       return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }
     }),
+    streams,
     show
   })
 })

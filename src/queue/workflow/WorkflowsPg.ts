@@ -5,6 +5,7 @@ import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, isDataError, mapErrors, retryContention } from "../../database/DatabaseError.js"
+import type { Hints } from "../../database/Hints.js"
 import { named } from "../../database/Statements.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { JobAdmin } from "../JobAdmin.js"
@@ -19,6 +20,7 @@ import * as ExecutionListPg from "./ExecutionListPg.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as RunningStepsPg from "./RunningStepsPg.js"
+import * as StreamsPg from "./StreamsPg.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 import {
@@ -68,6 +70,15 @@ const make = Effect.gen(function* () {
   const statements = named("workflow", WorkflowSql.make(schema))
   const counted = CountedEnds.make(database)
 
+  const find = (execution: string) =>
+    Effect.gen(function* () {
+      const id = isId(execution) ? execution : null
+      const [row] = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.findExecution, [execution, id]))
+      return row === undefined ? yield* new ExecutionNotFound({ execution }) : row.id
+    })
+
+  const { recorded, streams } = yield* StreamsPg.make(database, find)
+
   const notify = (queues: ReadonlyArray<string>, isHinted = false) =>
     queues.length === 0
       ? Effect.void
@@ -89,6 +100,7 @@ const make = Effect.gen(function* () {
         SqlArrays.ofNumbers(steps.map(({ retryAt }) => retryAt)),
         now
       ])
+      yield* recorded(steps.map(({ run }) => run.id))
       return steps.map((step, place): Exit.Exit<Recorded, RecordError> => {
         const [, isHeld, outcome, exit] = rows[place] ?? []
         if (isHeld !== true) return Exit.fail(new LeaseLost({ id: step.run.id }))
@@ -186,13 +198,6 @@ const make = Effect.gen(function* () {
       if (yield* isOutside) return yield* sender.submit(one)
       const [exit] = yield* complete([one], null)
       return yield* exit ?? Effect.dieMessage("a signal has no result")
-    })
-
-  const find = (execution: string) =>
-    Effect.gen(function* () {
-      const id = isId(execution) ? execution : null
-      const [row] = yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.findExecution, [execution, id]))
-      return row === undefined ? yield* new ExecutionNotFound({ execution }) : row.id
     })
 
   const startChildren: typeof Workflows.Service.startChildren = (run, name, children, { detached = false } = {}) =>
@@ -312,6 +317,7 @@ const make = Effect.gen(function* () {
       return {
         ...summary,
         steps,
+        streams: yield* streams.list(row.id),
         deferreds,
         heartbeats: heartbeatsOf(stored, steps),
         unclaimed: unclaimedSignals(deferreds, steps),
@@ -359,9 +365,13 @@ const make = Effect.gen(function* () {
     fork,
     ...RunningStepsPg.make(database, statements, wakeAll),
     ...ExecutionListPg.make(database, bounded, statements),
+    streams,
     show
   })
 })
 
-export const layer: Layer.Layer<Workflows, never, Database | Queue | JobAdmin | JobSearch | Notifier | BoundedQuery> =
-  Layer.scoped(Workflows, make)
+export const layer: Layer.Layer<
+  Workflows,
+  never,
+  Database | Queue | JobAdmin | JobSearch | Notifier | Hints | BoundedQuery
+> = Layer.scoped(Workflows, make)

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { ExecutionActions, Fork } from "../ExecutionActions"
 import { ExecutionBadge, ExecutionLink, Waits } from "../ExecutionState"
+import { ExecutionStreams } from "../ExecutionStreams"
 import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
 import { Card } from "../parts/Card"
@@ -82,6 +83,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
           <Card name="Waterfall">
             <WaterfallChart execution={data} onFork={setForking} />
           </Card>
+          <ExecutionStreams execution={data} />
           <JsonCard name="payload" value={data.payload} />
           {data.result === null ? null : <JsonCard name="result" value={data.result} />}
           {forking === undefined ? null : (

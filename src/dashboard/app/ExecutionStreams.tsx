@@ -1,0 +1,137 @@
+import { useEffect, useRef, useState } from "preact/hooks"
+import { address, query } from "./Api"
+import { Card, Fold } from "./parts/Card"
+import { Table } from "./parts/Table"
+import { Age } from "./parts/Time"
+import { bytesText, type Execution } from "./Views"
+
+type Stream = Execution["streams"][number]
+
+/** The job state whose colour each state has. */
+const colours: Readonly<Record<Stream["state"], string>> = {
+  open: "running",
+  done: "done",
+  failed: "dead",
+  interrupted: "cancelled"
+}
+
+/** Chunks before the end with which a tail begins, and characters that it shows. */
+const tailChunks = 200
+const tailCharacters = 100_000
+
+interface Chunk {
+  readonly generation: number
+  readonly value: unknown
+}
+
+interface Tail {
+  readonly text: string
+  readonly link: "connecting" | "live" | "ended" | "lost"
+  readonly generation: number
+}
+
+/** Text as it is, other values one per line. */
+const textOf = ({ value }: Chunk) => (typeof value === "string" ? value : `${JSON.stringify(value)}\n`)
+
+/** Follows a stream. The browser reconnects by itself and continues behind the last chunk. */
+const useTail = (execution: string, name: string): Tail => {
+  const [tail, setTail] = useState<Tail>({ text: "", link: "connecting", generation: 0 })
+  useEffect(() => {
+    setTail({ text: "", link: "connecting", generation: 0 })
+    const path = `workflows/${encodeURIComponent(execution)}/streams/${encodeURIComponent(name)}`
+    const source = new EventSource(address(`${path}${query({ from: -tailChunks })}`), { withCredentials: true })
+    let arrived: Array<Chunk> = []
+    let frame: number | undefined
+    // Tokens arrive faster than the page can be drawn.
+    const draw = () => {
+      frame = undefined
+      const chunks = arrived
+      arrived = []
+      setTail((before) => {
+        const generation = chunks.at(-1)?.generation ?? before.generation
+        const own = chunks.filter((chunk) => chunk.generation === generation)
+        const kept = generation === before.generation ? before.text : ""
+        return { text: `${kept}${own.map(textOf).join("")}`.slice(-tailCharacters), link: "live", generation }
+      })
+    }
+    const link = (to: Tail["link"]) => setTail((before) => ({ ...before, link: to }))
+    source.onopen = () => link("live")
+    source.onerror = () => link(source.readyState === EventSource.CLOSED ? "lost" : "connecting")
+    source.onmessage = ({ data }: MessageEvent<string>) => {
+      arrived.push(JSON.parse(data))
+      frame ??= requestAnimationFrame(draw)
+    }
+    source.addEventListener("end", () => {
+      source.close()
+      if (frame !== undefined) cancelAnimationFrame(frame)
+      draw()
+      link("ended")
+    })
+    return () => {
+      source.close()
+      if (frame !== undefined) cancelAnimationFrame(frame)
+    }
+  }, [execution, name])
+  return tail
+}
+
+const notes: Readonly<Record<Tail["link"], string>> = {
+  connecting: "Connecting.",
+  live: "Live.",
+  ended: "The stream has ended.",
+  lost: "The stream cannot be read. Close it and open it again."
+}
+
+const StreamTail = (props: { readonly execution: string; readonly stream: string }) => {
+  const { generation, link, text } = useTail(props.execution, props.stream)
+  const box = useRef<HTMLPreElement>(null)
+  useEffect(() => {
+    if (box.current !== null) box.current.scrollTop = box.current.scrollHeight
+  }, [text])
+  return (
+    <div class="body stack">
+      <p class="quiet" role="status">
+        <strong>{props.stream}</strong>
+        {generation > 1 ? `, generation ${generation}` : ""}: {notes[link]}
+      </p>
+      <pre class="text tail" ref={box}>
+        {text}
+      </pre>
+    </div>
+  )
+}
+
+/** The streams that the steps of an execution write, and the end of one of them. */
+export const ExecutionStreams = ({ execution }: { readonly execution: Execution }) => {
+  const [shown, setShown] = useState<string>()
+  if (execution.streams.length === 0) return null
+  return (
+    <Card name="Streams" content="table">
+      <Table
+        class="stacked"
+        headings={["State", "Name", ["Generation", "number"], ["Chunks", "number"], ["Size", "number"], "Began", ""]}
+      >
+        {execution.streams.map(({ bytes, count, generation, name, startedAt, state }) => (
+          <tr key={name}>
+            <td class="what">
+              <span class={`state ${colours[state]}`}>{state}</span>
+            </td>
+            <td class="name">{name}</td>
+            <td class="number">{generation}</td>
+            <td class="number">{count}</td>
+            <td class="number size">{bytesText(bytes)}</td>
+            <td class="when">
+              <Age at={startedAt} />
+            </td>
+            <td class="acts">
+              <Fold open={shown === name} turn={(open) => setShown(open ? name : undefined)}>
+                {shown === name ? "Hide" : "Follow"}
+              </Fold>
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {shown === undefined ? null : <StreamTail key={shown} execution={execution.execution} stream={shown} />}
+    </Card>
+  )
+}

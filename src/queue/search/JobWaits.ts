@@ -1,0 +1,213 @@
+import { Context, Duration, Effect, type Exit, Schedule, type Scope } from "effect"
+import { steadyMillis, steadyNow } from "../../core/ChangeWatch.js"
+import { isId, type JobId } from "../../core/Ids.js"
+import { repeatLoop, single } from "../../core/Loop.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Hints } from "../../database/Hints.js"
+
+// A process announces the jobs that its callers wait for, and a process that changes one of them answers. Changes that no
+// caller awaits cost nothing. All waiting callers of a process share one loop and its queries. Announcements are hints: a
+// job may change before its announcement arrives, or without a worker, so the loop also polls.
+
+/** Ids per hint: PostgreSQL limits a notification to 8,000 bytes. */
+const idsPerHint = 200
+
+/** Announcements are repeated this often, for processes that started in the meantime, and expire after two misses. */
+const announceEvery = Duration.toMillis("30 seconds")
+const forgetAfter = 3 * announceEvery
+
+/** Announced jobs that a process remembers. */
+const maxAnnounced = 100_000
+
+/** Pause between two queries, so that changes that follow each other closely share one. */
+const spacing = Duration.millis(5)
+
+/** How often callers of this process poll for the end of their jobs, in milliseconds. */
+export class EndPolling extends Context.Reference<EndPolling>()("nightshift/queue/EndPolling", {
+  defaultValue: () => ({
+    /** After a caller begins to wait. Doubles with every poll. */
+    first: 50,
+    /** While notifications arrive. */
+    most: 1_000,
+    /** Without notifications. */
+    maxWithoutNotifications: 200
+  })
+}) {}
+
+const inParts = <A>(all: ReadonlyArray<A>, size: number): ReadonlyArray<ReadonlyArray<A>> =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, part) => all.slice(part * size, (part + 1) * size))
+
+const publishOn = (hints: typeof Hints.Service, topic: string, ids: ReadonlyArray<JobId>) =>
+  Effect.forEach(inParts(ids, idsPerHint), (part) => hints.publish(topic, part.join(",")), { discard: true })
+
+/** Tells the callers of all processes about changes of the jobs that they wait for. */
+export interface JobChanges {
+  /** Those of the jobs that a caller of some process waits for. */
+  readonly awaited: (ids: ReadonlyArray<JobId>) => ReadonlyArray<JobId>
+  /** Whether no caller waits for any job. */
+  readonly isEmpty: () => boolean
+  readonly publish: (ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
+}
+
+/** `awaited` is the topic of announcements, `changed` that of the answers. The subject of both is a list of job ids. */
+export const makeChanges = (topics: {
+  readonly awaited: string
+  readonly changed: string
+}): Effect.Effect<JobChanges, never, Hints | Scope.Scope> =>
+  Effect.gen(function* () {
+    const hints = yield* Hints
+    const clock = yield* Effect.clock
+    /** Jobs that callers of any process await, and when that was announced. Oldest first. */
+    const announced = new Map<JobId, number>()
+    yield* hints.subscribe(topics.awaited, (subject = "") => {
+      const now = steadyMillis(clock)
+      for (const id of subject.split(",") as Array<JobId>) {
+        if (!isId(id)) continue
+        announced.delete(id)
+        announced.set(id, now)
+      }
+      for (const [id, at] of announced) {
+        if (now - at < forgetAfter && announced.size <= maxAnnounced) break
+        announced.delete(id)
+      }
+    })
+    return {
+      awaited: (ids) => ids.filter((id) => announced.has(id)),
+      isEmpty: () => announced.size === 0,
+      publish: (ids) => publishOn(hints, topics.changed, ids)
+    }
+  })
+
+/** A caller that waits for a change of a job. */
+export interface Waiter<Request, A, E> {
+  readonly request: Request
+  readonly answer: (exit: Exit.Exit<A, E>) => void
+}
+
+export type Waiters<Request, A, E> = ReadonlyMap<JobId, ReadonlySet<Waiter<Request, A, E>>>
+
+export interface JobWaits<Request, A, E> {
+  /** Waits until `read` answers. */
+  readonly wait: (id: JobId, request: Request) => Effect.Effect<A, E>
+  /** Announces the job again with the next wait: another process may change it now. */
+  readonly announceAgain: (id: JobId) => void
+}
+
+/** The waiting callers of this process. */
+export const make = <Request, A, E>(options: {
+  /** Name of the loop. */
+  readonly name: string
+  /** Topics on which awaited jobs are announced, and topics whose hints name changed jobs. */
+  readonly announcedOn: ReadonlyArray<string>
+  readonly changedOn: ReadonlyArray<string>
+  /** Jobs per call of `read`. */
+  readonly perQuery: number
+  /** Reads the jobs and answers the callers that need not wait any longer. */
+  readonly read: (waiters: Waiters<Request, A, E>) => Effect.Effect<void>
+}): Effect.Effect<JobWaits<Request, A, E>, never, Hints | Scope.Scope> =>
+  Effect.gen(function* () {
+    const hints = yield* Hints
+    const polling = yield* EndPolling
+    const clock = yield* Effect.clock
+    const waiters = new Map<JobId, Set<Waiter<Request, A, E>>>()
+    /** Jobs that have not been read since a caller began to wait, or since their change was signalled. */
+    const unread = new Set<JobId>()
+    const unannounced = new Set<JobId>()
+    /** Jobs announced since `announcedAt`. A caller that waits for one of them again does not announce it again. */
+    const known = new Set<JobId>()
+    const latch = makeLatch()
+    let interval = polling.first
+    let nextPoll = Number.NEGATIVE_INFINITY
+    let announcedAt = steadyMillis(clock)
+
+    const changed = (subject: string | undefined) => {
+      // Without a subject hints may have been missed, and so may announcements of this process.
+      const ids = subject === undefined ? [...waiters.keys()] : (subject.split(",") as Array<JobId>)
+      if (subject === undefined) known.clear()
+      for (const id of ids) {
+        if (!waiters.has(id)) continue
+        unread.add(id)
+        if (subject === undefined) unannounced.add(id)
+      }
+      if (unread.size > 0) latch.open()
+    }
+    for (const topic of options.changedOn) yield* hints.subscribe(topic, changed)
+
+    const read = (ids: ReadonlyArray<JobId>) =>
+      Effect.forEach(
+        inParts(ids, options.perQuery),
+        (part) => {
+          const found = part.flatMap((id) => {
+            const all = waiters.get(id)
+            return all === undefined ? [] : [[id, new Set(all)] as const]
+          })
+          return found.length === 0 ? Effect.void : options.read(new Map(found))
+        },
+        { discard: true }
+      )
+
+    const pass = Effect.gen(function* () {
+      latch.close()
+      const now = yield* steadyNow
+      const isPoll = now >= nextPoll || unread.size === 0
+      const ids = isPoll ? [...waiters.keys()] : [...unread]
+      unread.clear()
+      yield* read(ids)
+      if (now - announcedAt >= announceEvery) {
+        announcedAt = now
+        known.clear()
+        for (const id of waiters.keys()) unannounced.add(id)
+      }
+      const fresh = [...unannounced].filter((id) => waiters.has(id))
+      unannounced.clear()
+      if (fresh.length > 0) {
+        for (const id of fresh) known.add(id)
+        // Read again after the announcement: a job may have changed in between.
+        for (const topic of options.announcedOn) yield* Effect.ignore(publishOn(hints, topic, fresh))
+        yield* read(fresh)
+        interval = polling.first
+      } else if (isPoll) interval *= 2
+      if (isPoll || fresh.length > 0) {
+        interval = Math.min(interval, (yield* hints.connected) ? polling.most : polling.maxWithoutNotifications)
+        nextPoll = (yield* steadyNow) + interval
+      }
+      yield* Effect.sleep(spacing)
+    })
+
+    const pause = Effect.suspend(() =>
+      waiters.size === 0
+        ? latch.opened
+        : latch.openedWithin(Duration.millis(Math.max(0, nextPoll - steadyMillis(clock))))
+    )
+    yield* Effect.forkScoped(
+      repeatLoop(
+        single({ name: options.name, schedule: wakeable(Schedule.forever, () => pause), runAtStart: false, run: pass })
+      )
+    )
+
+    return {
+      wait: (id, request) =>
+        Effect.async<A, E>((resume) => {
+          const waiter: Waiter<Request, A, E> = {
+            request,
+            answer: (exit) => {
+              leave()
+              resume(exit)
+            }
+          }
+          const leave = () => {
+            const others = waiters.get(id)
+            others?.delete(waiter)
+            if (others?.size === 0) waiters.delete(id)
+          }
+          const others = waiters.get(id) ?? new Set()
+          waiters.set(id, others.add(waiter))
+          unread.add(id)
+          if (!known.has(id)) unannounced.add(id)
+          latch.open()
+          return Effect.sync(leave)
+        }),
+      announceAgain: (id) => void known.delete(id)
+    }
+  })
