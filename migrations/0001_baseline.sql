@@ -5,8 +5,8 @@
 -- keeps that path: a temporary table or type of its caller must not hide ours.
 --
 --   jobs        job, lease, follow_up_due, batch
---   workflows   workflow_step, workflow_deferred, workflow_child, workflow_permit, workflow_stream, workflow_chunk, and the SQL
---               functions complete_deferred(), signal() and turn_permit()
+--   workflows   workflow_step, workflow_deferred, workflow_child, workflow_permit, workflow_stream, workflow_chunk,
+--               workflow_lifetime, and the SQL functions complete_deferred(), signal() and turn_permit()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL functions that store jobs: enqueue(), enqueue_jobs() and store_job()
 --   schedules   schedule
@@ -312,6 +312,9 @@ create table workflow_step (
   constraint workflow_step_retry_consistent check ((outcome = 'retrying') = (retry_at is not null))
 );
 
+-- Executions with a long journal, one entry each. Used by doctor.
+create index workflow_step_long on workflow_step (job_id) where sequence = 5000;
+
 -- The waits of executions: for a signal, the end of a sleep or a retry delay, the end of children, the limit of a step, or
 -- other code. The suspension inserts or locks the rows it waits for, and a completion does the same, so that one of them
 -- sees the other. A signal may arrive before its execution starts. A row of the kind `heartbeat` is the last heartbeat of
@@ -472,6 +475,24 @@ create table workflow_chunk (
 
   constraint workflow_chunk_pkey primary key (job_id, name, generation, number)
 );
+
+-- What few executions have: how often they went on with a new journal, and the release that they are pinned to. Other
+-- executions have no row. Deleted with the journal.
+create table workflow_lifetime (
+  job_id uuid not null,
+  -- How often the execution continued with a new payload and an empty journal.
+  continued int not null default 0,
+  -- The only release of the code that may run the execution. Null if any may.
+  release text,
+  -- The job's `woken` when a pod with another release returned the execution for a pod with this one. Not valid if
+  -- `woken` has changed since.
+  parked int,
+
+  constraint workflow_lifetime_pkey primary key (job_id)
+);
+
+-- Executions by the release that they are pinned to. Used by pods that take parked ones, and by doctor.
+create index workflow_lifetime_release on workflow_lifetime (release) where release is not null;
 
 -- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
 -- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.

@@ -1,7 +1,9 @@
 import { Effect } from "effect"
 import * as Response from "../http/admin/ScheduleView.js"
+import { Kinds } from "../queue/Kinds.js"
 import { definitionOf } from "../schedule/Schedule.js"
 import * as Trigger from "../schedule/ScheduledJobs.js"
+import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedule, StoredSchedule } from "../schedule/ScheduleSettings.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { Engine, Ports } from "./Engine.js"
@@ -15,7 +17,10 @@ export interface ScheduleView extends PlainFields.PlainFields<Omit<StoredSchedul
 
 /** Schedules created at run time. Pass those that are known at start to `worker(…, { schedules })`. */
 export interface ScheduleAdmin {
-  /** Creates or updates a schedule: `put(job.schedule(name, options))`. */
+  /**
+   * Creates or updates a schedule: `put(job.schedule(name, options))`. Rejects with InvalidScheduleError for a workflow that
+   * no worker has registered.
+   */
   put(schedule: Schedule): Promise<ScheduleView>
   /** The schedule with this name. Rejects with ScheduleNotFoundError. */
   get(name: string): Promise<ScheduleView>
@@ -27,7 +32,7 @@ export interface ScheduleAdmin {
   resume(name: string): Promise<ScheduleView>
   /** Deletes the schedule. A worker that declares it does not create it again. */
   remove(name: string): Promise<void>
-  /** Enqueues a job of the schedule now, in addition to its regular runs. Returns the job's id. */
+  /** Enqueues a job of the schedule now, or starts an execution, in addition to its regular runs. Returns the job's id. */
   trigger(name: string): Promise<string>
 }
 
@@ -52,6 +57,14 @@ const put = (schedule: Schedule) =>
   Effect.gen(function* () {
     const schedules = yield* Schedules
     const definition = yield* definitionOf(schedule)
+    // Without its registration, the leader would take the kind for a plain job.
+    if (schedule.workflow === true)
+      yield* Effect.flatMap(Kinds, (kinds) => kinds.find(definition.kind)).pipe(
+        Effect.catchTag("UnknownKind", ({ kind }) => {
+          const reason = `no worker has registered the workflow "${kind}" yet: start one with it, then create the schedule`
+          return new InvalidSchedule({ name: schedule.name, field: "workflow", reason })
+        })
+      )
     const { attempts, name: _, queue, ...rest } = definition
     const edit = { ...rest, queue: queue ?? null, attempts: attempts ?? null }
     return yield* Effect.catchTag(schedules.create(definition), "ScheduleExists", () =>

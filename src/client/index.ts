@@ -104,6 +104,9 @@ export type { SignalInput, SignalName, SignalOutput, SignalSchemas, SignalValue 
 export type {
   ChildCall,
   ChildEnd,
+  ChildrenOptions,
+  ChildUndoContext,
+  RaceOptions,
   Step,
   StepContext,
   StepOptions,

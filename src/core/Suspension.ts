@@ -18,6 +18,12 @@ export interface Wait {
   readonly limit?: string | undefined
 }
 
+/** The start of a new journal: the payload as JSON text, and the version of its schema. */
+export interface Continuation {
+  readonly payload: string
+  readonly version: number
+}
+
 export interface Suspension {
   /** The value of `woken` that the run saw when it read its waits. If it has changed since, the job is due at once. */
   readonly woken: number
@@ -28,6 +34,8 @@ export interface Suspension {
   readonly error?: string | undefined
   /** How the code differs from the journal, if that is why the execution waits. Not stored. */
   readonly changed?: string | undefined
+  /** The execution does not wait: it goes on with a new journal. */
+  readonly continues?: Continuation | undefined
 }
 
 /** `run_at` of an execution that waits for no instant: the last millisecond that a job can have. */

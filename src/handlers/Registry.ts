@@ -64,6 +64,10 @@ export const releases = <R>(registry: Registry<R>, version: string | undefined):
     })
   )
 
+/** Names of the workflows of this process whose executions are pinned. */
+export const pinnedKinds = <R>(registry: Registry<R>): ReadonlyArray<string> =>
+  [...registry.values()].flatMap(({ handler: { kind } }) => (kind.pinned === true ? [kind.name] : []))
+
 /** The kinds as this pod registers them in the cluster. */
 export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<RegisteredKind> =>
   [...registry.values()].map(({ handler: { kind } }) => ({

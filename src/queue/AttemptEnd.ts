@@ -3,7 +3,7 @@ import * as ErrorText from "../core/ErrorText.js"
 import type { JobId, Lease } from "../core/Ids.js"
 import { storableText } from "../core/Storable.js"
 import type { DeadReason, FollowUp } from "../core/StoredJob.js"
-import type { Wait } from "../core/Suspension.js"
+import type { Continuation, Wait } from "../core/Suspension.js"
 import * as Tagged from "../core/Tagged.js"
 
 /** The result of an attempt, decided by the pod that ran it and fenced by its lease. */
@@ -76,6 +76,8 @@ export type End = Data.TaggedEnum<{
     readonly cools?: Cooling | undefined
     /** An execution dies for this reason, after runs that only undo its steps. Their attempts are counted from zero. */
     readonly dying?: DeadReason | undefined
+    /** An execution is left to a pod with the release that it is pinned to. */
+    readonly parked?: boolean | undefined
   }
   /** The job dies. Its follow-up is stored in the same statement, unless an operator cancelled the job. */
   Dead: {
@@ -104,6 +106,11 @@ export type End = Data.TaggedEnum<{
     readonly caughtUp?: boolean | undefined
     /** The release of the code that suspends the execution. */
     readonly release?: string | undefined
+    /**
+     * Ends the journal: the execution goes on with this payload and without steps, links to children, waits and its pin.
+     * Signals that its code has not received are kept. Without effect if its cancellation was requested.
+     */
+    readonly continues?: Continuation | undefined
   }
 }>
 export const End = Tagged.taggedEnum<End>({ Done: true, Again: true, Dead: true, Suspended: true })

@@ -13,6 +13,7 @@ import type { Queue } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
 import { isChanged } from "./workflow/ChangedCode.js"
 import * as CountedEnds from "./workflow/CountedEnds.js"
+import * as LifetimesPg from "./workflow/LifetimesPg.js"
 
 const kept = (error: string | undefined) => (error === undefined ? null : errorText(error))
 
@@ -112,6 +113,7 @@ export const make = (
 ): (typeof Queue.Service)["finalize"] => {
   const { direct, sql, transaction } = database
   const counted = CountedEnds.make(database)
+  const lifetimes = LifetimesPg.make(database)
 
   // `Effect.fnUntraced` instead of `Effect.gen`: V8 creates a hidden class in old space for every generator function
   // that runs. A generator function per call would thereby keep the results in its scope, and all that they refer to, in
@@ -207,9 +209,13 @@ export const make = (
         void written.push(() => end.written?.(...what))
     }))
     const notUndone = ends.filter(({ end }) => end._tag === "Dead" && end.reason === "not_undone").map(({ id }) => id)
+    const parked = ends.filter(({ end }) => end._tag === "Again" && end.parked === true)
+    const park = parked.length === 0 ? Effect.void : lifetimes.park(parked.map(({ id }) => id))
     const [movedOn, queues] = yield* transaction(
       Effect.all([
-        Effect.zipLeft(writeEnds(observed, now, isSecondTry, true), counted.nameNotUndone(notUndone)),
+        Effect.zipLeft(writeEnds(observed, now, isSecondTry, true), counted.nameNotUndone(notUndone)).pipe(
+          Effect.zipLeft(park)
+        ),
         counted.count(
           ends.map(({ id }) => id),
           now
@@ -218,7 +224,8 @@ export const make = (
     )
     // Counted after the commit.
     for (const call of written) call()
-    if (queues.length > 0) yield* listeners.onWoken(new Set(queues), inTransaction)
+    const woken = new Set([...queues, ...parked.flatMap(({ queue }) => queue ?? [])])
+    if (woken.size > 0) yield* listeners.onWoken(woken, inTransaction)
     return movedOn
   })
 
@@ -229,7 +236,10 @@ export const make = (
     inTransaction: boolean
   ) {
     const waits = ends.flatMap(({ end, id }) => end.waits.map((wait) => ({ ...wait, id })))
-    const rows = yield* mapErrors(
+    const continuing = ends.flatMap(({ end: { continues }, id, lease }) =>
+      continues === undefined ? [] : [{ id, lease, continues }]
+    )
+    const statement = mapErrors(
       sql.unsafe<{ id: JobId; queue: string; run_at: number }>(statements.suspend, [
         SqlArrays.ofPlain(ends.map(({ id }) => id)),
         SqlArrays.ofPlain(ends.map(({ lease }) => lease)),
@@ -248,6 +258,9 @@ export const make = (
         SqlArrays.ofTexts(waits.map(({ limit = null }) => limit))
       ])
     )
+    const rows = yield* continuing.length === 0
+      ? statement
+      : transaction(Effect.zipRight(lifetimes.renew(continuing), statement))
     const suspended = new Set(rows.map(({ id }) => id))
     if (isSecondTry && suspended.size < ends.length) {
       for (const row of yield* writtenEarlier(ends, now)) suspended.add(row.id)

@@ -46,6 +46,8 @@ export type { EnqueueError }
 export interface JobKind<in out A> extends Kind.Kind<A> {
   /** Whether its jobs are executions of a workflow, which are started and not enqueued. [false] */
   readonly workflow?: boolean
+  /** Whether an execution is run only by the release of the code that ran it first. [false] */
+  readonly pinned?: boolean
   /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
   /** Computes the follow-up from a stored payload of the current version, if `onDead` is a function. */

@@ -13,6 +13,7 @@ import {
   type StoredJob,
   stateOf
 } from "../core/StoredJob.js"
+import type { Continuation } from "../core/Suspension.js"
 import { type End, errorText } from "./AttemptEnd.js"
 import { isChanged } from "./workflow/ChangedCode.js"
 
@@ -273,6 +274,16 @@ const releaseAfter = (row: JobRow, { release, waits }: Extract<End, { readonly _
   if (!isChanged(waits)) return release ?? row.release
   return row.release === release ? undefined : row.release
 }
+
+/** The execution with the payload of its new journal. */
+export const renewed = (row: JobRow, { payload, version }: Continuation): JobRow => ({
+  ...row,
+  payload,
+  version,
+  crashCount: 0,
+  cut: false,
+  progress: undefined
+})
 
 /** Returns an execution to the queue until one of its waits ends. `isDue`: one of the waits has already ended. */
 export const suspend = (

@@ -68,6 +68,11 @@ export interface ClaimRequest {
   readonly queue: string
   readonly pod: PodId
   readonly limit: number
+  /**
+   * Releases of this pod to which executions may be pinned. The claim also takes executions that pods with other releases
+   * have left to these, if it has room.
+   */
+  readonly releases?: ReadonlyArray<string> | undefined
 }
 
 /** The workflow execution behind a claimed job. */
@@ -84,6 +89,10 @@ export interface ClaimedExecution {
   readonly cut: boolean
   /** The release of the code that last suspended the execution, unless that code no longer follows the journal. */
   readonly release: string | undefined
+  /** How often the execution continued with a new journal. */
+  readonly continued: number
+  /** The release that the execution is pinned to. */
+  readonly pinned: string | undefined
   /** Whether a pod ended while it ran this execution. */
   readonly crashed: boolean
   /** The version of the workflow that started the execution. */

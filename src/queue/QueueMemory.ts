@@ -12,7 +12,18 @@ import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import { begin, die, finish, followUp, isLinked, type JobRow, rescue, suspend, tryAgain } from "./JobRowMemory.js"
+import {
+  begin,
+  die,
+  finish,
+  followUp,
+  isLinked,
+  type JobRow,
+  renewed,
+  rescue,
+  suspend,
+  tryAgain
+} from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { layerMemory } from "./Kinds.js"
@@ -48,14 +59,25 @@ type WorkflowTables = typeof WorkflowTable.Service
 const claimAll = (
   table: Table,
   queues: QueueTables,
-  { limit, pod, queue }: ClaimRequest,
+  workflows: WorkflowTables,
+  { limit, pod, queue, releases = [] }: ClaimRequest,
   now: number
 ): ReadonlyArray<ClaimedJob> => {
   const tables = { jobs: table, queues }
   const lease = table.ids.lease(now)
-  const candidates = claimable(tables, queue, limit, now)
-  took(tables, queue, candidates, now)
-  return candidates.map((candidate) => {
+  const due = claimable(tables, queue, limit, now)
+  took(tables, queue, due, now)
+  const isPaused = queues.rows.get(queue)?.paused === true
+  const left =
+    isPaused || releases.length === 0
+      ? []
+      : table.pending(queue).filter((row) => {
+          const { release } = workflows.lifetimes.of(row.id)
+          return (
+            release !== undefined && releases.includes(release) && row.runAt > now && workflows.lifetimes.isParked(row)
+          )
+        })
+  return [...due, ...left.slice(0, limit - due.length)].map((candidate) => {
     const row = begin(candidate, { lease, pod }, now)
     table.put(row)
     return {
@@ -80,6 +102,8 @@ const claimAll = (
               dying: row.dying !== undefined,
               cut: row.cut,
               release: row.release,
+              continued: workflows.lifetimes.of(row.id).continued,
+              pinned: workflows.lifetimes.of(row.id).release,
               crashed: row.crashCount > 0,
               version: row.version,
               run: { id: row.id, lease },
@@ -112,8 +136,14 @@ const afterwards = (workflows: WorkflowTables, row: JobRow, { end }: AttemptEnd,
       const reason = row.dying ?? (row.cancelRequestedAt === undefined ? end.reason : "cancelled")
       return die(row, { ...end, reason, remember: end.remember ?? reason }, now)
     }
-    case "Suspended":
-      return suspend(row, end, workflows.suspend(row.dedupe?.key ?? "", end.waits, now), now)
+    case "Suspended": {
+      const { continues } = end
+      const isCancelled = row.cancelRequestedAt !== undefined || row.dying !== undefined
+      const isRenewed = continues !== undefined && !isCancelled
+      if (isRenewed) workflows.renew(row)
+      const isDue = workflows.suspend(row.dedupe?.key ?? "", end.waits, now)
+      return suspend(isRenewed ? renewed(row, continues) : row, end, isDue, now)
+    }
   }
 }
 
@@ -142,6 +172,10 @@ const finalizeAll = (
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.wakeAfter(row.queue)
     const after = afterwards(workflows, row, end, now)
     releaseAfter(table, after, now)
+    if (end.end._tag === "Again" && end.end.parked === true) {
+      workflows.lifetimes.park(after)
+      table.wakeAfter(after.queue)
+    }
     if (after.status !== "running") end.written?.(after.status, now, after.reason)
     return []
   })
@@ -229,7 +263,7 @@ const make = (
   watchOf = perClock(() => new ChangeWatch<Lease, number>())
 ): typeof Queue.Service => ({
   ...enqueuing(table, tables, routes, tracer),
-  claim: (request) => table.atomically((now) => claimAll(table, tables, request, now)),
+  claim: (request) => table.atomically((now) => claimAll(table, tables, workflows, request, now)),
   finalize: (ends) =>
     table.atomically((now) => {
       // A retry reuses the timestamp of the first try to recognize what that try wrote.

@@ -89,4 +89,6 @@ export interface Schedule {
   readonly definition: ScheduleDefinition | undefined
   /** Why the payload is invalid. */
   readonly fault: string | undefined
+  /** Whether it starts executions of a workflow. [false] */
+  readonly workflow?: boolean | undefined
 }

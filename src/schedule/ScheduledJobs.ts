@@ -1,6 +1,6 @@
 import { Clock, Effect, Schema } from "effect"
 import { Expected } from "../core/ExpectedError.js"
-import { JobId } from "../core/Ids.js"
+import { JobId, makeGenerator } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import { storableText } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -12,6 +12,7 @@ import type { NewJob } from "../queue/NewJob.js"
 import { Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
 import { Transactions } from "../queue/Transactions.js"
+import { jobOf as executionJob } from "../queue/workflow/Workflows.js"
 import type { ScheduleNotFound } from "./ScheduleErrors.js"
 import { Schedules } from "./Schedules.js"
 import type { StoredSchedule } from "./StoredSchedule.js"
@@ -46,18 +47,31 @@ export const unfinishedRun = (
         Effect.catchTag("JobNotFound", () => Effect.succeed(undefined))
       )
 
-export type Extra = Pick<NewJob, "dedupe" | "meta">
+/** One firing of a schedule. */
+export interface Firing {
+  /** The tick or the trigger, unique in the schedule. Part of the key of an execution. */
+  readonly key: string
+  /** Whether the firing may be tried again, for example by the next leader. */
+  readonly once: boolean
+  readonly meta: NonNullable<NewJob["meta"]>
+}
 
-/** Enqueues jobs of a schedule in the current transaction, one per given set of fields. Routes apply as for the API. */
+/** The job of a firing. A workflow starts an execution, whose id is the same for every leader; so is the dedupe key of a job. */
+const firingJob = (job: NewJob, { name }: StoredSchedule, isWorkflow: boolean, { key, meta, once }: Firing): NewJob => {
+  if (isWorkflow) return executionJob({ ...job, execution: `${job.kind}/${name}/${key}`, meta })
+  return once ? { ...job, dedupe: { key: `schedule:${name}:${key}`, scope: "retained" }, meta } : { ...job, meta }
+}
+
+/** Enqueues the jobs or starts the executions of these firings in the current transaction. Routes apply as for the API. */
 export const store = (
   { kinds, queue }: { readonly kinds: typeof Kinds.Service; readonly queue: typeof Queue.Service },
   schedule: StoredSchedule,
-  extras: ReadonlyArray<Extra>
+  firings: ReadonlyArray<Firing>
 ): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError> => {
   const { attempts, payload, queue: queueName } = schedule
   return Effect.flatMap(JobRequests.kindOf(kinds, schedule.kind), (kind) => {
     const job = jobOf(kind, { payload, queue: queueName, attempts })
-    const stored = queue.enqueue(extras.map((extra) => ({ ...job, ...extra })))
+    const stored = queue.enqueue(firings.map((firing) => firingJob(job, schedule, kind.workflow === true, firing)))
     return Effect.map(stored, (all) => all.map(({ id }) => id))
   })
 }
@@ -86,7 +100,8 @@ export const trigger = (
         if (busy !== undefined) return yield* new PreviousRunActive({ name, job: busy })
         const now = yield* Clock.currentTimeMillis
         const meta = { schedule: name, triggeredAt: iso(now) }
-        const [job] = yield* store(storage, schedule, [{ meta }])
+        const key = `triggered/${(yield* makeGenerator).plain(now)}`
+        const [job] = yield* store(storage, schedule, [{ key, once: false, meta }])
         if (job !== undefined)
           yield* schedules.note(name, [TickOutcome.Triggered({ at: now, job, by: storableText(by, 100) })])
         return yield* schedules.get(name)

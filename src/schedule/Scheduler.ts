@@ -86,9 +86,6 @@ export interface Scheduler {
   readonly restoreLastFires: Effect.Effect<void, DatabaseError>
 }
 
-/** Returns the dedupe key of a tick, the same for every leader. */
-const dedupeKey = (name: string, tick: string): string => `schedule:${name}:${tick}`
-
 /** The ticks to fire now and the missed ticks before them. */
 interface Turn {
   readonly ticks: ReadonlyArray<number>
@@ -126,11 +123,11 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     // If runs must not overlap, only the first of several ticks can fire.
     const firing = schedule.overlap === "allow" ? ticks : ticks.slice(0, busy === undefined ? 1 : 0)
     const skipped = ticks.slice(firing.length)
-    const extras = firing.map((at): ScheduledJobs.Extra => {
+    const firings = firing.map((at): ScheduledJobs.Firing => {
       const tick = ScheduledJobs.iso(at)
-      return { dedupe: { key: dedupeKey(name, tick), scope: "retained" }, meta: { schedule: name, tick } }
+      return { key: tick, once: true, meta: { schedule: name, tick } }
     })
-    const jobs = extras.length === 0 ? [] : yield* ScheduledJobs.store(storage, schedule, extras)
+    const jobs = firings.length === 0 ? [] : yield* ScheduledJobs.store(storage, schedule, firings)
     const fired = jobs.flatMap((job, index) => {
       const at = firing[index]
       if (at === undefined) return []

@@ -116,7 +116,8 @@ const startAll = <R, L>({ features, queues, registry, releases, workers }: Parts
       const onShort = () => duePoller.ranShort(name)
       const releasesOf = (kind: string) =>
         CodeRelease.of(kind, releases, podHeartbeat.assignment().otherReleases.get(name))
-      const supervisor = Supervisor.start(name, registry, { onShort, onHeld, releasesOf })
+      const pinned = CodeRelease.pinned(Registry.pinnedKinds(registry), releasesOf)
+      const supervisor = Supervisor.start(name, registry, { onShort, onHeld, releasesOf, pinned })
       supervisors.set(name, yield* Scope.extend(supervisor, queueScope))
     }
     yield* SlotReconciler.start(workers)

@@ -24,6 +24,15 @@ const currentRun: Effect.Effect<Run, never, never> = Effect.flatMap(Effect.servi
     : Effect.dieMessage("This call is only possible inside a Nightshift workflow.")
 )
 
+/** The run of a call that ends it: not inside an activity or a compensation. */
+export const currentRunOf = (call: string): Effect.Effect<Run> =>
+  Effect.gen(function* () {
+    const run = yield* currentRun
+    const inside = (yield* insideActivity) ?? run.undoing
+    if (inside === undefined) return run
+    return yield* Effect.dieMessage(`${call} is not possible inside "${inside}". Call it in the code of the workflow.`)
+  })
+
 /** How long the code of a short durable sleep would sleep. */
 const sleepOf = (code: Effect.Effect<unknown, unknown, unknown>) =>
   Effect.gen(function* () {

@@ -3,14 +3,18 @@ import * as Outcome from "../core/Outcome.js"
 import * as Suspension from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import type { Deferred, DeferredKind, NewStep, Step, StoredBeat } from "../queue/workflow/Execution.js"
+import { longJournal } from "../queue/workflow/LifetimeSql.js"
 import { childrenFirst, isUndo } from "../queue/workflow/Undo.js"
-import type { InvalidStep } from "../queue/workflow/WorkflowErrors.js"
+import { type InvalidStep, LeaseLost } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 
 const retrySchedule = Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
 
 /** Waits that end sooner than this, in milliseconds, keep their slot. */
 export const holdFor = 100
+
+/** A journal that reaches this many steps, or a multiple of it, is reported: every run replays all of them. */
+export const longEvery = longJournal
 
 /** Turns of the event loop without progress after which the code counts as stopped. */
 export const quietTurns = 3
@@ -125,10 +129,32 @@ export class Journal {
     return wait?.waiting === true ? wait.createdAt : now
   }
 
+  /**
+   * Pins an execution that has done nothing yet to the release of this process. Fails with LeaseLost if it is pinned to
+   * another release.
+   */
+  pin(isBlank: boolean) {
+    const { pinned, run, state } = this.execution
+    if (!isBlank || pinned !== undefined || state.release === undefined) return Effect.void
+    const { release } = state
+    return Effect.flatMap(this.patiently(this.workflows.pin(run, release)), (found) =>
+      found === release ? Effect.void : new LeaseLost({ id: run.id })
+    )
+  }
+
+  /** Logs that the journal has become long, once for each multiple of `longEvery`. */
+  protected noteLength({ sequence }: Pick<NewStep, "sequence">): Effect.Effect<void> {
+    if (sequence % longEvery !== 0) return Effect.void
+    return Effect.logWarning(
+      `execution ${this.execution.id} has recorded ${sequence} steps, which every run replays: continue with a new journal (step.continueAs), or move parts to children`
+    )
+  }
+
   /** The suspension of a cancelled execution whose children undo their steps first. Undefined if none has steps left. */
   untilChildrenAreUndone(now: number) {
     return Effect.map(this.workflows.children(this.execution.id), (children) => {
-      const waits = childrenFirst(children, now)
+      const isOver = (name: string) => this.deferred("children", name)?.completedAt !== undefined
+      const waits = childrenFirst(children, now, isOver)
       return waits.length === 0 ? undefined : Suspension.make({ woken: this.woken, waits })
     })
   }
@@ -142,6 +168,7 @@ export class Journal {
       ),
       Effect.tap(() => {
         this.execution.state.recorded = true
+        return this.noteLength(step)
       })
     )
   }

@@ -2,7 +2,7 @@ import * as Activity from "@effect/workflow/Activity"
 import * as DurableClock from "@effect/workflow/DurableClock"
 import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
-import { Cause, Clock, Effect, Exit, Fiber, Layer } from "effect"
+import { Cause, Clock, Effect, Exit, Fiber, Layer, Schema } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import { type KindOptions, withIdentity } from "../core/Kind.js"
 import * as Outcome from "../core/Outcome.js"
@@ -12,6 +12,7 @@ import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
 import * as Undos from "../queue/workflow/Undo.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
+import * as Schedule from "../schedule/Schedule.js"
 import * as ActivityHeartbeat from "./ActivityHeartbeat.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
@@ -19,10 +20,17 @@ import { isFirstRun, storedWithEnqueue } from "./Journal.js"
 import { CurrentRun, Run, type Undo } from "./Run.js"
 
 /** Job options of the workflows' executions. */
-export type Options = Pick<
-  KindOptions<never, never>,
-  "queue" | "priority" | "version" | "upcasters" | "timeout" | "attempts" | "backoff"
->
+export interface Options
+  extends Pick<
+    KindOptions<never, never>,
+    "queue" | "priority" | "version" | "upcasters" | "timeout" | "attempts" | "backoff"
+  > {
+  /**
+   * Whether an execution is run only by processes with the release of the code that ran it first. The release of these
+   * workflows is NIGHTSHIFT_WORKER_VERSION. [false]
+   */
+  readonly pin?: boolean | undefined
+}
 
 /** Workflows that run on the job queue. */
 export interface NightshiftWorkflows {
@@ -30,6 +38,15 @@ export interface NightshiftWorkflows {
   readonly handlers: ReadonlyArray<Handler.Handler<Workflows>>
   /** The engine of `@effect/workflow`. `toLayer` of the workflows registers their code in it. */
   readonly layer: Layer.Layer<WorkflowEngine, never, Workflows>
+  /** A schedule that starts an execution of the workflow at each of its times, for `Nightshift.layer({ schedules })`. */
+  readonly schedule: <W extends Workflow.Any>(
+    workflow: W,
+    name: string,
+    options: Schedule.ScheduleSettings & {
+      /** Payload of every execution. */
+      readonly payload: W["payloadSchema"]["Type"]
+    }
+  ) => Schedule.Schedule
 }
 
 type Code = Parameters<Encoded["register"]>[1]
@@ -127,6 +144,10 @@ const runExecution = (
     ) {
       return yield* run.changed
     }
+    if (run.next !== undefined && !isOver) {
+      if (!(yield* run.follower.follows(undefined))) return yield* run.changed
+      return Suspension.make({ woken: -1, waits: [], caughtUp: true, continues: run.next })
+    }
     if (Exit.isSuccess(ended) && ended.value._tag === "Suspended" && !isOver) {
       return suspension(ended.value.cause && ExitJson.textOf(ended.value.cause))
     }
@@ -185,7 +206,10 @@ const runExecution = (
  * Makes the engine for these workflows, and the handlers that run them. The workflows' code comes from their `toLayer`, on
  * top of `layer`.
  */
-export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = {}): NightshiftWorkflows => {
+export const make = (
+  workflows: ReadonlyArray<Workflow.Any>,
+  { pin = false, ...options }: Options = {}
+): NightshiftWorkflows => {
   const registered = new Map<string, Registered>()
   const kinds = new Map<string, Job.JobKind<unknown>>()
   const kindOf: Engine.KindOf = (workflow) => {
@@ -196,7 +220,7 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
       upcasters: withIdentity(options),
       payload: workflow.payloadSchema as never
     }) as Job.JobKind<unknown>
-    const kind = { ...made, workflow: true }
+    const kind = { ...made, workflow: true, ...(pin ? { pinned: true } : {}) }
     kinds.set(workflow.name, kind)
     return kind
   }
@@ -226,19 +250,41 @@ export const make = (workflows: ReadonlyArray<Workflow.Any>, options: Options = 
           return Outcome.snooze("1 second")
         }
         const service = yield* Workflows
-        const run = new Run(execution, service)
+        const run = new Run(execution, service, kindOf(workflow).version)
         execution.state.onCancel(() => run.cancel())
         if (!isFirstRun(execution, attempt)) yield* run.load
+        if (pin && !execution.cancelled) yield* run.attempt(run.pin(run.isBlank))
         yield* run.healthy
+        if (run.isStopping) return Suspension.make({ woken: -1, waits: [] })
         return yield* runExecution(workflow, entry, payload as object, run, engineOf(service))
       })
     ) as Handler.Handler<Workflows>
 
   return {
     handlers: workflows.map(handlerOf),
-    layer: Layer.effect(WorkflowEngine, Effect.map(Workflows, engineOf))
+    layer: Layer.effect(WorkflowEngine, Effect.map(Workflows, engineOf)),
+    schedule: (workflow, name, options) => ({
+      ...Schedule.make(name, { ...options, job: kindOf(workflow) }),
+      workflow: true
+    })
   }
 }
+
+/**
+ * Ends the journal of the execution, and runs the workflow from its start with this payload, under the same id. Compensations
+ * of steps before the call do not run later, and children that still run are on their own.
+ */
+export const continueAs = <W extends Workflow.Any>(
+  workflow: W,
+  payload: W["payloadSchema"]["Type"]
+): Effect.Effect<never, never, WorkflowInstance> =>
+  Effect.gen(function* () {
+    const instance = yield* WorkflowInstance
+    const run = yield* Engine.currentRunOf("continueAs")
+    const encoded = yield* Schema.encode(workflow.payloadSchema as unknown as Schema.Schema<unknown, unknown>)(payload)
+    yield* run.continueAs(encoded)
+    return yield* Workflow.suspend(instance)
+  }).pipe(Effect.orDie)
 
 /**
  * Reports that an activity is alive: its run may take the `timeout` of a run again from now on. The details, a JSON value of at

@@ -1,5 +1,7 @@
-import { Clock, Context, Effect, type ExecutionStrategy, Exit, FiberRef, Scope } from "effect"
-import type { Wait } from "../core/Suspension.js"
+import { Clock, Context, Effect, Either, type ExecutionStrategy, Exit, FiberRef, Scope } from "effect"
+import { jsonText } from "../core/Storable.js"
+import { limits } from "../core/StoredJob.js"
+import type { Continuation, Wait } from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import * as ChangedCode from "../queue/workflow/ChangedCode.js"
 import type { NewStep, Step, StepKind } from "../queue/workflow/Execution.js"
@@ -56,8 +58,32 @@ export class Run extends Journal {
   private isCancelled = false
   private readonly failures = new Map<string, number>()
 
-  constructor(execution: ClaimedExecution, workflows: typeof Workflows.Service) {
+  /** The start of a new journal, with which the code has ended this one. */
+  next: Continuation | undefined
+
+  constructor(
+    execution: ClaimedExecution,
+    workflows: typeof Workflows.Service,
+    /** Version of the payloads of the code. */
+    private readonly version: number
+  ) {
     super(execution, workflows, () => !this.isStopping)
+  }
+
+  /** Whether the execution has done nothing yet. */
+  get isBlank(): boolean {
+    return this.steps.size === 0 && this.openWaits.length === 0
+  }
+
+  /** Ends the journal: the next run starts with this payload. */
+  continueAs(payload: unknown): Effect.Effect<void, Error> {
+    return Either.match(jsonText(payload, limits.payloadBytes), {
+      onLeft: (reason) => Effect.fail(new Error(`The payload of continueAs ${reason}.`)),
+      onRight: (text) =>
+        Effect.sync(() => {
+          this.next = { payload: text, version: this.version }
+        })
+    })
   }
 
   /** The recorded failure of the workflow, whose compensations have begun. */

@@ -65,7 +65,9 @@ describe("nightshift doctor", () => {
         "queues ok",
         "kinds ok",
         "deaths ok",
-        "uploads ok"
+        "uploads ok",
+        "pins ok",
+        "journals ok"
       ])
       expect(well.of("database")[0]?.found).toMatch(/^PostgreSQL \d\d\.\d+ at /)
       expect(well.stdout).not.toContain("sesame")
@@ -145,6 +147,16 @@ describe("nightshift doctor", () => {
         (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at, last_error, unknown_since)
         values (gen_random_uuid(), 'mail', 'send-recipt', '{}', 5, to_timestamp(1), to_timestamp(1), to_timestamp(1),
           'this process has no handler', to_timestamp(1))`
+      yield* sql`with execution as (
+          insert into nightshift.job
+            (id, queue, kind, payload, max_attempts, run_at, created_at, updated_at, woken, dedupe_key, dedupe_scope)
+          values (gen_random_uuid(), 'mail', 'order', '{}', 5, to_timestamp(1), to_timestamp(1), to_timestamp(1), 1,
+            'order/A-17', 'retained') returning id
+        ), step as (
+          insert into nightshift.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at)
+          select id, 'last', 1, 5000, 'run', 'done', '{}', now(), now() from execution
+        )
+        insert into nightshift.workflow_lifetime (job_id, release) select id, '1f0c9a7be402' from execution`
       yield* sql`create index my_own on nightshift.job (kind)`
       yield* die(40)
       const ill = yield* doctor(env, "--json")
@@ -157,6 +169,16 @@ describe("nightshift doctor", () => {
       ])
       expect(ill.of("kinds")).toMatchObject([
         { status: "warn", found: expect.stringContaining('"send-recipt" in mail (1).') }
+      ])
+      expect(ill.of("pins")).toMatchObject([
+        {
+          status: "warn",
+          found: '1 execution of "order" pinned to release 1f0c9a7be402, which no live process runs: order/A-17.',
+          fix: expect.stringContaining("nightshift workflows unpin --release 1f0c9a7be402")
+        }
+      ])
+      expect(ill.of("journals")).toMatchObject([
+        { status: "warn", found: expect.stringContaining("order/A-17 (5000)") }
       ])
       expect(ill.of("deaths")).toMatchObject([
         { status: "warn", found: expect.stringContaining("send_receipt in mail (40)") }

@@ -153,6 +153,8 @@ const execution: Execution = {
   updatedAt: time,
   finishedAt: undefined,
   dueAt: time,
+  continued: 2,
+  pinned: "0123456789ab",
   waits: [wait],
   steps: [
     {

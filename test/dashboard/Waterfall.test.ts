@@ -63,6 +63,8 @@ const execution = (more: object = {}): Execution =>
     updatedAt: at(0),
     finishedAt: null,
     dueAt: null,
+    continued: 0,
+    pinned: null,
     waits: [],
     streams: [],
     steps: [],

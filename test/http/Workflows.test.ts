@@ -167,6 +167,20 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("unpins an execution, and says what it is pinned to", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const { run } = yield* running
+      yield* Effect.flatMap(Workflows, (workflows) => workflows.pin(run, "1f0c9a7be402"))
+      expect((yield* admin("GET", path)).json).toMatchObject({ pinned: "1f0c9a7be402", continued: 0 })
+      const unpinned = yield* admin("POST", `${path}/unpin`, { json: { reason: "the release is gone" } })
+      expect(unpinned).toMatchObject({ status: 200, json: { pinned: null } })
+      const audit = yield* admin("GET", "/api/v1/audit?act=workflow.unpin")
+      expect(audit.json).toMatchObject({ entries: [{ target: execution, reason: "the release is gone" }] })
+      expect((yield* admin("POST", "/api/v1/workflows/nope/unpin", { json: {} })).status).toBe(404)
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("refuses unknown executions and invalid requests", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

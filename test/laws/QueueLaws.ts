@@ -30,6 +30,7 @@ import { undoLaws } from "./UndoLaws.js"
 import { workflowActionLaws } from "./WorkflowActionLaws.js"
 import { workflowEndLaws } from "./WorkflowEndLaws.js"
 import { workflowLaws } from "./WorkflowLaws.js"
+import { workflowLifetimeLaws } from "./WorkflowLifetimeLaws.js"
 
 const chapters = {
   enqueue: enqueueLaws,
@@ -60,6 +61,7 @@ const chapters = {
   "ends of workflows": workflowEndLaws,
   "children of workflows": childrenLaws,
   "streams of workflows": streamLaws,
+  "lifetimes of workflows": workflowLifetimeLaws,
   standing: standingLaws
 }
 

@@ -21,11 +21,15 @@ beforeAll(async () => {
     create table charge_call (order_id text not null, key text not null)`)
 })
 
-const fixture = fileURLToPath(new URL("fixtures/order-killer.mjs", import.meta.url))
+const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
 
 const project: Effect.Effect<string, never, Scope.Scope> = Effect.tap(
   Effect.tap(ExampleProject.copied("order-workflow"), ExampleProject.compiled),
-  (cwd) => Effect.sync(() => copyFileSync(fixture, join(cwd, "killer.mjs")))
+  (cwd) =>
+    Effect.sync(() => {
+      copyFileSync(fixture("order-killer.mjs"), join(cwd, "killer.mjs"))
+      copyFileSync(fixture("statement-killer.mjs"), join(cwd, "statement-killer.mjs"))
+    })
 )
 
 const run = (cwd: string, env: Readonly<Record<string, string>>) =>

@@ -31,6 +31,8 @@ describe("an execution that takes thousands of signals", () => {
         dying: false,
         cut: false,
         release: undefined,
+        continued: 0,
+        pinned: undefined,
         crashed: false,
         version: 1,
         run: { id: "" as JobId, lease: "" as Lease },

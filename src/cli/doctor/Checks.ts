@@ -18,6 +18,7 @@ import * as ConnectionBudget from "../../worker/ConnectionBudget.js"
 import { unservedAmong } from "../../worker/loops/Rebalancer.js"
 import { age } from "../Terminal.js"
 import { type Check, fail, ok, warn } from "./Check.js"
+import { journals, pins } from "./WorkflowChecks.js"
 
 const hour = Duration.toMillis("1 hour")
 /** Fewer dead jobs per hour are never reported. */
@@ -276,4 +277,14 @@ export const ofBudget = (budget: ConnectionBudget.ConnectionBudget) =>
 const connections: Check = { name: "connections", run: Effect.map(ConnectionBudget.read, ofBudget) }
 
 /** Checks that need a database with a current schema, in the order they run. */
-export const checks: ReadonlyArray<Check> = [servers, connections, vacuum, queues, kinds, deadJobs, uploads]
+export const checks: ReadonlyArray<Check> = [
+  servers,
+  connections,
+  vacuum,
+  queues,
+  kinds,
+  deadJobs,
+  uploads,
+  pins,
+  journals
+]

@@ -16,6 +16,7 @@ import {
   type Step
 } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
+import { UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
@@ -111,6 +112,8 @@ const stepRow = (now: number) => (step: Step) => [
 const isExpected = (given: { readonly name: string; readonly waitsFor: ReadonlyArray<string> }) =>
   given.waitsFor.length === 0 || given.waitsFor.includes(given.name)
 
+const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
+
 const details = (execution: Execution, now: number): string => {
   const { unclaimed } = execution
   const facts = factList([
@@ -121,6 +124,8 @@ const details = (execution: Execution, now: number): string => {
     ["started", age(execution.createdAt, now)],
     ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
     ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
+    ["continued", execution.continued === 0 ? undefined : times(execution.continued)],
+    ["pinned to", execution.pinned === undefined ? undefined : `release ${execution.pinned}`],
     ["unclaimed", unclaimed.length === 0 ? undefined : `signals ${unclaimed.join(", ")}`],
     ["waits for", execution.waits.length === 0 ? undefined : execution.waits.map(waitText(now)).join(", ")],
     [
@@ -284,6 +289,36 @@ const fork = QueueCommand.make({
     }).pipe(Operator.acting(reason))
 })
 
+const unpin = QueueCommand.make({
+  about: "Let every release run an execution that is pinned to one, or all executions of a release.",
+  args: { execution: Input.optional(Input.text, "The execution's id, as in order/A-17, or the id of its job.") },
+  options: {
+    reason: Operator.reason,
+    release: Input.optional(Input.text, "All executions that are pinned to this release, as doctor names it.")
+  },
+  examples: {
+    "nightshift workflows unpin order/A-17": "let the current release run it",
+    "nightshift workflows unpin --release 1f0c9a7be402": "all executions of a release that no process runs"
+  },
+  run: ({ json, reason, release, ...given }) =>
+    Effect.gen(function* () {
+      if ((given.execution === undefined) === (release === undefined))
+        return yield* new UsageError({ message: "Pass the id of an execution, or --release." })
+      const workflows = yield* Workflows
+      const audited = yield* Audited.make
+      const which = release === undefined ? { execution: yield* executionOf(given.execution ?? "") } : { release }
+      const target = "execution" in which ? which.execution : `release ${which.release}`
+      const unpinned = yield* workflows
+        .unpin(which)
+        .pipe(audited("workflow.unpin", target, (count) => ({ after: { unpinned: count } })))
+      const message =
+        unpinned === 0
+          ? `${target} is not pinned, or has ended`
+          : `unpinned ${unpinned === 1 ? "1 execution" : `${unpinned} executions`}`
+      yield* print(json, { unpinned }, message)
+    }).pipe(Operator.acting(reason))
+})
+
 export const command = Command.group("List, inspect and control workflow executions.", {
   list,
   show,
@@ -292,5 +327,6 @@ export const command = Command.group("List, inspect and control workflow executi
   cancel,
   retry,
   fork,
-  stream
+  stream,
+  unpin
 })

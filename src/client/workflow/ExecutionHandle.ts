@@ -106,6 +106,8 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
    * ```
    */
   stream<A = unknown>(name: string, options?: StreamOptions): AsyncIterable<StreamChunk<A>>
+  /** Lets every release run the execution, if the workflow has the option `pin`. Otherwise without effect. */
+  unpin(): Promise<void>
   /** The execution as it is stored now: its state and reason, steps, waits and children. Rejects with ExecutionNotFoundError. */
   status(): Promise<ExecutionView>
 }
@@ -218,6 +220,7 @@ const handle = <Result, Signals>(
       return ofStarted(host, workflow, { ...(await admin.fork(await target(), step, as)), outcome: "started" })
     },
     stream: (stream, options) => host.stream(target, stream, options),
+    unpin: async () => void (await admin.unpin({ execution: await target() })),
     status: async () => admin.show(await target())
   }
 }

@@ -6,11 +6,11 @@ import type { Transactions } from "../../queue/Transactions.js"
 import type { NewStep, Step } from "../../queue/workflow/Execution.js"
 import type { StreamBatch } from "../../queue/workflow/Streams.js"
 import * as Undos from "../../queue/workflow/Undo.js"
-import type { NewChild, NewHeartbeat, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
+import type { ChildrenOptions, NewChild, NewHeartbeat, Recorded, Workflows } from "../../queue/workflow/Workflows.js"
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import { stepAnnotation } from "../../telemetry/LogLine.js"
 import type { WatchHost } from "../../workflow/AttemptWatch.js"
-import { Journal } from "../../workflow/Journal.js"
+import { Journal, longEvery } from "../../workflow/Journal.js"
 import { StreamWriter } from "../../workflow/StreamWriter.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Recording, Stored } from "./Replay.js"
@@ -96,6 +96,14 @@ export class RunJournal extends Journal implements WatchHost {
     return { results, reopened: this.again, waits: this.openWaits.map(({ name }) => name) }
   }
 
+  /** Pins an execution that has done nothing yet, before it does something. */
+  async pinned(recorded: Recording): Promise<Recording> {
+    const { reopened, results, waits } = recorded
+    const isBlank = results.length + reopened.length + waits.length === 0
+    if (!this.execution.cancelled) await this.untilLost(this.pin(isBlank))
+    return recorded
+  }
+
   /**
    * Returns the recorded names of the steps that were cut off before the execution was cancelled. Records `names` if
    * none are recorded yet.
@@ -119,10 +127,16 @@ export class RunJournal extends Journal implements WatchHost {
     return this.attempts.get(name) ?? []
   }
 
+  /** The execution's id, which differs for each of its journals. */
+  get generation(): string {
+    const { continued, id } = this.execution
+    return continued === 0 ? id : `${id}@${continued}`
+  }
+
   /** The idempotency key of a step. A step that runs again after its undo has a new key, and so has its next undo. */
   idempotencyKey(name: string, undoing: string | undefined): string {
     const undone = this.attemptsOf(undoing ?? name).filter(({ outcome }) => outcome === "done").length
-    const key = `${this.execution.id}/${name}`
+    const key = `${this.generation}/${name}`
     return undone === 0 ? key : `${key}/after-undo-${undone}`
   }
 
@@ -182,6 +196,7 @@ export class RunJournal extends Journal implements WatchHost {
         const error = Exit.isSuccess(exit) ? undefined : Option.getOrUndefined(Cause.failureOption(exit.cause))
         if (Exit.isSuccess(exit)) {
           this.execution.state.recorded = true
+          if (step.sequence % longEvery === 0) Runtime.runFork(this.runtime)(this.noteLength(step))
           resolve(exit.value)
         } else if (error?._tag === "DatabaseUnavailable" || error?._tag === "InvalidStep") {
           resolve(this.writePatiently(step))
@@ -204,7 +219,7 @@ export class RunJournal extends Journal implements WatchHost {
     return new StreamWriter(name, generation, streams, append, this.runtime)
   }
 
-  startChildren(name: string, children: ReadonlyArray<NewChild>, detached: boolean): Promise<void> {
-    return this.withRetries(this.workflows.startChildren(this.execution.run, name, children, { detached }))
+  startChildren(name: string, children: ReadonlyArray<NewChild>, options: ChildrenOptions): Promise<void> {
+    return this.withRetries(this.workflows.startChildren(this.execution.run, name, children, options))
   }
 }

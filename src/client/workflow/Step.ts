@@ -127,6 +127,29 @@ export type ChildEnd<A> =
       readonly error: string
     }
 
+/** The argument of the undo of a child. */
+export interface ChildUndoContext extends StepContext {
+  /** Index of the child's item. */
+  readonly index: number
+}
+
+/** What happens to the children of a step when the execution is undone or cancelled. */
+export interface ChildrenOptions<Result> {
+  /**
+   * Undoes a child that is done, if the execution fails or is cancelled later, or because another child failed. Called for
+   * each, the last one first, with the child's result. Recorded and retried like a step.
+   */
+  readonly undo?: ((result: Result, context: ChildUndoContext) => unknown) | undefined
+  /** `leave`: a cancel of this execution does not cancel children that still run, and does not wait for them. [cancel] */
+  readonly onParentCancel?: "cancel" | "leave" | undefined
+}
+
+/** What happens to the children of a race. */
+export interface RaceOptions<Result> extends ChildrenOptions<Result> {
+  /** Whether the other children are cancelled when the first has ended, and undo their steps, or run on. [cancel] */
+  readonly losers?: "cancel" | "leave" | undefined
+}
+
 /** How long to wait for a signal, and how to validate its value. */
 export interface WaitOptions<A> {
   /** Maximum time to wait for the signal; then the result is undefined. [no limit] */
@@ -170,7 +193,7 @@ export interface WaitForAny {
 export type WaitFor<Signals> = string extends keyof Signals ? WaitForAny : WaitForDeclared<Signals>
 
 /** The steps of a workflow. Repeated names are numbered: `charge`, `charge#2`, and so on. */
-export interface Step<Signals = SignalSchemas> {
+export interface Step<Signals = SignalSchemas, In = unknown> {
   /** The version of the workflow that started this execution. */
   readonly version: number
   /** The execution's id. */
@@ -235,18 +258,43 @@ export interface Step<Signals = SignalSchemas> {
   all<Item, Result>(
     name: string,
     items: ReadonlyArray<Item>,
-    call: (item: Item, index: number) => ChildCall<Result>
+    call: (item: Item, index: number) => ChildCall<Result>,
+    options?: ChildrenOptions<Result>
   ): Promise<ReadonlyArray<Result>>
 
   /** Like `all`, but returns how each child ended. */
   allSettled<Item, Result>(
     name: string,
     items: ReadonlyArray<Item>,
-    call: (item: Item, index: number) => ChildCall<Result>
+    call: (item: Item, index: number) => ChildCall<Result>,
+    options?: ChildrenOptions<Result>
   ): Promise<ReadonlyArray<ChildEnd<Result>>>
+
+  /**
+   * Runs a child for each item, and continues with the first that ends. Rejects with ChildrenFailedError if that one failed.
+   * The others are cancelled, or left to run.
+   */
+  race<Item, Result>(
+    name: string,
+    items: ReadonlyArray<Item>,
+    call: (item: Item, index: number) => ChildCall<Result>,
+    options?: RaceOptions<Result>
+  ): Promise<{
+    /** Index of the item whose child ended first. */
+    readonly index: number
+    /** What that child returned. */
+    readonly value: Result
+  }>
 
   /** Starts a child without waiting for it. It is not cancelled with this execution. */
   start<Result>(name: string, call: ChildCall<Result>): Promise<void>
+
+  /**
+   * Ends the journal, and runs the workflow from its start with this payload, under the same key: for loops that live for
+   * years. Steps before the call are not undone later, children that still run are on their own, and signals that were not
+   * received are kept. Nothing behind the call runs.
+   */
+  continueAs(payload: In): Promise<never>
 
   /**
    * Marks a change of the code: true for executions that reach it after the change, false for those that passed it before. Keep the

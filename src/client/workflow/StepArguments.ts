@@ -5,9 +5,21 @@ import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
 import { checkBackoff } from "../JobDefinition.js"
 import { checkKnown, durationOf, type InstantInput, instantOf, namesOf } from "../Options.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
-import type { ChildCall, StepOptions, WaitOptions } from "./Step.js"
+import type { ChildCall, ChildrenOptions, RaceOptions, StepOptions, WaitOptions } from "./Step.js"
 
 // Checks of the arguments of steps, before a step is requested: what they throw rejects the call, where code can catch it.
+
+/** Requests a step whose arguments are valid. Rejects like any other error of the code if they are not. */
+export const checked = <A>(request: () => Promise<A>): Promise<A> => {
+  try {
+    return request()
+  } catch (error) {
+    const refused = Promise.reject(error)
+    // Without this, a call that the code does not await would end the process.
+    refused.catch(() => {})
+    return refused
+  }
+}
 
 const most = { nameCharacters: 256, attempts: 10_000, concurrency: 10_000 }
 
@@ -105,6 +117,29 @@ export const checkAll = (name: string, items: unknown, call: unknown): void => {
   if (!Array.isArray(items))
     throw new InvalidOptionError("items", `The items of "${name}" must be an array, got ${shown(items)}.`)
   checkFunction("The mapper", name, call)
+}
+
+const ofChildren = namesOf<ChildrenOptions<unknown>>({ undo: 0, onParentCancel: 0 })
+const ofRace = namesOf<RaceOptions<unknown>>({ undo: 0, onParentCancel: 0, losers: 0 })
+
+const checkChoice = (option: string, name: string, value: unknown): void => {
+  if (value === undefined || value === "cancel" || value === "leave") return
+  throw new InvalidOptionError(option, `${option} of "${name}" must be "cancel" or "leave", got ${shown(value)}.`)
+}
+
+/** The options of `step.all` and `step.allSettled`. */
+export const checkChildren = (name: string, options: ChildrenOptions<never>, known = ofChildren): void => {
+  checkObject(name, options)
+  checkKnown(options, known, "an option of this step")
+  if (options.undo !== undefined) checkFunction("undo", name, options.undo)
+  checkChoice("onParentCancel", name, options.onParentCancel)
+}
+
+/** The items and options of `step.race`. */
+export const checkRace = (name: string, items: ReadonlyArray<unknown>, options: RaceOptions<never>): void => {
+  checkChildren(name, options, ofRace)
+  checkChoice("losers", name, options.losers)
+  if (items.length === 0) throw new InvalidOptionError("items", `The race "${name}" needs at least one item.`)
 }
 
 /** Returns the child, or throws if it is something else. `which` names the item. */

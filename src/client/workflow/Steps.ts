@@ -1,19 +1,16 @@
-import { Cause, Data, Effect, Either, Predicate, Random } from "effect"
-import { withoutTrace } from "../../core/ErrorText.js"
+import { Data, Effect, Random } from "effect"
 import { makeGenerator } from "../../core/Ids.js"
 import { issuesText } from "../../core/Issues.js"
+import type { Continuation } from "../../core/Suspension.js"
 import type { Deferred } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
-import type { NewChild, Recorded } from "../../queue/workflow/Workflows.js"
-import * as Enqueue from "../Enqueue.js"
-import { fromCause } from "../FromCause.js"
+import type { Recorded } from "../../queue/workflow/Workflows.js"
 import * as HandlerTransaction from "../HandlerTransaction.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
+import * as ChildSteps from "./ChildSteps.js"
 import type { Stored } from "./Replay.js"
 import type {
-  ChildCall,
-  ChildEnd,
   Step,
   StepContext,
   StepOptions,
@@ -23,7 +20,7 @@ import type {
   StreamValue,
   WaitOptions
 } from "./Step.js"
-import { checkAll, checkedChild, checkedInstant, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
+import { checked, checkedInstant, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
@@ -31,18 +28,6 @@ import * as StreamStep from "./StreamStep.js"
 import type { WorkflowRun } from "./WorkflowRun.js"
 
 // The `step` argument of a workflow: each method describes one kind of step to the run.
-
-/** Requests a step whose arguments are valid. Rejects like any other error of the code if they are not. */
-const checked = <A>(request: () => Promise<A>): Promise<A> => {
-  try {
-    return request()
-  } catch (error) {
-    const refused = Promise.reject(error)
-    // Without this, a call that the code does not await would end the process.
-    refused.catch(() => {})
-    return refused
-  }
-}
 
 /** A new UUID of version 7. */
 const newUuid = (now: number) => Effect.map(makeGenerator, ({ plain }) => plain(now))
@@ -74,50 +59,15 @@ const inTransaction = (
   })
 }
 
-/** `parent`: the id of the execution, if it is a fork. The children of a fork are separate from those of the original. */
-const childOf = async (
-  call: ChildCall<unknown>,
-  fallback: string,
-  now: number,
-  parent: string | undefined
-): Promise<NewChild> => {
-  const target = call.job as Enqueue.Enqueueable<unknown, unknown>
-  const made = await Enqueue.newJob(target, call.payload, {}, () => now)
-  const job = Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
-  const { dedupe: _, id: __, link: ___, ...rest } = job
-  if (!call.isWorkflow) return rest
-  if (parent === undefined || call.execution === undefined) return { ...rest, execution: call.execution ?? fallback }
-  return { ...rest, execution: `${call.execution}@${parent}`, meta: { forkOf: call.execution } }
-}
-
-/** Whether starting the same children again would fail again. */
-const isRefused = (error: unknown): boolean =>
-  Predicate.hasProperty(error, "_tag") && ["InvalidJob", "ChildNotLinked", "JobIdTaken"].includes(String(error._tag))
-
-const endsOf = (run: WorkflowRun, name: string): Promise<ReadonlyArray<ChildEnd<unknown>>> =>
-  run.journal.perform(run.journal.workflows.children(run.execution.id, name)).then((children) =>
-    children.map(({ job }): ChildEnd<unknown> => {
-      if (job === undefined) return { state: "deleted", error: "its job was deleted" }
-      if (job.state === "done") return { state: "done", value: job.result ?? null }
-      const state = job.state === "cancelled" ? "cancelled" : job.execution === undefined ? "dead" : "failed"
-      return { state, error: job.lastError === undefined ? (job.reason ?? state) : withoutTrace(job.lastError) }
-    })
-  )
-
-/** The result of `all`: every value, or the failures. */
-const judged = (name: string, ends: ReadonlyArray<ChildEnd<unknown>>): Stored => {
-  const failures = ends.flatMap((end, position) => (end.state === "done" ? [] : [{ position, error: end.error }]))
-  if (failures.length === 0) return StepExit.ofValue(ends.map((end) => (end.state === "done" ? end.value : null)))
-  const [first] = failures
-  const message = `${failures.length} of ${ends.length} children of "${name}" failed; items[${first?.position}]: ${first?.error}`
-  return StepExit.ofError(new Error(message), failures.slice(0, 100))
-}
-
-/** `schemaOf`: the validator of a signal, if the workflow declares its signals. Throws for other names. */
+/**
+ * `schemaOf`: the validator of a signal, if the workflow declares its signals. Throws for other names. `continuation`
+ * validates the payload of a new journal.
+ */
 export const make = (
   run: WorkflowRun,
   isFork: boolean,
-  schemaOf: (signal: string) => StandardSchema.StandardSchema | undefined
+  schemaOf: (signal: string) => StandardSchema.StandardSchema | undefined,
+  continuation: (payload: unknown) => Continuation | Promise<Continuation>
 ): Step => {
   /** Gives the value, and registers the undo of a step that is done. */
   const read =
@@ -130,56 +80,6 @@ export const make = (
       }
       return value
     }
-
-  const children = <A>(
-    name: string,
-    items: ReadonlyArray<unknown>,
-    call: (item: never, index: number) => ChildCall<unknown>,
-    judge: (name: string, ends: ReadonlyArray<ChildEnd<unknown>>) => Stored,
-    detached = false
-  ): Promise<A> =>
-    run.call(
-      "children",
-      name,
-      (numbered, settle) => {
-        const startedAt = run.journal.begunAt("children", numbered, run.now())
-        const step = { name: numbered, kind: "children" } as const
-        // The mapper and the validators of the payloads are code of the workflow: their errors are those of the step.
-        const made = async (): Promise<ReadonlyArray<NewChild>> =>
-          Promise.all(
-            items.map((item, index) => {
-              const child = checkedChild(name, call(item as never, index), ` for items[${index}]`)
-              const { id } = run.execution
-              return childOf(child, `${id}/${numbered}/${index}`, run.now(), isFork ? id : undefined)
-            })
-          )
-        /** Starts the children. Returns the error of those that can never start. */
-        const begin = async (): Promise<{ readonly error: unknown } | undefined> => {
-          const jobs = await made().catch((error: unknown) => ({ error }))
-          if ("error" in jobs) return jobs
-          return run.journal.startChildren(numbered, jobs, detached).then(
-            () => undefined,
-            (error: unknown) => {
-              if (isRefused(error)) return { error }
-              throw error
-            }
-          )
-        }
-        const collect = () =>
-          run.busy(async () => run.conclude(step, judge(numbered, await endsOf(run, numbered)), settle, startedAt))
-        const wait = () => run.block({ kind: "children", name: numbered }, { onDue: undefined, onCompleted: collect })
-        run.busy(async () => {
-          await run.journal.known()
-          const before = run.journal.deferred("children", numbered)
-          const fault = before === undefined && items.length > 0 ? await begin() : undefined
-          if (fault !== undefined) return run.conclude(step, StepExit.ofError(fault.error), settle, startedAt)
-          if (detached) run.conclude(step, StepExit.ofValue(undefined), settle, startedAt)
-          else if (before?.completedAt !== undefined || items.length === 0) collect()
-          else wait()
-        })
-      },
-      (stored) => StepExit.recordedValue(stored) as A
-    )
 
   const signal = <A>(
     name: string,
@@ -360,21 +260,31 @@ export const make = (
         return signal(name, { schema: declared ?? options.schema }, timeout)
       })) as Step["waitFor"],
 
-    all: (name, items, call) =>
+    ...ChildSteps.make(run, isFork),
+
+    continueAs: (payload) =>
       checked(() => {
-        checkAll(name, items, call)
-        return children(name, items, call as never, judged)
-      }),
-    allSettled: (name, items, call) =>
-      checked(() => {
-        checkAll(name, items, call)
-        return children(name, items, call as never, (_, ends) => StepExit.ofValue(ends))
-      }),
-    start: (name, call) =>
-      checked(() => {
-        checkName(name)
-        checkedChild(name, call)
-        return children(name, [undefined], () => call, judged, true)
+        if (run.undoing !== undefined)
+          throw new InvalidOptionError("payload", "An undo cannot call step.continueAs: the execution is ending.")
+        const next = continuation(payload)
+        // The call may never start.
+        if (next instanceof Promise) next.catch(() => {})
+        // Never recorded, and started like a step: not before the code has done what the journal says.
+        return run.call<never>(
+          "run",
+          "continueAs",
+          (_, settle) =>
+            run.busy(async () => {
+              try {
+                run.continueAs(await next)
+              } catch (error) {
+                settle(StepExit.ofError(error), 0)
+              }
+            }),
+          () => {
+            throw new Error("continueAs has no result")
+          }
+        )
       }),
 
     patched: (name) =>

@@ -63,11 +63,15 @@ export class UndoPhase {
   private async prepare(): Promise<void> {
     const { execution, journal, undoable } = this.host
     const { cut, dying } = execution
-    const names = undoable.map(({ name }) => name)
+    // Children that have started are known. Those that are done are undone when all have ended.
+    const isBegun = ({ name }: Held) => journal.deferred("children", name) !== undefined
+    const begun = undoable.filter(isBegun)
+    const others = undoable.filter((held) => !isBegun(held))
+    const names = others.map(({ name }) => name)
     this.isPrepared = true
     if (dying) {
       this.unknown = cut ? names : []
-      return
+      return this.startAgain(begun)
     }
     // Recorded by the first run that undoes: if that run crashes, it is cut off too, and the code may get further in
     // the next run.
@@ -75,7 +79,11 @@ export class UndoPhase {
     const cutOff = isOpen ? await journal.cutOff(cut ? names : [], this.host.now()) : []
     const waiting = await journal.withRetries(journal.untilChildrenAreUndone(this.host.now()))
     if (waiting !== undefined) return this.host.finish(waiting)
-    for (const { name, start } of undoable.filter(({ name }) => cutOff.includes(name))) {
+    this.startAgain([...begun, ...others.filter(({ name }) => cutOff.includes(name))])
+  }
+
+  private startAgain(steps: ReadonlyArray<Held>): void {
+    for (const { name, start } of steps) {
       this.again.add(name)
       start()
     }

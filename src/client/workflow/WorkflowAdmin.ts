@@ -42,6 +42,21 @@ export interface WorkflowAdmin extends ExecutionList.ExecutionList {
     name: string,
     options?: ExecutionStream.StreamOptions
   ): AsyncIterable<ExecutionStream.StreamChunk<A>>
+  /**
+   * Lets every release run a pinned execution, or all that are pinned to a release. Returns how many were pinned and have not
+   * ended.
+   */
+  unpin(
+    which:
+      | {
+          /** Id of the execution. */
+          readonly execution: string
+        }
+      | {
+          /** The release that executions are pinned to, as `nightshift doctor` and `status()` name it. */
+          readonly release: string
+        }
+  ): Promise<number>
   /** The execution with its steps, waits and children. Takes its id or the id of its job. */
   show(execution: string): Promise<ExecutionView.ExecutionView>
 }
@@ -57,6 +72,7 @@ export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream):
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: (execution, step, as) => inWorkflows((port) => port.fork(execution, step, { as })),
     stream: (execution, name, options) => stream(async () => execution, name, options),
+    unpin: (which) => inWorkflows((port) => port.unpin(which)),
     show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
   }
 }

@@ -1,8 +1,11 @@
-import { Cause, Effect, GlobalValue, Predicate } from "effect"
+import { Cause, Effect, Either, GlobalValue, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationInput.js"
 import { issuesText } from "../../core/Issues.js"
 import { withIdentity } from "../../core/Kind.js"
 import * as Outcome from "../../core/Outcome.js"
+import { jsonText, shown } from "../../core/Storable.js"
+import { limits } from "../../core/StoredJob.js"
+import type { Continuation } from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import * as Core from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
@@ -11,11 +14,13 @@ import { Transactions } from "../../queue/Transactions.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { RateLimits } from "../../rate-limits/RateLimits.js"
+import type { Schedule } from "../../schedule/ScheduleSettings.js"
 import { isFirstRun, storedWithEnqueue } from "../../workflow/Journal.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
-import { defined, type JobOptions, type RetryOptions } from "../JobDefinition.js"
+import { defined, type JobOptions, type RetryOptions, type ScheduleOptions } from "../JobDefinition.js"
 import * as PromiseHandler from "../PromiseHandler.js"
 import type { Handler } from "../Recipe.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
 import { keyOf, type Startable, type WorkflowDefinition } from "./ExecutionHandle.js"
 import { type Executions, executionsOf } from "./Executions.js"
@@ -44,6 +49,11 @@ export interface WorkflowOptions<In, Out, ROut, Signals extends SignalSchemas = 
   readonly priority?: number | undefined
   /** Time limit of one run, without the time it is suspended. [15m] */
   readonly timeout?: DurationInput | undefined
+  /**
+   * Whether an execution is run only by processes with the release of the code that ran it first. Other releases leave it
+   * alone, until it ends, continues with a new journal or is unpinned. [false]
+   */
+  readonly pin?: boolean | undefined
 }
 
 /** The services that a workflow needs. @internal */
@@ -63,13 +73,29 @@ export interface Workflow<in In, out Result, out Signals = SignalSchemas>
     Startable<In, Result, Signals>,
     Executions<In, Result> {
   (payload: In): ChildCall<Result>
+  /** A schedule that starts an execution at each of its times, for `worker(shift, { schedules })`. */
+  schedule(name: string, options: ScheduleOptions<In>): Schedule
 }
 
-const runOf = Effect.fnUntraced(function* (workflow: string, execution: ClaimedExecution, isFirst: boolean) {
+const runOf = Effect.fnUntraced(function* (
+  workflow: string,
+  execution: ClaimedExecution,
+  isFirst: boolean,
+  isPinned: boolean
+) {
   const services = { workflows: yield* Workflows, transactions: yield* Transactions, limits: yield* RateLimits }
   const runtime = yield* Effect.runtime<never>()
-  return new WorkflowRun(workflow, execution, services, runtime, yield* Effect.clock, isFirst)
+  return new WorkflowRun(workflow, execution, services, runtime, yield* Effect.clock, isFirst, isPinned)
 })
+
+/** The payload of a new journal as it is stored. */
+const continuationOf = (payload: unknown, version: number): Continuation => {
+  const text = Either.getOrThrowWith(
+    jsonText(payload, limits.payloadBytes),
+    (reason) => new InvalidOptionError("payload", `The payload of step.continueAs ${reason}.`)
+  )
+  return { payload: text, version }
+}
 
 /**
  * Declares a workflow: a function whose progress survives crashes, deploys and waiting.
@@ -94,14 +120,23 @@ const runOf = Effect.fnUntraced(function* (workflow: string, execution: ClaimedE
 export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals extends SignalSchemas = SignalSchemas>(
   name: string,
   options: WorkflowOptions<In, Out, ROut, Signals>,
-  code: (payload: Out, step: Step<Signals>) => Promise<Result>
+  code: (payload: Out, step: Step<Signals, In>) => Promise<Result>
 ): Workflow<In, ROut, Signals> => {
-  const { key, signals, ...given } = options
+  const { key, pin = false, signals, ...given } = options
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = defined(name, rest as JobOptions<In, Out, Result, ROut>)
   checkSignals(name, signals)
+  if (typeof pin !== "boolean")
+    throw new InvalidOptionError("pin", `pin of "${name}" must be true or false, got ${shown(pin)}.`)
+  const continuation = (payload: unknown): Continuation | Promise<Continuation> => {
+    const encoded = definition.encode(payload as In)
+    const { version } = definition.kind
+    return encoded instanceof Promise
+      ? encoded.then((stored) => continuationOf(stored, version))
+      : continuationOf(encoded, version)
+  }
   const stepsOf = (run: WorkflowRun, isFork: boolean) =>
-    Steps.make(run, isFork, (signal) => schemaOf(name, signals, signal)) as unknown as Step<Signals>
+    Steps.make(run, isFork, (signal) => schemaOf(name, signals, signal), continuation) as unknown as Step<Signals, In>
 
   // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
   const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
@@ -116,7 +151,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
       }
       return ChangedCode.ofPayload(reason, execution, (yield* Effect.clock).unsafeCurrentTimeMillis())
     }
-    const run = yield* runOf(name, execution, isFirstRun(execution, context.attempt))
+    const run = yield* runOf(name, execution, isFirstRun(execution, context.attempt), pin)
     const step = stepsOf(run, Predicate.hasProperty(context.meta, "forkOf"))
     execution.state.onCancel(() => run.cancel())
     return yield* Effect.async<unknown, unknown>((resume) => {
@@ -129,14 +164,15 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
       return Effect.promise(() => run.stop())
     })
   })
-  const handler = Core.make({ ...definition.kind, workflow: true }, runOnce)
+  const kind = { ...definition.kind, workflow: true, ...(pin ? { pinned: true } : {}) }
+  const handler = Core.make(kind, runOnce)
 
   const compare = (decoded: Decoded, { execution }: JobContext) =>
     Effect.gen(function* () {
       const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
       // A cancelled execution is compared by its own run, which starts nothing either.
       if (execution === undefined || execution.cancelled || checked.issues !== undefined) return undefined
-      const run = yield* runOf(name, execution, false)
+      const run = yield* runOf(name, execution, false, false)
       return yield* Effect.tryPromise(() => run.compare(async () => code(checked.value as Out, stepsOf(run, false))))
     })
 
@@ -149,7 +185,11 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
   comparisons.set(core.run, compare as Compare)
   Object.defineProperty(call, "name", { value: name })
   const described: WorkflowDefinition<In, ROut, Signals> = { job: definition, key, signals }
-  const startable = Object.assign(call, { definition: described })
+  const schedule: Workflow<In, ROut, Signals>["schedule"] = (...given) => ({
+    ...definition.schedule(...given),
+    workflow: true
+  })
+  const startable = Object.assign(call, { definition: described, schedule })
   const held = Object.assign(
     startable,
     executionsOf<In, ROut>(() => startable as Startable<In, ROut, SignalSchemas>)

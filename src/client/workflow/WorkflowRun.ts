@@ -50,7 +50,9 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
     services: RunServices,
     runtime: Runtime.Runtime<never>,
     private readonly clock: Clock.Clock,
-    private readonly isFirst: boolean
+    private readonly isFirst: boolean,
+    /** Whether the execution is run only by the release that runs it first. */
+    private readonly isPinned: boolean
   ) {
     this.journal = new RunJournal(
       execution,
@@ -89,8 +91,10 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
         )
         if (!this.isFirst || this.execution.cancelled) this.check()
       }
-      const recording = this.isFirst ? Promise.resolve({ results: [], reopened: [], waits: [] }) : this.journal.load()
-      recording.then(
+      const first = { results: [], reopened: [], waits: [] }
+      const recording = this.isFirst ? Promise.resolve(first) : this.journal.load()
+      const pinned = this.isPinned ? recording.then((recorded) => this.journal.pinned(recorded)) : recording
+      pinned.then(
         (recorded) => start(new Replay(recorded, this.execution.cancelled)),
         (error: unknown) => this.fail(error)
       )
@@ -184,7 +188,16 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
     base: string,
     live: (name: string, settle: (stored: Stored, sequence: number) => void) => void,
     read: (stored: Stored, name: string, sequence: number) => A,
-    { canUndo = false, passed }: { readonly canUndo?: boolean; readonly passed?: A } = {}
+    {
+      canUndo = false,
+      onFailed,
+      passed
+    }: {
+      readonly canUndo?: boolean
+      /** Called with the result of a step that failed. */
+      readonly onFailed?: (stored: Stored, name: string, sequence: number) => void
+      readonly passed?: A
+    } = {}
   ): Promise<A> {
     const outer = StepScope.stepOf(this)
     if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
@@ -197,8 +210,10 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
       const name = replay.numbered(Undos.within(this.undoing, own))
       const settle = (stored: Stored, sequence: number) => {
         try {
-          if (stored.outcome === "failed") reject(StepExit.errorOf(name, stored))
-          else resolve(read(stored, name, sequence))
+          if (stored.outcome === "failed") {
+            onFailed?.(stored, name, sequence)
+            reject(StepExit.errorOf(name, stored))
+          } else resolve(read(stored, name, sequence))
         } catch (error) {
           reject(error)
         }
@@ -292,6 +307,11 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
   /** Registers the undo of a step that is done. */
   onUndo(undo: Undo): void {
     this.undoPhase.add(undo, this.replay?.place(undo.step) !== undefined)
+  }
+
+  /** Ends the run, and the journal with it. */
+  continueAs(continues: Suspension.Continuation): void {
+    this.returned(Suspension.make({ woken: -1, waits: [], caughtUp: true, continues }))
   }
 
   private returned(value: unknown): void {

@@ -163,7 +163,25 @@ export const Fork = ({ step, ...of }: Given & { readonly step: string }) => {
   )
 }
 
-const dialogs = { signal: SendSignal, retry: Retry, cancel: Cancel } as const
+const Unpin = (of: Given) => {
+  const { execution } = of
+  const [reason, setReason] = useState("")
+  const act = async () => {
+    await Api.post(`${pathOf(execution)}/unpin`, given(reason))
+    return `${execution.execution} unpinned`
+  }
+  return (
+    <Ask title={`Unpin ${execution.execution}?`} name="Unpin execution" of={of} act={act}>
+      <p>
+        Every release may run it then, not only {execution.pinned}. Nothing runs if the code of another release does not
+        follow the journal.
+      </p>
+      <ReasonInput value={reason} onChange={setReason} />
+    </Ask>
+  )
+}
+
+const dialogs = { signal: SendSignal, retry: Retry, cancel: Cancel, unpin: Unpin } as const
 
 /** The actions on one execution. Every button keeps its place in every state, and asks for confirmation. */
 export const ExecutionActions = (props: { readonly execution: Execution; readonly onChange: () => void }) => {
@@ -201,6 +219,16 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
       >
         Cancel
       </button>
+      {execution.pinned === null ? null : (
+        <button
+          type="button"
+          disabled={isOver}
+          title={isOver ? "The execution has ended." : undefined}
+          onClick={() => setOpen("unpin")}
+        >
+          Unpin
+        </button>
+      )}
       {Opened === undefined ? null : (
         <Opened execution={execution} onClose={() => setOpen(undefined)} onDone={onChange} />
       )}

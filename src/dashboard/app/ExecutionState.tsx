@@ -37,6 +37,10 @@ export const ExecutionLink = ({ execution }: { readonly execution: string }) => 
 
 type Wait = ExecutionSummary["waits"][number]
 
+/** Whether the execution waits for the first of several children. */
+export const isRace = ({ kind, value }: Pick<Wait, "kind" | "value">): boolean =>
+  kind === "children" && value !== null && value !== undefined
+
 const Waited = ({ wait }: { readonly wait: Wait }) => {
   switch (wait.kind) {
     case "signal":
@@ -69,6 +73,13 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
         </>
       )
     case "children":
+      if (isRace(wait)) {
+        return (
+          <>
+            the first child of <strong>{wait.name}</strong>
+          </>
+        )
+      }
       return (
         <>
           {wait.remaining ?? "its"} {wait.remaining === 1 ? "child" : "children"} of <strong>{wait.name}</strong>

@@ -87,6 +87,8 @@ const waitDetail = ({ completedAt, kind, remaining, value }: Wait, isOpen: boole
   if (completedAt !== null) return kind === "signal" ? "not received yet" : undefined
   if (!isOpen) return "cut off"
   if (kind === "limit") return `waits for ${value}`
+  // Only a race of children has a value.
+  if (kind === "children" && value !== null) return "race: the first to end"
   return kind === "children" && remaining !== null ? `${remaining} left` : undefined
 }
 

@@ -97,6 +97,12 @@ const summary = {
   dueAt: Schema.NullOr(Instant.Moment).annotations({
     description: "When the execution continues if no signal arrives first."
   }),
+  continued: Schema.Int.annotations({
+    description: "How often the execution continued with a new payload and an empty journal."
+  }),
+  pinned: Schema.NullOr(Schema.String).annotations({
+    description: "The release of the code that the execution is pinned to; null if any may run it."
+  }),
   waits: Schema.Array(WaitView).annotations({ description: "Waits that have not ended." })
 }
 

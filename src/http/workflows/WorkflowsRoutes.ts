@@ -66,6 +66,9 @@ const ForkRequest = Schema.Struct({
   reason
 }).annotations({ identifier: "WorkflowFork", ...object })
 
+/** Body of `POST /api/v1/workflows/{id}/unpin`. */
+const UnpinRequest = Schema.Struct({ reason }).annotations({ identifier: "WorkflowUnpin", ...object })
+
 const Started = Schema.Struct({
   execution: Schema.String,
   id: JobId,
@@ -154,6 +157,15 @@ export const group = HttpApiGroup.make("workflows")
       .addSuccess(Schema.Struct({ execution: Schema.String, id: JobId }), { status: 201 })
       .annotateContext(
         about("Start a new execution with the payload of this one and its journal entries before the given step.", 409)
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("unpin", "/workflows/:id/unpin")
+      .setPath(idPath)
+      .setPayload(UnpinRequest)
+      .addSuccess(ExecutionView.ExecutionView)
+      .annotateContext(
+        about("Let every release run an execution that is pinned to one. Without effect for other executions.")
       )
   )
 
@@ -262,6 +274,17 @@ export const layer: Layer.Layer<
             withReason(reason)
           )
           return HttpServerResponse.unsafeJson(forked, { status: 201 })
+        })
+      )
+      .handleRaw("unpin", ({ path, request }) =>
+        Effect.gen(function* () {
+          const { reason } = yield* Body.decoded(request, UnpinRequest, maxBodyBytes)
+          const { execution, pinned } = yield* workflows.show(path.id)
+          yield* workflows.unpin({ execution }).pipe(
+            audited("workflow.unpin", execution, () => ({ before: { release: pinned ?? null } })),
+            withReason(reason)
+          )
+          return yield* shown(execution)
         })
       )
   })

@@ -7,7 +7,8 @@ import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobEr
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { admit } from "../NewJob.js"
-import { type ExecutionRecords, WorkflowTable } from "../workflow/WorkflowTableMemory.js"
+import type { ExecutionRecords } from "../workflow/ExecutionRecords.js"
+import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
 
 type Table = typeof JobTable.Service
 type Workflows = typeof WorkflowTable.Service

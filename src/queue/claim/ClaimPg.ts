@@ -4,6 +4,7 @@ import type { Database } from "../../database/Database.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
+import * as SqlArrays from "../SqlArrays.js"
 import type { KnownQueues } from "../settings/KnownQueues.js"
 import { formOf, type QueueRow } from "../settings/QueueRow.js"
 import type { ClaimCursors } from "./ClaimCursor.js"
@@ -68,15 +69,38 @@ export const make = (
     })
   }
 
+  /** Takes executions that pods with other releases have left to releases of this one. */
+  const takeParked = ({ limit, pod, queue, releases = [] }: ClaimRequest, now: number) => {
+    const lease = ids.lease(now)
+    const given = [queue, now, limit, lease, pod, SqlArrays.ofTexts(releases)]
+    return Effect.map(database.direct.rows(statements.parked, given), (rows) => {
+      const claimed = (rows as unknown as ReadonlyArray<ClaimedRow>).map(toClaimed(queue, lease, now))
+      const jobs = claimed.sort((a, b) => a.place - b.place).map(({ job }) => job)
+      leases.took(
+        lease,
+        jobs.map(({ id }) => id)
+      )
+      return jobs
+    })
+  }
+
+  const claimDue = (request: ClaimRequest, now: number) =>
+    Effect.flatMap(known.get(request.queue, Duration.infinity), (row) =>
+      isClosed(row, now)
+        ? Effect.flatMap(known.get(request.queue, rereadAfter), (newer) =>
+            isClosed(newer, now) ? Effect.succeed([]) : claimOpen(request, newer, now)
+          )
+        : claimOpen(request, row, now)
+    )
+
   return (request) =>
     Effect.clockWith((clock) => {
       const now = clock.unsafeCurrentTimeMillis()
-      return Effect.flatMap(known.get(request.queue, Duration.infinity), (row) =>
-        isClosed(row, now)
-          ? Effect.flatMap(known.get(request.queue, rereadAfter), (newer) =>
-              isClosed(newer, now) ? Effect.succeed([]) : claimOpen(request, newer, now)
-            )
-          : claimOpen(request, row, now)
+      if (request.releases === undefined || request.releases.length === 0) return claimDue(request, now)
+      return Effect.flatMap(claimDue(request, now), (due) =>
+        due.length >= request.limit
+          ? Effect.succeed(due)
+          : Effect.map(takeParked({ ...request, limit: request.limit - due.length }, now), (left) => [...due, ...left])
       )
     })
 }

@@ -195,6 +195,22 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
     having count(*) > 0
   )`
 
+/**
+ * Part `taken` of executions that pods with other releases have left to the releases `$6`. Such a pod had claimed them, so the
+ * limits of the queue have let them start; only a pause holds them.
+ */
+const parked = (schema: string) => `, taken as materialized (
+    select array_agg(found.id) as ids, array_agg(found.spot) as spots from (
+      select j.id, j.ctid as spot
+      from entered cross join ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
+      where l.release = any($6::text[]) and l.parked = j.woken and j.queue = $1 and j.lease is null
+        and j.finished_at is null and j.run_at > ${instant("$2")}
+        and not exists (select from ${schema}.queue q where q.name = $1 and q.paused)
+      order by l.job_id limit $3::int for update of j skip locked
+    ) found
+    having count(*) > 0
+  )`
+
 /** Part `taken` by key. */
 const byKey = (schema: string, form: Form) => keyScan(schema) + candidates(schema) + turns(schema, form)
 
@@ -245,7 +261,9 @@ export const make = (schema: string) => ({
   keys: claim(schema, { ...plain, keyed: true }),
   keysWithJournals: claim(schema, { ...plain, keyed: true, journals: true }),
   keysRated: claim(schema, { ...plain, keyed: true, rated: true }),
-  keysRatedWithJournals: claim(schema, { keyed: true, rated: true, journals: true })
+  keysRatedWithJournals: claim(schema, { keyed: true, rated: true, journals: true }),
+  /** Executions that are left to releases of this pod. Parameters: queue, now, limit, lease, pod, releases. */
+  parked: hot(entered(schema) + parked(schema) + leased(schema) + take(schema, { ...plain, journals: true }))
 })
 
 export type ClaimSql = ReturnType<typeof make>

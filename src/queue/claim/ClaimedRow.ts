@@ -14,7 +14,8 @@ export const millis = (column: string): string => `floor(date_part('epoch', ${co
 /** What an execution or a child of one has beyond a plain job; null for plain jobs. */
 const linked = (schema: string, journals: boolean) => `case when ${isLinked("j")} then
     jsonb_build_array(j.woken, j.dedupe_key, ${undoes}, ${journals ? withClaim(schema) : "null"}, j.dying is not null,
-      j.cut is true, j.release) end`
+      j.cut is true, j.release,
+      (select jsonb_build_array(l.continued, l.release) from ${schema}.workflow_lifetime l where l.job_id = j.id)) end`
 
 export const columns = (schema: string, journals: boolean): string => `j.id, j.kind, j.version, j.payload, j.key,
     j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority, ${millis("j.created_at")}, ${millis("j.run_at")},
@@ -45,7 +46,9 @@ type Linked = readonly [
   journal: JournalJson | null,
   dying: boolean,
   cut: boolean,
-  release: string | null
+  release: string | null,
+  /** Null for an execution that has not continued and is not pinned. */
+  lifetime: readonly [continued: number, pinned: string | null] | null
 ]
 
 type JournalJson = readonly [
@@ -54,7 +57,7 @@ type JournalJson = readonly [
 ]
 
 const executionOf = (
-  [woken, id, cancelled, journal, dying, cut, release]: Linked,
+  [woken, id, cancelled, journal, dying, cut, release, lifetime]: Linked,
   job: Pick<ClaimedJob, "id" | "lease" | "crashCount" | "version">
 ): ClaimedExecution | undefined => {
   if (woken === null) return undefined
@@ -65,6 +68,8 @@ const executionOf = (
     dying,
     cut,
     release: release ?? undefined,
+    continued: lifetime?.[0] ?? 0,
+    pinned: lifetime?.[1] ?? undefined,
     crashed: job.crashCount > 0,
     version: job.version,
     run: { id: job.id, lease: job.lease },

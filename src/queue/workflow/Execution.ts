@@ -216,6 +216,10 @@ export interface ExecutionSummary {
   readonly finishedAt: number | undefined
   /** When the execution continues without a signal; undefined if it has no due time. */
   readonly dueAt: number | undefined
+  /** How often the execution continued with a new payload and an empty journal. */
+  readonly continued: number
+  /** The release of the code that the execution is pinned to. Undefined if any may run it. */
+  readonly pinned: string | undefined
   /** The current waits of the execution. */
   readonly waits: ReadonlyArray<Deferred>
 }

@@ -73,6 +73,8 @@ export interface ExecutionRow {
   readonly updated_at: number
   readonly finished_at: number | null
   readonly cancelled: boolean
+  /** Null for an execution that has not continued and is not pinned. */
+  readonly lifetime: readonly [continued: number, pinned: string | null] | null
   readonly waits: ReadonlyArray<DeferredRow>
   readonly steps?: ReadonlyArray<StepRow>
   readonly deferreds?: ReadonlyArray<DeferredRow>
@@ -100,6 +102,8 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     updatedAt: row.updated_at,
     finishedAt: row.finished_at ?? undefined,
     dueAt: dueAtOf(row.status, runAt),
+    continued: row.lifetime?.[0] ?? 0,
+    pinned: row.lifetime?.[1] ?? undefined,
     waits
   }
 }

@@ -24,6 +24,9 @@ export const waits = (schema: string, execution: string, more = ""): string =>
     "r.created_at, r.kind, r.name"
   )
 
+/** Selects the open waits `d` of a suspended execution `j`. */
+export const openWait = " and d.waiting and d.completed_at is null and j.status = 'pending'"
+
 /** Whether the end of a job is counted: the job is an execution or a child of one. */
 export const isLinked = (job: string): string => `(${job}.woken is not null or ${job}.is_child is true)`
 

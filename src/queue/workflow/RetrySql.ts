@@ -8,10 +8,16 @@ export const isUndone = (schema: string) => `s.outcome = 'done' and exists (
         select from ${schema}.workflow_step u
         where u.job_id = s.job_id and u.kind = 'undo' and u.outcome = 'done' and u.name = 'undo:' || s.name)`
 
+/** Whether the children that the step `name` of the job `c` started were undone, whether or not the step succeeded. */
+const areUndone = (schema: string, name: string) => `exists (
+        select from ${schema}.workflow_step s join ${schema}.workflow_step u
+          on u.job_id = s.job_id and u.kind = 'undo' and u.outcome = 'done' and u.name = 'undo:' || s.name
+        where s.job_id = c.id and s.kind = 'children' and s.name = ${name} and s.reopened_at is null)`
+
 /**
  * Prepares the journal of requeued executions, rows of `chosen`, for another run. Failed and undone steps are reopened: they
- * run again in their place. Undos, attempts without a result, waits that did not end, and signals with an invalid value
- * are deleted.
+ * run again in their place. Undos, attempts without a result, waits that did not end, signals with an invalid value, and
+ * links to children that were undone are deleted.
  */
 export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
     update ${schema}.workflow_step s set reopened_at = ${now}
@@ -22,16 +28,19 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
       and (s.kind = 'undo' or s.outcome = 'retrying' and not exists (
         select from ${schema}.workflow_step l
         where l.job_id = s.job_id and l.name = s.name and l.attempt > s.attempt and l.outcome <> 'retrying'))
+  ), forgotten_links as (
+    delete from ${schema}.workflow_child l using ${chosen} c
+    where c.woken is not null and l.parent = c.dedupe_key and ${areUndone(schema, "l.name")}
   ), forgotten_waits as (
     delete from ${schema}.workflow_deferred d using ${chosen} c
     where c.woken is not null and d.execution = c.dedupe_key and (d.completed_at is null and d.kind <> 'children'
-      or d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
+      or d.kind = 'children' and ${areUndone(schema, "d.name")} or d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
         and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
   ), passed_waits as (
     -- Steps that run again may lead the code past the waits. Those deleted above are not open.
     update ${schema}.workflow_deferred d set waiting = false from ${chosen} c
     where c.woken is not null and d.execution = c.dedupe_key and d.waiting and (d.completed_at is not null or d.kind = 'children')
-      and not (d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
+      and not (d.kind = 'children' and ${areUndone(schema, "d.name")}) and not (d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
         and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
   )`
 
@@ -70,7 +79,9 @@ const awaiting = (schema: string, linked: string) => `
     from (select distinct job_id, name from counted) c
     where s.job_id = c.job_id and s.name = c.name and s.kind = 'children' and s.reopened_at is null
   )
-  update ${schema}.workflow_deferred d set completed_at = null, remaining = greatest(d.remaining, 0) + c.ends
+  -- A wait with an exit is one for the first child.
+  update ${schema}.workflow_deferred d set completed_at = null,
+    remaining = case when d.exit is null then greatest(d.remaining, 0) + c.ends else 1 end
   from (select parent, name, count(*)::int as ends from counted group by 1, 2) c
   where d.execution = c.parent and d.kind = 'children' and d.name = c.name`
 

@@ -2,6 +2,8 @@
 export class RunState {
   /** Whether the run has recorded a step. Attempts and crashes before that no longer count. */
   recorded = false
+  /** The release of the code of this process. Set by the slot. */
+  release: string | undefined
   private isCancelled = false
   private listener: (() => void) | undefined
   private extender: ((millis: number | undefined) => void) | undefined

@@ -4,6 +4,7 @@ import type { JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { HeldJob } from "../Queue.js"
 import type { Step, StreamSummary } from "./Execution.js"
+import type { StoredStream } from "./ExecutionRecords.js"
 import {
   failureOf,
   isNews,
@@ -14,7 +15,7 @@ import {
   stateOf
 } from "./Streams.js"
 import { ExecutionNotFound, LeaseLost } from "./WorkflowErrors.js"
-import { type StoredStream, WorkflowTable } from "./WorkflowTableMemory.js"
+import { WorkflowTable } from "./WorkflowTableMemory.js"
 
 type Jobs = typeof JobTable.Service
 type Table = typeof WorkflowTable.Service

@@ -37,13 +37,19 @@ const pollInterval = 5_000
 
 /**
  * The waits of a cancelled execution before it undoes its own steps: the children that it started are cancelled with it, and
- * undo theirs first. So steps are undone in reverse order over the whole tree.
+ * undo theirs first. So steps are undone in reverse order over the whole tree. `isOver`: the wait for the children of a step
+ * has ended, because it was for the first of them.
  */
-export const childrenFirst = (children: ReadonlyArray<Child>, now: number): ReadonlyArray<Wait> => {
+export const childrenFirst = (
+  children: ReadonlyArray<Child>,
+  now: number,
+  isOver: (name: string) => boolean
+): ReadonlyArray<Wait> => {
   // Children that an undo started belong to the undo.
   const open = children.filter(({ job, name }) => job !== undefined && job.finishedAt === undefined && !isUndo(name))
   const names = new Set(open.filter(({ owned }) => owned).map(({ name }) => name))
   return [...names].map((name): Wait => {
+    if (isOver(name)) return { kind: "sleep", name: `${prefix}/children of ${name}`, dueAt: now + pollInterval }
     const isShared = open.some((child) => child.name === name && !child.owned)
     return isShared ? { kind: "children", name, dueAt: now + pollInterval } : { kind: "children", name }
   })

@@ -1,8 +1,10 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import { workChannel } from "../Wakeups.js"
-import { isLinked, steps, undoes, waits } from "./JournalSql.js"
+import * as ChildrenSql from "./ChildrenSql.js"
+import { openWait as open, steps, undoes, waits } from "./JournalSql.js"
 import { keep } from "./KeepSql.js"
+import * as LifetimeSql from "./LifetimeSql.js"
 import * as RetrySql from "./RetrySql.js"
 import * as RunningStepSql from "./RunningStepSql.js"
 
@@ -13,7 +15,7 @@ import * as RunningStepSql from "./RunningStepSql.js"
 // before anything else (TreeLockSql).
 
 /** Tables whose rows belong to the job of an execution. */
-export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk"]
+export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk", "workflow_lifetime"]
 
 /**
  * Deletes the journal, streams, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read.
@@ -66,15 +68,13 @@ const below = (schema: string) => `recursive tree(id) as (
     join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
   )`
 
-/** The open waits of a suspended execution. */
-const open = " and d.waiting and d.completed_at is null and j.status = 'pending'"
-
 export const executionColumns = (
   schema: string
 ): string => `j.id, j.dedupe_key as execution, j.kind as workflow, j.version,
   j.queue, j.status, coalesce(j.dead_reason, j.dying) as dead_reason, j.woken, j.payload, j.result, j.last_error, j.attempt, j.crash_count,
   ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at, ${millis("j.updated_at")} as updated_at,
   ${millis("j.finished_at")} as finished_at, j.cancel_requested_at is not null as cancelled,
+  (select jsonb_build_array(l.continued, l.release) from ${schema}.workflow_lifetime l where l.job_id = j.id) as lifetime,
   ${waits(schema, "j.dedupe_key", open)} as waits`
 
 /** The state of an execution, as `executionStateOf` computes it. `$6` is the current time. */
@@ -95,6 +95,8 @@ const selectedExecutions = (schema: string) => `${schema}.job j
 export const make = (schema: string) => ({
   ...RetrySql.make(schema),
   ...RunningStepSql.make(schema),
+  ...ChildrenSql.make(schema),
+  ...LifetimeSql.make(schema),
 
   /** The journal and the waits for a run, as of the same instant as `woken`. */
   loadJournal: hot(`
@@ -245,50 +247,6 @@ export const make = (schema: string) => ({
       where r.id = any($1::uuid[]) and r.woken is not null and d.waiting and d.completed_at is not null)`,
     "$2"
   )}`,
-
-  /** Locks the parent if it holds its lease, and returns whether it has already started these children. */
-  holdParent: `
-  select j.dedupe_key as execution, exists (
-    select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key and d.kind = 'children' and d.name = $3
-  ) as started
-  from ${schema}.job j where j.id = $1 and j.lease = $2 for key share`,
-
-  /**
-   * Links children to the wait of their parent. The lock waits for children that are ending; those that end later see the
-   * links. Returns how many are neither executions nor counted: their ends would not be reported.
-   */
-  linkChildren: `
-  with given as (
-    select g.child, g.owned, g.place::int - 1 as position
-    from unnest($3::uuid[], $4::boolean[]) with ordinality as g(child, owned, place)
-  ), standing as materialized (
-    select j.id, ${isLinked("j")} as linked, j.finished_at is not null or $6::boolean as over
-    from ${schema}.job j where j.id = any($3::uuid[]) order by j.id desc for share
-  ), links as (
-    insert into ${schema}.workflow_child (parent, name, position, child, owned, ended_at)
-    select $1, $2, g.position, g.child, g.owned, case when s.over then ${instant("$5")} end
-    from given g join standing s on s.id = g.child
-  ), wait as (
-    insert into ${schema}.workflow_deferred (execution, kind, name, created_at, remaining, completed_at)
-    select $1, 'children', $2, ${instant("$5")}, count(*) filter (where not s.over),
-      case when count(*) filter (where not s.over) = 0 then ${instant("$5")} end
-    from given g join standing s on s.id = g.child
-  )
-  select count(*)::int as unlinked from standing where not linked and not over`,
-
-  children: `
-  select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status,
-    coalesce(j.dead_reason, j.dying) as dead_reason, j.cancel_requested_at is not null as cancelled, j.result, j.last_error, ${millis("j.run_at")} as run_at,
-    ${millis("j.created_at")} as created_at, ${millis("j.finished_at")} as finished_at,
-    array(select d.kind from ${schema}.workflow_deferred d
-      where j.woken is not null and d.execution = j.dedupe_key${open}) as waits
-  from ${schema}.workflow_child l left join ${schema}.job j on j.id = l.child
-  where l.parent = $1 and ($2::text is null or l.name = $2)
-  order by l.name, l.position`,
-
-  parents: `
-  select distinct l.parent from ${schema}.workflow_child l
-  where l.child = $1 and exists (select from ${schema}.job j where j.dedupe_key = l.parent and j.woken is not null)`,
 
   /** The job of an execution, by the execution's id or the job's. */
   findExecution: `

@@ -3,42 +3,13 @@ import type { JobId } from "../../core/Ids.js"
 import type { Wait } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import type { Deferred, DeferredKind, Step, StepKind } from "./Execution.js"
+import { type DeferredKind, type Step, type StepKind, unclaimedSignals } from "./Execution.js"
+import type { ChildLink, ExecutionRecords, StoredDeferred, StoredStream } from "./ExecutionRecords.js"
+import * as LifetimesMemory from "./LifetimesMemory.js"
+import { isUndone, reopened, reopenedAt } from "./ReopenedJournal.js"
 import type { PermitRow } from "./StepPermits.js"
-import { nameOf } from "./Undo.js"
 
 // The workflow tables of the memory layers. Every method runs inside a step of the job table.
-
-export interface ChildLink {
-  readonly parent: string
-  readonly name: string
-  readonly position: number
-  readonly child: JobId
-  readonly owned: boolean
-  readonly endedAt: number | undefined
-}
-
-export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
-
-/** A generation of a stream. The chunks are JSON texts. */
-export interface StoredStream {
-  readonly name: string
-  readonly generation: number
-  readonly attempt: number
-  readonly startedAt: number
-  readonly bytes: number
-  /** Only ever appended to. The first `count` belong to this row. */
-  readonly chunks: Array<string>
-  readonly count: number
-}
-
-/** The journal, streams, waits and links of an execution. */
-export interface ExecutionRecords {
-  readonly steps: ReadonlyArray<Step>
-  readonly streams: ReadonlyMap<string, StoredStream>
-  readonly deferreds: ReadonlyArray<StoredDeferred>
-  readonly links: ReadonlyArray<ChildLink>
-}
 
 type Jobs = typeof JobTable.Service
 
@@ -46,14 +17,6 @@ type Jobs = typeof JobTable.Service
 const effects: ReadonlyArray<StepKind> = ["run", "transaction", "stream"]
 
 const keyOf = (kind: DeferredKind, name: string) => `${kind} ${name}`
-
-/** Whether a step was undone. A step whose undo failed was not. */
-export const isUndone = ({ name, outcome }: Step, all: ReadonlyArray<Step>): boolean =>
-  outcome === "done" &&
-  all.some((each) => each.kind === "undo" && each.outcome === "done" && each.name === nameOf(name))
-
-/** Reopens a step, unless it is already reopened. */
-export const reopenedAt = (step: Step, now: number): Step => ({ ...step, reopenedAt: step.reopenedAt ?? now })
 
 const makeTable = (jobs: Jobs) => {
   const steps = new Map<JobId, ReadonlyArray<Step>>()
@@ -70,6 +33,8 @@ const makeTable = (jobs: Jobs) => {
     else map.set(key, value)
     jobs.onRollback(() => (before === undefined ? map.delete(key) : map.set(key, before)))
   }
+
+  const lifetimes = LifetimesMemory.make(jobs, set)
 
   const executionRow = (execution: string): JobRow | undefined => {
     const row = jobs.holderOf(execution)
@@ -130,6 +95,7 @@ const makeTable = (jobs: Jobs) => {
     set(steps, row.id, undefined)
     for (const [key, { jobId }] of permits) if (jobId === row.id) set(permits, key, undefined)
     if (streams.has(row.id)) set(streams, row.id, undefined)
+    lifetimes.put(row.id, undefined)
     const execution = row.dedupe?.key
     if (execution === undefined || !isExecution(row)) return
     set(deferreds, execution, undefined)
@@ -164,7 +130,9 @@ const makeTable = (jobs: Jobs) => {
       const wait = deferred(execution, "children", name)
       if (wait === undefined) continue
       const ends = again.filter((link) => link.name === name).length
-      putDeferred({ ...wait, completedAt: undefined, remaining: Math.max(0, wait.remaining ?? 0) + ends })
+      // A wait with an exit is one for the first child.
+      const remaining = wait.exit === undefined ? Math.max(0, wait.remaining ?? 0) + ends : 1
+      putDeferred({ ...wait, completedAt: undefined, remaining })
     }
     return names
   }
@@ -191,7 +159,8 @@ const makeTable = (jobs: Jobs) => {
             steps: steps.get(row.id) ?? [],
             streams: streams.get(row.id) ?? new Map(),
             deferreds: deferredsOf(row.dedupe.key),
-            links: links.get(row.dedupe.key) ?? []
+            links: links.get(row.dedupe.key) ?? [],
+            lifetime: lifetimes.of(row.id)
           },
     /** Restores the records of a deleted execution. A signal that was sent meanwhile is kept. */
     revive: (row: JobRow, records: ExecutionRecords) => {
@@ -200,6 +169,7 @@ const makeTable = (jobs: Jobs) => {
       set(steps, row.id, records.steps)
       set(streams, row.id, records.streams)
       set(links, execution, records.links)
+      lifetimes.put(row.id, records.lifetime)
       const merged = new Map(deferreds.get(execution))
       for (const each of records.deferreds) {
         const key = keyOf(each.kind, each.name)
@@ -243,6 +213,29 @@ const makeTable = (jobs: Jobs) => {
     },
     /** Steps that wait for a permit or hold one, by job and step. */
     permits,
+    lifetimes,
+    /** Ends the journal of an execution. Signals that its code has not received are kept. */
+    renew: (row: JobRow) => {
+      const execution = row.dedupe?.key ?? ""
+      const all = deferredsOf(execution)
+      const unclaimed = unclaimedSignals(all, steps.get(row.id) ?? [])
+      setDeferreds(
+        execution,
+        all.filter(({ kind, name }) => kind === "signal" && unclaimed.includes(name))
+      )
+      set(links, execution, undefined)
+      set(steps, row.id, undefined)
+      lifetimes.renewed(row.id)
+    },
+    /** Children of a step, except for one, no longer belong to their parent. */
+    disown: (execution: string, name: string, except: number) =>
+      set(
+        links,
+        execution,
+        (links.get(execution) ?? []).map((link) =>
+          link.name === name && link.position !== except ? { ...link, owned: false } : link
+        )
+      ),
     deferred,
     deferredsOf,
     setDeferreds,
@@ -287,38 +280,19 @@ const makeTable = (jobs: Jobs) => {
       return stored.some(({ completedAt }) => completedAt !== undefined)
     },
 
-    /**
-     * Reopens failed and undone steps. Deletes undos, attempts without a result, waits that did not end, and signals with
-     * an invalid value.
-     */
+    /** Prepares the journal of a requeued execution for another run. */
     reopenFailed: (row: JobRow, now: number) => {
-      if (!isExecution(row) || row.dedupe === undefined) return
-      const all = steps.get(row.id) ?? []
-      const isKept = ({ attempt, kind, name, outcome }: Step) =>
-        kind !== "undo" &&
-        (outcome !== "retrying" ||
-          all.some((each) => each.name === name && each.attempt > attempt && each.outcome !== "retrying"))
-      set(
-        steps,
-        row.id,
-        all
-          .filter(isKept)
-          .map((step) => (step.outcome === "failed" || isUndone(step, all) ? reopenedAt(step, now) : step))
-      )
-      const isInvalid = ({ kind, name }: StoredDeferred) =>
-        kind === "signal" &&
-        all.some(
-          (step) =>
-            step.kind === kind && step.name === name && step.outcome === "failed" && step.reopenedAt === undefined
-        )
-      const ended = deferredsOf(row.dedupe.key).filter(
-        (each) => (each.completedAt !== undefined || each.kind === "children") && !isInvalid(each)
-      )
-      // Steps that run again may lead the code past the waits.
-      setDeferreds(
-        row.dedupe.key,
-        ended.map((each) => ({ ...each, waiting: false }))
-      )
+      const execution = isExecution(row) ? row.dedupe?.key : undefined
+      if (execution === undefined) return
+      const before = {
+        steps: steps.get(row.id) ?? [],
+        deferreds: deferredsOf(execution),
+        links: links.get(execution) ?? []
+      }
+      const after = reopened(before, now)
+      set(steps, row.id, after.steps)
+      set(links, execution, after.links)
+      setDeferreds(execution, after.deferreds)
     },
 
     /** Requeues the dead children of a requeued execution, which waits for them again. */

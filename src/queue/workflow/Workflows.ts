@@ -4,7 +4,7 @@ import type { JobId } from "../../core/Ids.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { JobNotInState } from "../JobErrors.js"
+import { type JobNotFound, JobNotInState } from "../JobErrors.js"
 import type { NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, HeldJob } from "../Queue.js"
 import type { SearchTooSlow } from "../search/JobSearch.js"
@@ -49,6 +49,16 @@ export interface Signal {
 /** A heartbeat to store: what `Heartbeat` shows. */
 export type NewHeartbeat = Omit<Heartbeat, "at" | "step"> & { readonly name: string }
 
+/** How a parent and its children depend on each other. */
+export interface ChildrenOptions {
+  /** Whether the parent neither waits for the children nor cancels them. [false] */
+  readonly detached?: boolean | undefined
+  /** Whether a cancel of the parent leaves the children alone. [false] */
+  readonly left?: boolean | undefined
+  /** Whether the parent wakes when the first of the children has ended. [false] */
+  readonly first?: boolean | undefined
+}
+
 /** A step as it is stored. */
 export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
 
@@ -58,6 +68,21 @@ export type RecordError = LeaseLost | InvalidStep | DatabaseError
 export type SuspendedCounts = Readonly<Record<"sleeping" | "waiting" | "changed", number>>
 
 export const maxCounted = 10_000
+
+/** Executions that have not ended and are pinned to a release of their workflow. */
+export interface Pins {
+  readonly workflow: string
+  readonly release: string
+  readonly count: number
+  /** Ids of some of them. */
+  readonly executions: ReadonlyArray<string>
+}
+
+/** An execution with a long journal. */
+export interface LongJournal {
+  readonly execution: string
+  readonly steps: number
+}
 
 export interface CancelReport {
   readonly job: StoredJob
@@ -112,10 +137,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       run: HeldJob,
       name: string,
       children: ReadonlyArray<NewChild>,
-      options?: {
-        /** Whether the parent neither waits for the children nor cancels them. [false] */
-        readonly detached?: boolean
-      }
+      options?: ChildrenOptions
     ) => Effect.Effect<void, LeaseLost | ChildNotLinked | EnqueueError>
 
     /** The children of a step, or of all steps, in order. */
@@ -170,6 +192,43 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     /** Returns a permit, or leaves the line. */
     readonly returnPermit: (run: HeldJob, permit: Permit) => Effect.Effect<PermitTurn, DatabaseError>
 
+    /**
+     * Pins an execution to a release of its code: pods with other releases return it to the queue. Returns the release
+     * that it is pinned to, which may be an earlier one.
+     */
+    readonly pin: (run: HeldJob, release: string) => Effect.Effect<string, LeaseLost | DatabaseError>
+
+    /** Lets every release run an execution, or all executions that are pinned to a release. Returns their number. */
+    readonly unpin: (
+      which:
+        | {
+            /** Id of the execution or of its job. */
+            readonly execution: string
+          }
+        | {
+            /** The release that executions are pinned to. */
+            readonly release: string
+          }
+    ) => Effect.Effect<number, ExecutionNotFound | DatabaseError>
+
+    /** Pinned executions that have not ended, by workflow and release. */
+    readonly pins: Effect.Effect<ReadonlyArray<Pins>, DatabaseError>
+
+    /** Executions that have not ended and whose journal has 5,000 steps or more, the longest first. */
+    readonly longJournals: (most: number) => Effect.Effect<ReadonlyArray<LongJournal>, DatabaseError>
+
+    /**
+     * Ends a race of children: the others than the winner no longer belong to the execution. With `cancel`, those that this
+     * step started are cancelled before. Idempotent.
+     */
+    readonly endRace: (
+      execution: string,
+      name: string,
+      /** Position of the winner among the children. */
+      winner: number,
+      cancel: boolean
+    ) => Effect.Effect<void, DatabaseError>
+
     /** Lists executions, newest first. */
     readonly list: (
       filter: ExecutionFilter,
@@ -222,6 +281,26 @@ export const retryOf =
       if (state !== "changed") return yield* requeue(id, execution)
       yield* wake(execution)
       return yield* read(id, execution)
+    })
+
+/** `endRace` of both layers. A child that ends meanwhile is not cancelled. */
+export const endRaceOf =
+  (
+    children: (typeof Workflows.Service)["children"],
+    cancel: (id: JobId) => Effect.Effect<unknown, JobNotFound | JobNotInState | DatabaseError>,
+    disown: (execution: string, name: string, winner: number) => Effect.Effect<void, DatabaseError>
+  ): (typeof Workflows.Service)["endRace"] =>
+  (execution, name, winner, cancels) =>
+    Effect.gen(function* () {
+      const all = yield* children(execution, name)
+      const losers = all.filter(
+        ({ job, owned, position }) => owned && position !== winner && job?.finishedAt === undefined
+      )
+      if (cancels) {
+        for (const { id } of losers)
+          yield* Effect.catchTags(cancel(id), { JobNotFound: () => Effect.void, JobNotInState: () => Effect.void })
+      }
+      yield* disown(execution, name, winner)
     })
 
 /** A `children` step has the results of many jobs, so it may be as large as a payload. */

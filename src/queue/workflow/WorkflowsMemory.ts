@@ -18,11 +18,22 @@ import {
   waitsOf
 } from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
+import * as PinsMemory from "./PinsMemory.js"
+import { isUndone, reopenedAt } from "./ReopenedJournal.js"
 import * as RunningStepsMemory from "./RunningStepsMemory.js"
 import * as StreamsMemory from "./StreamsMemory.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
-import { admitted, admittedSignal, jobOf, jobOfChild, retryOf, Workflows } from "./Workflows.js"
-import { isUndone, reopenedAt, WorkflowTable } from "./WorkflowTableMemory.js"
+import {
+  admitted,
+  admittedSignal,
+  type ChildrenOptions,
+  endRaceOf,
+  jobOf,
+  jobOfChild,
+  retryOf,
+  Workflows
+} from "./Workflows.js"
+import { WorkflowTable } from "./WorkflowTableMemory.js"
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
@@ -97,7 +108,7 @@ const make = Effect.gen(function* () {
     execution: string,
     name: string,
     started: ReadonlyArray<{ readonly id: JobId; readonly isNew: boolean }>,
-    detached: boolean
+    { detached = false, first = false, left = false }: ChildrenOptions
   ) =>
     jobs.atomically((now): Either.Either<void, ChildNotLinked> => {
       const isOver = (id: JobId) => detached || jobs.get(id)?.finishedAt !== undefined
@@ -109,13 +120,14 @@ const make = Effect.gen(function* () {
       ) {
         return Either.left(new ChildNotLinked({ execution, name }))
       }
-      const remaining = started.filter(({ id }) => !isOver(id)).length
+      const open = started.filter(({ id }) => !isOver(id)).length
+      const remaining = first ? Number(open === started.length) : open
       const added = started.map(({ id, isNew }, position) => ({
         parent: execution,
         name,
         position,
         child: id,
-        owned: isNew && !detached,
+        owned: isNew && !detached && !left,
         endedAt: isOver(id) ? now : undefined
       }))
       table.link(execution, added)
@@ -126,7 +138,7 @@ const make = Effect.gen(function* () {
         createdAt: now,
         dueAt: undefined,
         completedAt: remaining === 0 ? now : undefined,
-        exit: undefined,
+        exit: first ? { first } : undefined,
         remaining,
         waiting: false,
         early: false
@@ -134,7 +146,7 @@ const make = Effect.gen(function* () {
       return Either.right(undefined)
     })
 
-  const startChildren: typeof Workflows.Service.startChildren = (run, name, children, { detached = false } = {}) =>
+  const startChildren: typeof Workflows.Service.startChildren = (run, name, children, options = {}) =>
     Effect.gen(function* () {
       const execution = yield* Effect.flatten(
         jobs.atomically(() =>
@@ -149,7 +161,7 @@ const make = Effect.gen(function* () {
         const answers = yield* queue.enqueue(children.slice(from, from + limits.batch).map(jobOfChild))
         started.push(...answers.map(({ id, outcome }) => ({ id, isNew: outcome === "enqueued" })))
       }
-      yield* Effect.flatten(link(execution, name, started, detached))
+      yield* Effect.flatten(link(execution, name, started, options))
     })
 
   const summary = (row: JobRow, now: number): ExecutionSummary => {
@@ -175,6 +187,8 @@ const make = Effect.gen(function* () {
       updatedAt: row.updatedAt,
       finishedAt: row.finishedAt,
       dueAt: dueAtOf(status, runAt),
+      continued: table.lifetimes.of(row.id).continued,
+      pinned: table.lifetimes.of(row.id).release,
       waits
     }
   }
@@ -313,6 +327,9 @@ const make = Effect.gen(function* () {
       )
     )
 
+  const children: typeof Workflows.Service.children = (execution, name) =>
+    jobs.atomically((now) => childrenOf(now, execution, name))
+
   return yield* observed({
     start: (given) =>
       Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
@@ -333,7 +350,13 @@ const make = Effect.gen(function* () {
     signal,
     wake,
     startChildren,
-    children: (execution, name) => jobs.atomically((now) => childrenOf(now, execution, name)),
+    children,
+    endRace: endRaceOf(
+      children,
+      (id) => jobAdmin.cancel(id),
+      (execution, name, winner) => jobs.atomically(() => table.disown(execution, name, winner))
+    ),
+    ...PinsMemory.make(jobs, table, { find, held }),
     cancel,
     retry: retryOf(
       { show, wake },

@@ -18,6 +18,7 @@ import * as CountedEnds from "./CountedEnds.js"
 import { heartbeatsOf, type Journal, type NewStep, unclaimedSignals, waitsOf } from "./Execution.js"
 import * as ExecutionListPg from "./ExecutionListPg.js"
 import * as ExecutionRows from "./ExecutionRows.js"
+import * as LifetimesPg from "./LifetimesPg.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as RunningStepsPg from "./RunningStepsPg.js"
 import * as StreamsPg from "./StreamsPg.js"
@@ -26,6 +27,7 @@ import * as WorkflowSql from "./WorkflowSql.js"
 import {
   admitted,
   admittedSignal,
+  endRaceOf,
   jobOf,
   jobOfChild,
   type Recorded,
@@ -69,6 +71,7 @@ const make = Effect.gen(function* () {
   const { direct, schema, sql, transaction } = database
   const statements = named("workflow", WorkflowSql.make(schema))
   const counted = CountedEnds.make(database)
+  const lifetimes = LifetimesPg.make(database)
 
   const find = (execution: string) =>
     Effect.gen(function* () {
@@ -200,9 +203,10 @@ const make = Effect.gen(function* () {
       return yield* exit ?? Effect.dieMessage("a signal has no result")
     })
 
-  const startChildren: typeof Workflows.Service.startChildren = (run, name, children, { detached = false } = {}) =>
+  const startChildren: typeof Workflows.Service.startChildren = (run, name, children, options = {}) =>
     transaction(
       Effect.gen(function* () {
+        const { detached = false, first = false, left = false } = options
         const now = yield* Clock.currentTimeMillis
         const [parent] = yield* mapErrors(
           sql.unsafe<{ execution: string; started: boolean }>(statements.holdParent, [run.id, run.lease, name])
@@ -219,9 +223,10 @@ const make = Effect.gen(function* () {
             parent.execution,
             name,
             SqlArrays.ofPlain(started.map(({ id }) => id)),
-            SqlArrays.ofPlain(started.map(({ isNew }) => isNew && !detached)),
+            SqlArrays.ofPlain(started.map(({ isNew }) => isNew && !detached && !left)),
             now,
-            detached
+            detached,
+            first
           ])
         )
         if ((row?.unlinked ?? 0) > 0) return yield* new ChildNotLinked({ execution: parent.execution, name })
@@ -352,6 +357,22 @@ const make = Effect.gen(function* () {
     wake,
     startChildren,
     children: childrenOf,
+    endRace: endRaceOf(
+      childrenOf,
+      (id) => jobAdmin.cancel(id),
+      (execution, name, winner) =>
+        Effect.asVoid(mapErrors(sql.unsafe(statements.disownChildren, [execution, name, winner])))
+    ),
+    pin: lifetimes.pin,
+    pins: lifetimes.pins,
+    longJournals: lifetimes.longJournals,
+    unpin: (which) =>
+      Effect.gen(function* () {
+        const id = "execution" in which ? yield* find(which.execution) : undefined
+        const { count, queues } = yield* lifetimes.unpin(id, "release" in which ? which.release : undefined)
+        yield* notify(queues)
+        return count
+      }),
     cancel,
     retry: retryOf(
       { show, wake },

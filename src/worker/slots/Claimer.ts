@@ -36,9 +36,11 @@ export const start = (options: {
   readonly localQueue: LocalQueue
   readonly prefetch: Prefetch
   readonly onShort: () => void
+  /** Releases of this process to which executions may be pinned that pods with other releases have claimed. */
+  readonly pinned?: ((now: number) => ReadonlyArray<string> | undefined) | undefined
 }): Effect.Effect<Claimer, never, Queue | Pod | Metrics | Scope.Scope> =>
   Effect.gen(function* () {
-    const { onShort, prefetch, queue: name, localQueue } = options
+    const { onShort, pinned, prefetch, queue: name, localQueue } = options
     const queue = yield* Queue
     const pod = yield* Pod
     const clock = yield* Effect.clock
@@ -72,7 +74,8 @@ export const start = (options: {
       if (limit <= 0) return Effect.void
       woken = false
       isClaiming = true
-      return Effect.matchCauseEffect(queue.claim({ queue: name, pod: pod.id, limit }), {
+      const releases = pinned?.(clock.unsafeCurrentTimeMillis())
+      return Effect.matchCauseEffect(queue.claim({ queue: name, pod: pod.id, limit, releases }), {
         onFailure: (cause) => {
           isClaiming = false
           return Effect.failCause(cause)

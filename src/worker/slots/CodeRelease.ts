@@ -32,8 +32,39 @@ const changedSince = ({ journal }: ClaimedExecution): number | undefined =>
 const soon = (since: number, now: number): number =>
   now + Math.min(pause.longest, Math.max(pause.shortest, (now - since) / 2))
 
+/**
+ * When a pinned execution is due again that was left to its release, whose pods take it before that. This is for pods that
+ * did not notice it: the release may have started since.
+ */
+const parkedFor = { alive: Duration.toMillis("1 minute"), gone: Duration.toMillis("10 minutes") }
+
+/** Leaves an execution to the release that it is pinned to. */
+const park = (pinned: string, { others }: CodeRelease, now: number): End => {
+  const runAt = now + (others.includes(pinned) ? parkedFor.alive : parkedFor.gone)
+  return End.Again({ runAt, counted: false, error: undefined, remember: undefined, parked: true })
+}
+
+/**
+ * The releases of this process that look for executions that were left to them: while pods with other releases of a workflow
+ * serve the queue, and for a minute after that and after the start. Without them nothing is left to anyone.
+ */
+export const pinned = (
+  kinds: ReadonlyArray<string>,
+  releasesOf: (kind: string) => CodeRelease
+): ((now: number) => ReadonlyArray<string> | undefined) => {
+  if (kinds.length === 0) return () => undefined
+  let lookUntil: number | undefined
+  return (now) => {
+    const all = kinds.map(releasesOf)
+    if (lookUntil === undefined || all.some(({ others }) => others.length > 0)) lookUntil = now + preferredFor
+    return now > lookUntil ? undefined : all.flatMap(({ own }) => own ?? [])
+  }
+}
+
 /** Returns an execution to the queue that another release should run. Undefined if this release may run it. */
-export const handBack = (execution: ClaimedExecution, { others, own }: CodeRelease, now: number): End | undefined => {
+export const handBack = (execution: ClaimedExecution, releases: CodeRelease, now: number): End | undefined => {
+  const { others, own } = releases
+  if (execution.pinned !== undefined && execution.pinned !== own) return park(execution.pinned, releases, now)
   const { release } = execution
   if (release === undefined || release === own || !others.includes(release)) return undefined
   const since = changedSince(execution)

@@ -160,7 +160,8 @@ const suspended = (suspension: Suspension.Suspension): End =>
     woken: suspension.woken,
     waits: suspension.waits,
     error: suspension.error,
-    caughtUp: suspension.caughtUp
+    caughtUp: suspension.caughtUp,
+    continues: suspension.continues
   })
 
 /** A handler that finished without being interrupted. Never throws: a result that cannot be read is a failure. */

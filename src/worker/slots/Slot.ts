@@ -26,7 +26,7 @@ import type { Entry, Registry } from "../../handlers/Registry.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import type { JobKind } from "../../queue/Job.js"
 import { jsonText } from "../../queue/NewJob.js"
-import type { ClaimedJob, Queue } from "../../queue/Queue.js"
+import type { ClaimedExecution, ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as CodeRelease from "./CodeRelease.js"
 import * as DatabaseFailure from "./DatabaseFailure.js"
@@ -128,6 +128,9 @@ const turn = <R>(
       Judge.ofUnknown(`this process has no handler for the kind "${job.kind}"`, at(context))
     )
   }
+  // Before the payload is decoded: another release may have written it.
+  const back = job.execution && heldBack(context, job.kind, job.execution)
+  if (back !== undefined) return handOver(context, job, back)
   const decoded = entry.decode(job.payload, job.version)
   switch (decoded._tag) {
     case "TooNew":
@@ -141,11 +144,16 @@ const turn = <R>(
       )
     case "Unreadable":
       return handOver(context, job, Judge.ofUnreadable(job, decoded.reason, at(context).now))
-    case "Ready": {
-      const back = job.execution && CodeRelease.handBack(job.execution, context.releasesOf(job.kind), at(context).now)
-      return back === undefined ? runJob(slot, context, job, entry, decoded.payload) : handOver(context, job, back)
-    }
+    case "Ready":
+      return runJob(slot, context, job, entry, decoded.payload)
   }
+}
+
+/** The end of an execution that another release should run. Otherwise tells the run the release of this process. */
+const heldBack = <R>(context: SlotContext<R>, kind: string, execution: ClaimedExecution): End | undefined => {
+  const releases = context.releasesOf(kind)
+  execution.state.release = releases.own
+  return CodeRelease.handBack(execution, releases, at(context).now)
 }
 
 export const at = <R>(context: SlotContext<R>) => ({

@@ -65,6 +65,7 @@ export const start = <R>(
   {
     onHeld,
     onShort,
+    pinned,
     releasesOf
   }: {
     /** Called when a queue has no more due jobs. */
@@ -72,6 +73,7 @@ export const start = <R>(
     /** Called when the pod receives a job. */
     readonly onHeld: () => void
     readonly releasesOf: SlotContext<R>["releasesOf"]
+    readonly pinned: Parameters<typeof Claimer.start>[0]["pinned"]
   }
 ): Effect.Effect<
   Supervisor,
@@ -108,7 +110,7 @@ export const start = <R>(
       starved: (now) => ahead.starved(now),
       claimed: (now) => ahead.claimed(now)
     }
-    const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort })
+    const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort, pinned })
     yield* finalizer.onRoom(claimer.checkRoom)
     const begun = new Set<string>()
     const tracer = yield* Tracing

@@ -18,7 +18,22 @@ import { isFinished } from "../Waterfall"
 import { WaterfallChart } from "../WaterfallChart"
 import { Gone } from "./NotFound"
 
-const factsOf = ({ createdAt, finishedAt, id, parents, queue, unclaimed, version, waits, workflow }: ExecutionView) =>
+/** A longer journal is reported: every run replays it. */
+const longJournal = 5_000
+
+const factsOf = ({
+  continued,
+  createdAt,
+  finishedAt,
+  id,
+  parents,
+  pinned,
+  queue,
+  unclaimed,
+  version,
+  waits,
+  workflow
+}: ExecutionView) =>
   [
     [
       "Workflow",
@@ -45,6 +60,22 @@ const factsOf = ({ createdAt, finishedAt, id, parents, queue, unclaimed, version
     ],
     ["Started", <Moment at={createdAt} />],
     ["Ended", finishedAt === null ? null : <Moment at={finishedAt} />],
+    [
+      "Continued",
+      continued === 0 ? null : (
+        <span title="The execution ended its journal this often, and went on with a new one.">
+          {continued === 1 ? "once" : `${continued} times`}
+        </span>
+      )
+    ],
+    [
+      "Pinned to",
+      pinned === null ? null : (
+        <span class="mono" title="Only processes with this release of the code run the execution.">
+          release {pinned}
+        </span>
+      )
+    ],
     ["Waits for", waits.length === 0 ? null : <Waits waits={waits} />],
     [
       "Unclaimed signals",
@@ -80,6 +111,12 @@ export const Execution = ({ id }: { readonly id: string }) => {
           <Card name="Details" content="body">
             <Facts of={factsOf(data)} />
           </Card>
+          {data.steps.length < longJournal || data.finishedAt !== null ? null : (
+            <div class="warning" role="status">
+              This execution has recorded {data.steps.length} steps, and every run replays them. Continue with a new
+              journal (step.continueAs), or move parts to children.
+            </div>
+          )}
           <Card name="Waterfall">
             <WaterfallChart execution={data} onFork={setForking} />
           </Card>

@@ -1,0 +1,37 @@
+import type { JobId } from "../../core/Ids.js"
+import type { Deferred, Step } from "./Execution.js"
+import type { Lifetime } from "./LifetimesMemory.js"
+
+// Rows of the workflow tables in the memory layers.
+
+export interface ChildLink {
+  readonly parent: string
+  readonly name: string
+  readonly position: number
+  readonly child: JobId
+  readonly owned: boolean
+  readonly endedAt: number | undefined
+}
+
+export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
+
+/** A generation of a stream. The chunks are JSON texts. */
+export interface StoredStream {
+  readonly name: string
+  readonly generation: number
+  readonly attempt: number
+  readonly startedAt: number
+  readonly bytes: number
+  /** Only ever appended to. The first `count` belong to this row. */
+  readonly chunks: Array<string>
+  readonly count: number
+}
+
+/** The journal, streams, waits and links of an execution. */
+export interface ExecutionRecords {
+  readonly steps: ReadonlyArray<Step>
+  readonly streams: ReadonlyMap<string, StoredStream>
+  readonly deferreds: ReadonlyArray<StoredDeferred>
+  readonly links: ReadonlyArray<ChildLink>
+  readonly lifetime: Lifetime
+}

@@ -1,0 +1,99 @@
+import { instant } from "../../database/SqlInstant.js"
+
+// Statements about the whole life of an execution: new journals under the same id, and the release that it is pinned to.
+
+/** A journal with this many steps is long. The index `workflow_step_long` has the same number. */
+export const longJournal = 5_000
+
+/** Whether the code has received the signal of the wait `d` of the job `j`. */
+const isReceived = (schema: string) => `exists (
+        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('signal', 'undo')
+          and (s.name = d.name or s.name like 'undo:%' and right(s.name, length(d.name) + 1) = '/' || d.name))`
+
+export const make = (schema: string) => ({
+  /**
+   * Returns those of the jobs `$1`, held under the leases `$2`, that may continue with a new journal, and deletes their links
+   * to children. The first of three statements of a transaction, in the order of the locks.
+   */
+  unlinkChildren: `
+  with held as materialized (
+    select j.id, j.dedupe_key from unnest($1::uuid[], $2::uuid[]) as e(id, lease) cross join lateral (
+      select id, dedupe_key from ${schema}.job
+      where id = e.id and lease = e.lease and cancel_requested_at is null and dying is null for key share
+    ) j
+  ), links as materialized (
+    select l.parent, l.name, l.position from ${schema}.workflow_child l
+    where l.parent = any(array(select dedupe_key from held)) order by 1, 2, 3 for update
+  ), unlinked as (
+    delete from ${schema}.workflow_child l using links
+    where l.parent = links.parent and l.name = links.name and l.position = links.position
+  )
+  select id from held`,
+
+  /** Deletes the waits of the jobs `$1`, except for signals that their code has not received. */
+  forgetWaits: `
+  with waits as materialized (
+    select d.execution, d.kind, d.name
+    from ${schema}.job j join ${schema}.workflow_deferred d on d.execution = j.dedupe_key
+    where j.id = any($1::uuid[]) and (d.kind <> 'signal' or d.completed_at is null or ${isReceived(schema)})
+    order by 1, 2, 3 for update of d
+  )
+  delete from ${schema}.workflow_deferred d using waits
+  where d.execution = waits.execution and d.kind = waits.kind and d.name = waits.name`,
+
+  /** Gives the jobs `$1` the payloads `$2` with the versions `$3`, deletes their steps and pins, and counts. */
+  renew: `
+  with given as materialized (
+    select * from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb), unnest($3::int[])) as g(id, payload, version)
+  ), steps as (
+    delete from ${schema}.workflow_step where job_id = any($1::uuid[])
+  ), counted as (
+    insert into ${schema}.workflow_lifetime as l (job_id, continued) select id, 1 from given
+    on conflict (job_id) do update set continued = l.continued + 1, release = null, parked = null
+  )
+  update ${schema}.job j set payload = given.payload, version = given.version, crash_count = 0, cut = null, progress = null
+  from given where j.id = given.id`,
+
+  /** Pins the job `$1` to the release `$3` if it is held under the lease `$2`, unless it is pinned. */
+  pin: `
+  with held as materialized (select id from ${schema}.job where id = $1 and lease = $2 for key share)
+  insert into ${schema}.workflow_lifetime as l (job_id, release) select id, $3 from held
+  on conflict (job_id) do update set release = coalesce(l.release, excluded.release)
+  returning l.release`,
+
+  /** Leaves the jobs `$1`, which have been returned to the queue, to the release that they are pinned to. */
+  park: `
+  update ${schema}.workflow_lifetime l set parked = j.woken from ${schema}.job j
+  where l.job_id = any($1::uuid[]) and j.id = l.job_id and l.release is not null and j.lease is null`,
+
+  /** Unpins the job `$1`, or all that are pinned to the release `$2`. Those that were parked are due now. */
+  unpin: `
+  with chosen as materialized (
+    select l.job_id, l.parked from ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
+    where l.release is not null and j.finished_at is null and ($1::uuid is null or l.job_id = $1)
+      and ($2::text is null or l.release = $2)
+    order by 1 for update of l
+  ), unpinned as (
+    update ${schema}.workflow_lifetime l set release = null, parked = null from chosen where l.job_id = chosen.job_id
+  ), woke as (
+    update ${schema}.job j set run_at = least(j.run_at, ${instant("$3")}), woken = j.woken + 1
+    from chosen where j.id = chosen.job_id and j.woken = chosen.parked and j.lease is null
+    returning j.id, j.queue
+  )
+  select chosen.job_id as id, woke.queue from chosen left join woke on woke.id = chosen.job_id`,
+
+  /** Executions that have not ended, by the release that they are pinned to, with some of their ids. */
+  pins: `
+  select j.kind as workflow, l.release, count(*)::int as count, (array_agg(j.dedupe_key order by j.id))[1:3] as executions
+  from ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
+  where l.release is not null and j.finished_at is null
+  group by 1, 2 order by 1, 2`,
+
+  /** Executions that have not ended and whose journal is long, at most `$1`. */
+  longJournals: `
+  select j.dedupe_key as execution, max(last.sequence)::int as steps
+  from (select distinct job_id from ${schema}.workflow_step where sequence = ${longJournal}) long
+  join ${schema}.job j on j.id = long.job_id and j.finished_at is null
+  cross join lateral (select max(sequence) as sequence from ${schema}.workflow_step where job_id = j.id) last
+  group by 1 order by 2 desc limit $1::int`
+})
