@@ -150,6 +150,26 @@ export const result = async (instance, counts) => {
   return { samples: taken.length, value: quantile(taken, 0.5), p99: quantile(taken, 0.99), max: Math.max(...taken) }
 }
 
+/** Writes tokens in a step and reads them at the same time, after a warm-up, until the reader has the last one. */
+export const stream = async (instance, { chunks }) => {
+  const flows = await instance.workflows()
+  await flows.work({ onStep: () => {} })
+  const read = async (n, expected) => {
+    let next = 0
+    for await (const token of flows.stream(n, expected)) {
+      if (token !== `token ${next}`) throw new Error(`read ${token} instead of token ${next}`)
+      next += 1
+    }
+    if (next !== expected) throw new Error(`read ${next} tokens of ${expected}`)
+  }
+  await read(0, Math.ceil(chunks / 10))
+  const begun = performance.now()
+  const spent = process.cpuUsage()
+  await read(1, chunks)
+  const seconds = (performance.now() - begun) / 1000
+  return { chunks, seconds, cpu: cpuSeconds(spent), value: chunks / seconds }
+}
+
 /** Stores sleeping executions. Returns their size on disk. */
 export const sleepers = async (instance, { executions }) => {
   const flows = await instance.workflows()

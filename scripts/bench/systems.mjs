@@ -32,6 +32,7 @@
 //       unfinished()                   whether an execution that is due is not finalized in the store
 //       recorded()                     numbers of completed executions and of their recorded steps
 //       startWaiting(n), signal(n)     starts an execution that waits for a signal, and sends it
+//       stream(n, chunks)              starts an execution that writes a stream, and iterates over it
 //       suspended(count)               resolves when this many executions wait for a signal
 //       sleepers(count)                inserts sleeping executions; returns their size on disk
 //     close()

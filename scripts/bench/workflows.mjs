@@ -93,6 +93,14 @@ export const workflowRows = [
     measure: (bench, { jobs }) => bench.child("result", { prepare: true, ...samplesOf(jobs) })
   },
   {
+    id: "stream",
+    title: "{n} tokens written to a stream by a step and read by another caller",
+    factor: 1 / 3,
+    unit: "rate",
+    systems: ["nightshift", "dbos"],
+    measure: (bench, { jobs }) => bench.child("stream", { prepare: true, chunks: times(1 / 3)(jobs) })
+  },
+  {
     id: "sleepers",
     title: "drain beside {n} sleeping executions",
     factor: 100 / 3,

@@ -64,4 +64,55 @@ describe("nightshift workflows", () => {
       })
     })
   )
+
+  it.scopedLive("prints a stream as it was written, or a line per chunk, and fails if it is incomplete", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const connectionString = Redacted.value(yield* TestDatabase.migrated)
+      const options = { cwd, env: { DATABASE_URL: connectionString } }
+      const call = (...args: ReadonlyArray<string>) => Nightshift.call(args, options)
+      const { id } = JSON.parse((yield* call("workflows", "start", "chat", "1", "--force", "--json")).stdout)
+      const sql = (text: string, values: ReadonlyArray<unknown>) =>
+        Effect.promise(async () => {
+          const client = new pg.Client({ connectionString })
+          await client.connect()
+          await client.query(text, [...values])
+          await client.end()
+        })
+      yield* sql(
+        `insert into nightshift.workflow_stream (job_id, name, generation, attempt, started_at)
+        values ($1, 'tokens', 2, 1, now()), ($1, 'cut', 1, 1, now())`,
+        [id]
+      )
+      const chunks = JSON.stringify(["Good\n", "evening\u001b[31m", { stop: true }])
+      yield* sql(
+        `insert into nightshift.workflow_chunk (job_id, name, generation, number, count, bytes, chunks)
+        values ($1, 'tokens', 2, 0, 3, 1536, $2), ($1, 'cut', 1, 0, 1, 3, '["a"]')`,
+        [id, chunks]
+      )
+      yield* sql(
+        `insert into nightshift.workflow_step (job_id, name, attempt, sequence, kind, outcome, exit, started_at, ended_at)
+        values ($1, 'tokens', 1, 1, 'stream', 'done', '{}', now(), now()),
+          ($1, 'cut', 1, 2, 'stream', 'failed', '{"error": {"message": "no model"}}', now(), now())`,
+        [id]
+      )
+      expect((yield* call("workflows", "show", "chat/1")).stdout).toMatch(/tokens +done +2 +3 +1\.5 KiB/)
+      // Chunks go straight to standard output.
+      const stream = (...args: ReadonlyArray<string>) => Nightshift.run(["workflows", "stream", ...args], options)
+      expect(yield* stream("chat/1", "tokens")).toMatchObject({
+        code: 0,
+        stdout: 'Good\nevening\\u{1b}[31m{"stop":true}\n'
+      })
+      expect((yield* stream(id, "tokens", "--after", "2-1", "--json")).stdout).toBe(
+        '{"id":"2-2","generation":2,"number":2,"value":{"stop":true}}\n'
+      )
+      expect(yield* stream("chat/1", "cut")).toMatchObject({
+        code: 1,
+        stdout: "a\n",
+        stderr: expect.stringContaining("is incomplete: its step failed: no model.")
+      })
+      const wrong = yield* call("workflows", "stream", "chat/1", "tokens", "--after", "x")
+      expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("must be the id of a chunk") })
+    })
+  )
 })

@@ -33,7 +33,18 @@ const openWorkflows = async (url) => {
     { name: "waiting" }
   )
   const handles = new Map()
+  const streaming = DBOS.registerWorkflow(
+    async (chunks) => {
+      for (let token = 0; token < chunks; token += 1) await DBOS.writeStream("tokens", `token ${token}`)
+      await DBOS.closeStream("tokens")
+    },
+    { name: "streaming" }
+  )
   return {
+    stream: async function* (n, chunks) {
+      const { workflowID } = await DBOS.startWorkflow(streaming, { workflowID: `streaming-${n}` })(chunks)
+      yield* DBOS.readStream(workflowID, "tokens")
+    },
     // Waits for the end, which limits concurrent executions to the number of callers.
     run: async (n, steps) => {
       const handle = await DBOS.startWorkflow(flow, { workflowID: `steps-${n}` })(n, steps)

@@ -43,6 +43,15 @@ export const openWorkflows = async (url) => {
     await step.run("next", () => onStep(n, "next"))
     return n
   })
+  const streaming = workflow(
+    "streaming",
+    { ...options, payload: z.object({ n: z.number(), chunks: z.number() }) },
+    async ({ chunks }, step) => {
+      await step.stream("tokens", async function* () {
+        for (let token = 0; token < chunks; token += 1) yield `token ${token}`
+      })
+    }
+  )
   const flows = [3, 30].map(ofSteps)
   const handles = new Map()
 
@@ -53,13 +62,17 @@ export const openWorkflows = async (url) => {
     },
     signal: (n) => handles.get(n).signal("go"),
     result: (n) => handles.get(n).result(),
+    stream: async function* (n, chunks) {
+      const run = await shift.start(streaming, { n, chunks })
+      for await (const { value } of run.stream("tokens")) yield value
+    },
     suspended: async (count) => {
       const query = `select count(*)::int as n from nightshift.workflow_deferred where kind = 'signal' and waiting`
       while ((await pool.query(query)).rows[0].n < count) await sleep(20)
     },
     work: async (given) => {
       onStep = given.onStep
-      await worker(shift, { handlers: [...flows, waiting], queues: { default: 64 } })
+      await worker(shift, { handlers: [...flows, waiting, streaming], queues: { default: 64 } })
     },
     unfinished: async () => {
       const query = "select exists (select from nightshift.job where finished_at is null and run_at <= $1) as some"

@@ -19,6 +19,9 @@ const colours: Readonly<Record<Stream["state"], string>> = {
 const tailChunks = 200
 const tailCharacters = 100_000
 
+/** Milliseconds until a stream that was answered with an error is opened again. */
+const reconnectDelay = 3_000
+
 interface Chunk {
   readonly generation: number
   readonly value: unknown
@@ -26,20 +29,22 @@ interface Chunk {
 
 interface Tail {
   readonly text: string
-  readonly link: "connecting" | "live" | "ended" | "lost"
+  readonly link: "connecting" | "live" | "ended"
   readonly generation: number
 }
 
 /** Text as it is, other values one per line. */
 const textOf = ({ value }: Chunk) => (typeof value === "string" ? value : `${JSON.stringify(value)}\n`)
 
-/** Follows a stream. The browser reconnects by itself and continues behind the last chunk. */
+/** Follows a stream. Continues behind the last chunk after a broken connection, and after an error response. */
 const useTail = (execution: string, name: string): Tail => {
   const [tail, setTail] = useState<Tail>({ text: "", link: "connecting", generation: 0 })
   useEffect(() => {
     setTail({ text: "", link: "connecting", generation: 0 })
     const path = `workflows/${encodeURIComponent(execution)}/streams/${encodeURIComponent(name)}`
-    const source = new EventSource(address(`${path}${query({ from: -tailChunks })}`), { withCredentials: true })
+    let source: EventSource | undefined
+    let last: string | undefined
+    let timer: number | undefined
     let arrived: Array<Chunk> = []
     let frame: number | undefined
     // Tokens arrive faster than the page can be drawn.
@@ -55,20 +60,31 @@ const useTail = (execution: string, name: string): Tail => {
       })
     }
     const link = (to: Tail["link"]) => setTail((before) => ({ ...before, link: to }))
-    source.onopen = () => link("live")
-    source.onerror = () => link(source.readyState === EventSource.CLOSED ? "lost" : "connecting")
-    source.onmessage = ({ data }: MessageEvent<string>) => {
-      arrived.push(JSON.parse(data))
-      frame ??= requestAnimationFrame(draw)
+    const connect = () => {
+      const from = last === undefined ? { from: -tailChunks } : { after: last }
+      const opened = new EventSource(address(`${path}${query(from)}`), { withCredentials: true })
+      source = opened
+      opened.onopen = () => link("live")
+      opened.onerror = () => {
+        link("connecting")
+        if (opened.readyState === EventSource.CLOSED) timer = window.setTimeout(connect, reconnectDelay)
+      }
+      opened.onmessage = ({ data, lastEventId }: MessageEvent<string>) => {
+        last = lastEventId
+        arrived.push(JSON.parse(data))
+        frame ??= requestAnimationFrame(draw)
+      }
+      opened.addEventListener("end", () => {
+        opened.close()
+        if (frame !== undefined) cancelAnimationFrame(frame)
+        draw()
+        link("ended")
+      })
     }
-    source.addEventListener("end", () => {
-      source.close()
-      if (frame !== undefined) cancelAnimationFrame(frame)
-      draw()
-      link("ended")
-    })
+    connect()
     return () => {
-      source.close()
+      clearTimeout(timer)
+      source?.close()
       if (frame !== undefined) cancelAnimationFrame(frame)
     }
   }, [execution, name])
@@ -78,8 +94,7 @@ const useTail = (execution: string, name: string): Tail => {
 const notes: Readonly<Record<Tail["link"], string>> = {
   connecting: "Connecting.",
   live: "Live.",
-  ended: "The stream has ended.",
-  lost: "The stream cannot be read. Close it and open it again."
+  ended: "The stream has ended."
 }
 
 const StreamTail = (props: { readonly execution: string; readonly stream: string }) => {
