@@ -73,30 +73,29 @@ describe("a heartbeat", () => {
     expect(attempts[0]?.signal.aborted).toBe(true)
   })
 
-  it("is stored at most every 5 seconds, and the last one before the attempt ends", async () => {
-    const seen: Array<unknown> = []
-    const order = workflow("order", settings, (_, step) =>
-      step.run(
-        "import",
-        async ({ attempt, heartbeat, lastHeartbeat }) => {
-          seen.push(lastHeartbeat)
-          for (let row = 1; row <= 1_000; row += 1) heartbeat({ row })
-          // Read in the same turn: only the first of a thousand was written.
-          await Promise.resolve()
-          if (attempt === 1) throw new Error("cut off")
-          return "done"
-        },
-        { backoff: "1h" }
-      )
-    )
+  it("is stored at most every 5 seconds, and when its attempt fails", async () => {
+    const { last, order } = controlled({ timeout: "7s", backoff: "1h" })
     await using shift = await testShift({ handlers: [order] })
     const run = await shift.start(order, { id: "A" })
+    const stored = async () => {
+      await shift.settle()
+      return (await run.status()).heartbeats.map(({ details }) => details)
+    }
     await shift.settle()
-    expect((await run.status()).heartbeats).toMatchObject([{ details: { row: 1_000 } }])
+    last().heartbeat(1)
+    expect(await stored()).toEqual([1])
+    last().heartbeat(2)
+    last().heartbeat(3)
+    expect(await stored()).toEqual([1])
+    await shift.advance("5s")
+    expect(await stored()).toEqual([3])
+    last().heartbeat(4)
+    expect(await stored()).toEqual([3])
+    await shift.advance("2s")
+    expect(await stored()).toEqual([4])
     await shift.crash()
-    await shift.drain()
-    expect(seen).toEqual([undefined, { row: 1_000 }])
-    expect(await run.result()).toBe("done")
+    await shift.advance("2h")
+    expect([last().attempt, last().lastHeartbeat]).toEqual([2, 4])
   })
 
   it("without details keeps the last ones, and the next attempt in the same run gets them", async () => {
@@ -148,6 +147,22 @@ describe("a heartbeat", () => {
     await run.retry()
     await run.result()
     expect(seen).toEqual([undefined, undefined, undefined, "checked"])
+  })
+
+  it("is not given to a step of the next journal of an execution", async () => {
+    const seen: Array<unknown> = []
+    const payload = z.object({ round: z.number() })
+    const loop = workflow("loop", { payload, key: () => "one" }, async ({ round }, step) => {
+      await step.run("import", ({ heartbeat, lastHeartbeat }) => {
+        seen.push(lastHeartbeat)
+        heartbeat({ round })
+      })
+      if (round < 3) await step.continueAs({ round: round + 1 })
+    })
+    await using shift = await testShift({ handlers: [loop] })
+    const run = await shift.start(loop, { round: 1 })
+    await run.result()
+    expect(seen).toEqual([undefined, undefined, undefined])
   })
 
   it("refuses details that are no JSON or too large", async () => {
@@ -218,12 +233,12 @@ describe("the timeout of a step", () => {
 
   it("leaves steps alone that need real time", async () => {
     const order = workflow("order", settings, (_, step) =>
-      step.run("call", () => new Promise((resolve) => setTimeout(() => resolve("answer"), 5)), { timeout: "1m" })
+      step.run("call", () => new Promise((resolve) => setTimeout(() => resolve("answer"), 50)), { timeout: "1s" })
     )
     await using shift = await testShift({ handlers: [order] })
     const run = await shift.start(order, { id: "A" })
-    expect(await run.result()).toBe("answer")
-    expect(shift.now().getTime()).toBe(0)
+    await shift.advance("10m")
+    expect((await run.status()).steps).toMatchObject([{ attempt: 1, outcome: "done", exit: { value: "answer" } }])
   })
 
   it("applies to an undo as well", async () => {
