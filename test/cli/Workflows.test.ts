@@ -58,6 +58,24 @@ describe("nightshift workflows", () => {
       const waiting = (yield* run("workflows", "show", "order/A-1")).stdout
       expect(waiting).toContain('signal "approval", times out in 7d')
       expect(waiting).toMatch(/unclaimed +signals go, aproval\n/)
+      yield* Effect.promise(async () => {
+        const client = new pg.Client({ connectionString })
+        await client.connect()
+        await client.query(
+          "insert into nightshift.workflow_lifetime (job_id, continued, release) values ($1, 12, 'blue')",
+          [id]
+        )
+        await client.end()
+      })
+      const pinned = (yield* run("workflows", "show", "order/A-1")).stdout
+      expect(pinned).toMatch(/continued +12 times\n/)
+      expect(pinned).toMatch(/pinned to +release blue\n/)
+      expect(yield* run("workflows", "unpin")).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("Pass the id of an execution, or --release.")
+      })
+      expect((yield* run("workflows", "unpin", "--release", "blue")).stdout).toBe("unpinned 1 execution\n")
+      expect((yield* run("workflows", "unpin", "order/A-1")).stdout).toBe("order/A-1 is not pinned, or has ended\n")
       expect(yield* run("workflows", "signal", "A-1", "go")).toMatchObject({
         code: 1,
         stderr: expect.stringContaining("the workflow's name, a slash and the key")

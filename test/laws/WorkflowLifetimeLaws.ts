@@ -158,6 +158,7 @@ export const workflowLifetimeLaws = (law: Law): void => {
     (line) =>
       Effect.gen(function* () {
         const id = yield* leftToBlue(line)
+        assert.strictEqual((yield* line.standing.of(id)).leftTo, "blue")
         assert.deepStrictEqual(yield* line.claim(), [])
         assert.deepStrictEqual(yield* claimFor(line, "green"), [])
         const [taken, ...more] = yield* claimFor(line, "green", "blue")

@@ -26,23 +26,24 @@ it("an execution is before its new journal or behind it, wherever its process is
   Effect.gen(function* () {
     const cwd = yield* Effect.tap(ExampleProject.copied("order-workflow"), ExampleProject.compiled)
     for (const name of ["continue-killer.mjs", "statement-killer.mjs"]) copyFileSync(fixture(name), join(cwd, name))
-    const run = (env: Readonly<Record<string, string>>) =>
+    // A queue for each, so that no process kills itself in the loop of another one.
+    const run = (queues: ReadonlyArray<string>, env: Readonly<Record<string, string>>) =>
       spawn(process.execPath, ["continue-killer.mjs"], {
         cwd,
         stdio: ["ignore", "ignore", "inherit"],
-        env: { ...process.env, DATABASE_URL: database.url(), ...fast, ...env }
+        env: { ...process.env, DATABASE_URL: database.url(), ...fast, CONTINUE_QUEUES: JSON.stringify(queues), ...env }
       })
     const ids: Array<string> = []
     for (const when of ["before", "after"]) {
       for (let at = 1; at <= 5; at += 1) {
         const id = `${when}-${at}`
         ids.push(id)
-        const killed = run({ CONTINUE_KILL_AT: String(at), CONTINUE_KILL_WHEN: when, CONTINUE_ID: id })
+        const killed = run([id], { CONTINUE_KILL_AT: String(at), CONTINUE_KILL_WHEN: when, CONTINUE_ID: id })
         const [, signal] = yield* Effect.promise(() => once(killed, "exit"))
         expect(signal).toBe("SIGKILL")
       }
     }
-    const last = run({ CONTINUE_KILL_AT: "0" })
+    const last = run(ids, { CONTINUE_KILL_AT: "0" })
     yield* Effect.addFinalizer(() => Effect.sync(() => last.kill("SIGKILL")))
     const read = (text: string) => Effect.promise(async () => (await database.pool().query(text)).rows)
     yield* read("select count(*)::int as n from nightshift.job where finished_at is null").pipe(

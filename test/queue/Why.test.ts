@@ -54,6 +54,7 @@ const standing: Standing = {
   rated: undefined,
   held: undefined,
   waits: [],
+  leftTo: undefined,
   ahead: { count: 0, exact: true },
   keyed: false
 }
@@ -291,6 +292,13 @@ const rows: ReadonlyArray<Row> = [
     },
     "changed",
     /no longer follows its journal at step "charge"/,
+    later
+  ],
+  [
+    "that is pinned to another release",
+    { job: { runAt: later, execution: "order/A-17" }, standing: { leftTo: "1f0c9a7be402" } },
+    "pinned",
+    /pinned to release 1f0c9a7be402, .* nightshift workflows unpin order\/A-17\.$/,
     later
   ],
   ["that is done", { job: { state: "done" } }, "done", /is done/],

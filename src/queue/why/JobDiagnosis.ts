@@ -27,6 +27,8 @@ export interface Standing {
   readonly ahead: Total
   /** What a suspended execution waits for. */
   readonly waits: ReadonlyArray<OpenWait>
+  /** The release that an execution is pinned to, if a pod with another release has left it to that one. */
+  readonly leftTo: string | undefined
   /** Whether keys take turns in this queue, so that the position is not the start order. */
   readonly keyed: boolean
 }
@@ -56,6 +58,7 @@ export interface Neighbours {
   readonly held?: KeyHold | undefined
   readonly ahead?: number
   readonly waits?: ReadonlyArray<OpenWait>
+  readonly leftTo?: string | undefined
 }
 
 const later = (instant: number | undefined, now: number): number | undefined =>
@@ -66,7 +69,7 @@ export const diagnosisOf = (
   job: StoredJob,
   row: QueueRow,
   now: number,
-  { ahead = 0, coolingUntil, held, waits = [] }: Neighbours = {}
+  { ahead = 0, coolingUntil, held, leftTo, waits = [] }: Neighbours = {}
 ): Standing => {
   const until = later(row.throttledUntil, now)
   // Only the rate: pauses and cool-downs are reported separately.
@@ -81,6 +84,7 @@ export const diagnosisOf = (
     rated: row.rate === undefined || opens === undefined ? undefined : { rate: row.rate, opensAt: opens },
     held,
     waits,
+    leftTo,
     ahead: { count: Math.min(ahead, maxCountedAhead), exact: ahead <= maxCountedAhead },
     keyed: formOf(row, now).keyed
   }

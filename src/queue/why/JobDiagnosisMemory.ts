@@ -43,7 +43,10 @@ const make = (
   }
 
   const neighboursOf = (job: JobRow, row: QueueRow, now: number): Neighbours => {
-    if (job.status !== "pending" || job.runAt > now) return { waits: waitsOf(job) }
+    if (job.status !== "pending" || job.runAt > now) {
+      const leftTo = workflows.lifetimes.isParked(job) ? workflows.lifetimes.of(job.id).release : undefined
+      return { waits: waitsOf(job), leftTo }
+    }
     const line = table.pending(job.queue).filter(({ runAt }) => runAt <= now)
     return {
       coolingUntil: job.key === undefined ? undefined : queues.cooling.get(job.queue)?.get(job.key),

@@ -62,6 +62,10 @@ const statementsOf = (schema: string) => ({
   select d.kind, d.name, ${millis("d.due_at")} as due_at, d.remaining from ${schema}.workflow_deferred d
   where d.execution = $1 and d.waiting and d.completed_at is null order by d.due_at, d.kind, d.name`,
 
+  leftTo: `
+  select l.release from ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
+  where l.job_id = $1 and l.parked = j.woken and j.lease is null`,
+
   firstOfKey: `
   select j.id from ${schema}.job j
   where j.queue = $1 and j.key = $2 and ${waiting} and j.run_at <= ${instant("$3")} and j.id <> all($4::uuid[])
@@ -123,6 +127,14 @@ const make = Effect.gen(function* () {
             })
         )
 
+  const leftToOf = ({ execution, id }: StoredJob) =>
+    execution === undefined
+      ? Effect.succeed(undefined)
+      : Effect.map(
+          mapErrors(sql.unsafe<{ release: string | null }>(statements.leftTo, [id])),
+          ([row]) => row?.release ?? undefined
+        )
+
   return JobDiagnosis.of({
     of: (id) =>
       Effect.gen(function* () {
@@ -134,7 +146,7 @@ const make = Effect.gen(function* () {
             if (found === undefined) return undefined
             const { job, row } = found
             if (!isWaiting(job.state) || job.runAt > now) {
-              return diagnosisOf(job, row, now, { waits: yield* waitsOf(job) })
+              return diagnosisOf(job, row, now, { waits: yield* waitsOf(job), leftTo: yield* leftToOf(job) })
             }
             return diagnosisOf(job, row, now, { ...(yield* keyOf(job, row, now)), ahead: yield* aheadOf(job, now) })
           })

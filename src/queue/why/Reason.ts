@@ -8,6 +8,7 @@ export const reasons = [
   "waiting_for_signal",
   "waiting_for_child",
   "changed",
+  "pinned",
   "cooling_down",
   "rate_limited",
   "no_pod",

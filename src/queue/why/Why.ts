@@ -99,9 +99,13 @@ const ofLimit = (scope: string, limit: Facts["limit"], until: number): Why => {
 }
 
 /** What a suspended execution waits for. The first that an operator can do something about is named. */
-const ofWaits = ({ job, waits }: Standing): Why | undefined => {
+const ofWaits = ({ job, leftTo, waits }: Standing): Why | undefined => {
   const find = (kind: OpenWait["kind"]) => waits.find((wait) => wait.kind === kind)
   const until = job.runAt < never ? job.runAt : undefined
+  if (leftTo !== undefined) {
+    const advice = `Start a process with that release, or unpin it: nightshift workflows unpin ${job.execution ?? job.id}`
+    return why("pinned", `It is pinned to release ${leftTo}, and other releases leave it alone. ${advice}.`, until)
+  }
   const changed = find("changed")
   if (changed !== undefined) {
     const next = "Deploy code that follows the journal, or fork the execution."
