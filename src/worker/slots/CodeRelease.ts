@@ -36,7 +36,7 @@ const soon = (since: number, now: number): number =>
  * When a pinned execution is due again that was left to its release, whose pods take it before that. This is for pods that
  * did not notice it: the release may have started since.
  */
-const parkedFor = { alive: Duration.toMillis("1 minute"), gone: Duration.toMillis("10 minutes") }
+const parkedFor = { alive: Duration.toMillis("10 seconds"), gone: Duration.toMillis("10 minutes") }
 
 /** Leaves an execution to the release that it is pinned to. */
 const park = (pinned: string, { others }: CodeRelease, now: number): End => {
