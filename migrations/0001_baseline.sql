@@ -6,7 +6,8 @@
 --
 --   jobs        job, lease, follow_up_due, batch
 --   workflows   workflow_step, workflow_deferred, workflow_child, workflow_permit, workflow_stream, workflow_chunk,
---               workflow_lifetime, and the SQL functions complete_deferred(), signal() and turn_permit()
+--               workflow_lifetime, workflow_tag, and the SQL functions complete_deferred(), signal(), turn_permit() and
+--               set_tags()
 --   queues      queue, key_turn
 --   kinds       kind, route, and the SQL functions that store jobs: enqueue(), enqueue_jobs() and store_job()
 --   schedules   schedule
@@ -493,6 +494,38 @@ create table workflow_lifetime (
 
 -- Executions by the release that they are pinned to. Used by pods that take parked ones, and by doctor.
 create index workflow_lifetime_release on workflow_lifetime (release) where release is not null;
+
+-- A tag of an execution, by which it is found.
+create table workflow_tag (
+  job_id uuid not null,
+  name text not null,
+  value text not null,
+
+  constraint workflow_tag_pkey primary key (job_id, name)
+);
+
+-- Used by the list of executions with a tag, newest first.
+create index workflow_tag_value on workflow_tag (name, value, job_id);
+
+-- Sets the tags of the execution with the job id `id`: `tags` is an object of texts, and null removes a tag. Returns whether the
+-- execution exists. A function, because programs call it in transactions of other libraries, with one text parameter.
+create function set_tags(request jsonb) returns boolean
+language sql
+set search_path from current
+as $$
+  with locked as (
+    -- Against a deletion of the job, which deletes its tags.
+    select id from job where id = (request->>'id')::uuid and woken is not null for key share
+  ), given as (
+    select locked.id, t.key as name, t.value from locked cross join jsonb_each_text(request->'tags') t
+  ), removed as (
+    delete from workflow_tag t using given g where t.job_id = g.id and t.name = g.name and g.value is null
+  ), stored as (
+    insert into workflow_tag (job_id, name, value) select id, name, value from given where value is not null order by name
+    on conflict (job_id, name) do update set value = excluded.value
+  )
+  select exists (select from locked)
+$$;
 
 -- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
 -- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.
@@ -1171,7 +1204,8 @@ create table job_undo (
   action text not null,
   -- The row of the job: all of it for a delete, otherwise without the columns that no action changes.
   before jsonb not null,
-  -- Waits and links of a deleted execution: {waits, children}. Its steps stay in workflow_step until this row is deleted.
+  -- Waits and links of a deleted execution: {waits, children}. Its steps and tags stay in their tables until this row is
+  -- deleted.
   execution jsonb,
 
   constraint job_undo_pkey primary key (act, job_id),

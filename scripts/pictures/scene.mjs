@@ -80,7 +80,7 @@ const startWorkflows = async (root, { database }) => {
   )
   const shift = await connect(database, { log: false })
   const running = await worker(shift, { handlers: [order, shipment] })
-  for (const id of ["A-17", "B-1", "C-3"]) await order.start({ id, items: ["book", "lamp"] }, { shift })
+  for (const id of ["A-17", "B-1", "C-3"]) await shift.start(order, { id, items: ["book", "lamp"] })
   return async () => {
     await running.stop()
     await shift.close()

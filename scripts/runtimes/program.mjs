@@ -67,9 +67,9 @@ const parts = {
   workflow: () =>
     withShift(async (shift) => {
       await worker(shift, { handlers: [order] })
-      const { key } = await order.start({ id: unique(), cents: 4200 })
-      await order.signal(key, "approval", { by: "ada" })
-      assert.deepEqual(await order.result(key, { timeout: "1m" }), { cents: 4200, by: "ada" })
+      const run = await shift.start(order, { id: unique(), cents: 4200 })
+      await run.signal("approval", { by: "ada" })
+      assert.deepEqual(await run.result({ timeout: "1m" }), { cents: 4200, by: "ada" })
     }),
   testShift: async () => {
     const shift = await testShift({ handlers: [added, order], log: false })
@@ -77,10 +77,10 @@ const parts = {
     await shift.advance("6d")
     assert.equal((await shift.job(id)).state, "scheduled")
     assert.deepEqual(await shift.result(id), { sum: 4 })
-    const { key } = await order.start({ id: "A-17", cents: 1 }, { shift })
-    await order.signal(key, "approval", { by: "ada" }, { shift })
+    const run = await shift.start(order, { id: "A-17", cents: 1 })
+    await run.signal("approval", { by: "ada" })
     await shift.drain()
-    assert.deepEqual(await order.result(key, { shift }), { cents: 1, by: "ada" })
+    assert.deepEqual(await run.result(), { cents: 1, by: "ada" })
     await shift.close()
   },
   // Runs until SIGTERM; the job that is running then must end first.

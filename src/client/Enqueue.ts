@@ -153,8 +153,8 @@ const made = <In>(
 
 /** What to call for a workflow instead. */
 const ofWorkflow = {
-  enqueue: "start an execution with start(payload) of the workflow",
-  result: "read the result of an execution with result(key) of the workflow",
+  enqueue: "start an execution with shift.start(workflow, payload)",
+  result: "read the result of an execution with shift.execution(workflow, key).result()",
   child: "call the workflow itself with the payload to make a child"
 }
 
@@ -162,7 +162,7 @@ const ofWorkflow = {
 export const checkJob = (method: keyof typeof ofWorkflow, job: unknown): void => {
   const hasKind = Predicate.hasProperty(job, "kind")
   if (hasKind && Predicate.hasProperty(job, "encode")) return
-  if (hasKind && Predicate.hasProperty(job, "start") && Predicate.hasProperty(job, "name"))
+  if (hasKind && Predicate.hasProperty(job, "definition") && Predicate.hasProperty(job, "name"))
     throw new InvalidOptionError("job", `"${job.name}" is a workflow, not a job: ${ofWorkflow[method]}.`)
   throw new InvalidOptionError(
     "job",

@@ -1,8 +1,18 @@
 import { Either, ParseResult, Schema } from "effect"
-import { shown } from "../core/Storable.js"
+import { faultOfInstant, shown } from "../core/Storable.js"
+import * as Instant from "../http/Instant.js"
 import { faultOfIssues } from "../http/RequestErrors.js"
-import { checkKnown } from "./Options.js"
+import { checkKnown, type InstantInput, instantOf } from "./Options.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
+
+/** The time of a filter as in the HTTP API. @internal */
+export const instant = (field: string, given: InstantInput | undefined): string | undefined => {
+  if (given === undefined) return undefined
+  const millis = instantOf(`filter.${field}`, given)
+  const fault = faultOfInstant(millis)
+  if (fault !== undefined) throw new InvalidOptionError(`filter.${field}`, `filter.${field} ${fault}.`)
+  return Instant.format(millis)
+}
 
 /**
  * Returns a function that checks a filter of a program with the schema of the HTTP API. It throws InvalidOptionError, whose

@@ -1,12 +1,11 @@
 import { Either } from "effect"
 import { pathText } from "../core/Issues.js"
-import { faultOfInstant, jsonText, shown } from "../core/Storable.js"
+import { jsonText, shown } from "../core/Storable.js"
 import { type DeadReason, limits, type State } from "../core/StoredJob.js"
-import * as Instant from "../http/Instant.js"
 import { Body } from "../http/jobs/JobsFilter.js"
 import { descriptions, type JobFilter as StoredFilter } from "../queue/search/JobFilter.js"
 import * as Filter from "./Filter.js"
-import { type InstantInput, instantOf } from "./Options.js"
+import type { InstantInput } from "./Options.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
 /** Selects the jobs that match every field, as in the HTTP API. A list matches any of its values. */
@@ -44,13 +43,6 @@ export interface JobFilter {
   readonly batch?: string | undefined
 }
 
-const instant = (field: "since" | "until" | "diedBefore", given: InstantInput): string => {
-  const millis = instantOf(`filter.${field}`, given)
-  const fault = faultOfInstant(millis)
-  if (fault !== undefined) throw new InvalidOptionError(`filter.${field}`, `filter.${field} ${fault}.`)
-  return Instant.format(millis)
-}
-
 const hasToJson = (value: unknown): value is { readonly toJSON: (key: string) => unknown } =>
   typeof value === "object" && value !== null && "toJSON" in value && typeof value.toJSON === "function"
 
@@ -81,8 +73,8 @@ const decode = Filter.reader(Body, Object.keys(descriptions), 'queue: "mail"')
 /** Reads a filter. Throws InvalidOptionError for one that is invalid. @internal */
 export const read = (given: JobFilter): StoredFilter =>
   decode(given, ({ diedBefore, payload, since, until }: JobFilter) => ({
-    since: since === undefined ? undefined : instant("since", since),
-    until: until === undefined ? undefined : instant("until", until),
-    diedBefore: diedBefore === undefined ? undefined : instant("diedBefore", diedBefore),
+    since: Filter.instant("since", since),
+    until: Filter.instant("until", until),
+    diedBefore: Filter.instant("diedBefore", diedBefore),
     payload: payload === undefined ? undefined : jsonOf(payload)
   }))

@@ -25,7 +25,6 @@ import { InvalidOptionError, InvalidResultError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
 import * as ExecutionHandle from "./workflow/ExecutionHandle.js"
 import * as ExecutionStream from "./workflow/ExecutionStream.js"
-import { opened } from "./workflow/Executions.js"
 import * as StartExecution from "./workflow/StartExecution.js"
 import * as WorkflowAdmin from "./workflow/WorkflowAdmin.js"
 
@@ -278,7 +277,7 @@ export const make = (
       if (ready === undefined) throw fromCause(Cause.die(new Error("no job was created")))
       return ready
     },
-    store: (job, tx) => (tx === undefined ? engine.store(job) : storeOne(job, tx))
+    store: engine.store
   }
   const executions: Pick<Shift, "start" | "execution"> = {
     start: (workflow, payload, options = {}) => StartExecution.start(host, workflow, payload, options),
@@ -286,11 +285,6 @@ export const make = (
       StartExecution.checkWorkflow("execution", workflow)
       return ExecutionHandle.make(host, workflow, key)
     }
-  }
-  const leave = opened(executions)
-  const closing = async () => {
-    leave()
-    await close()
   }
 
   return {
@@ -308,7 +302,7 @@ export const make = (
     queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
-    close: closing,
-    [Symbol.asyncDispose]: closing
+    close,
+    [Symbol.asyncDispose]: close
   }
 }

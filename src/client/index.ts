@@ -7,6 +7,7 @@ export * as Outcome from "../core/Outcome.js"
 export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/PromiseContext.js"
 export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueLimits.js"
+export type { TagChanges, Tags } from "../queue/workflow/Execution.js"
 export type { Schedule } from "../schedule/ScheduleSettings.js"
 export type { Log, LogSink } from "../telemetry/LogSink.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
@@ -91,7 +92,6 @@ export type {
 } from "./workflow/ExecutionHandle.js"
 export type { ExecutionFilter, ExecutionList } from "./workflow/ExecutionList.js"
 export type { StreamChunk, StreamOptions } from "./workflow/ExecutionStream.js"
-export type { Executions, OnShift } from "./workflow/Executions.js"
 export type {
   ChildView,
   ExecutionSummaryView,

@@ -111,7 +111,7 @@ export class JobDead extends Expected<JobDead>(409)("JobDead", {
   override get message(): string {
     const { attempt, execution, id, lastError, reason } = this
     const because = lastError === undefined ? "" : `: ${headline(lastError).replace(/\.+$/, "")}`
-    const advice = execution === undefined ? "requeue it" : "retry the execution: workflow.retry(key)"
+    const advice = execution === undefined ? "requeue it" : `retry the execution: shift.workflows.retry("${execution}")`
     return `Job ${id} is dead (${reason})${tried(attempt)}${because}. Fix the cause, then ${advice}.`
   }
 }
@@ -127,7 +127,8 @@ export class JobCancelled extends Expected<JobCancelled>(409)("JobCancelled", {
 }) {
   override get message(): string {
     const { attempt, execution, id } = this
-    const advice = execution === undefined ? "Requeue it" : "Retry the execution (workflow.retry(key))"
+    const advice =
+      execution === undefined ? "Requeue it" : `Retry the execution (shift.workflows.retry("${execution}"))`
     return `Job ${id} was cancelled${tried(attempt)}. ${advice} to run it again.`
   }
 }

@@ -25,7 +25,7 @@ export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number
 
 /** The end of a job of a workflow that is not an execution. `call` is the method that starts an execution. */
 export const storedWithEnqueue = (workflow: string, call: string): Outcome.Outcome =>
-  Outcome.dead(`"${workflow}" is a workflow, but this job was stored with enqueue. Use ${call} of the workflow.`)
+  Outcome.dead(`"${workflow}" is a workflow, but this job was stored with enqueue. Start it with ${call}.`)
 
 /** The journal of an execution as one run reads and writes it: for workflows with promises and those of @effect/workflow. */
 export class Journal {

@@ -10,7 +10,9 @@ import * as Suspension from "../core/Suspension.js"
 import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
+import type { TagChanges } from "../queue/workflow/Execution.js"
 import * as Undos from "../queue/workflow/Undo.js"
+import { InvalidTags } from "../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Schedule from "../schedule/Schedule.js"
 import * as ActivityHeartbeat from "./ActivityHeartbeat.js"
@@ -243,7 +245,7 @@ export const make = (
   const handlerOf = (workflow: Workflow.Any) =>
     Handler.make(kindOf(workflow), (payload, { attempt, execution }: JobContext) =>
       Effect.gen(function* () {
-        if (execution === undefined) return storedWithEnqueue(workflow.name, "execute()")
+        if (execution === undefined) return storedWithEnqueue(workflow.name, "execute() of the workflow")
         const entry = registered.get(workflow.name)
         if (entry === undefined) {
           yield* Effect.logWarning(`workflow "${workflow.name}" has no code in this process: provide its toLayer(...)`)
@@ -294,6 +296,30 @@ export const heartbeat: (details?: unknown) => Effect.Effect<void> = ActivityHea
 
 /** Details of the last heartbeat of an earlier attempt of this activity, perhaps in a process that crashed. */
 export const lastHeartbeat: Effect.Effect<unknown> = ActivityHeartbeat.lastHeartbeat
+
+/**
+ * Sets tags of the execution that runs, by which lists find it: `{ customer: "42" }`. Null removes a tag. It is an activity with
+ * the name `tag`: name each one if there are several.
+ */
+export const tag = (
+  tags: TagChanges,
+  options: {
+    /** Name of the activity. [`tag`] */
+    readonly name?: string
+  } = {}
+): Effect.Effect<void, InvalidTags, Workflows | WorkflowEngine | WorkflowInstance> =>
+  Activity.make({
+    name: options.name ?? "tag",
+    error: InvalidTags,
+    execute: Effect.gen(function* () {
+      const { executionId } = yield* WorkflowInstance
+      const workflows = yield* Workflows
+      yield* workflows.tag(executionId, tags)
+    }).pipe(
+      Effect.catchAll((error) => (error._tag === "InvalidTags" ? Effect.fail(error) : Effect.die(error))),
+      Effect.asVoid
+    )
+  })
 
 /** How often and after which delays an activity is tried again. */
 export interface RetryOptions {

@@ -143,9 +143,15 @@ describe("every command", () => {
           expect(yield* json("batches list")).toMatchObject({ batches: [{ id: batch, total: 1 }] })
           expect(yield* json("batches show", batch)).toMatchObject({ id: batch, counts: { unfinished: 1 } })
           const execution = "noop_echo/A-17"
-          const started = yield* json("workflows start", "noop_echo", "A-17", "--queue", "unserved", "--force")
+          const tagged = ["--tag", "customer=42", "--queue", "unserved", "--force"]
+          const started = yield* json("workflows start", "noop_echo", "A-17", ...tagged)
           expect(started).toMatchObject({ execution, outcome: "started" })
-          expect(yield* json("workflows list")).toMatchObject({ executions: [{ execution, state: "pending" }] })
+          const tags = yield* json("workflows tag", execution, "--set", "vip=yes", "--remove", "none")
+          expect(tags).toEqual({ execution, tags: { customer: "42", vip: "yes" } })
+          const filter = ["--tag", "customer=42", "--tag", "vip=yes", "--since", "2000-01-01T00:00:00Z"]
+          expect(yield* json("workflows list", ...filter)).toMatchObject({
+            executions: [{ execution, state: "pending" }]
+          })
           expect(yield* json("workflows signal", execution, "go")).toMatchObject({ outcome: "completed" })
           yield* Effect.promise(async () => {
             const client = new pg.Client({ connectionString: env.DATABASE_URL })

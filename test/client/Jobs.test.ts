@@ -107,7 +107,7 @@ describe.each(stores)("jobs found by a program %s", (_, open) => {
 describe.each(stores)("lists of a program %s", (_, open) => {
   it("have executions, by workflow, state and prefix", async () => {
     await using shift = await open()
-    for (const id of ["A-1", "A-2", "B-1"]) await order.start({ id }, { shift, delay: "1d" })
+    for (const id of ["A-1", "A-2", "B-1"]) await shift.start(order, { id }, { delay: "1d" })
     await shift.workflows.cancel("order/A-1", { now: true })
     const keys = async (filter: ExecutionFilter) =>
       (await shift.workflows.list(filter).toArray()).map(({ execution }) => execution)

@@ -159,13 +159,14 @@ describe("a mistake in a call is reported by it", () => {
   it("the payload of a workflow with a key is invalid, or its key is", async () => {
     const greet = workflow("greet", { payload: z.object({ who: z.string() }), key: ({ who }) => who }, async () => {})
     await using shift = await testShift({ handlers: [greet] })
-    const start = greet.start as (payload: unknown, options?: unknown) => Promise<unknown>
+    const start = (payload: unknown, key?: unknown) =>
+      shift.start(greet, payload as { who: string }, { key: key as string | undefined })
     for (const payload of [{ who: 1 }, null, {}])
-      await expect(start(payload, { shift })).rejects.toBeInstanceOf(InvalidPayloadError)
+      await expect(start(payload)).rejects.toBeInstanceOf(InvalidPayloadError)
     const fault = 'The key of an execution of "greet" must be a string that is not empty, got '
-    expect(await refused(() => start({ who: "" }, { shift }))).toBe(`${fault}"".`)
-    expect(await refused(() => start({ who: "Ada" }, { shift, key: 7 }))).toBe(`${fault}7.`)
-    expect(await refused(() => greet.show(undefined as never, { shift }))).toBe(`${fault}undefined.`)
+    expect(await refused(() => start({ who: "" }))).toBe(`${fault}"".`)
+    expect(await refused(() => start({ who: "Ada" }, 7))).toBe(`${fault}7.`)
+    expect(await refused(async () => shift.execution(greet, undefined as never))).toBe(`${fault}undefined.`)
     expect(await shift.jobs.count()).toBe(0)
   })
 

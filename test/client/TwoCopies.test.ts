@@ -78,7 +78,7 @@ describe("a handler that another copy of nightshift/client made", () => {
       return `${id} ${sum} ${failed instanceof client.StepFailedError}`
     })
     await using shift = await testShift({ handlers: [order, next.handle(({ n }) => n + 1)] })
-    const { id } = await order.start({ id: "A" }, { shift })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect(await shift.result(id)).toBe("A 42 true")
   })

@@ -145,8 +145,8 @@ describe("the result of a workflow", () => {
     const result = z.object({ at: z.coerce.date() })
     const dated = workflow("dated", { payload: z.object({}), result }, async () => ({ at: "2030-01-01T00:00:00Z" }))
     await using tested = await testShift({ handlers: [dated] })
-    await dated.start({}, { shift: tested, key: "1" })
-    const read = await dated.result("1", { shift: tested })
+    await tested.start(dated, {}, { key: "1" })
+    const read = await tested.execution(dated, "1").result()
     expectTypeOf(read).toEqualTypeOf<{ at: Date }>()
     expect(read).toEqual({ at: new Date("2030-01-01T00:00:00Z") })
   })
@@ -165,7 +165,7 @@ describe("the types of a signal", () => {
       expectTypeOf(late).toEqualTypeOf<{ by: string } | undefined>()
       expectTypeOf(await step.waitFor("any")).toEqualTypeOf<unknown>()
     })
-    expectTypeOf(approved.start).toBeFunction()
+    expectTypeOf(approved).toBeFunction()
   })
 
   it("let the step fail if the value is invalid, and keep the first value until a retry", async () => {
@@ -174,18 +174,17 @@ describe("the types of a signal", () => {
       return by
     })
     await using tested = await testShift({ handlers: [approval] })
-    const options = { shift: tested }
-    await approval.start({}, { ...options, key: "1" })
+    const run = await tested.start(approval, {}, { key: "1" })
     await tested.settle()
-    expect(await approval.signal("1", "approval", { by: 7 }, options)).toBe("completed")
-    expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("repeated")
-    await expect(approval.result("1", options)).rejects.toThrow(
+    expect(await run.signal("approval", { by: 7 })).toBe("completed")
+    expect(await run.signal("approval", { by: "Ada" })).toBe("repeated")
+    await expect(run.result()).rejects.toThrow(
       /The value of the signal "approval" is invalid: value\.by: .*\. A retry of the execution waits for this signal again/
     )
-    await approval.retry("1", options)
+    await run.retry()
     await tested.settle()
-    expect(await approval.signal("1", "approval", { by: "Ada" }, options)).toBe("completed")
-    expect(await approval.result("1", options)).toBe("Ada")
+    expect(await run.signal("approval", { by: "Ada" })).toBe("completed")
+    expect(await run.result()).toBe("Ada")
   })
 })
 

@@ -155,6 +155,7 @@ const execution: Execution = {
   dueAt: time,
   continued: 2,
   pinned: "0123456789ab",
+  tags: { customer: "42" },
   waits: [wait],
   steps: [
     {

@@ -65,6 +65,7 @@ const execution = (more: object = {}): Execution =>
     dueAt: null,
     continued: 0,
     pinned: null,
+    tags: {},
     waits: [],
     streams: [],
     steps: [],

@@ -92,7 +92,7 @@ describe("the log of a handler", () => {
       throw new Error("no stock")
     })
     const lines = await linesOf([order], async (shift) => {
-      await order.start({ id: "A-17" })
+      await shift.start(order, { id: "A-17" })
       await shift.drain()
     })
     const facts = { kind: "order", execution: "order/A-17", job: expect.any(String) }

@@ -100,6 +100,41 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("sets tags at the start and later, and lists by tag and time", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const start = (key: string, tags: unknown) =>
+        admin("POST", "/api/v1/workflows", { json: { workflow: "greet", key, payload: { name: key }, tags } })
+      expect((yield* start("Ada", { customer: "42" })).status).toBe(201)
+      expect((yield* start("Eve", { customer: "43" })).status).toBe(201)
+      const bad = yield* start("Bob", { customer: 7 })
+      expect(bad).toMatchObject({ status: 400, json: { error: { field: "tags" } } })
+      const tag = (tags: unknown) => admin("POST", `${path}/tags`, { json: { tags, reason: "asked" } })
+      expect((yield* tag({ region: "eu", none: null })).json).toEqual({
+        execution,
+        tags: { customer: "42", region: "eu" }
+      })
+      expect(yield* tag({ region: "" })).toMatchObject({
+        status: 400,
+        json: { error: { tag: "InvalidTags", field: "tags", message: 'The tag "region" must not be empty.' } }
+      })
+      const listed = (query: string) =>
+        Effect.map(admin("GET", `/api/v1/workflows?${query}`), ({ text }) =>
+          (JSON.parse(text).executions ?? []).map((each: { execution: string }) => each.execution)
+        )
+      expect(yield* listed("tag=customer%3D42&tag=region%3Deu")).toEqual([execution])
+      expect(yield* listed("tag=customer%3D43&tag=region%3Deu")).toEqual([])
+      expect(yield* listed("since=2000-01-01T00:00:00Z")).toEqual(["greet/Eve", execution])
+      expect(yield* listed("until=2000-01-01T00:00:00Z")).toEqual([])
+      expect(yield* admin("GET", "/api/v1/workflows?tag=customer")).toMatchObject({
+        status: 400,
+        json: { error: { field: "tag", message: expect.stringContaining("must be a tag like customer=42") } }
+      })
+      const audit = yield* admin("GET", `/api/v1/audit?target=${encodeURIComponent(execution)}`)
+      expect(audit.json).toMatchObject({ entries: [{ act: "workflow.tag", reason: "asked" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("takes signals, once each, before an execution exists too", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -24,6 +24,7 @@ import { runningStepLaws } from "./RunningStepLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { streamLaws } from "./StreamLaws.js"
+import { tagLaws } from "./TagLaws.js"
 import { undoChildrenLaws } from "./UndoChildrenLaws.js"
 import { undoExecutionLaws } from "./UndoExecutionLaws.js"
 import { undoLaws } from "./UndoLaws.js"
@@ -62,6 +63,7 @@ const chapters = {
   "children of workflows": childrenLaws,
   "streams of workflows": streamLaws,
   "lifetimes of workflows": workflowLifetimeLaws,
+  "tags of workflows": tagLaws,
   standing: standingLaws
 }
 

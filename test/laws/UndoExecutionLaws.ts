@@ -27,7 +27,7 @@ const undoAll = (line: Line, { id }: Operation) =>
 /** An execution that has paid and waits for a signal and for two children: an execution and a plain job. */
 const waiting = (line: Line) =>
   Effect.gen(function* () {
-    const order = yield* begin(line)
+    const order = yield* begin(line, "order", { tags: { customer: line.name } })
     yield* line.workflows.record(order, step("pay"))
     yield* line.workflows.streams.begin(order, "tokens", 1)
     const batch = { name: "tokens", generation: 1, number: 0, count: 2, bytes: 7, text: '["a","b"]' }

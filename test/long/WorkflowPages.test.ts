@@ -44,7 +44,7 @@ const orderly = Effect.gen(function* () {
     (running) => step(() => running.stop())
   )
   yield* step(async () => {
-    for (const id of ["A-17", "B-1"]) await order.start({ id, items: ["book", "lamp"] }, { shift })
+    for (const id of ["A-17", "B-1"]) await shift.start(order, { id, items: ["book", "lamp"] })
   })
 })
 

@@ -1,5 +1,4 @@
 import * as EffectVitest from "@effect/vitest"
-import { GlobalValue } from "effect"
 
 // Test files share a process, because loading every module once per file took half of the run's time. The only shared
 // state is `it`: `layer` of @effect/vitest adds methods to it that run on its layer, and leaves them there. This
@@ -7,6 +6,3 @@ import { GlobalValue } from "effect"
 
 const { effect, live, prop, scoped, scopedLive } = EffectVitest
 Object.assign(EffectVitest.it, { effect, live, prop, scoped, scopedLive })
-
-// Test files share processes. Workflows use the only open shift, which must not be one that another file left open.
-GlobalValue.globalValue("nightshift/client/openShifts", () => new Set()).clear()

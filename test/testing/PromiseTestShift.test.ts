@@ -354,12 +354,12 @@ describe("testShift", () => {
     await using shift = await testShift({
       handlers: [book.handleInTransaction(async (_, { tx }) => void (await tx.query("select 1"))), order]
     })
-    await order.start({}, { shift })
+    await shift.start(order, {})
     const tx = { query: () => Promise.reject(new Error("not called")) }
     const { id } = await shift.enqueue(book, {}, { tx })
     await shift.drain()
     expect((await shift.job(id)).lastError).toContain("has no database")
-    expect((await order.show("A", { shift })).lastError).toContain("has no database")
+    expect((await shift.execution(order, "A").status()).lastError).toContain("has no database")
     await expect(shift.enqueue(book, {}, { tx: {} as never })).rejects.toBeInstanceOf(TransactionError)
   })
 

@@ -19,7 +19,7 @@ describe("testShift throws if the code of a workflow depends on more than its st
       await step.sleep("a while", "1h")
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     const advanced = shift.advance("1h")
     await expect(advanced).rejects.toMatchObject({
@@ -44,7 +44,7 @@ describe("testShift throws if the code of a workflow depends on more than its st
       return name
     })
     await using first = await testShift({ handlers: [order] })
-    await order.start({ id: "A" }, { shift: first })
+    await first.start(order, { id: "A" })
     await expect(first.drain()).rejects.toThrow('step "usual" is recorded, but its code does "rare" instead')
     const again = makeImpure()
     const other = workflow("other", settings, async (_, step) => {
@@ -52,8 +52,8 @@ describe("testShift throws if the code of a workflow depends on more than its st
       await step.sleep("a while", "1h")
     })
     await using second = await testShift({ handlers: [other] })
-    await other.start({ id: "A" }, { shift: second })
-    await expect(other.result("A", { shift: second })).rejects.toThrow("Execution other/A does not follow its journal")
+    await second.start(other, { id: "A" })
+    await expect(second.execution(other, "A").result()).rejects.toThrow("Execution other/A does not follow its journal")
   })
 
   it("even if it never waits, because a finished execution is replayed once", async () => {
@@ -64,7 +64,7 @@ describe("testShift throws if the code of a workflow depends on more than its st
       await step.run(name, () => void ran.push(name))
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await expect(shift.settle()).rejects.toThrow('step "heads" is recorded, but its code does "tails" instead')
     expect(ran).toEqual(["heads"])
   })
@@ -77,7 +77,7 @@ describe("testShift throws if the code of a workflow depends on more than its st
       if (read() === 1) await step.run("extra", () => void ran.push("extra"))
     })
     await using shift = await testShift({ handlers: [more] })
-    await more.start({ id: "A" })
+    await shift.start(more, { id: "A" })
     await expect(shift.settle()).rejects.toThrow(
       'Execution more/A does not follow its journal: it is at its end, but its code does "extra" in a second run. '
     )
@@ -87,7 +87,7 @@ describe("testShift throws if the code of a workflow depends on more than its st
       if (again() === 0) await step.run("charge", () => 1)
     })
     await using other = await testShift({ handlers: [less] })
-    await less.start({ id: "A" }, { shift: other })
+    await other.start(less, { id: "A" })
     await expect(other.drain()).rejects.toThrow('step "charge" is recorded, but its code ended without it')
   })
 })
@@ -131,7 +131,7 @@ describe("testShift accepts", () => {
     ]
   ])("%s", async (_, flow) => {
     await using shift = await testShift({ handlers: [flow] })
-    const { id } = await flow.start({ id: "A" }, { shift })
+    const { id } = await shift.start(flow, { id: "A" })
     expect(await shift.result(id)).toBe("raced")
   })
 
@@ -142,7 +142,7 @@ describe("testShift accepts", () => {
       throw new Error("no stock")
     })
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect(log).toEqual(["charge", "refund"])
     expect(await shift.job(id)).toMatchObject({ state: "dead", lastError: "no stock" })
@@ -155,13 +155,13 @@ describe("testShift accepts", () => {
       await step.sleep("a while", "1h")
     })
     await using shift = await testShift({ handlers: [order], allowChanged: true })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     name = "pay"
     await shift.advance("1h")
-    expect((await order.show("A")).state).toBe("changed")
+    expect((await shift.execution(order, "A").status()).state).toBe("changed")
     name = "charge"
     await shift.drain()
-    expect((await order.show("A")).state).toBe("done")
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
   })
 })

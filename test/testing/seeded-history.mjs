@@ -41,14 +41,14 @@ export const history = async ({ client, testing, z }, seed) => {
   const batch = await shift.batches.create((add) => {
     for (const each of numbers.slice(0, 3)) add(flaky, each)
   })
-  const { execution, key } = await order.start({ number: 1 }, { shift })
+  const run = await shift.start(order, { number: 1 })
   await shift.advance("3h")
-  await order.signal(key, "approval", "yes", { shift })
+  await run.signal("approval", "yes")
   await shift.advance("1h")
   await shift.crash()
   await shift.advance("1h")
   note(JSON.stringify(await shift.batches.get(batch.id)))
-  note(JSON.stringify(await shift.workflows.show(execution)))
+  note(JSON.stringify(await run.status()))
   // Stacks contain the paths of the code that runs.
   const withoutStacks = (name, value) => (name === "stack" || name === "lastErrorStack" ? undefined : value)
   for await (const job of shift.jobs.list({}, { order: "asc" })) note(JSON.stringify(job, withoutStacks))

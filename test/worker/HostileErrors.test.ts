@@ -216,7 +216,7 @@ describe("a thrown value that cannot be read", () => {
     })
     await using shift = await testShift({ handlers: [order] })
     const keys = ["step", "undo", "code"].flatMap((where) => values.map((value) => `${where}|${value}`))
-    const jobs = await Promise.all(keys.map((key) => order.start(key, { shift, key })))
+    const jobs = await Promise.all(keys.map((key) => shift.start(order, key, { key })))
     await shift.settle()
     for (const [at, { id }] of jobs.entries()) {
       const reason = keys[at]?.startsWith("undo") ? "not_undone" : "rejected"

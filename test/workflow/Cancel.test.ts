@@ -34,9 +34,9 @@ describe("a cancel during a step", () => {
       await step.run("ship", () => void log.push("ship"))
     })
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.settle()
     expect(log).toEqual(["charge"])
     // Longer than an interrupted handler gets before it is abandoned.
@@ -45,7 +45,7 @@ describe("a cancel during a step", () => {
     await shift.settle()
     expect(log).toEqual(["charge", "refund, aborted false"])
     expect((await shift.job(id)).state).toBe("cancelled")
-    expect((await order.show("A")).steps.map(({ name, outcome }) => [name, outcome])).toEqual([
+    expect((await shift.execution(order, "A").status()).steps.map(({ name, outcome }) => [name, outcome])).toEqual([
       ["charge", "done"],
       ["undo:charge", "done"]
     ])
@@ -61,12 +61,12 @@ describe("a cancel during a step", () => {
       )
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.settle()
     expect(log).toEqual(["reserve", "release"])
-    expect((await order.show("A")).state).toBe("cancelled")
+    expect((await shift.execution(order, "A").status()).state).toBe("cancelled")
   })
 
   it("records a step that fails, and does not retry it", async () => {
@@ -84,13 +84,13 @@ describe("a cancel during a step", () => {
       )
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     open()
     await shift.drain()
     expect(calls).toBe(1)
-    expect(await order.show("A")).toMatchObject({
+    expect(await shift.execution(order, "A").status()).toMatchObject({
       state: "cancelled",
       steps: [{ name: "charge", outcome: "retrying", exit: { error: { message: "declined" } } }]
     })
@@ -115,15 +115,15 @@ describe("a cancel during an undo", () => {
     const { open, opened } = gate()
     const order = failing(log, () => opened)
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     expect(log).toEqual(["reserve", "charge", "refund"])
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("1m")
     open()
     await shift.drain()
     expect(log).toEqual(["reserve", "charge", "refund", "release"])
-    expect((await order.show("A")).state).toBe("cancelled")
+    expect((await shift.execution(order, "A").status()).state).toBe("cancelled")
   })
 
   it("does not repeat an undo that takes longer than a heartbeat", async () => {
@@ -139,16 +139,19 @@ describe("a cancel during an undo", () => {
       await step.waitFor("approval")
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("1m")
-    await order.cancel("A").catch(() => {})
+    await shift
+      .execution(order, "A")
+      .cancel()
+      .catch(() => {})
     await shift.advance("1m")
     open()
     await shift.drain()
     expect(log).toEqual(["charge", "refund"])
-    expect((await order.show("A")).state).toBe("cancelled")
+    expect((await shift.execution(order, "A").status()).state).toBe("cancelled")
   })
 })
 
@@ -163,14 +166,14 @@ describe("the end of a process during a step", () => {
       })
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     // The run times out; its step may still end before the slot is abandoned.
     await shift.advance("11s")
     open()
     await shift.drain()
     expect(calls).toBe(1)
-    expect((await order.show("A")).state).toBe("done")
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
   })
 })
 
@@ -191,13 +194,13 @@ describe("a cancel after a crash", () => {
       await step.run("ship", () => void log.push("ship"), { undo: () => void log.push("return") })
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     await shift.crash()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("2h")
     expect([charged.length, new Set(charged).size, log]).toEqual([2, 1, ["refund"]])
-    expect((await order.show("A")).state).toBe("cancelled")
+    expect((await shift.execution(order, "A").status()).state).toBe("cancelled")
   })
 
   /** An execution whose step `charge` takes effect and is cut off in its first call. */
@@ -226,7 +229,7 @@ describe("a cancel after a crash", () => {
   /** A shift whose pod crashed in the step. */
   const crashed = async (order: ReturnType<typeof cutOff>) => {
     const shift = await testShift({ handlers: [order, parcel] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     await shift.crash()
     return shift
@@ -239,19 +242,25 @@ describe("a cancel after a crash", () => {
     const log: Array<string> = []
     const order = cutOff(log)
     await using shift = await crashed(order)
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("2h")
-    expect([log, (await order.show("A")).state]).toEqual([["charge", "charge", "refund"], "cancelled"])
-    expect((await parcel.show("P")).state).toBe("cancelled")
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([
+      ["charge", "charge", "refund"],
+      "cancelled"
+    ])
+    expect((await shift.execution(parcel, "P").status()).state).toBe("cancelled")
   })
 
   it("finishes that step although it fails and is retried later", async () => {
     const log: Array<string> = []
     const order = cutOff(log, failsOnce)
     await using shift = await crashed(order)
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("2 days")
-    expect([log, (await order.show("A")).state]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([
+      ["charge", "charge", "charge", "refund"],
+      "cancelled"
+    ])
   })
 
   it("finishes that step if it failed again before the cancel", async () => {
@@ -260,9 +269,12 @@ describe("a cancel after a crash", () => {
     await using shift = await crashed(order)
     await shift.advance("2h")
     expect(log).toEqual(["charge", "charge"])
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("2 days")
-    expect([log, (await order.show("A")).state]).toEqual([["charge", "charge", "charge", "refund"], "cancelled"])
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([
+      ["charge", "charge", "charge", "refund"],
+      "cancelled"
+    ])
   })
 
   it("starts no later step if the runs that undo crash too", async () => {
@@ -285,9 +297,9 @@ describe("a cancel after a crash", () => {
       await step.run("ship", () => void log.push("ship"), { undo: () => void log.push("return") })
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     open()
     await shift.settle()
     expect(log).toEqual(["charge", "refund"])
@@ -295,7 +307,10 @@ describe("a cancel after a crash", () => {
     await shift.advance("1h")
     await shift.crash()
     await shift.advance("1h")
-    expect([log, (await order.show("A")).state]).toEqual([["charge", "refund", "refund", "refund"], "cancelled"])
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([
+      ["charge", "refund", "refund", "refund"],
+      "cancelled"
+    ])
   })
 
   it("finishes a step that a retry of the execution runs again, and undoes it again", async () => {
@@ -314,17 +329,17 @@ describe("a cancel after a crash", () => {
       await step.sleep("a day", "1 day")
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.settle()
-    await order.retry("A")
+    await shift.execution(order, "A").retry()
     await shift.settle()
     expect(log).toEqual(["charge", "refund", "charge"])
     await shift.crash()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.advance("2h")
-    expect([log, (await order.show("A")).state]).toEqual([
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([
       ["charge", "refund", "charge", "charge", "refund"],
       "cancelled"
     ])
@@ -338,11 +353,11 @@ describe("a cancel after a crash", () => {
       await step.run("charge", () => void log.push("charge"), { undo: () => void log.push("refund") })
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
-    await order.signal("A", "approval")
-    await order.cancel("A")
+    await shift.start(order, { id: "A" })
+    await shift.execution(order, "A").signal("approval")
+    await shift.execution(order, "A").cancel()
     await shift.drain()
-    expect([log, (await order.show("A")).state]).toEqual([[], "cancelled"])
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([[], "cancelled"])
   })
 })
 
@@ -363,12 +378,12 @@ describe("a cancel of a parent", () => {
       await step.all("ship", ["S"], (shipmentId) => shipment({ id: shipmentId }))
     })
     await using shift = await testShift({ handlers: [order, shipment, parcel] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.drain()
     expect(log.slice(0, 2).sort()).toEqual(["undo wrap S/1", "undo wrap S/2"])
     expect(log.slice(2)).toEqual(["undo pick S", "undo charge"])
-    expect((await order.show("A")).state).toBe("cancelled")
+    expect((await shift.execution(order, "A").status()).state).toBe("cancelled")
   })
 })

@@ -34,7 +34,7 @@ describe("patched before a wait", () => {
       await step.sleep("cool off", "3 days")
     })
     const { order, shift } = test
-    await order.start({ id: "old" })
+    await shift.start(order, { id: "old" })
     await shift.settle()
     test.deploy(async (step) => {
       await step.run("charge", () => 1)
@@ -42,10 +42,10 @@ describe("patched before a wait", () => {
       await step.sleep("cool off", "3 days")
       await step.sleep("and more", "1h")
     })
-    await order.start({ id: "new" })
+    await shift.start(order, { id: "new" })
     await shift.drain()
     expect(log).toEqual(["report tax"])
-    const names = async (id: string) => (await order.show(id)).steps.map(({ name }) => name)
+    const names = async (id: string) => (await shift.execution(order, id).status()).steps.map(({ name }) => name)
     expect(await names("old")).toEqual(["charge", "cool off", "and more"])
     expect(await names("new")).toEqual(["charge", "patch:tax", "report tax", "cool off", "and more"])
   })
@@ -68,14 +68,14 @@ describe("patched before a wait", () => {
     }
     await using test = await deployed(branches(false))
     const { order, shift } = test
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     test.deploy(branches(true))
-    await order.signal("A", "go right")
+    await shift.execution(order, "A").signal("go right")
     await shift.settle()
-    await order.signal("A", "go left")
+    await shift.execution(order, "A").signal("go left")
     await shift.drain()
-    expect(await order.result("A")).toEqual([false, true, null])
+    expect(await shift.execution(order, "A").result()).toEqual([false, true, null])
   })
 
   it("is false for an execution that is retried behind it", async () => {
@@ -87,12 +87,12 @@ describe("patched before a wait", () => {
     }
     await using test = await deployed(code(false, false))
     const { order, shift } = test
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     test.deploy(code(true, true))
-    await order.retry("A")
+    await shift.execution(order, "A").retry()
     await shift.settle()
-    expect([log, (await order.show("A")).state]).toEqual([["ship"], "done"])
+    expect([log, (await shift.execution(order, "A").status()).state]).toEqual([["ship"], "done"])
   })
 })
 
@@ -125,26 +125,26 @@ describe("code that differs from what the execution waits for", () => {
   ])("is changed, however often it is tried: %s", async (_, code, text) => {
     await using test = await deployed(before)
     const { order, shift } = test
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     test.deploy(code)
     await shift.advance("3 days")
     for (let turn = 0; turn < 3; turn += 1) {
-      const { lastError, state, steps } = await order.show("A")
+      const { lastError, state, steps } = await shift.execution(order, "A").status()
       expect([state, steps.map(({ name }) => name)]).toEqual(["changed", ["charge"]])
       expect(lastError).toContain(text)
       await shift.advance("10 minutes")
     }
     test.deploy(before)
     await shift.advance("10 minutes")
-    expect(await order.result("A")).toBe("old")
+    expect(await shift.execution(order, "A").result()).toBe("old")
   })
 
   it("is tried again within seconds, then less often, and at once by a retry", async () => {
     await using test = await deployed(before)
     const { order, shift } = test
     const tries: Array<number> = []
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     const started = shift.now().getTime()
     test.deploy(async (step) => {
@@ -155,13 +155,16 @@ describe("code that differs from what the execution waits for", () => {
     await shift.advance("20 seconds")
     expect(tries).toEqual([0, 1, 2, 3, 5, 7, 10, 15])
     await shift.advance("2h")
-    const { dueAt } = await order.show("A")
+    const { dueAt } = await shift.execution(order, "A").status()
     expect((dueAt?.getTime() ?? 0) - shift.now().getTime()).toBeLessThanOrEqual(600_000)
     expect(tries.length).toBeLessThan(40)
     test.deploy(before)
-    await order.retry("A")
+    await shift.execution(order, "A").retry()
     await shift.settle()
-    expect([(await order.show("A")).state, await order.result("A")]).toEqual(["done", "old"])
+    expect([(await shift.execution(order, "A").status()).state, await shift.execution(order, "A").result()]).toEqual([
+      "done",
+      "old"
+    ])
   })
 
   it("is changed if recorded steps are in another order", async () => {
@@ -171,7 +174,7 @@ describe("code that differs from what the execution waits for", () => {
       await step.sleep("cool off", "1h")
     })
     const { order, shift } = test
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     test.deploy(async (step) => {
       await step.run("ship", () => 2)
@@ -179,7 +182,7 @@ describe("code that differs from what the execution waits for", () => {
       await step.sleep("cool off", "1h")
     })
     await shift.advance("1h")
-    const { lastError, state } = await order.show("A")
+    const { lastError, state } = await shift.execution(order, "A").status()
     expect([state, lastError]).toEqual([
       "changed",
       expect.stringContaining('step "charge" is recorded, but its code does "ship" instead')
@@ -210,18 +213,18 @@ describe("code that has not changed", () => {
       await Promise.all([branch("a"), branch("bbbb"), race(), step.sleep("long", "200 days")])
     })
     const { order, shift } = test
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     const signals = ["a may go on", "answer", "a may go on#2", "bbbb may go on", "bbbb may go on#2", "a may go on#3"]
     for (const name of [...signals, "bbbb may go on#3"]) {
-      await order.signal("A", name)
+      await shift.execution(order, "A").signal(name)
       await shift.settle()
-      expect(["waiting", "sleeping"]).toContain((await order.show("A")).state)
+      expect(["waiting", "sleeping"]).toContain((await shift.execution(order, "A").status()).state)
       await shift.crash()
       await shift.advance("2h")
     }
     await shift.drain()
     expect(log.sort()).toEqual(["a 1", "a 2", "a 3", "answered", "bbbb 1", "bbbb 2", "bbbb 3"])
-    expect((await order.show("A")).state).toBe("done")
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
   })
 })

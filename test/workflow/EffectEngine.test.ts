@@ -56,6 +56,28 @@ describe("an execution", () => {
     )
   })
 
+  it.effect("sets its tags once, and invalid ones are an error of the code", () =>
+    on(
+      () =>
+        Effect.gen(function* () {
+          yield* NightshiftWorkflow.tag({ customer: "42" })
+          const refused = yield* Effect.flip(NightshiftWorkflow.tag({ customer: "" }, { name: "wrong" }))
+          yield* nap("cool off")
+          return refused.message
+        }).pipe(Effect.orDieWith(String)),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        assert.deepStrictEqual((yield* show(id)).tags, { customer: "42" })
+        const { tag } = yield* Workflows
+        yield* tag(id, { customer: null })
+        yield* drain
+        assert.deepStrictEqual(yield* exitOf(id), Exit.succeed('The tag "customer" must not be empty.'))
+        assert.deepStrictEqual((yield* show(id)).tags, {})
+      })
+    )
+  )
+
   it.effect("accepts a plain value for a deferred, as the API sends it", () =>
     on(
       () => DurableDeferred.await(Approval),

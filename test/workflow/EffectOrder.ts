@@ -25,7 +25,7 @@ export const Ship = Workflow.make({
 })
 export const Approval = DurableDeferred.make("approval", { success: Schema.String })
 
-export type Inside = WorkflowEngine | WorkflowInstance | Scope.Scope | Workflow.Execution<"order">
+export type Inside = WorkflowEngine | WorkflowInstance | Scope.Scope | Workflow.Execution<"order"> | Workflows
 export type OrderCode = (
   payload: { readonly id: string },
   executionId: string

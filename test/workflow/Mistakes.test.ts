@@ -19,10 +19,10 @@ const mistake = async (code: (step: Step) => Promise<unknown>) => {
     return code(step).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))).message)
   })
   await using shift = await testShift({ handlers: [order, part] })
-  for (const id of ["caught", "thrown"]) await order.start({ id })
+  for (const id of ["caught", "thrown"]) await shift.start(order, { id })
   await shift.advance("1h")
-  const { lastError, state } = await order.show("thrown")
-  return { caught: await order.result("caught"), thrown: { lastError, state }, undone }
+  const { lastError, state } = await shift.execution(order, "thrown").status()
+  return { caught: await shift.execution(order, "caught").result(), thrown: { lastError, state }, undone }
 }
 
 const expectRejection = async (code: (step: Step) => Promise<unknown>, message: string) =>
@@ -89,10 +89,10 @@ describe("an error in the code that describes a step rejects, is caught and undo
         .catch((error: unknown) => (error instanceof StepFailedError ? error.message : error))
     )
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
-    await order.signal("A", "word", "tea")
+    await shift.start(order, { id: "A" })
+    await shift.execution(order, "A").signal("word", "tea")
     await shift.settle()
-    expect(await order.result("A")).toBe("no dictionary")
+    expect(await shift.execution(order, "A").result()).toBe("no dictionary")
   })
 })
 
@@ -139,10 +139,10 @@ describe("names and options", () => {
       return [...first, await run("x", 6)]
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
-    expect(await order.result("A")).toEqual([1, 2, 3, 4, 5, 6])
-    expect(new Set((await order.show("A")).steps.map(({ name }) => name)).size).toBe(7)
+    expect(await shift.execution(order, "A").result()).toEqual([1, 2, 3, 4, 5, 6])
+    expect(new Set((await shift.execution(order, "A").status()).steps.map(({ name }) => name)).size).toBe(7)
   })
 
   it("a patch and a step may have the same name", async () => {
@@ -151,10 +151,14 @@ describe("names and options", () => {
       return [isNew, await step.run("tax", () => 19), await step.patched("tax")]
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    expect(await order.result("A")).toEqual([true, 19, true])
-    expect((await order.show("A")).steps.map(({ name }) => name)).toEqual(["patch:tax", "tax", "patch:tax#2"])
+    expect(await shift.execution(order, "A").result()).toEqual([true, 19, true])
+    expect((await shift.execution(order, "A").status()).steps.map(({ name }) => name)).toEqual([
+      "patch:tax",
+      "tax",
+      "patch:tax#2"
+    ])
   })
 
   it("a key that is undefined is refused, of an execution and of a child", async () => {
@@ -162,10 +166,10 @@ describe("names and options", () => {
     const order = workflow("order", settings, async (_, step) => step.all("parts", [1], () => keyed({ id: "a" })))
     await using shift = await testShift({ handlers: [order, keyed] })
     const fault = 'The key of an execution of "keyed" must be a string that is not empty, got undefined.'
-    await expect(keyed.start({ id: "A" })).rejects.toThrow(fault)
-    await order.start({ id: "A" })
+    await expect(shift.start(keyed, { id: "A" })).rejects.toThrow(fault)
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    expect((await order.show("A")).lastError).toBe(fault)
+    expect((await shift.execution(order, "A").status()).lastError).toBe(fault)
     expect(await shift.jobs.count()).toBe(1)
   })
 
@@ -174,12 +178,12 @@ describe("names and options", () => {
     const handler = relay.handle(async (_, { enqueue }) => enqueue(part as never, {} as never))
     await using shift = await testShift({ handlers: [part, handler] })
     const what = '"part" is a workflow, not a job: '
-    const start = `${what}start an execution with start(payload) of the workflow.`
+    const start = `${what}start an execution with shift.start(workflow, payload).`
     expect(part.name).toBe("part")
     await expect(shift.enqueue(part as never, {} as never)).rejects.toThrow(start)
     await expect(shift.enqueueMany(part as never, [])).rejects.toThrow(start)
     await expect(shift.result(part as never, "x")).rejects.toThrow(
-      `${what}read the result of an execution with result(`
+      `${what}read the result of an execution with shift.execution(workflow, key).result()`
     )
     expect(() => child(part as never, {} as never)).toThrow(`${what}call the workflow itself with the payload`)
     const { id } = await shift.enqueue(relay, null, { attempts: 1 })

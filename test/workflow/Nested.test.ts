@@ -42,9 +42,9 @@ describe("a step in the code of another step", () => {
         )
       )
       await using shift = await testShift({ handlers: [order] })
-      await order.start({ id: "A" })
+      await shift.start(order, { id: "A" })
       await shift.drain()
-      const { lastError, state, steps } = await order.show("A")
+      const { lastError, state, steps } = await shift.execution(order, "A").status()
       expect([state, tries, steps.map((each) => each.name)]).toEqual(["failed", 1, ["outer"]])
       expect(lastError).toContain('a step cannot start another step: step "outer" called "inner"')
       expect(errors).toEqual([expect.any(NestedStepError)])
@@ -57,12 +57,12 @@ describe("a step in the code of another step", () => {
       step.run("outer", () => (id === "A" ? id : step.run("inner", () => id)), { attempts: 1 })
     )
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.start({ id: "B" })
+    await shift.start(order, { id: "B" })
     await shift.settle()
-    expect((await order.show("A")).state).toBe("done")
-    expect((await order.show("B")).lastError).toContain('step "outer" called "inner"')
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
+    expect((await shift.execution(order, "B").status()).lastError).toContain('step "outer" called "inner"')
   })
 
   it("is refused inside a transactional step, and inside a step of an undo", async () => {
@@ -75,10 +75,12 @@ describe("a step in the code of another step", () => {
       throw new Error("failed")
     })
     await using shift = await testShift({ handlers: [order] })
-    for (const id of ["transaction", "undo"]) await order.start({ id })
+    for (const id of ["transaction", "undo"]) await shift.start(order, { id })
     await shift.drain()
-    expect((await order.show("transaction")).lastError).toContain('step "outer" called "inner"')
-    expect((await order.show("undo")).lastError).toContain('step "undo:charge/refund" called "inner"')
+    expect((await shift.execution(order, "transaction").status()).lastError).toContain('step "outer" called "inner"')
+    expect((await shift.execution(order, "undo").status()).lastError).toContain(
+      'step "undo:charge/refund" called "inner"'
+    )
   })
 
   it("is not mistaken for steps side by side, steps of an undo, or steps of another execution", async () => {
@@ -91,8 +93,8 @@ describe("a step in the code of another step", () => {
       }
       await Promise.all([step.run("long", () => later().then(later).then(later)), beside()])
       await step.run("start", async () => {
-        await other.start({ id: "B" })
-        return other.result("B")
+        await shift.start(other, { id: "B" })
+        return shift.execution(other, "B").result()
       })
       await step.run("charge", () => "paid", {
         undo: async () => {
@@ -104,10 +106,10 @@ describe("a step in the code of another step", () => {
       throw new Error("failed")
     })
     await using shift = await testShift({ handlers: [order, other] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
     expect(undone).toEqual(["refund", "report"])
-    expect((await order.show("A")).lastError).toBe("failed")
-    expect((await other.show("B")).state).toBe("done")
+    expect((await shift.execution(order, "A").status()).lastError).toBe("failed")
+    expect((await shift.execution(other, "B").status()).state).toBe("done")
   })
 })

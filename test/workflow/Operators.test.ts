@@ -15,13 +15,13 @@ describe("operators", () => {
       await step.run("ship", () => (stock ? log.push("ship") : Promise.reject(new Error("no stock"))), { attempts: 1 })
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     stock = true
-    await order.retry("A")
+    await shift.execution(order, "A").retry()
     await shift.settle()
     expect(log).toEqual(["price", "charge", "refund", "charge", "ship"])
-    expect((await order.show("A")).state).toBe("done")
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
   })
 
   it("fork an execution from a step", async () => {
@@ -31,21 +31,24 @@ describe("operators", () => {
       await step.run("ship", () => void log.push("ship"))
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    expect(await order.fork("A", "ship", { as: "A2" })).toBe("order/A2")
+    const fork = await shift.execution(order, "A").fork("ship", { as: "A2" })
+    expect([fork.key, fork.execution, fork.outcome]).toEqual(["A2", "order/A2", "started"])
     await shift.settle()
-    expect([log, (await order.show("A2")).state]).toEqual([["charge", "ship", "ship"], "done"])
+    expect([log, (await fork.status()).state]).toEqual([["charge", "ship", "ship"], "done"])
   })
 
   it("do not retry a done execution, and do not fork to an id that is taken", async () => {
     const order = workflow("order", settings, async (_, step) => step.run("charge", () => 1))
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await expect(order.retry("A")).rejects.toThrow("is done: retry needs a job that is dead or cancelled")
-    await order.fork("A", "charge", { as: "B" })
-    await expect(order.fork("A", "charge", { as: "B" })).rejects.toThrow(
+    await expect(shift.execution(order, "A").retry()).rejects.toThrow(
+      "is done: retry needs a job that is dead or cancelled"
+    )
+    await shift.execution(order, "A").fork("charge", { as: "B" })
+    await expect(shift.execution(order, "A").fork("charge", { as: "B" })).rejects.toThrow(
       'Execution "order/B" already exists. Fork under another id.'
     )
   })
@@ -59,13 +62,13 @@ describe("operators", () => {
     const parcel = workflow("parcel", settings, async ({ id }, step) => step.all("label", [id], () => label({ id })))
     const order = workflow("order", settings, async (_, step) => step.all("ship", ["p"], (id) => parcel({ id })))
     await using shift = await testShift({ handlers: [order, parcel, label] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.fork("A", "ship", { as: "B" })
+    await shift.execution(order, "A").fork("ship", { as: "B" })
     await shift.settle()
-    expect(await order.result("B")).toEqual([["p"]])
+    expect(await shift.execution(order, "B").result()).toEqual([["p"]])
     expect(log).toEqual(["p by label/p", "p by label/p@parcel/p@order/B"])
-    const { children } = await order.show("B")
+    const { children } = await shift.execution(order, "B").status()
     expect(children.map(({ execution, owned }) => [execution, owned])).toEqual([["parcel/p@order/B", true]])
   })
 })

@@ -35,10 +35,10 @@ it("a transactional step, its jobs and its record are one transaction: a failed 
     })
   })
   await using _ = await worker(shift, { handlers: [order] })
-  await order.start({ id: "A-17" }, { shift })
-  expect(await order.result("A-17", { ...patience, shift })).toBe(1)
+  await shift.start(order, { id: "A-17" })
+  expect(await shift.execution(order, "A-17").result(patience)).toBe(1)
   expect(await database.count("note")).toBe(1)
-  const { steps } = await order.show("A-17", { shift })
+  const { steps } = await shift.execution(order, "A-17").status()
   expect(steps.map(({ attempt, kind, name, outcome }) => `${name} ${attempt} ${kind} ${outcome}`)).toEqual([
     "book 1 transaction retrying",
     "book 2 transaction done",
@@ -51,14 +51,14 @@ it("an execution started in the caller's transaction exists when that commits", 
   await using _ = await worker(shift, { handlers: [order] })
   const client = await database.pool().connect()
   await client.query("begin")
-  await order.start({ id: "rolled back" }, { tx: client, shift })
+  await shift.start(order, { id: "rolled back" }, { tx: client })
   await client.query("rollback")
   await client.query("begin")
-  await order.start({ id: "kept" }, { tx: client, shift })
+  await shift.start(order, { id: "kept" }, { tx: client })
   await client.query("commit")
   client.release()
-  expect(await order.result("kept", { ...patience, shift })).toBe("ran")
-  await expect(order.show("rolled back", { shift })).rejects.toMatchObject({ code: "EXECUTION_NOT_FOUND" })
+  expect(await shift.execution(order, "kept").result(patience)).toBe("ran")
+  await expect(shift.execution(order, "rolled back").status()).rejects.toMatchObject({ code: "EXECUTION_NOT_FOUND" })
 })
 
 it("no wake-up is lost, whenever a signal arrives: before, while and after the execution suspends", async () => {
@@ -72,14 +72,14 @@ it("no wake-up is lost, whenever a signal arrives: before, while and after the e
     const id = `r${round}`
     const start = async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 6))
-      await order.start({ id }, { shift })
+      await shift.start(order, { id })
     }
     const signal = async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 20))
-      await order.signal(id, "go", round, { shift })
+      await shift.execution(order, id).signal("go", round)
     }
     await Promise.all([start(), signal()])
-    expect(await order.result(id, { ...patience, shift })).toBe(round)
+    expect(await shift.execution(order, id).result(patience)).toBe(round)
   }
   for (let round = 0; round < rounds; round += 20) {
     await Promise.all(Array.from({ length: Math.min(20, rounds - round) }, (_, index) => one(round + index)))
@@ -93,7 +93,7 @@ it("a signal notifies the pods of a suspended execution when it is stored, and t
   client.on("notification", ({ payload }) => heard.push(payload))
   const signalled = async (id: string) => {
     heard.length = 0
-    await order.signal(id, "go", 1, { shift })
+    await shift.execution(order, id).signal("go", 1)
     // Notifications that were sent before an answer arrive before it.
     await client.query("select 1")
     return heard
@@ -104,7 +104,7 @@ it("a signal notifies the pods of a suspended execution when it is stored, and t
   }
   {
     await using _ = await worker(shift, { handlers: [order] })
-    await order.start({ id: "sleeps" }, { shift })
+    await shift.start(order, { id: "sleeps" })
     await expect.poll(isSuspended, { timeout: 60_000 }).toBe(true)
   }
   await client.query("listen nightshift_work")
@@ -130,8 +130,8 @@ it("a parent of many children wakes once, when the last has ended", async () => 
     return all.reduce<number>((sum, n) => sum + Number(n), 0)
   })
   await using _ = await worker(shift, { handlers: [order, leaf], queues: { orders: 20 } })
-  await order.start({ id: "A" }, { shift })
-  expect(await order.result("A", { ...patience, shift })).toBe((count * (count - 1)) / 2)
+  await shift.start(order, { id: "A" })
+  expect(await shift.execution(order, "A").result(patience)).toBe((count * (count - 1)) / 2)
   expect(runs).toBe(2)
 })
 
@@ -141,9 +141,9 @@ it("a sleeping execution is due at the instant it named", async () => {
     return "woke"
   })
   await using _ = await worker(shift, { handlers: [order] })
-  await order.start({ id: "A" }, { shift })
-  expect(await order.result("A", { ...patience, shift })).toBe("woke")
-  const { steps } = await order.show("A", { shift })
+  await shift.start(order, { id: "A" })
+  expect(await shift.execution(order, "A").result(patience)).toBe("woke")
+  const { steps } = await shift.execution(order, "A").status()
   expect(Number(steps[0]?.endedAt) - Number(steps[0]?.startedAt)).toBeGreaterThanOrEqual(0)
 })
 
@@ -160,11 +160,11 @@ it("a retried execution continues from its failed step, even if recorded steps f
     return step.run("thank", () => log.push("thank"))
   })
   await using _ = await worker(shift, { handlers: [order] })
-  await order.start({ id: "A" }, { shift })
-  await expect(order.result("A", { ...patience, shift })).rejects.toThrow("no stock")
+  await shift.start(order, { id: "A" })
+  await expect(shift.execution(order, "A").result(patience)).rejects.toThrow("no stock")
   stock = true
-  await order.retry("A", { shift })
-  expect(await order.result("A", { ...patience, shift })).toBe(5)
+  await shift.execution(order, "A").retry()
+  expect(await shift.execution(order, "A").result(patience)).toBe(5)
   expect(log).toEqual(["retried/A/charge", "refund", "retried/A/charge/after-undo-1", "ship", "thank"])
   const { rows } = await database.pool().query("select count(*)::int as n from booking where id = 'retried'")
   expect(rows[0].n).toBe(1)
@@ -175,15 +175,15 @@ it("a result that cannot be stored fails its step, and a run that lost its lease
     if (id === "large")
       return step.run("large", () => "x".repeat(70_000), { attempts: 1 }).catch((error: Error) => error.message)
     await step.run("late", async () => {
-      if (id === "lost") await order.cancel(id, { now: true, shift })
+      if (id === "lost") await shift.execution(order, id).cancel({ now: true })
     })
   })
   await using _ = await worker(shift, { handlers: [order], queues: { orders: 1 } })
-  await order.start({ id: "lost" }, { shift })
+  await shift.start(order, { id: "lost" })
   // One slot: this execution runs when the run that lost its lease is over.
-  await order.start({ id: "large" }, { shift })
-  expect(await order.result("large", { ...patience, shift })).toContain("65536 bytes")
-  expect(await order.show("lost", { shift })).toMatchObject({ state: "cancelled", steps: [] })
+  await shift.start(order, { id: "large" })
+  expect(await shift.execution(order, "large").result(patience)).toContain("65536 bytes")
+  expect(await shift.execution(order, "lost").status()).toMatchObject({ state: "cancelled", steps: [] })
 })
 
 it("a step is recorded once although the server ended the connection that recorded it", async () => {
@@ -206,7 +206,7 @@ it("a step is recorded once although the server ended the connection that record
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
   }
-  await order.start({ id: "A" }, { shift })
+  await shift.start(order, { id: "A" })
   const pid = await until(
     `select pid, pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and wait_event_type = 'Lock' and query like '%workflow_step%'`
@@ -216,8 +216,10 @@ it("a step is recorded once although the server ended the connection that record
   client.release()
   // The connection also carries other statements. Once the step is recorded, the pool knows that the connection has ended.
   await until("select 1 as pid from nightshift.workflow_step where name = 'pay'")
-  expect(await order.result("A", { ...patience, shift })).toBe(1)
-  expect((await order.show("A", { shift })).steps).toMatchObject([{ name: "pay", attempt: 1, outcome: "done" }])
+  expect(await shift.execution(order, "A").result(patience)).toBe(1)
+  expect((await shift.execution(order, "A").status()).steps).toMatchObject([
+    { name: "pay", attempt: 1, outcome: "done" }
+  ])
 })
 
 it("the concurrency of a step holds over processes, and all executions come through", async () => {

@@ -21,13 +21,13 @@ describe("a recorded step", () => {
       return paid.receipt
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A-17" })
+    await shift.start(order, { id: "A-17" })
     await shift.settle()
     expect(calls).toEqual(["charge"])
     await shift.crash()
     await shift.advance("3 days")
     expect(calls).toEqual(["charge", "ship 7"])
-    expect(await order.result("A-17")).toBe(7)
+    expect(await shift.execution(order, "A-17").result()).toBe(7)
   })
 
   it("is not repeated by a step that crashed its pod before the record", async () => {
@@ -42,12 +42,12 @@ describe("a recorded step", () => {
       })
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     await shift.crash()
     await shift.advance("2h")
     expect(calls).toBe(1)
-    expect((await order.show("A")).state).toBe("done")
+    expect((await shift.execution(order, "A").status()).state).toBe("done")
   })
 })
 
@@ -59,7 +59,7 @@ describe("waiting", () => {
       done.push(id)
     })
     await using shift = await testShift({ allowChanged: true, handlers: [order], slots: 1 })
-    for (let id = 0; id < 20; id += 1) await order.start({ id: String(id) })
+    for (let id = 0; id < 20; id += 1) await shift.start(order, { id: String(id) })
     await shift.settle()
     expect(await shift.jobs.count({ state: "scheduled" })).toBe(20)
     await shift.advance("1h")
@@ -71,10 +71,13 @@ describe("waiting", () => {
       for (let day = 0; day < 40; day += 1) await step.sleep("a day", "1 day")
     })
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect(await shift.job(id)).toMatchObject({ state: "done", attempt: 1, history: [] })
-    expect((await order.show("A")).steps.map(({ name }) => name).slice(-2)).toEqual(["a day#39", "a day#40"])
+    expect((await shift.execution(order, "A").status()).steps.map(({ name }) => name).slice(-2)).toEqual([
+      "a day#39",
+      "a day#40"
+    ])
   })
 
   it("never runs catch or finally of the code early", async () => {
@@ -90,7 +93,7 @@ describe("waiting", () => {
       }
     })
     await using shift = await testShift({ allowChanged: true, handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     expect(ran).toEqual([])
     await shift.drain()
@@ -106,39 +109,37 @@ describe("signals", () => {
 
   it("are received before the start, during suspension and twice", async () => {
     await using shift = await testShift({ handlers: [order] })
-    await order.signal("early", "approval", { by: "ada" })
-    await order.start({ id: "early" })
-    await order.start({ id: "late" })
+    await shift.execution(order, "early").signal("approval", { by: "ada" })
+    await shift.start(order, { id: "early" })
+    await shift.start(order, { id: "late" })
     await shift.settle()
-    expect(await order.result("early")).toBe("approved by ada")
-    expect(await order.signal("late", "approval", { by: "grace" })).toBe("completed")
-    expect(await order.signal("late", "approval", { by: "linus" })).toBe("repeated")
-    expect(await order.result("late")).toBe("approved by grace")
+    expect(await shift.execution(order, "early").result()).toBe("approved by ada")
+    expect(await shift.execution(order, "late").signal("approval", { by: "grace" })).toBe("completed")
+    expect(await shift.execution(order, "late").signal("approval", { by: "linus" })).toBe("repeated")
+    expect(await shift.execution(order, "late").result()).toBe("approved by grace")
   })
 
   it("are sent by the key or by the job's id, and not by the id of the execution", async () => {
     await using shift = await testShift({ handlers: [order] })
-    const { execution, id, key } = await order.start({ id: "A" })
+    const { execution, id, key } = await shift.start(order, { id: "A" })
     expect({ execution, key }).toEqual({ execution: "order/A", key: "A" })
-    await expect(order.signal(execution, "approval", { by: "eve" })).rejects.toThrow(
-      '"order/A" is the id of an execution. Pass its key: "A".'
-    )
-    await order.signal(id, "approval", { by: "ada" })
+    expect(() => shift.execution(order, execution)).toThrow('"order/A" is the id of an execution. Pass its key: "A".')
+    await shift.execution(order, id).signal("approval", { by: "ada" })
     await shift.settle()
-    expect(await order.result(id)).toBe("approved by ada")
+    expect(await shift.execution(order, id).result()).toBe("approved by ada")
     // A key may look like an id.
     const uuid = "01890a5d-ac96-774b-bcce-b302099a8057"
-    await order.signal(uuid, "approval", { by: "grace" })
-    await order.start({ id: uuid })
-    expect(await order.result(uuid)).toBe("approved by grace")
+    await shift.execution(order, uuid).signal("approval", { by: "grace" })
+    await shift.start(order, { id: uuid })
+    expect(await shift.execution(order, uuid).result()).toBe("approved by grace")
   })
 
   it("time out, and a signal after that changes nothing", async () => {
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.advance("7 days")
-    await order.signal("A", "approval", { by: "ada" })
-    expect(await order.result("A")).toBe("expired")
+    await shift.execution(order, "A").signal("approval", { by: "ada" })
+    expect(await shift.execution(order, "A").result()).toBe("expired")
   })
 })
 
@@ -156,26 +157,26 @@ describe("compensation", () => {
     const log: Array<string> = []
     const order = make(log, true)
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect(log).toEqual(["refund 2", "release 1"])
     expect(await shift.job(id)).toMatchObject({ state: "dead", reason: "rejected", lastError: "no stock" })
-    await expect(order.result("A")).rejects.toBeInstanceOf(JobDeadError)
+    await expect(shift.execution(order, "A").result()).rejects.toBeInstanceOf(JobDeadError)
   })
 
   it("runs when the execution is cancelled", async () => {
     const log: Array<string> = []
     const order = make(log, false)
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A")
+    await shift.execution(order, "A").cancel()
     await shift.settle()
     expect(log).toEqual(["refund 2", "release 1"])
     expect((await shift.job(id)).state).toBe("cancelled")
-    await expect(order.result("A")).rejects.toMatchObject({
+    await expect(shift.execution(order, "A").result()).rejects.toMatchObject({
       code: "JOB_CANCELLED",
-      message: expect.stringContaining("Retry the execution (workflow.retry(key)) to run it again.")
+      message: expect.stringContaining('Retry the execution (shift.workflows.retry("order/A")) to run it again.')
     })
   })
 
@@ -183,9 +184,9 @@ describe("compensation", () => {
     const log: Array<string> = []
     const order = make(log, false)
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.cancel("A", { now: true })
+    await shift.execution(order, "A").cancel({ now: true })
     await shift.drain()
     expect(log).toEqual([])
     expect(await shift.job(id)).toMatchObject({ state: "cancelled", lastError: "cancelled without undoing its steps" })
@@ -195,12 +196,12 @@ describe("compensation", () => {
     const log: Array<string> = []
     const order = make(log, false)
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     await shift.crash()
     await shift.advance("3h")
     expect(log).toEqual([])
-    expect(await order.result("A")).toBe("shipped")
+    expect(await shift.execution(order, "A").result()).toBe("shipped")
   })
 })
 
@@ -211,9 +212,9 @@ describe("one execution per key", () => {
       runs += 1
     })
     await using shift = await testShift({ allowChanged: true, handlers: [order] })
-    const first = await order.start({ id: "A" })
+    const first = await shift.start(order, { id: "A" })
     await shift.settle()
-    const again = await order.start({ id: "A" })
+    const again = await shift.start(order, { id: "A" })
     await shift.settle()
     expect([first.outcome, again.outcome, again.id === first.id, runs]).toEqual(["started", "existing", true, 1])
   })
@@ -237,7 +238,7 @@ describe("changed code", () => {
   it("suspends the execution with the reason changed, names the step, and loses nothing", async () => {
     const { order, versions } = replaceable()
     await using shift = await testShift({ allowChanged: true, handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     versions.current = async (_, step) => {
       await step.run("pay", () => 1)
@@ -245,18 +246,18 @@ describe("changed code", () => {
       return "new"
     }
     await shift.advance("1h")
-    const shown = await order.show("A")
+    const shown = await shift.execution(order, "A").status()
     expect(shown.state).toBe("changed")
     expect(shown.lastError).toContain('step "charge" is recorded, but its code does "pay" instead')
     versions.current = before
     await shift.advance("10 minutes")
-    expect(await order.result("A")).toBe("old")
+    expect(await shift.execution(order, "A").result()).toBe("old")
   })
 
   it("is distinguished by patched: old executions keep the old path, new ones take the new one", async () => {
     const { order, versions } = replaceable()
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "old" })
+    await shift.start(order, { id: "old" })
     await shift.settle()
     versions.current = async (_, step) => {
       const isNew = await step.patched("tax")
@@ -265,10 +266,18 @@ describe("changed code", () => {
       await step.sleep("cool off", "1h")
       return isNew ? "with tax" : "old"
     }
-    await order.start({ id: "new" })
+    await shift.start(order, { id: "new" })
     await shift.drain()
-    expect([await order.result("old"), await order.result("new")]).toEqual(["old", "with tax"])
-    expect((await order.show("new")).steps.map(({ name }) => name)).toEqual(["patch:tax", "charge", "tax", "cool off"])
+    expect([await shift.execution(order, "old").result(), await shift.execution(order, "new").result()]).toEqual([
+      "old",
+      "with tax"
+    ])
+    expect((await shift.execution(order, "new").status()).steps.map(({ name }) => name)).toEqual([
+      "patch:tax",
+      "charge",
+      "tax",
+      "cool off"
+    ])
   })
 })
 
@@ -291,12 +300,12 @@ describe("a step that fails", () => {
       return "charged"
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     await shift.crash()
     await shift.advance("11 minutes")
     expect(at).toEqual([0, 1, 11])
-    expect(await order.result("A")).toEqual(["charge", "TypeError", "declined 3"])
+    expect(await shift.execution(order, "A").result()).toEqual(["charge", "TypeError", "declined 3"])
   })
 
   it("reports an outcome that steps do not support", async () => {
@@ -304,7 +313,7 @@ describe("a step that fails", () => {
       step.run("later", () => Promise.reject(Outcome.snooze("1h")), { attempts: 1 })
     )
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect((await shift.job(id)).lastError).toMatch(/A step cannot end with the outcome Snooze/)
   })
@@ -312,7 +321,7 @@ describe("a step that fails", () => {
   it("refuses a result of more than 64 KiB with the limit", async () => {
     const order = workflow("order", settings, async (_, step) => step.run("report", () => "x".repeat(70_000)))
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect((await shift.job(id)).lastError).toMatch(
       /"report" is invalid: its value must be at most 65536 bytes as JSON/

@@ -24,11 +24,11 @@ describe("concurrent waits and steps", () => {
       return approval
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    await order.signal("A", "approval", "yes")
+    await shift.execution(order, "A").signal("approval", "yes")
     open()
-    expect(await order.result("A")).toBe("yes")
+    expect(await shift.execution(order, "A").result()).toBe("yes")
   })
 
   it("a step is not recorded as failed when its pod stops", async () => {
@@ -41,12 +41,12 @@ describe("concurrent waits and steps", () => {
       })
     )
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     await shift.crash()
     await shift.advance("2h")
-    expect(await order.result("A")).toBe("done")
-    expect((await order.show("A")).steps.map(({ outcome }) => outcome)).toEqual(["done"])
+    expect(await shift.execution(order, "A").result()).toBe("done")
+    expect((await shift.execution(order, "A").status()).steps.map(({ outcome }) => outcome)).toEqual(["done"])
   })
 
   it("a failed step that the code does not await does not end the process", async () => {
@@ -57,13 +57,16 @@ describe("concurrent waits and steps", () => {
       void step.run("forgotten", () => Promise.reject(new Error("no")), { attempts: 1 })
       return step.run("charge", () => new Promise((resolve) => setImmediate(() => setImmediate(resolve, "paid"))))
     })
-    await using _ = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
-    expect(await order.result("A")).toBe("paid")
+    await using shift = await testShift({ handlers: [order] })
+    await shift.start(order, { id: "A" })
+    expect(await shift.execution(order, "A").result()).toBe("paid")
     await new Promise((resolve) => setImmediate(resolve))
     process.off("unhandledRejection", hear)
     expect(rejections).toEqual([])
-    expect((await order.show("A")).steps).toMatchObject([{ name: "forgotten", outcome: "failed" }, { name: "charge" }])
+    expect((await shift.execution(order, "A").status()).steps).toMatchObject([
+      { name: "forgotten", outcome: "failed" },
+      { name: "charge" }
+    ])
   })
 
   it("a step that runs while another waits is not suspended", async () => {
@@ -73,13 +76,13 @@ describe("concurrent waits and steps", () => {
       return shift.now().getTime() / 3_600_000
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    expect((await order.show("A")).state).toBe("running")
+    expect((await shift.execution(order, "A").status()).state).toBe("running")
     open()
     await shift.settle()
-    expect((await order.show("A")).state).toBe("sleeping")
-    expect(await order.result("A")).toBe(1)
+    expect((await shift.execution(order, "A").status()).state).toBe("sleeping")
+    expect(await shift.execution(order, "A").result()).toBe(1)
   })
 
   it("a replay has the same winner of a race, although the loser was recorded later", async () => {
@@ -102,10 +105,10 @@ describe("concurrent waits and steps", () => {
       return winner
     })
     await using shift = await testShift({ allowChanged: true, handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
-    expect((await order.show("A")).steps.map(({ name }) => name)).toContain("slow")
-    expect([winners, await order.result("A")]).toEqual([["fast", "fast"], "fast"])
+    expect((await shift.execution(order, "A").status()).steps.map(({ name }) => name)).toContain("slow")
+    expect([winners, await shift.execution(order, "A").result()]).toEqual([["fast", "fast"], "fast"])
   })
 
   it("a timeout of a step by a sleep fires while the step runs", async () => {
@@ -120,9 +123,9 @@ describe("concurrent waits and steps", () => {
       ])
     )
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.advance("2m")
-    expect(await order.result("A")).toBe("too late")
+    expect(await shift.execution(order, "A").result()).toBe("too late")
   })
 })
 
@@ -141,9 +144,9 @@ describe("results that JSON cannot express", () => {
       })
     )
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    const { lastError, state } = await order.show("A")
+    const { lastError, state } = await shift.execution(order, "A").status()
     expect([state, calls]).toEqual(["failed", 1])
     expect(lastError).toContain(text)
   })
@@ -156,14 +159,17 @@ describe("signals that the execution does not wait for", () => {
       await step.waitFor("shipped")
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    for (const name of ["aproval", "shipped"]) await order.signal("A", name)
+    for (const name of ["aproval", "shipped"]) await shift.execution(order, "A").signal(name)
     await shift.settle()
-    expect((await order.show("A")).unclaimed).toEqual(["aproval", "shipped"])
-    await order.signal("A", "approval")
+    expect((await shift.execution(order, "A").status()).unclaimed).toEqual(["aproval", "shipped"])
+    await shift.execution(order, "A").signal("approval")
     await shift.settle()
-    expect([(await order.show("A")).unclaimed, (await order.show("A")).state]).toEqual([["aproval"], "done"])
+    expect([
+      (await shift.execution(order, "A").status()).unclaimed,
+      (await shift.execution(order, "A").status()).state
+    ]).toEqual([["aproval"], "done"])
   })
 })
 
@@ -178,15 +184,15 @@ describe("names", () => {
       return drawn
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
-    expect(await order.result("A")).toEqual([1, 2, 3])
+    expect(await shift.execution(order, "A").result()).toEqual([1, 2, 3])
   })
 
   it("that undos use are refused for steps", async () => {
     const order = workflow("order", settings, async (_, step) => step.run("undo:charge", () => 1))
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.settle()
     expect((await shift.job(id)).lastError).toContain('must not start with "undo:"')
   })
@@ -208,10 +214,10 @@ describe("undo", () => {
       throw new Error("no stock")
     })
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.advance("1 day")
     expect(log).toEqual(["ask"])
-    await order.signal("A", "undo:charge/bank", "ok")
+    await shift.execution(order, "A").signal("undo:charge/bank", "ok")
     await shift.settle()
     expect(log).toEqual(["ask", "refund ok", "release"])
     expect((await shift.job(id)).lastError).toBe("no stock")
@@ -232,7 +238,7 @@ describe("undo", () => {
       throw new Error("no stock")
     })
     await using shift = await testShift({ handlers: [order] })
-    const { id } = await order.start({ id: "A" })
+    const { id } = await shift.start(order, { id: "A" })
     await shift.drain()
     expect(log).toEqual(["refund", "refund", "release"])
     expect((await shift.job(id)).lastError).toBe("no stock; undo of charge failed: bank closed")
@@ -248,7 +254,7 @@ describe("undo", () => {
       ])
     })
     await using shift = await testShift({ handlers: [order] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
     expect(log).toEqual([])
     open()
@@ -271,10 +277,13 @@ describe("children", () => {
       return step.all("ship", ["a", "b", "c"], (item) => ship({ item }))
     })
     await using shift = await testShift({ allowChanged: true, handlers: [order, ship] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
-    expect([await order.result("A"), runs]).toEqual([["parcel of a", "parcel of b", "parcel of c"], 2])
-    const { children } = await order.show("A")
+    expect([await shift.execution(order, "A").result(), runs]).toEqual([
+      ["parcel of a", "parcel of b", "parcel of c"],
+      2
+    ])
+    const { children } = await shift.execution(order, "A").status()
     expect(children.map(({ execution }) => execution)).toEqual(["order/A/ship/0", "order/A/ship/1", "order/A/ship/2"])
   })
 
@@ -288,9 +297,9 @@ describe("children", () => {
       }
     })
     await using shift = await testShift({ handlers: [order, ship] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
-    expect(await order.result("A")).toEqual([
+    expect(await shift.execution(order, "A").result()).toEqual([
       '1 of 2 children of "ship" failed; items[1]: broken in transit',
       "1 broken in transit"
     ])
@@ -300,9 +309,12 @@ describe("children", () => {
     const once = workflow("once", settings, async (_, step) => step.sleep("work", "1h").then(() => "result"))
     const order = workflow("order", settings, async (_, step) => step.all("once", ["x"], (id) => once({ id })))
     await using shift = await testShift({ handlers: [order, once] })
-    for (const id of ["A", "B"]) await order.start({ id })
+    for (const id of ["A", "B"]) await shift.start(order, { id })
     await shift.drain()
-    expect([await order.result("A"), await order.result("B")]).toEqual([["result"], ["result"]])
+    expect([await shift.execution(order, "A").result(), await shift.execution(order, "B").result()]).toEqual([
+      ["result"],
+      ["result"]
+    ])
   })
 
   it("may be plain jobs", async () => {
@@ -315,9 +327,9 @@ describe("children", () => {
       return `sent to ${to}`
     })
     await using shift = await testShift({ handlers: [order, mailer] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.drain()
-    expect(await order.result("A")).toEqual([
+    expect(await shift.execution(order, "A").result()).toEqual([
       { state: "done", value: "sent to ada" },
       { state: "dead", error: "bounced" }
     ])
@@ -335,11 +347,11 @@ describe("children", () => {
       await step.all("leaves", ["x", "y"], (id) => leaf({ id }))
     })
     await using shift = await testShift({ allowChanged: true, handlers: [order, leaf] })
-    await order.start({ id: "A" })
+    await shift.start(order, { id: "A" })
     await shift.settle()
-    expect(await order.cancel("A")).toEqual({ cancelled: 3 })
+    expect(await shift.execution(order, "A").cancel()).toEqual({ cancelled: 3 })
     await shift.drain()
     expect(log.sort()).toEqual(["detached done", "unbook x", "unbook y"])
-    expect((await order.show("A")).state).toBe("cancelled")
+    expect((await shift.execution(order, "A").status()).state).toBe("cancelled")
   })
 })

@@ -22,9 +22,12 @@ export const shipment = workflow("shipment", { payload: z.object({ item: z.strin
   return { item, label }
 })
 
+/** What executions of an order receive. Senders get its type, and invalid values are refused. */
+const signals = { approval: z.object({ by: z.string() }) }
+
 /** An order: payment, booking, three days of waiting, approval, shipping. Everything is undone if it fails. */
 export const makeOrder = (bank: Bank, terms: Terms = { coolOff: "3d", approval: "7d" }) =>
-  workflow("order", { payload: Order, key: (order) => order.id, version: 1 }, async (order, step) => {
+  workflow("order", { payload: Order, key: (order) => order.id, signals, version: 1 }, async (order, step) => {
     const { payment } = await step.run("charge", ({ idempotencyKey }) => bank.charge(idempotencyKey, order), {
       attempts: 6,
       undo: (paid, { idempotencyKey }) => bank.refund(idempotencyKey, paid.payment)
@@ -37,7 +40,7 @@ export const makeOrder = (bank: Bank, terms: Terms = { coolOff: "3d", approval: 
         })
     })
     await step.sleep("cool off", terms.coolOff)
-    const approval = await step.waitFor<{ by: string }>("approval", { timeout: terms.approval })
+    const approval = await step.waitFor("approval", { timeout: terms.approval })
     if (approval === undefined) throw new Error("the order was not approved in time")
     const parcels = await step.all("ship", order.items, (item) => shipment({ item }))
     return { approvedBy: approval.by, parcels: parcels.length }

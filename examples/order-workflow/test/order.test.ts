@@ -22,8 +22,8 @@ it("charges once, and refunds when the booking fails", async () => {
   const orders = makeOrder(bank)
   // A test shift has no database: `step.runInTransaction` fails in it.
   await using shift = await testShift({ handlers: [orders, shipment] })
-  const { id } = await orders.start(order)
+  const run = await shift.start(orders, order)
   await shift.drain()
-  expect(await shift.job(id)).toMatchObject({ state: "dead", reason: "rejected" })
+  expect(await run.status()).toMatchObject({ state: "failed", reason: "rejected" })
   expect(calls).toEqual(["charge order/A-17/charge", "refund p-1 order/A-17/undo:charge"])
 })

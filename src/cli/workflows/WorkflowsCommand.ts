@@ -1,9 +1,10 @@
-import { Clock, Console, Effect, Predicate } from "effect"
+import { Clock, Console, Effect, Either, Predicate } from "effect"
 import * as BytesText from "../../core/BytesText.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import * as Audited from "../../http/access/Audited.js"
+import { tagsOf } from "../../http/workflows/ExecutionsFilter.js"
 import * as ExecutionView from "../../http/workflows/ExecutionView.js"
 import { awaitedSignals, start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
 import {
@@ -13,7 +14,8 @@ import {
   type ExecutionSummary,
   type Heartbeat,
   maxExecutionPage,
-  type Step
+  type Step,
+  type Tags
 } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { UsageError } from "../Failure.js"
@@ -58,21 +60,39 @@ const rowOf = (now: number) => (execution: ExecutionSummary) => [
     : execution.waits.map(waitText(now)).join(", ").slice(0, 60)
 ]
 
+/** Tags as `customer=42`; undefined if there are none. */
+const tags = (about: string): Input.Input<Tags | undefined> => ({
+  ...Input.repeated(Input.text, about),
+  read: (texts) => (texts.length === 0 ? Either.right(undefined) : tagsOf(texts))
+})
+
+const tagText = (all: Tags) =>
+  Object.entries(all)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ")
+
 const list = QueueCommand.make({
   about: "List workflow executions, newest first.",
   options: {
     workflow: Input.optional(Input.text, "Only executions of this workflow."),
     state: Input.optional(Input.choice(ExecutionState.literals), "Only executions in this state."),
     prefix: Input.optional(Input.text, "Only executions whose id starts with this text."),
+    tag: tags("Only executions with this tag, as in customer=42."),
+    since: Input.optional(Input.instant, "Only executions started at or after this time, as in 2026-01-31T09:00:00Z."),
+    until: Input.optional(Input.instant, "Only executions started before this time."),
     ...QueueCommand.page("executions", { max: maxExecutionPage, default: 20 })
   },
   examples: {
-    "nightshift workflows list --state waiting": "list executions that wait for a signal or children"
+    "nightshift workflows list --state waiting": "list executions that wait for a signal or children",
+    "nightshift workflows list --tag customer=42": "list the executions of a customer"
   },
-  run: ({ cursor, json, limit, prefix, state, workflow }) =>
+  run: ({ cursor, json, limit, prefix, since, state, tag, until, workflow }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
-      const { executions, next } = yield* workflows.list({ workflow, state, prefix }, { limit, before: cursor })
+      const { executions, next } = yield* workflows.list(
+        { workflow, state, prefix, tag, since, until },
+        { limit, before: cursor }
+      )
       if (json) {
         const shown = executions.map(ExecutionView.ofSummary)
         return yield* printJson({ executions: shown, next: next ?? null })
@@ -135,6 +155,7 @@ const details = (execution: Execution, now: number): string => {
     ["payload", JSON.stringify(execution.payload)],
     ["result", JSON.stringify(execution.result)],
     ["last error", execution.lastError],
+    ["tags", Object.keys(execution.tags).length === 0 ? undefined : tagText(execution.tags)],
     ["parents", execution.parents.length === 0 ? undefined : execution.parents.join(", ")]
   ])
   const steps = table(["STEP", "KIND", "OUTCOME", "TOOK", "ENDED", "RESULT"], execution.steps.map(stepRow(now)))
@@ -184,14 +205,15 @@ const start = QueueCommand.make({
   options: {
     payload: Input.withDefault(Input.json, {}, "The payload as JSON (default {})."),
     queue: Input.optional(Input.text, "The queue (default: the workflow's queue)."),
+    tag: tags("A tag by which the execution is found, as in customer=42."),
     force: Input.flag("Accept a workflow that no process has registered and a payload that does not match its schema.")
   },
   examples: {
     'nightshift workflows start order A-17 --payload \'{"id":"A-17"}\'': "start an execution, once per key"
   },
-  run: ({ force, json, key, payload, queue, workflow }) =>
+  run: ({ force, json, key, payload, queue, tag, workflow }) =>
     Effect.gen(function* () {
-      const started = yield* startExecution({ workflow, key, payload, queue, force })
+      const started = yield* startExecution({ workflow, key, payload, queue, tags: tag, force })
       const message = started.outcome === "started" ? "started" : "already exists:"
       yield* print(json, started, `${message} ${started.execution}`)
     })
@@ -269,6 +291,28 @@ const retry = QueueCommand.make({
     }).pipe(Operator.acting(reason))
 })
 
+const tag = QueueCommand.make({
+  about: "Set or remove tags of an execution.",
+  args: { execution: id },
+  options: {
+    set: tags("A tag to set, as in customer=42."),
+    remove: Input.repeated(Input.text, "Name of a tag to remove."),
+    reason: Operator.reason
+  },
+  examples: { "nightshift workflows tag order/A-17 --set customer=42": "find it later by its customer" },
+  run: ({ json, reason, remove, set = {}, ...given }) =>
+    Effect.gen(function* () {
+      const workflows = yield* Workflows
+      const audited = yield* Audited.make
+      const execution = yield* executionOf(given.execution)
+      const changes = { ...Object.fromEntries(remove.map((name) => [name, null])), ...set }
+      const all = yield* workflows
+        .tag(execution, changes)
+        .pipe(audited("workflow.tag", execution, (after) => ({ after })))
+      yield* print(json, { execution, tags: all }, `tags of ${execution}: ${tagText(all) || "none"}`)
+    }).pipe(Operator.acting(reason))
+})
+
 const fork = QueueCommand.make({
   about: "Start a new execution from a step of another one.",
   args: { execution: id, step: Input.required(Input.text, "The first step that runs again.") },
@@ -326,6 +370,7 @@ export const command = Command.group("List, inspect and control workflow executi
   signal,
   cancel,
   retry,
+  tag,
   fork,
   stream,
   unpin

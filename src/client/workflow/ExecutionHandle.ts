@@ -1,6 +1,7 @@
 import type { DurationInput } from "../../core/DurationInput.js"
 import { isId } from "../../core/Ids.js"
 import { shown } from "../../core/Storable.js"
+import type { TagChanges, Tags } from "../../queue/workflow/Execution.js"
 import type { Engine, Ports } from "../Engine.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
 import { checkKnown, namesOf } from "../Options.js"
@@ -28,6 +29,8 @@ export interface ForkOptions {
 export interface StartOptions extends Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {
   /** Names the execution instead of the workflow's `key`. */
   readonly key?: string | undefined
+  /** Names and values by which the execution is found: `{ customer: "42" }`. Not set on an existing execution. [none] */
+  readonly tags?: Tags | undefined
 }
 
 /** What a shift uses of a workflow, to start, find and signal its executions. */
@@ -82,6 +85,11 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
     /** Number of executions and jobs that were cancelled, including this one. */
     readonly cancelled: number
   }>
+  /**
+   * Sets tags, by which `shift.workflows.list` finds executions: `{ customer: "42" }`. Null removes a tag. Returns all tags.
+   * Rejects with ExecutionNotFoundError if the execution has not started.
+   */
+  tag(tags: TagChanges): Promise<Tags>
   /**
    * Runs a failed or cancelled execution again. Failed and undone steps run again, and failed children are retried; all
    * other results are kept.
@@ -213,6 +221,7 @@ const handle = <Result, Signals>(
       const { cancelled } = await admin.cancel(await target(), options)
       return { cancelled }
     },
+    tag: async (tags) => admin.tag(await target(), tags),
     retry: async () => admin.retry(await target()),
     fork: async (step, options = {}) => {
       checkKnown(options, forkOptions, "an option of fork")

@@ -1,11 +1,13 @@
 import { Effect, Schema } from "effect"
 import { query } from "../../http/workflows/ExecutionsFilter.js"
-import { type ExecutionState, maxExecutionPage } from "../../queue/workflow/Execution.js"
+import { type ExecutionState, maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
+import { faultOf } from "../../queue/workflow/Tags.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import * as Filter from "../Filter.js"
 import * as Listing from "../Listing.js"
-import { checkKnown, namesOf } from "../Options.js"
+import { checkKnown, type InstantInput, namesOf } from "../Options.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import * as ExecutionView from "./ExecutionView.js"
 
 /** Selects the executions that match every field, as in the HTTP API. */
@@ -16,6 +18,12 @@ export interface ExecutionFilter {
   readonly state?: ExecutionState | undefined
   /** Executions whose id starts with this text: `order/2026-` matches the keys that start with `2026-`. */
   readonly prefix?: string | undefined
+  /** Executions with all these tags: `{ customer: "42" }`. */
+  readonly tag?: Tags | undefined
+  /** Executions started at or after this time. */
+  readonly since?: InstantInput | undefined
+  /** Executions started before this time. */
+  readonly until?: InstantInput | undefined
 }
 
 /** Finds executions. */
@@ -28,7 +36,21 @@ export interface ExecutionList {
   count(filter?: ExecutionFilter): Promise<number>
 }
 
-const read = Filter.reader(Schema.Struct(query), Object.keys(query), 'workflow: "order"')
+const decode = Filter.reader(Schema.Struct(query), Object.keys(query), 'workflow: "order"')
+
+const tagTexts = (tag: ExecutionFilter["tag"]) => {
+  if (tag === undefined) return undefined
+  const fault = faultOf(tag, false)
+  if (fault !== undefined) throw new InvalidOptionError("filter.tag", `filter.tag is invalid: ${fault}.`)
+  return Object.entries(tag).map(([name, value]) => `${name}=${value}`)
+}
+
+const read = (given: ExecutionFilter) =>
+  decode(given, ({ since, tag, until }: ExecutionFilter) => ({
+    tag: tagTexts(tag),
+    since: Filter.instant("since", since),
+    until: Filter.instant("until", until)
+  }))
 
 const listOptions = namesOf<Listing.ListOptions>({ limit: 0 })
 

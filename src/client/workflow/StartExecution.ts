@@ -1,9 +1,10 @@
-import { Predicate } from "effect"
+import { Effect, Predicate } from "effect"
 import { shown } from "../../core/Storable.js"
 import type { NewJob } from "../../queue/NewJob.js"
+import { jobOf, type NewExecution, Workflows } from "../../queue/workflow/Workflows.js"
 import type { Enqueued, EnqueueOptions } from "../Enqueue.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
-import type { Transaction } from "../TransactionAdapter.js"
+import { statementsOf, type Transaction } from "../TransactionAdapter.js"
 import * as ExecutionHandle from "./ExecutionHandle.js"
 
 /** What starting an execution uses of a shift. */
@@ -14,7 +15,8 @@ export interface StartHost extends ExecutionHandle.Host {
     payload: In,
     options: Omit<EnqueueOptions, "tx" | "dedupe">
   ) => Promise<NewJob>
-  readonly store: (job: NewJob, tx: Transaction | undefined) => Promise<Enqueued>
+  /** Stores a job without tags, together with others of this tick. */
+  readonly store: (job: NewJob) => Promise<Enqueued>
 }
 
 /** What to call for a job instead. */
@@ -31,12 +33,25 @@ export const checkWorkflow = (method: keyof typeof ofJob, workflow: unknown): vo
   )
 }
 
+const stored = (
+  { engine, store }: StartHost,
+  execution: NewExecution,
+  tx: Transaction | undefined
+): Promise<Pick<Enqueued, "id" | "outcome">> => {
+  if (tx !== undefined) {
+    const run = statementsOf(tx)
+    return engine.run(Effect.flatMap(Workflows, (workflows) => workflows.startInside(run, execution)))
+  }
+  if (execution.tags === undefined) return store(jobOf(execution))
+  return engine.run(Effect.flatMap(Workflows, (workflows) => workflows.start(execution)))
+}
+
 /** Starts an execution, or finds the existing one with its key. */
 export const start = async <In, Result, Signals>(
   host: StartHost,
   workflow: ExecutionHandle.Startable<In, Result, Signals>,
   payload: In,
-  { key: given, tx, ...options }: ExecutionHandle.StartOptions
+  { key: given, tags, tx, ...options }: ExecutionHandle.StartOptions
 ): Promise<ExecutionHandle.StartedExecution<Result, Signals>> => {
   checkWorkflow("start", workflow)
   const { definition, name } = workflow
@@ -45,10 +60,7 @@ export const start = async <In, Result, Signals>(
   const key = given ?? ExecutionHandle.keyOf(name, definition.key, payload) ?? host.engine.newId()
   const execution = ExecutionHandle.idOf(name, key)
   const job = await host.newJob(definition.job, payload, options)
-  const { id, outcome } = await host.store(
-    { ...job, link: "execution", dedupe: { key: execution, scope: "retained" } },
-    tx
-  )
+  const { id, outcome } = await stored(host, { ...job, execution, tags }, tx)
   const isNew = outcome === "enqueued"
   return ExecutionHandle.ofStarted(host, workflow, { id, execution, outcome: isNew ? "started" : "existing" })
 }

@@ -1,5 +1,6 @@
 import type { DurationInput } from "../../core/DurationInput.js"
 import type { HandlerLog } from "../../handlers/PromiseContext.js"
+import type { TagChanges } from "../../queue/workflow/Execution.js"
 import type { DeclaredRateLimit } from "../../rate-limits/LimitOptions.js"
 import type { Enqueueable } from "../Enqueue.js"
 import type { HandlerTransaction } from "../HandlerTransaction.js"
@@ -295,6 +296,12 @@ export interface Step<Signals = SignalSchemas, In = unknown> {
    * received are kept. Nothing behind the call runs.
    */
   continueAs(payload: In): Promise<never>
+
+  /**
+   * Sets tags of this execution, by which `shift.workflows.list` finds it: `{ customer: "42" }`. Null removes a tag. Recorded as
+   * a step with the name `tag`.
+   */
+  tag(tags: TagChanges): Promise<void>
 
   /**
    * Marks a change of the code: true for executions that reach it after the change, false for those that passed it before. Keep the

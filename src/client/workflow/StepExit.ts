@@ -45,6 +45,8 @@ export const ofError = (error: unknown, failures?: ChildrenFailedError["failures
 
 export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
 
+export const isTimedOut = ({ exit }: Stored): boolean => Predicate.hasProperty(exit, "timedOut")
+
 /** The message of a thrown value. */
 export const textOf = (error: unknown): string => {
   if (Outcome.isOutcome(error)) {

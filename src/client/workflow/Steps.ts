@@ -1,15 +1,14 @@
 import { Data, Effect, Random } from "effect"
 import { makeGenerator } from "../../core/Ids.js"
-import { issuesText } from "../../core/Issues.js"
 import type { Continuation } from "../../core/Suspension.js"
-import type { Deferred } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import type { Recorded } from "../../queue/workflow/Workflows.js"
 import * as HandlerTransaction from "../HandlerTransaction.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
-import * as StandardSchema from "../StandardSchema.js"
+import type * as StandardSchema from "../StandardSchema.js"
 import * as ChildSteps from "./ChildSteps.js"
 import type { Stored } from "./Replay.js"
+import * as SignalStep from "./SignalStep.js"
 import type {
   Step,
   StepContext,
@@ -24,6 +23,7 @@ import { checked, checkedInstant, checkName, checkRun, checkWait, waitMillis } f
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
+import * as StepTags from "./StepTags.js"
 import * as StreamStep from "./StreamStep.js"
 import type { WorkflowRun } from "./WorkflowRun.js"
 
@@ -80,52 +80,6 @@ export const make = (
       }
       return value
     }
-
-  const signal = <A>(
-    name: string,
-    options: Pick<WaitOptions<A>, "schema">,
-    timeout: number | undefined
-  ): Promise<A | undefined> =>
-    run.call(
-      "signal",
-      name,
-      (numbered, settle) => {
-        const startedAt = run.journal.begunAt("signal", numbered, run.now())
-        const step = { name: numbered, kind: "signal" } as const
-        const validated = async (exit: unknown): Promise<Stored> => {
-          if (options.schema === undefined) return StepExit.ofValue(exit)
-          const result: StandardSchema.Checked<unknown> = await StandardSchema.check(options.schema, exit)
-          if (result.issues === undefined) return StepExit.ofValue(result.value)
-          throw new Error(
-            `The value of the signal "${numbered}" is invalid: ${issuesText("value", result.issues)}. A retry of the execution waits for this signal again.`
-          )
-        }
-        const take = ({ exit }: Deferred) =>
-          run.busy(async () => run.conclude(step, await validated(exit).catch(StepExit.ofError), settle, startedAt))
-        const timeOut = () => run.conclude(step, StepExit.timedOut, settle, startedAt)
-        // A signal that arrived in the meantime takes precedence over the timeout.
-        const onDue = () =>
-          run.busy(async () => {
-            await run.refresh()
-            const late = run.journal.deferred("signal", numbered)
-            if (late?.completedAt !== undefined) take(late)
-            else timeOut()
-          })
-        run.busy(async () => {
-          await run.journal.known()
-          const before = run.journal.deferred("signal", numbered)
-          const dueAt = before?.dueAt ?? (timeout === undefined ? undefined : run.now() + timeout)
-          if (before?.completedAt !== undefined) take(before)
-          else if (dueAt !== undefined && dueAt <= run.now()) timeOut()
-          else
-            run.block(
-              { kind: "signal", name: numbered, dueAt },
-              { onDue: dueAt === undefined ? undefined : onDue, onCompleted: take }
-            )
-        })
-      },
-      (stored) => StepExit.recordedValue(stored) as A | undefined
-    )
 
   const sleep = (name: string, dueAtOf: (startedAt: number) => number): Promise<void> =>
     run.call(
@@ -251,13 +205,7 @@ export const make = (
     waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
       checked(() => {
         const timeout = checkWait(name, options)
-        const declared = schemaOf(name)
-        if (declared !== undefined && options.schema !== undefined)
-          throw new InvalidOptionError(
-            "schema",
-            `"${name}" is a declared signal with a validator: remove the option schema.`
-          )
-        return signal(name, { schema: declared ?? options.schema }, timeout)
+        return SignalStep.waitFor(run, name, SignalStep.schemaFor(name, schemaOf(name), options.schema), timeout)
       })) as Step["waitFor"],
 
     ...ChildSteps.make(run, isFork),
@@ -286,6 +234,8 @@ export const make = (
           }
         )
       }),
+
+    tag: (tags) => checked(() => StepTags.set(run, tags)),
 
     patched: (name) =>
       checked(() => {

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import type { TagChanges, Tags } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import * as ExecutionList from "./ExecutionList.js"
@@ -23,6 +24,8 @@ export interface WorkflowAdmin extends ExecutionList.ExecutionList {
     /** Number of executions and jobs that were cancelled, including this one. */
     readonly cancelled: number
   }>
+  /** Sets tags of an execution, by which it is found, and removes those whose value is null. Returns its tags. */
+  tag(execution: string, tags: TagChanges): Promise<Tags>
   /** Runs a failed or cancelled execution again. */
   retry(execution: string): Promise<void>
   /** Starts a new execution with the journal of this one before a step. `as` is its id. [the old id, `:fork:` and a UUID] */
@@ -69,6 +72,7 @@ export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream):
     ...ExecutionList.make(engine),
     signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
+    tag: (execution, tags) => inWorkflows((port) => port.tag(execution, tags)),
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: (execution, step, as) => inWorkflows((port) => port.fork(execution, step, { as })),
     stream: (execution, name, options) => stream(async () => execution, name, options),

@@ -23,7 +23,6 @@ import type { Handler } from "../Recipe.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
 import { keyOf, type Startable, type WorkflowDefinition } from "./ExecutionHandle.js"
-import { type Executions, executionsOf } from "./Executions.js"
 import { checkSignals, type SignalSchemas, schemaOf } from "./Signals.js"
 import type { ChildCall, Step } from "./Step.js"
 import * as Steps from "./Steps.js"
@@ -70,8 +69,7 @@ export const comparisonOf = ({ run }: { readonly run: object }): Compare | undef
 /** A workflow. Pass it to `worker` or `testShift` as a handler; call it to make a child for `step.all`. */
 export interface Workflow<in In, out Result, out Signals = SignalSchemas>
   extends Handler,
-    Startable<In, Result, Signals>,
-    Executions<In, Result> {
+    Startable<In, Result, Signals> {
   (payload: In): ChildCall<Result>
   /** A schedule that starts an execution at each of its times, for `worker(shift, { schedules })`. */
   schedule(name: string, options: ScheduleOptions<In>): Schedule
@@ -141,7 +139,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
   // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
   const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
     const { execution } = context
-    if (execution === undefined) return storedWithEnqueue(name, "start()")
+    if (execution === undefined) return storedWithEnqueue(name, "shift.start(workflow, payload)")
     const checked = yield* Effect.tryPromise({ try: async () => decoded, catch: Thrown.plain })
     if (checked.issues !== undefined) {
       const reason = issuesText("payload", checked.issues)
@@ -189,11 +187,7 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
     ...definition.schedule(...given),
     workflow: true
   })
-  const startable = Object.assign(call, { definition: described, schedule })
-  const held = Object.assign(
-    startable,
-    executionsOf<In, ROut>(() => startable as Startable<In, ROut, SignalSchemas>)
-  )
+  const held = Object.assign(call, { definition: described, schedule })
   return PromiseHandler.of(held, core, { call: "workflow", name, options, run: code })
 }
 

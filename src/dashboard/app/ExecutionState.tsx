@@ -35,6 +35,17 @@ export const ExecutionLink = ({ execution }: { readonly execution: string }) => 
   <a href={executionAddress(execution)}>{execution}</a>
 )
 
+/** The tags of an execution, each a link to the executions with it. */
+export const Tags = ({ tags }: { readonly tags: ExecutionSummary["tags"] }) => (
+  <>
+    {Object.entries(tags).map(([name, value]) => (
+      <a key={name} class="chip" href={to("workflows", { tag: `${name}=${value}` })}>
+        {name}={value}
+      </a>
+    ))}
+  </>
+)
+
 type Wait = ExecutionSummary["waits"][number]
 
 /** Whether the execution waits for the first of several children. */

@@ -103,6 +103,9 @@ const summary = {
   pinned: Schema.NullOr(Schema.String).annotations({
     description: "The release of the code that the execution is pinned to; null if any may run it."
   }),
+  tags: Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
+    description: "Names and values by which the execution is found."
+  }),
   waits: Schema.Array(WaitView).annotations({ description: "Waits that have not ended." })
 }
 
@@ -169,6 +172,7 @@ const waitView = (wait: DescribedWait) => ({ ...waitOf(wait), value: showable(wa
 const commonOf = (execution: ExecutionSummary) => ({
   payload: showable(execution.payload),
   result: showable(execution.result ?? null),
+  tags: execution.tags,
   waits: execution.waits.map((wait) => waitView(describedWait(wait)))
 })
 

@@ -1,6 +1,31 @@
-import type { ExecutionFilter } from "../../queue/workflow/Execution.js"
-import { ExecutionState } from "../../queue/workflow/Execution.js"
+import { Either, ParseResult, Schema } from "effect"
+import { type ExecutionFilter, ExecutionState, type Tags } from "../../queue/workflow/Execution.js"
+import { expected, faultOf, read } from "../../queue/workflow/Tags.js"
+import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
+
+/** Tags as `customer=42`, or what is wrong with them. Shared with the command line. */
+export const tagsOf = (texts: ReadonlyArray<string>): Either.Either<Tags, string> =>
+  Either.flatMap(Either.all(texts.map(read)), (pairs) => {
+    const tags = Object.fromEntries(pairs)
+    const fault = Object.keys(tags).length < pairs.length ? "must not have two values for a name" : faultOf(tags, false)
+    return fault === undefined ? Either.right(tags) : Either.left(fault)
+  })
+
+const tagText = `Executions with this tag: \`customer=42\`. Repeat the parameter for executions with several tags.`
+
+const TagParameters: Schema.Schema<Tags, ReadonlyArray<string>> = Schema.transformOrFail(
+  Schema.Array(Schema.String),
+  Schema.Record({ key: Schema.String, value: Schema.String }),
+  {
+    strict: true,
+    decode: (texts, _, ast) => Either.mapLeft(tagsOf(texts), (fault) => new ParseResult.Type(ast, texts, fault)),
+    encode: (tags) => ParseResult.succeed(Object.entries(tags).map(([name, value]) => `${name}=${value}`))
+  }
+).annotations({ jsonSchema: { type: "array", items: { type: "string", description: expected }, description: tagText } })
+
+const instant = (description: string) =>
+  WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
 
 /** Execution filter as query parameters, and in programs. */
 export const query = {
@@ -11,5 +36,8 @@ export const query = {
       description: "Executions in this state."
     })
   ),
-  prefix: WireText.optional(WireText.Text.annotations({ description: "Executions whose id starts with this text." }))
+  prefix: WireText.optional(WireText.Text.annotations({ description: "Executions whose id starts with this text." })),
+  tag: WireText.optional(TagParameters),
+  since: instant("Executions started at or after this time."),
+  until: instant("Executions started before this time.")
 } satisfies Record<keyof ExecutionFilter, unknown>

@@ -8,7 +8,8 @@ import { isId, JobId } from "../../core/Ids.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import { maxExecutionPage } from "../../queue/workflow/Execution.js"
+import { maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
+import { tagLimits } from "../../queue/workflow/Tags.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -26,6 +27,9 @@ const object = { message: () => "must be an object", ...WireText.strict }
 
 const reason = WireText.optional(WireText.Text.annotations({ description: "Recorded in the audit log." }))
 
+const { nameCharacters, tags: maxTags, valueCharacters } = tagLimits
+const tagRule = `at most ${maxTags}, names of up to ${nameCharacters} characters without "=", values of up to ${valueCharacters}`
+
 /** Body of `POST /api/v1/workflows`. */
 const StartRequest = Schema.Struct({
   workflow: WireText.Text.annotations({ description: "The workflow's name." }),
@@ -34,6 +38,12 @@ const StartRequest = Schema.Struct({
   }),
   payload: Schema.Unknown,
   queue: WireText.optional(WireText.Text),
+  tags: WireText.optional(
+    Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
+      ...WireText.withMessage('must be an object like {"customer":"42"}'),
+      description: `Names and values by which the execution is found: ${tagRule}. Not set on an existing execution.`
+    })
+  ),
   force: WireText.optional(
     Schema.Boolean.annotations({
       ...WireText.withMessage("must be true or false"),
@@ -59,6 +69,15 @@ const CancelRequest = Schema.Struct({
   reason
 }).annotations({ identifier: "WorkflowCancel", ...object })
 
+/** Body of `POST /api/v1/workflows/{id}/tags`. */
+const TagsRequest = Schema.Struct({
+  tags: Schema.Record({ key: Schema.String, value: Schema.NullOr(Schema.String) }).annotations({
+    ...WireText.withMessage('must be an object like {"customer":"42"}'),
+    description: `Tags to set: ${tagRule}. \`null\` removes a tag; others are kept.`
+  }),
+  reason
+}).annotations({ identifier: "WorkflowTags", ...object })
+
 /** Body of `POST /api/v1/workflows/{id}/fork`. */
 const ForkRequest = Schema.Struct({
   step: WireText.Text.annotations({ description: "The first step that runs again." }),
@@ -82,6 +101,13 @@ const Signalled = Schema.Struct({
   waitsFor: Schema.NullOr(Schema.Array(Schema.String)).annotations({
     description:
       "The signals that the execution waited for when this one arrived; null if the execution does not exist yet. A signal that is not among them is kept until the execution waits for it: check its name."
+  })
+})
+
+const Tagged = Schema.Struct({
+  execution: Schema.String,
+  tags: Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
+    description: "All tags of the execution after the change."
   })
 })
 
@@ -151,6 +177,13 @@ export const group = HttpApiGroup.make("workflows")
       )
   )
   .add(
+    HttpApiEndpoint.post("tag", "/workflows/:id/tags")
+      .setPath(idPath)
+      .setPayload(TagsRequest)
+      .addSuccess(Tagged)
+      .annotateContext(about("Set or remove tags of an execution, by which lists are filtered."))
+  )
+  .add(
     HttpApiEndpoint.post("fork", "/workflows/:id/fork")
       .setPath(idPath)
       .setPayload(ForkRequest)
@@ -171,10 +204,13 @@ export const group = HttpApiGroup.make("workflows")
 
 const maxBodyBytes = 1024 * 1024 + 64 * 1024
 
-type Start = Omit<typeof StartRequest.Type, "queue"> & { readonly queue?: string | undefined }
+type Start = Omit<typeof StartRequest.Type, "queue" | "tags"> & {
+  readonly queue?: string | undefined
+  readonly tags?: Tags | undefined
+}
 
 /** Starts an execution of a registered workflow. Shared with the command line. */
-export const start = ({ force = false, key, payload, queue, workflow }: Start) =>
+export const start = ({ force = false, key, payload, queue, tags, workflow }: Start) =>
   Effect.gen(function* () {
     const workflows = yield* Workflows
     const [job] = yield* JobRequests.resolve([{ kind: workflow, payload, queue }], { force, check: true })
@@ -185,7 +221,7 @@ export const start = ({ force = false, key, payload, queue, workflow }: Start) =
       if (!isWorkflow) return yield* new NotAWorkflow({ kind: workflow })
     }
     const execution = `${workflow}/${key}`
-    const { id, outcome } = yield* workflows.start({ ...job, execution })
+    const { id, outcome } = yield* workflows.start({ ...job, execution, tags })
     return { execution, id, outcome: outcome === "enqueued" ? ("started" as const) : ("existing" as const) }
   })
 
@@ -263,6 +299,17 @@ export const layer: Layer.Layer<
             .retry(execution)
             .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
           return yield* shown(execution)
+        })
+      )
+      .handleRaw("tag", ({ path, request }) =>
+        Effect.gen(function* () {
+          const given = yield* Body.decoded(request, TagsRequest, maxBodyBytes)
+          const execution = yield* executionOf(path.id)
+          const tags = yield* workflows.tag(execution, given.tags).pipe(
+            audited("workflow.tag", execution, (after) => ({ after })),
+            withReason(given.reason)
+          )
+          return { execution, tags }
         })
       )
       .handleRaw("fork", ({ path, request }) =>

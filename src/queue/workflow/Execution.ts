@@ -186,6 +186,12 @@ export type ExecutionState = (typeof executionStates)[number]
 /** @internal */
 export const ExecutionState = Schema.Literal(...executionStates)
 
+/** Names and values by which an execution is found. */
+export type Tags = Readonly<Record<string, string>>
+
+/** Tags to set. Null removes the tag. */
+export type TagChanges = Readonly<Record<string, string | null>>
+
 /** An execution without its journal. */
 export interface ExecutionSummary {
   /** Id of the execution's job. */
@@ -220,6 +226,8 @@ export interface ExecutionSummary {
   readonly continued: number
   /** The release of the code that the execution is pinned to. Undefined if any may run it. */
   readonly pinned: string | undefined
+  /** Names and values by which the execution is found. */
+  readonly tags: Tags
   /** The current waits of the execution. */
   readonly waits: ReadonlyArray<Deferred>
 }
@@ -323,6 +331,11 @@ export interface ExecutionFilter {
   readonly state?: ExecutionState | undefined
   /** Prefix of the execution's id. */
   readonly prefix?: string | undefined
+  /** Tags that the execution has, all of them. */
+  readonly tag?: Tags | undefined
+  /** Epoch milliseconds: executions started at this time or later, and before the other. */
+  readonly since?: number | undefined
+  readonly until?: number | undefined
 }
 
 export interface ExecutionPage {

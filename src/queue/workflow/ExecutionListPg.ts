@@ -1,6 +1,6 @@
 import { Clock, Effect } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
-import { isId } from "../../core/Ids.js"
+import { floorOf, isId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import type { BoundedQuery } from "../search/BoundedQuery.js"
@@ -8,26 +8,54 @@ import type { ExecutionFilter } from "./Execution.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import { maxCounted, type SuspendedCounts, type Workflows } from "./Workflows.js"
 
+type Statement = "listExecutions" | "listTagged" | "countExecutions" | "countTagged" | "countSuspended"
+
+/** The id of an execution has the time of its start, give or take what the clocks of processes are adjusted by. */
+const slack = 86_400_000
+
+const earlier = (a: string | undefined, b: string | undefined) =>
+  a === undefined || (b !== undefined && b < a) ? b : a
+
 /** Lists and counts executions. */
 export const make = (
   { sql }: Pick<typeof Database.Service, "sql">,
   bounded: typeof BoundedQuery.Service,
-  statements: Readonly<Record<"listExecutions" | "countExecutions" | "countSuspended", string>>
+  statements: Readonly<Record<Statement, string>>
 ): Pick<typeof Workflows.Service, "list" | "count" | "suspended"> => {
-  const parameters = (
-    { prefix, state, workflow }: ExecutionFilter,
+  /** The parameters, and whether the statement is that for tags. */
+  const parametersOf = (
+    { prefix, since, state, tag = {}, until, workflow }: ExecutionFilter,
     before: string | undefined,
     limit: number | null,
     now: number
-  ) => [workflow ?? null, prefix ?? null, state ?? null, before ?? null, limit, now]
+  ) => {
+    const below = earlier(before?.toLowerCase(), until === undefined ? undefined : floorOf(until + slack))
+    const lowest = since === undefined ? null : floorOf(since - slack)
+    const [first] = Object.entries(tag)
+    const common = [
+      workflow ?? null,
+      prefix ?? null,
+      state ?? null,
+      below ?? null,
+      limit,
+      now,
+      lowest,
+      since ?? null,
+      until ?? null
+    ]
+    return first === undefined
+      ? { isTagged: false, given: common }
+      : { isTagged: true, given: [...common, ...first, JSON.stringify(tag), Object.keys(tag).length] }
+  }
 
   return {
     list: (filter, { before, limit }) =>
       Effect.gen(function* () {
         if (before !== undefined && !isId(before)) return yield* new BadCursor({ cursor: before })
         const now = yield* Clock.currentTimeMillis
-        const given = parameters(filter, before, limit + 1, now)
-        const rows = yield* bounded(mapErrors(sql.unsafe<ExecutionRows.ExecutionRow>(statements.listExecutions, given)))
+        const { given, isTagged } = parametersOf(filter, before, limit + 1, now)
+        const text = isTagged ? statements.listTagged : statements.listExecutions
+        const rows = yield* bounded(mapErrors(sql.unsafe<ExecutionRows.ExecutionRow>(text, given)))
         const page = rows.slice(0, limit)
         return {
           executions: page.map((row) => ExecutionRows.toSummary(row, now)),
@@ -36,9 +64,10 @@ export const make = (
       }),
     count: (filter) =>
       Effect.gen(function* () {
-        const given = parameters(filter, undefined, null, yield* Clock.currentTimeMillis)
-        const query = sql.unsafe<{ readonly count: number }>(statements.countExecutions, given)
-        const [row] = yield* bounded(mapErrors(query), { scans: true })
+        const { given, isTagged } = parametersOf(filter, undefined, null, yield* Clock.currentTimeMillis)
+        const text = isTagged ? statements.countTagged : statements.countExecutions
+        const query = sql.unsafe<{ readonly count: number }>(text, given)
+        const [row] = yield* bounded(mapErrors(query), { scans: !isTagged })
         return row?.count ?? 0
       }),
     suspended: Effect.gen(function* () {

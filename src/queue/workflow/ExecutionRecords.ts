@@ -1,5 +1,5 @@
 import type { JobId } from "../../core/Ids.js"
-import type { Deferred, Step } from "./Execution.js"
+import type { Deferred, Step, Tags } from "./Execution.js"
 import type { Lifetime } from "./LifetimesMemory.js"
 
 // Rows of the workflow tables in the memory layers.
@@ -34,4 +34,5 @@ export interface ExecutionRecords {
   readonly deferreds: ReadonlyArray<StoredDeferred>
   readonly links: ReadonlyArray<ChildLink>
   readonly lifetime: Lifetime
+  readonly tags: Tags
 }

@@ -11,7 +11,8 @@ import {
   executionStateOf,
   type Step,
   type StepKind,
-  type StepOutcome
+  type StepOutcome,
+  type Tags
 } from "./Execution.js"
 
 // Rows of the workflow tables as the statements return them.
@@ -75,6 +76,7 @@ export interface ExecutionRow {
   readonly cancelled: boolean
   /** Null for an execution that has not continued and is not pinned. */
   readonly lifetime: readonly [continued: number, pinned: string | null] | null
+  readonly tags: Tags
   readonly waits: ReadonlyArray<DeferredRow>
   readonly steps?: ReadonlyArray<StepRow>
   readonly deferreds?: ReadonlyArray<DeferredRow>
@@ -104,6 +106,7 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     dueAt: dueAtOf(row.status, runAt),
     continued: row.lifetime?.[0] ?? 0,
     pinned: row.lifetime?.[1] ?? undefined,
+    tags: row.tags,
     waits
   }
 }

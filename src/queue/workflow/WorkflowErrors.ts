@@ -105,6 +105,16 @@ export class InvalidStep extends Expected<InvalidStep>(400, { code: "INVALID_OPT
   }
 }
 
+/** A tag, or their number, is invalid. Nothing was changed. */
+export class InvalidTags extends Expected<InvalidTags>(400, { code: "INVALID_OPTION", field: "tags" })("InvalidTags", {
+  /** What is wrong with the tags, as a sentence without its full stop. */
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `${this.reason}.`
+  }
+}
+
 /** Advice for a result that is too large. */
 export const smallerResult = `Store large data elsewhere and return its key; the limit is ${limits.resultBytes} bytes`
 

@@ -2,7 +2,9 @@ import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import { workChannel } from "../Wakeups.js"
 import * as ChildrenSql from "./ChildrenSql.js"
-import { openWait as open, steps, undoes, waits } from "./JournalSql.js"
+import * as ExecutionListSql from "./ExecutionListSql.js"
+import { executionColumns } from "./ExecutionListSql.js"
+import { steps, undoes, waits } from "./JournalSql.js"
 import { keep } from "./KeepSql.js"
 import * as LifetimeSql from "./LifetimeSql.js"
 import * as RetrySql from "./RetrySql.js"
@@ -15,11 +17,11 @@ import * as RunningStepSql from "./RunningStepSql.js"
 // before anything else (TreeLockSql).
 
 /** Tables whose rows belong to the job of an execution. */
-export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk", "workflow_lifetime"]
+export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk", "workflow_lifetime", "workflow_tag"]
 
 /**
- * Deletes the journal, streams, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read.
- * Steps and streams stay where `keepsSteps` is true: the undo of the delete needs them.
+ * Deletes the journal, streams, tags, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read.
+ * Steps, streams and tags stay where `keepsSteps` is true: the undo of the delete needs them.
  */
 export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => {
   const executions = `any(array(select dedupe_key from ${old} where woken is not null))`
@@ -68,35 +70,12 @@ const below = (schema: string) => `recursive tree(id) as (
     join ${schema}.workflow_child c on c.parent = p.dedupe_key and c.owned
   )`
 
-export const executionColumns = (
-  schema: string
-): string => `j.id, j.dedupe_key as execution, j.kind as workflow, j.version,
-  j.queue, j.status, coalesce(j.dead_reason, j.dying) as dead_reason, j.woken, j.payload, j.result, j.last_error, j.attempt, j.crash_count,
-  ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at, ${millis("j.updated_at")} as updated_at,
-  ${millis("j.finished_at")} as finished_at, j.cancel_requested_at is not null as cancelled,
-  (select jsonb_build_array(l.continued, l.release) from ${schema}.workflow_lifetime l where l.job_id = j.id) as lifetime,
-  ${waits(schema, "j.dedupe_key", open)} as waits`
-
-/** The state of an execution, as `executionStateOf` computes it. `$6` is the current time. */
-const stateCase = (schema: string) => {
-  const waitsFor = (kinds: string) =>
-    `exists (select from ${schema}.workflow_deferred d where d.execution = j.dedupe_key${open} and d.kind in (${kinds}))`
-  return `case when j.status = 'dead' then case when j.dead_reason = 'cancelled' then 'cancelled' else 'failed' end
-    when j.status <> 'pending' then j.status when ${waitsFor("'changed'")} then 'changed'
-    when j.cancel_requested_at is not null then 'cancelling' when j.dying is not null then 'undoing' when j.run_at <= ${instant("$6")} then 'pending'
-    when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children', 'limit'")} then 'waiting' else 'sleeping' end`
-}
-
-/** Parameters: workflow, prefix of the id, state, id of the last one seen, limit, now. */
-const selectedExecutions = (schema: string) => `${schema}.job j
-  where j.woken is not null and ($1::text is null or j.kind = $1) and ($2::text is null or starts_with(j.dedupe_key, $2))
-    and ($4::uuid is null or j.id < $4) and ($3::text is null or ${stateCase(schema)} = $3)`
-
 export const make = (schema: string) => ({
   ...RetrySql.make(schema),
   ...RunningStepSql.make(schema),
   ...ChildrenSql.make(schema),
   ...LifetimeSql.make(schema),
+  ...ExecutionListSql.make(schema),
 
   /** The journal and the waits for a run, as of the same instant as `woken`. */
   loadJournal: hot(`
@@ -282,24 +261,6 @@ export const make = (schema: string) => ({
   from chosen where j.id = chosen.id
   returning j.id, j.queue, j.kind, j.status, j.woken is not null as execution`,
 
-  /** Counts suspended executions by state, at most `$2`. `run_at > created_at` selects the index `job_waiting`. */
-  countSuspended: `
-  select count(*) filter (where s.changed)::int as changed,
-    count(*) filter (where s.waiting and not s.changed)::int as waiting,
-    count(*) filter (where not s.waiting and not s.changed)::int as sleeping
-  from (
-    select w.kinds && '{changed}' as changed, w.kinds && '{signal,children,limit}' as waiting
-    from (
-      select j.dedupe_key from ${schema}.job j
-      where j.finished_at is null and j.run_at > j.created_at and j.woken > 0 and j.lease is null
-        and j.run_at > ${instant("$1")} and j.cancel_requested_at is null
-      limit $2::int
-    ) j cross join lateral (
-      select array(select d.kind from ${schema}.workflow_deferred d
-        where d.execution = j.dedupe_key and d.waiting and d.completed_at is null) as kinds
-    ) w
-  ) s`,
-
   countBelow: `with ${below(schema)} select count(*)::int as count from tree join ${schema}.job j on j.id = tree.id
     where j.cancel_requested_at is not null`,
 
@@ -308,16 +269,9 @@ export const make = (schema: string) => ({
     select s.name from ${schema}.workflow_step s where s.job_id = j.id group by s.name order by min(s.sequence)) as steps
   from ${schema}.job j where j.id = $1`,
 
-  /** Executions, newest first. */
-  listExecutions: `
-  select ${executionColumns(schema)} from ${selectedExecutions(schema)} order by j.id desc limit $5::int`,
-
-  countExecutions: `
-  select count(*)::int as count from (select from ${selectedExecutions(schema)} limit $5::int) counted`,
-
   /**
-   * Copies the journal of job `$1` before the step `$3` to job `$2`, with the waits that are complete. Steps that were undone
-   * run again.
+   * Copies the journal of job `$1` before the step `$3` to job `$2`, with its tags and the waits that are complete. Steps that
+   * were undone run again.
    */
   copyJournal: `
   with cut as (
@@ -334,6 +288,9 @@ export const make = (schema: string) => ({
     select $5, d.kind, d.name, d.created_at, d.due_at, d.completed_at, d.remaining, d.exit
     from ${schema}.workflow_deferred d
     where d.execution = $4 and d.completed_at is not null and d.kind = 'signal'
+  ), tags as (
+    insert into ${schema}.workflow_tag (job_id, name, value)
+    select $2, t.name, t.value from ${schema}.workflow_tag t where t.job_id = $1
   )
   -- The first run must read the journal.
   update ${schema}.job j set woken = 1 from cut where j.id = $2 and cut.sequence is not null returning j.id`,

@@ -3,7 +3,7 @@ import type { JobId } from "../../core/Ids.js"
 import type { Wait } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import { type DeferredKind, type Step, type StepKind, unclaimedSignals } from "./Execution.js"
+import { type DeferredKind, type Step, type StepKind, type Tags, unclaimedSignals } from "./Execution.js"
 import type { ChildLink, ExecutionRecords, StoredDeferred, StoredStream } from "./ExecutionRecords.js"
 import * as LifetimesMemory from "./LifetimesMemory.js"
 import { isUndone, reopened, reopenedAt } from "./ReopenedJournal.js"
@@ -23,6 +23,7 @@ const makeTable = (jobs: Jobs) => {
   const streams = new Map<JobId, ReadonlyMap<string, StoredStream>>()
   const deferreds = new Map<string, ReadonlyMap<string, StoredDeferred>>()
   const links = new Map<string, ReadonlyArray<ChildLink>>()
+  const tags = new Map<JobId, Tags>()
   const parentsOf = new Map<JobId, Set<string>>()
   const permits = new Map<string, PermitRow>()
 
@@ -96,6 +97,7 @@ const makeTable = (jobs: Jobs) => {
     for (const [key, { jobId }] of permits) if (jobId === row.id) set(permits, key, undefined)
     if (streams.has(row.id)) set(streams, row.id, undefined)
     lifetimes.put(row.id, undefined)
+    if (tags.has(row.id)) set(tags, row.id, undefined)
     const execution = row.dedupe?.key
     if (execution === undefined || !isExecution(row)) return
     set(deferreds, execution, undefined)
@@ -160,7 +162,8 @@ const makeTable = (jobs: Jobs) => {
             streams: streams.get(row.id) ?? new Map(),
             deferreds: deferredsOf(row.dedupe.key),
             links: links.get(row.dedupe.key) ?? [],
-            lifetime: lifetimes.of(row.id)
+            lifetime: lifetimes.of(row.id),
+            tags: tags.get(row.id) ?? {}
           },
     /** Restores the records of a deleted execution. A signal that was sent meanwhile is kept. */
     revive: (row: JobRow, records: ExecutionRecords) => {
@@ -168,6 +171,7 @@ const makeTable = (jobs: Jobs) => {
       if (execution === undefined) return
       set(steps, row.id, records.steps)
       set(streams, row.id, records.streams)
+      set(tags, row.id, records.tags)
       set(links, execution, records.links)
       lifetimes.put(row.id, records.lifetime)
       const merged = new Map(deferreds.get(execution))
@@ -197,6 +201,8 @@ const makeTable = (jobs: Jobs) => {
     },
     streamsOf: (id: JobId): ReadonlyMap<string, StoredStream> => streams.get(id) ?? new Map(),
     putStream: (id: JobId, stream: StoredStream) => set(streams, id, new Map(streams.get(id)).set(stream.name, stream)),
+    tagsOf: (id: JobId): Tags => tags.get(id) ?? {},
+    setTags: (id: JobId, all: Tags) => set(tags, id, all),
     stepsOf: (id: JobId): ReadonlyArray<Step> => steps.get(id) ?? [],
     setSteps: (id: JobId, all: ReadonlyArray<Step>) =>
       set(

@@ -6,7 +6,7 @@ import { limits, type StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { type JobNotFound, JobNotInState } from "../JobErrors.js"
 import type { NewJob } from "../NewJob.js"
-import type { Enqueued, EnqueueError, HeldJob } from "../Queue.js"
+import type { Enqueued, EnqueueError, HeldJob, OuterError, RunStatement } from "../Queue.js"
 import type { SearchTooSlow } from "../search/JobSearch.js"
 import type {
   Child,
@@ -16,7 +16,9 @@ import type {
   Heartbeat,
   Journal,
   NewStep,
-  Step
+  Step,
+  TagChanges,
+  Tags
 } from "./Execution.js"
 import type { Permit, PermitTurn } from "./StepPermits.js"
 import type { Streams } from "./Streams.js"
@@ -25,6 +27,7 @@ import {
   type ExecutionExists,
   type ExecutionNotFound,
   InvalidStep,
+  type InvalidTags,
   type LeaseLost,
   type StepNotFound,
   smallerResult
@@ -34,6 +37,8 @@ import {
 export type NewExecution = Omit<NewJob, "dedupe" | "link" | "id"> & {
   /** The execution's id, unique among all jobs. */
   readonly execution: string
+  /** Names and values by which the execution is found. Not those of an existing execution. */
+  readonly tags?: Tags | undefined
 }
 
 /** A child to start. Without an execution id it is a plain job. */
@@ -98,7 +103,19 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
   Workflows,
   {
     /** Starts an execution, or returns the existing one with this id, in the caller's transaction if there is one. */
-    readonly start: (execution: NewExecution) => Effect.Effect<Enqueued, EnqueueError>
+    readonly start: (execution: NewExecution) => Effect.Effect<Enqueued, EnqueueError | InvalidTags>
+
+    /** The same in a transaction that another library holds. */
+    readonly startInside: (
+      run: RunStatement,
+      execution: NewExecution
+    ) => Effect.Effect<Enqueued, OuterError | InvalidTags | DatabaseError>
+
+    /** Sets tags of an execution, and removes those whose value is null. Returns its tags. */
+    readonly tag: (
+      execution: string,
+      tags: TagChanges
+    ) => Effect.Effect<Tags, ExecutionNotFound | InvalidTags | DatabaseError>
 
     /** Reads the journal for a run. */
     readonly load: (run: HeldJob) => Effect.Effect<Journal, LeaseLost | DatabaseError>
@@ -255,7 +272,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
 >() {}
 
 /** The job of a new execution. */
-export const jobOf = ({ execution, ...job }: NewExecution): NewJob => ({
+export const jobOf = ({ execution, tags: _, ...job }: NewExecution): NewJob => ({
   ...job,
   link: "execution",
   dedupe: { key: execution, scope: "retained" }

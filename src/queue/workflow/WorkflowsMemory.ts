@@ -5,7 +5,7 @@ import { limits, stateOf } from "../../core/StoredJob.js"
 import { JobAdmin } from "../JobAdmin.js"
 import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import { type EnqueueError, type HeldJob, Queue } from "../Queue.js"
+import { type HeldJob, Queue } from "../Queue.js"
 import {
   type Child,
   dueAtOf,
@@ -22,6 +22,8 @@ import * as PinsMemory from "./PinsMemory.js"
 import { isUndone, reopenedAt } from "./ReopenedJournal.js"
 import * as RunningStepsMemory from "./RunningStepsMemory.js"
 import * as StreamsMemory from "./StreamsMemory.js"
+import * as Tags from "./Tags.js"
+import * as TagsMemory from "./TagsMemory.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import {
   admitted,
@@ -189,6 +191,7 @@ const make = Effect.gen(function* () {
       dueAt: dueAtOf(status, runAt),
       continued: table.lifetimes.of(row.id).continued,
       pinned: table.lifetimes.of(row.id).release,
+      tags: table.tagsOf(row.id),
       waits
     }
   }
@@ -198,7 +201,10 @@ const make = Effect.gen(function* () {
       .filter(isExecution)
       .map((row) => summary(row, now))
       .filter(
-        ({ execution, state, workflow }) =>
+        ({ createdAt, execution, state, tags, workflow }) =>
+          createdAt >= (filter.since ?? 0) &&
+          createdAt < (filter.until ?? Infinity) &&
+          Tags.matches(tags, filter.tag) &&
           (filter.workflow === undefined || workflow === filter.workflow) &&
           (filter.state === undefined || state === filter.state) &&
           (filter.prefix === undefined || execution.startsWith(filter.prefix))
@@ -294,6 +300,7 @@ const make = Effect.gen(function* () {
           name,
           signals.map((each) => ({ ...each, execution: name, waiting: false }))
         )
+        table.setTags(answer.id, table.tagsOf(row.id))
         const created = jobs.get(answer.id)
         // The first run must read the journal.
         if (created !== undefined) jobs.put({ ...created, woken: 1 })
@@ -331,10 +338,7 @@ const make = Effect.gen(function* () {
     jobs.atomically((now) => childrenOf(now, execution, name))
 
   return yield* observed({
-    start: (given) =>
-      Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
-        answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer)
-      ) as Effect.Effect<Effect.Effect.Success<ReturnType<typeof Workflows.Service.start>>, EnqueueError>,
+    ...TagsMemory.make(jobs, table, queue, find),
     load: (run) =>
       Effect.flatten(
         jobs.atomically(() =>

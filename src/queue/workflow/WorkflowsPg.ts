@@ -22,6 +22,7 @@ import * as LifetimesPg from "./LifetimesPg.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as RunningStepsPg from "./RunningStepsPg.js"
 import * as StreamsPg from "./StreamsPg.js"
+import * as TagsPg from "./TagsPg.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 import {
@@ -342,10 +343,7 @@ const make = Effect.gen(function* () {
   const wake: typeof Workflows.Service.wake = (execution) => wakeAll([execution])
 
   return yield* observed({
-    start: (given) =>
-      Effect.flatMap(queue.enqueue([jobOf(given)]), ([answer]) =>
-        answer === undefined ? Effect.dieMessage("the queue returned no result") : Effect.succeed(answer)
-      ),
+    ...TagsPg.make(database, queue, find),
     load: (run) => reader.submit(run),
     record,
     recordSoon: (run, step, answer) => {

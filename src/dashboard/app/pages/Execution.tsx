@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import { ExecutionActions, Fork } from "../ExecutionActions"
-import { ExecutionBadge, ExecutionLink, Waits } from "../ExecutionState"
+import { ExecutionBadge, ExecutionLink, Tags, Waits } from "../ExecutionState"
 import { ExecutionStreams } from "../ExecutionStreams"
 import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
@@ -29,6 +29,7 @@ const factsOf = ({
   parents,
   pinned,
   queue,
+  tags,
   unclaimed,
   version,
   waits,
@@ -58,6 +59,7 @@ const factsOf = ({
             </div>
           ))
     ],
+    ["Tags", Object.keys(tags).length === 0 ? null : <Tags tags={tags} />],
     ["Started", <Moment at={createdAt} />],
     ["Ended", finishedAt === null ? null : <Moment at={finishedAt} />],
     [

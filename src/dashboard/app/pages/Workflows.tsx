@@ -1,7 +1,7 @@
 import * as Api from "../Api"
-import { ExecutionBadge, ExecutionLink, executionStates, Waits } from "../ExecutionState"
+import { ExecutionBadge, ExecutionLink, executionStates, Tags, Waits } from "../ExecutionState"
 import { useLiveUpdates } from "../Live"
-import { FilterInput, FilterSelect } from "../parts/Filters"
+import { FilterInput, FilterInstant, FilterSelect } from "../parts/Filters"
 import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
@@ -17,7 +17,7 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
       <ExecutionBadge state={execution.state} reason={execution.reason} />
     </td>
     <td class="name">
-      <ExecutionLink execution={execution.execution} />
+      <ExecutionLink execution={execution.execution} /> <Tags tags={execution.tags} />
     </td>
     <td class="queue">{execution.workflow}</td>
     <td class="rest">
@@ -31,12 +31,16 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
 
 export const Workflows = ({ route }: { readonly route: Route }) => {
   const { pulse } = useLiveUpdates()
-  const filter = Object.fromEntries(["workflow", "state", "prefix"].map((name) => [name, route.query.get(name)]))
+  const names = ["workflow", "state", "prefix", "since", "until"]
+  const filter = {
+    ...Object.fromEntries(names.map((name) => [name, route.query.get(name)])),
+    tag: route.query.getAll("tag")
+  }
   const page = useResource<{ executions: ReadonlyArray<ExecutionSummary>; next: string | null }>(
     `workflows${Api.query({ ...filter, cursor: route.query.get("cursor") })}`,
     { pulse, every: 5_000 }
   )
-  const isFiltered = Object.values(filter).some((value) => value !== null && value !== "")
+  const isFiltered = Object.values(filter).some((value) => value !== null && value.length > 0)
   return (
     <>
       <Head title="Workflows" />
@@ -51,6 +55,9 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
         />
         <FilterInput route={route} name="workflow" label="Workflow" />
         <FilterSelect route={route} name="state" label="State" options={executionStates} />
+        <FilterInput route={route} name="tag" label="Tag" hint="Tag, such as customer=42" />
+        <FilterInstant route={route} name="since" label="From" />
+        <FilterInstant route={route} name="until" label="Before" />
       </search>
       <Shown of={page}>
         {({ executions, next }) => (
@@ -66,7 +73,7 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
             ) : (
               <Empty>
                 No executions yet. Define a workflow with <code>workflow()</code> of <code>nightshift/client</code> and
-                start one with <code>start</code>, or with <code>nightshift workflows start</code>.
+                start one with <code>shift.start</code>, or with <code>nightshift workflows start</code>.
               </Empty>
             )}
             <Pager next={next} route={route} />

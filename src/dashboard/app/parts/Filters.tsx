@@ -1,5 +1,6 @@
 import { type Route, refine } from "../Route"
 import { DraftInput } from "./DraftInput"
+import { InstantInput } from "./InstantInput"
 
 // Filters of a list, kept in the URL. A changed filter starts at the first page.
 
@@ -21,6 +22,15 @@ export const FilterInput = (
     <DraftInput type="search" {...input} value={route.query.get(name) ?? ""} onGive={(text) => change(props, text)} />
   )
 }
+
+/** A filter with an instant. */
+export const FilterInstant = (props: Given) => (
+  <InstantInput
+    label={props.label}
+    value={props.route.query.get(props.name) ?? ""}
+    onGive={(instant) => change(props, instant)}
+  />
+)
 
 /** A filter with a fixed set of values. */
 export const FilterSelect = (props: Given & { readonly options: ReadonlyArray<string> }) => (
