@@ -8,6 +8,7 @@ import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { type ClaimedJob, enqueued, Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
 import type { SimulationOptions } from "../../src/testing/effect.js"
 import { Storage } from "../../src/uploads/Storage.js"
@@ -59,7 +60,7 @@ export const mistakes: Readonly<
   Record<string, { readonly breaks: string; readonly tamper: Tamper; readonly seed?: number }>
 > = {
   "an end is written without checking the lease": {
-    seed: 99,
+    seed: 69,
     breaks: "one lease",
     tamper: queueWith((queue, tables) => {
       const leases = new Map<JobId, Lease>()
@@ -213,6 +214,37 @@ export const mistakes: Readonly<
           return Effect.as(Effect.orDie(queue.enqueue(again)), true)
         }
       })
+    }
+  },
+  "a signal is stored with another value": {
+    seed: 6,
+    breaks: "messages",
+    tamper: (tables) => {
+      const workflows = Context.get(tables, Workflows)
+      const other = (signal: Parameters<typeof workflows.signal>[0]) => workflows.signal({ ...signal, value: 0 })
+      return Context.add(tables, Workflows, { ...workflows, signal: other })
+    }
+  },
+  "permits of steps are given to all": {
+    seed: 6,
+    breaks: "step limit",
+    tamper: (tables) => {
+      const workflows = Context.get(tables, Workflows)
+      return Context.add(tables, Workflows, {
+        ...workflows,
+        takePermit: (run, permit) => workflows.takePermit(run, { ...permit, most: 9 })
+      })
+    }
+  },
+  "a stream loses a chunk": {
+    seed: 6,
+    breaks: "streams",
+    tamper: (tables) => {
+      const workflows = Context.get(tables, Workflows)
+      const { streams } = workflows
+      const read: typeof streams.read = (position) =>
+        Effect.map(streams.read(position), (page) => ({ ...page, chunks: page.chunks.slice(1) }))
+      return Context.add(tables, Workflows, { ...workflows, streams: { ...streams, read } })
     }
   },
   "a pod that stops stays listed": {

@@ -1,5 +1,5 @@
 import { Option } from "effect"
-import type { JobId, PodId, Term, UploadId } from "../../core/Ids.js"
+import type { JobId, Lease, PodId, Term, UploadId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
@@ -64,6 +64,8 @@ export interface Ending {
   readonly inbox: ReadonlySet<UploadId>
   /** Totals of all pods, as shown in charts. */
   readonly charted: JobCounts
+  /** Complete streams of executions, by the execution's job. */
+  readonly streams: ReadonlyMap<JobId, ReadonlyArray<unknown>>
 }
 
 /**
@@ -154,10 +156,22 @@ export class History {
   readonly charged = new Map<JobId, Set<string>>()
   /** Undone effects of executions, by job and idempotency key. */
   readonly refunded = new Map<JobId, Set<string>>()
+  /** What the code of executions saw and must not see, by the invariant that it breaks. */
+  readonly reported = new Map<
+    string,
+    Array<{
+      /** What the code saw. */
+      readonly found: string
+      /** The execution's job. */
+      readonly job: JobId
+    }>
+  >()
   /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
   /** Final state of the cluster. Undefined until the end. */
   ending: Ending | undefined
+  /** The runs in a step with a limit. */
+  private readonly inside = new Set<{ readonly job: JobId; readonly lease: Lease | undefined }>()
   private readonly storedBy = new Map<JobId, Call>()
   private readonly claimCounts = new Map<string, number>()
   private readonly runCounts = new Map<string, number>()
@@ -189,6 +203,22 @@ export class History {
   /** A step of an execution, or its undo, had its effect. A repeated effect with the same key has none. */
   affected(effect: "charged" | "refunded", job: JobId, key: string): void {
     this[effect].set(job, (this[effect].get(job) ?? new Set()).add(key))
+  }
+
+  /** The code of a step with a limit starts. Returns a function to call at its end. */
+  enter(job: JobId, lease: Lease | undefined, most: number): () => void {
+    const run = { job, lease }
+    this.inside.add(run)
+    // Code that runs on after its lease is lost does not count: nobody can stop it.
+    const held = [...this.inside].filter((each) => this.rows.get(each.job)?.run?.lease === each.lease)
+    if (held.length > most) this.report("step limit", job, `runs a step beside ${held.length - 1} others`)
+    return () => void this.inside.delete(run)
+  }
+
+  /** The code of an execution saw something that breaks an invariant. */
+  report(invariant: string, job: JobId, found: string): void {
+    const before = this.reported.get(invariant) ?? []
+    this.reported.set(invariant, [...before, { job, found: `${this.nameOf(job)} ${found}` }])
   }
 
   /** Records the start of a handler. The simulation calls it. */

@@ -6,11 +6,13 @@ import { JobAdmin } from "../../queue/JobAdmin.js"
 import type { NewJob } from "../../queue/NewJob.js"
 import { Queue } from "../../queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
+import { type Signal, Workflows } from "../../queue/workflow/Workflows.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { Storage } from "../../uploads/Storage.js"
 import { described, type Plan, type Step } from "./Plan.js"
 import type { SimulatedPod, Site } from "./SimulatedPod.js"
 import type { Ports } from "./Tables.js"
+import * as WorkflowWorkload from "./WorkflowWorkload.js"
 import * as Workload from "./Workload.js"
 
 /** Creates a job when its enqueue step runs. */
@@ -95,7 +97,10 @@ export class PlanRunner<R> {
     if (step._tag !== "Enqueue") checker.trace.note("plan", described(step))
     switch (step._tag) {
       case "Enqueue":
-        return step.pod === undefined ? this.enqueue(step.nth, newId) : this.enqueueThrough(step.pod, step.nth)
+        return this.withMessages(
+          step.nth,
+          step.pod === undefined ? this.enqueue(step.nth, newId) : this.enqueueThrough(step.pod, step.nth)
+        )
       case "Deliver":
         return this.deliver(step.nth)
       case "Upload":
@@ -156,6 +161,21 @@ export class PlanRunner<R> {
     }).pipe(
       Effect.catchAll((error) => Effect.sync(() => trace.note("client", `#${nth} is rejected: ${error.message}`)))
     )
+  }
+
+  /** Sends the messages of an execution: the first one before its job is enqueued. */
+  private withMessages(nth: number, enqueue: Effect.Effect<void>): Effect.Effect<void> {
+    const send = (message: Signal) =>
+      Effect.orDie(untilReachable(Context.get(this.options.ports, Workflows).signal(message)))
+    return Effect.gen(this, function* () {
+      const job = yield* Effect.option(this.options.jobs[nth - 1] ?? Effect.dieMessage(`there is no job ${nth}`))
+      const [first, ...others] = Option.isSome(job)
+        ? WorkflowWorkload.messagesTo(this.options.site.seed, job.value)
+        : []
+      if (first !== undefined) yield* send(first)
+      yield* enqueue
+      for (const message of others) yield* Effect.delay(send(message), "1700 millis")
+    })
   }
 
   /** Enqueues by a single request to a pod. Without a response the job may or may not exist, so it is not sent again. */

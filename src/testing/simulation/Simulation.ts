@@ -5,6 +5,7 @@ import type { RateLimit } from "../../rate-limits/RateLimit.js"
 import type { Schedule } from "../../schedule/Schedule.js"
 import type { Invariant } from "./Invariant.js"
 import * as Invariants from "./Invariants.js"
+import * as ExecutionInvariants from "./invariants/ExecutionInvariants.js"
 import * as WorkloadInvariants from "./invariants/WorkloadInvariants.js"
 import * as Plan from "./Plan.js"
 import type { JobSource } from "./PlanRunner.js"
@@ -82,7 +83,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
             options.jobs ?? Plan.size(seed).jobs
           ),
     queues: { ...Workload.queues, ...options.queues },
-    invariants: [...WorkloadInvariants.all, ...WorkflowWorkload.invariants],
+    invariants: [...WorkloadInvariants.all, ...ExecutionInvariants.all],
     drainTimeout: Duration.toMillis(options.drainTimeout ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({
@@ -92,7 +93,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
         // Never resumes: the process is dead.
         crash: Effect.async<never>(() => pod.kill("crashes")),
         granted: () => checker.history.grants.push({ scope: Workload.upstream.scope, at: now() }),
-        affected: (...effect) => checker.history.affected(...effect)
+        history: checker.history
       }).map((handler) =>
         // Executions run the replay of async workflows, which awaits promises.
         WatchedHandler.of(handler, { actor, checker, mayWait: handler.kind.name === WorkflowWorkload.executionKind })

@@ -1,11 +1,14 @@
 import { Cause, Context, Duration, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
+import type { JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { Handler } from "../../handlers/Handler.js"
 import { MinuteBuckets } from "../../history/MinuteBuckets.js"
+import type { JobRow } from "../../queue/JobRowMemory.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
 import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Storage } from "../../uploads/Storage.js"
 import type { WorkerOptions } from "../../worker/Worker.js"
@@ -127,7 +130,8 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(stopMillis)
-      checker.history.ending = yield* endingOf(site, [...pods.values()], waited)
+      const streams = yield* streamsOf(site.tables, [...checker.history.rows.values()])
+      checker.history.ending = { ...(yield* endingOf(site, [...pods.values()], waited)), streams }
       return yield* memory.all
     }).pipe(Effect.scoped)
 
@@ -175,7 +179,28 @@ const untilDrained = ({ history }: HistoryChecker, drainTimeout: number): Effect
     }
   })
 
-const endingOf = <R>(site: Site<R>, pods: ReadonlyArray<SimulatedPod<R>>, waited: number): Effect.Effect<Ending> =>
+/** The chunks of the streams whose step succeeded. */
+const streamsOf = (
+  tables: Context.Context<Tables.Shared>,
+  rows: ReadonlyArray<JobRow>
+): Effect.Effect<Ending["streams"]> =>
+  Effect.gen(function* () {
+    const { streams } = Context.get(tables, Workflows)
+    const found = new Map<JobId, ReadonlyArray<unknown>>()
+    for (const { id } of rows) {
+      for (const { name, state } of yield* streams.list(id)) {
+        const page = yield* streams.read({ job: id, name, generation: undefined, number: 0 })
+        if (state === "done") found.set(id, page.chunks)
+      }
+    }
+    return found
+  }).pipe(Effect.orDie)
+
+const endingOf = <R>(
+  site: Site<R>,
+  pods: ReadonlyArray<SimulatedPod<R>>,
+  waited: number
+): Effect.Effect<Omit<Ending, "streams">> =>
   Effect.gen(function* () {
     const { scheduler, tables } = site
     const stopped = pods.flatMap((pod) => pod.stopped)

@@ -92,6 +92,12 @@ const overHints = (
   )
 }
 
+/** Writes of streams are operations too. Readers wait in the process. */
+const workflowsOver = (wire: FaultInjector, workflows: typeof Workflows.Service): typeof Workflows.Service => ({
+  ...wire.to(Workflows, workflows),
+  streams: wire.to({ key: "Streams" }, workflows.streams, ["next"])
+})
+
 /**
  * The services of one process behind its connection. Rate limit buckets are shared; tokens reserved ahead belong to the
  * process. Its direct handoff is not connected to the queue (see ProcessQueue).
@@ -111,7 +117,7 @@ export const over = (
     far(JobSearch, ["await"]),
     far(Operations),
     far(Batches),
-    far(Workflows),
+    Context.make(Workflows, workflowsOver(wire, Context.get(tables, Workflows))),
     far(Kinds),
     far(Routes),
     far(Pods),

@@ -110,8 +110,8 @@ export interface HandlerControls {
   /** Returns the index of this run of a job across all pods, from 1. */
   readonly nthRun: (job: string) => number
   readonly granted: () => void
-  /** A step of an execution, or its undo, had its effect outside the database. */
-  readonly affected: History["affected"]
+  /** Records what the code of executions does and sees outside the database. */
+  readonly history: Pick<History, "affected" | "enter" | "report">
 }
 
 /** Number of runs after which a job always succeeds, so that it finishes eventually. */
@@ -154,7 +154,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Tick),
     plain(Webhook),
     plain(Leaf),
-    WorkflowWorkload.handler((job, n) => misbehave(controls, job, n), controls.affected),
+    WorkflowWorkload.handler((job, n) => misbehave(controls, job, n), controls),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(
         Effect.tap(() => controls.granted()),
