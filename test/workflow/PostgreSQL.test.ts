@@ -270,3 +270,21 @@ it("the last heartbeat of a step is stored before its process stops", async () =
   expect(await run.result(patience)).toBe("continued")
   expect(seen).toEqual([undefined, { page: 100 }])
 })
+
+it("a stream is read while it is written, each chunk once and in order, and faster than a transaction per chunk", async () => {
+  const chunks = 3_000
+  const chat = workflow("chat", settings, async (_, step) => {
+    const { count } = await step.stream("tokens", async function* () {
+      for (let token = 0; token < chunks; token += 1) yield `token ${token}`
+    })
+    return count
+  })
+  await using _ = await worker(shift, { handlers: [chat] })
+  const run = await shift.start(chat, { id: "streamed" })
+  const read: Array<string> = []
+  for await (const { value } of run.stream<string>("tokens")) read.push(value)
+  expect(read).toEqual(Array.from({ length: chunks }, (_, token) => `token ${token}`))
+  expect(await run.result(patience)).toBe(chunks)
+  const query = "select count(*)::int as rows from nightshift.workflow_chunk where job_id = $1"
+  expect((await database.pool().query(query, [run.id])).rows[0].rows).toBeLessThan(chunks / 10)
+}, 60_000)
