@@ -163,7 +163,8 @@ describe.each(backends)("on %s, GET /api/v1/jobs", (_, layer) => {
         jobs: [],
         next: null,
         total: { count: 0, exact: true },
-        sortedAmong: null
+        sortedAmong: null,
+        searched: null
       })
     }).pipe(Effect.provide(layer()))
   )

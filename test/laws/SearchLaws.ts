@@ -295,6 +295,24 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
+  law("find returns jobs by the beginning of an id, a dedupe key that is held, and a key that waits", (line) =>
+    Effect.gen(function* () {
+      const found = (text: string) => Effect.map(line.search.find(text), (jobs) => jobs.map(({ id }) => id))
+      const key = `${line.name}-A-17`
+      const [held, keyed] = [yield* line.put({ dedupe: { key, scope: "active" } }), yield* line.put({ key })]
+      expect(yield* found(key)).toEqual([keyed, held])
+      expect(yield* found(key.slice(1))).toEqual([])
+      expect(yield* found(held)).toEqual([held])
+      expect(yield* found(held.slice(0, -1).toUpperCase())).toContain(held)
+      expect(yield* found(held.slice(0, 8))).toEqual([])
+      expect(yield* found(`${held}0`)).toEqual([])
+      expect(yield* found("\u0000")).toEqual([])
+      yield* line.jobAdmin.cancel(held)
+      yield* line.jobAdmin.cancel(keyed)
+      expect(yield* found(key)).toEqual([])
+    })
+  )
+
   law("counts return the number of jobs per state, and how long the oldest has been due", (line) =>
     Effect.gen(function* () {
       const own = Effect.map(line.search.counts, (all) => all.find(({ queue }) => queue === line.name))

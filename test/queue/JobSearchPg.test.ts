@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer } from "effect"
+import { Deferred, Duration, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { Hints } from "../../src/database/Hints.js"
 import * as Listener from "../../src/database/Listener.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { BoundedQuery } from "../../src/queue/search/BoundedQuery.js"
 import { JobEnds } from "../../src/queue/search/JobEnds.js"
-import { type JobFilter, JobSearch } from "../../src/queue/search/JobSearch.js"
+import { type JobFilter, JobSearch, SearchWindow } from "../../src/queue/search/JobSearch.js"
 import * as JobSearchPg from "../../src/queue/search/JobSearchPg.js"
 import type { JobSort } from "../../src/queue/search/JobSort.js"
 import { fill } from "../support/ManyJobs.js"
@@ -67,6 +67,32 @@ describe("lists on PostgreSQL", () => {
   )
 })
 
+describe("a search that no index supports", () => {
+  it.scopedLive("reads a number of jobs per page, newest first, and continues with older ones", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* fill("hot", 30, "done")
+      yield* sql`update nightshift.job set kind = 'rare', payload = '{"n": 1}'
+        where id in (select id from nightshift.job order by id limit 2)`
+      const { list } = yield* JobSearch
+      const page = (filter: JobFilter, cursor?: string) =>
+        Effect.provideService(list(filter, { limit: 5, cursor }), SearchWindow, 10)
+      const first = yield* page({ payload: { n: 1 } })
+      expect(first).toMatchObject({ jobs: [], searched: 10 })
+      const second = yield* page({ payload: { n: 1 } }, first.next)
+      expect(second).toMatchObject({ jobs: [], searched: 10 })
+      const third = yield* page({ payload: { n: 1 } }, second.next)
+      expect(third.jobs).toHaveLength(2)
+      const last = yield* page({ payload: { n: 1 } }, third.next)
+      expect(last).toMatchObject({ jobs: [], next: undefined, searched: undefined })
+      // A full page says nothing about how far it searched.
+      expect(yield* page({ kind: "k" })).toMatchObject({ jobs: [{}, {}, {}, {}, {}], searched: undefined })
+      // Jobs in other states have an index.
+      expect(yield* page({ kind: "rare", state: "dead" })).toMatchObject({ jobs: [], next: undefined })
+    }).pipe(Effect.provide(layer))
+  )
+})
+
 describe("a search that takes too long", () => {
   it.scopedLive("is cancelled by the server, and says to narrow the filter", () =>
     Effect.gen(function* () {
@@ -91,6 +117,21 @@ describe("a search that takes too long", () => {
         )
       )
     )
+  )
+
+  it.scopedLive("waits for its turn no longer than its limit", () =>
+    Effect.gen(function* () {
+      const look = yield* BoundedQuery
+      const { sql } = yield* Database
+      const asleep = yield* Deferred.make<void>()
+      const long = Effect.zipRight(Deferred.succeed(asleep, undefined), sql`select pg_sleep(0.5)`)
+      const scanning = yield* Effect.fork(look(long, { scans: true }))
+      yield* Deferred.await(asleep)
+      const short = look(sql`select 1`, { scans: true, timeout: Duration.millis(50) })
+      expect(yield* Effect.flip(short)).toMatchObject({ _tag: "SearchTooSlow", seconds: 0.05 })
+      expect(scanning.unsafePoll()).toBeNull()
+      yield* Fiber.join(scanning)
+    }).pipe(Effect.provide(Layer.provideMerge(BoundedQuery.layer, TestDatabase.layer)))
   )
 
   it.scopedLive("that scans all jobs waits for the previous one, and blocks no other query", () =>

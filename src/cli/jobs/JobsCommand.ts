@@ -37,14 +37,15 @@ const list = QueueCommand.make({
     Effect.gen(function* () {
       const filter = JobFilterOptions.filterOf(given)
       const search = yield* JobSearch
-      const { jobs, next } = yield* search.list(filter, { limit: given.limit, cursor: given.cursor })
+      const { jobs, next, searched } = yield* search.list(filter, { limit: given.limit, cursor: given.cursor })
       if (given.json) return yield* printJson({ jobs: jobs.map(JobView.ofListed), next: next ?? null })
-      if (jobs.length === 0)
-        return yield* Console.log(
-          isEmpty(filter) ? "No jobs yet. Enqueue one with `nightshift enqueue`." : "No jobs match this filter."
-        )
-      yield* Console.log(jobTable(jobs, yield* Clock.currentTimeMillis))
-      if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
+      const none = isEmpty(filter)
+        ? "No jobs yet. Enqueue one with `nightshift enqueue`."
+        : "No jobs match this filter."
+      if (jobs.length === 0 && next === undefined) return yield* Console.log(none)
+      if (jobs.length > 0) yield* Console.log(jobTable(jobs, yield* Clock.currentTimeMillis))
+      const more = searched === undefined ? "More" : `Searched ${searched} jobs. To continue with older ones`
+      if (next !== undefined) yield* Console.log(`\n${more}: add --cursor ${next}`)
     })
 })
 

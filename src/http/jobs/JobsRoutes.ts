@@ -14,7 +14,7 @@ import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { type JobActions, JobAdmin } from "../../queue/JobAdmin.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
-import { JobSearch } from "../../queue/search/JobSearch.js"
+import { JobSearch, maxFound, minIdStart } from "../../queue/search/JobSearch.js"
 import { SortField } from "../../queue/search/JobSort.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { JobDiagnosis } from "../../queue/why/JobDiagnosis.js"
@@ -87,6 +87,10 @@ export const JobsPage = Schema.Struct({
   total: Total,
   sortedAmong: Schema.NullOr(Schema.Int).annotations({
     description: "How many of the newest jobs the order covers; null if it covers all matching jobs."
+  }),
+  searched: Schema.NullOr(Schema.Int).annotations({
+    description:
+      "How many jobs were searched for this page, if no index supports the filter and there are more to search: `next` continues with older ones. Null otherwise."
   })
 })
 
@@ -120,6 +124,22 @@ const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`
   HttpApiEndpoint.post(name, route).setPath(idPath).addSuccess(ActedJob).annotateContext(about(description, 409))
 
 export const group = HttpApiGroup.make("jobs")
+  .add(
+    HttpApiEndpoint.get("find", "/jobs/find")
+      .setUrlParams(
+        Schema.Struct({
+          text: WireText.Text.annotations({
+            description: `The beginning of an id, at least ${minIdStart} characters; a dedupe key that a job holds; or the key of an unfinished job.`
+          })
+        }).annotations(WireText.strict)
+      )
+      .addSuccess(Schema.Struct({ jobs: Schema.Array(JobView.JobView) }))
+      .annotateContext(
+        about(
+          `Find up to ${maxFound} jobs by id, dedupe key or key, newest first. Reads indexes only, whatever the number of jobs.`
+        )
+      )
+  )
   .add(
     HttpApiEndpoint.post("enqueue", "/jobs")
       .setPayload(EnqueueRequest)
@@ -292,6 +312,11 @@ export const layer: Layer.Layer<
 
     return handlers
       .handleRaw("enqueue", ({ request }) => enqueue(request))
+      .handle("find", ({ urlParams: { text } }) =>
+        Effect.gen(function* () {
+          return { jobs: yield* Effect.forEach(yield* search.find(text), views.listed) }
+        })
+      )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, order = "desc", sort, ...filter } }) =>
         Effect.gen(function* () {
           yield* masked.checkFilterAllowed(filter.payload)
@@ -301,7 +326,8 @@ export const layer: Layer.Layer<
             jobs: yield* Effect.forEach(page.jobs, views.listed),
             next: page.next ?? null,
             total: page.total,
-            sortedAmong: page.sortedAmong ?? null
+            sortedAmong: page.sortedAmong ?? null,
+            searched: page.searched ?? null
           }
         })
       )

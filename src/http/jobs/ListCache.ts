@@ -99,7 +99,8 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
             const page = yield* pages.get(JSON.stringify([filter, request]), search.list(filter, request))
             const isAll = request.cursor === undefined && page.next === undefined
             if (isAll) return { ...page, total: { count: page.jobs.length, exact: true } }
-            return { ...page, total: yield* total(filter, page.jobs.length + (page.next === undefined ? 0 : 1)) }
+            const isMore = page.next !== undefined && page.searched === undefined
+            return { ...page, total: yield* total(filter, page.jobs.length + (isMore ? 1 : 0)) }
           }),
         deadGroups: (queue) => groups.get(queue ?? "", overview.deadGroups(queue)),
         forget: Effect.all([pages.forget, totals.forget, groups.forget], { discard: true })

@@ -17,20 +17,22 @@ const budget = { capacity: 3_000, refill: 0.2 }
 /** PostgreSQL cancelled the statement because of its statement_timeout. */
 const isTooLong = (error: DatabaseError) => error instanceof DatabaseUnavailable && error.sqlState === "57014"
 
+export interface BoundedOptions {
+  /** Whether the query may have to read all jobs. */
+  readonly scans?: boolean
+  /** Time limit, if shorter than the default. */
+  readonly timeout?: Duration.Duration | undefined
+}
+
 /** Runs a query with a time limit. */
 export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
   BoundedQuery,
   <A>(
     effect: Effect.Effect<A, SqlError | DatabaseError>,
-    options?: {
-      /** Whether the query may have to read all jobs. */
-      readonly scans?: boolean
-      /** Time limit per statement, if shorter than the default. */
-      readonly timeout?: Duration.Duration | undefined
-    }
+    options?: BoundedOptions
   ) => Effect.Effect<A, SearchTooSlow | DatabaseError>
 >() {
-  /** Sets the default time limit per statement. */
+  /** Sets the default time limit. */
   static readonly layerWithin = (limit: Duration.DurationInput): Layer.Layer<BoundedQuery, never, Database> =>
     Layer.effect(
       BoundedQuery,
@@ -38,13 +40,7 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
         const database = yield* Database
         const places = yield* Effect.makeSemaphore(atOnce)
         const turn = yield* Effect.makeSemaphore(1)
-        const bounded = <A>(
-          effect: Effect.Effect<A, SqlError | DatabaseError>,
-          timeout: Duration.DurationInput = limit
-        ) =>
-          places
-            .withPermits(1)(within(database, timeout)(effect))
-            .pipe(Effect.catchIf(isTooLong, () => new SearchTooSlow({ seconds: Duration.toSeconds(timeout) })))
+        const tooSlow = (timeout: Duration.DurationInput) => new SearchTooSlow({ seconds: Duration.toSeconds(timeout) })
 
         const spare = TokenBucket.make(budget)
         const measured = <A, E>(query: Effect.Effect<A, E>) =>
@@ -60,8 +56,29 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
         })
         const inTurn = <A, E>(query: Effect.Effect<A, E>) =>
           turn.withPermits(1)(Effect.zipRight(untilAffordable, measured(query)))
-        return (effect, { timeout, scans = false } = {}) =>
-          scans ? inTurn(bounded(effect, timeout)) : bounded(effect, timeout)
+
+        /** The time that a query waits for its turn is part of its limit: the caller waits for both. */
+        return <A>(
+          effect: Effect.Effect<A, SqlError | DatabaseError>,
+          { timeout = Duration.decode(limit), scans = false }: BoundedOptions = {}
+        ) =>
+          Effect.flatMap(Clock.currentTimeMillis, (asked) => {
+            let isWaiting = true
+            const run = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+              isWaiting = false
+              const left = Duration.subtract(timeout, Duration.millis(now - asked))
+              return Duration.toMillis(left) < 1
+                ? tooSlow(timeout)
+                : Effect.catchIf(within(database, left)(effect), isTooLong, () => tooSlow(timeout))
+            })
+            const query = places.withPermits(1)(run)
+            // Only a query that has not begun is abandoned here; the server cancels one that runs.
+            const abandon = Effect.sleep(timeout).pipe(
+              Effect.repeat({ until: () => isWaiting }),
+              Effect.zipRight(tooSlow(timeout))
+            )
+            return scans ? Effect.raceFirst(inTurn(query), abandon) : query
+          })
       })
     )
 

@@ -34,7 +34,20 @@ export interface JobPage {
   readonly next: string | undefined
   /** If the order covers only the newest jobs: how many of them. */
   readonly sortedAmong?: number | undefined
+  /** If only this many jobs were searched for the page, and `next` continues with older ones. */
+  readonly searched?: number | undefined
 }
+
+/** How many jobs a list searches for one page, if no index supports its filter. */
+export class SearchWindow extends Context.Reference<SearchWindow>()("nightshift/queue/SearchWindow", {
+  defaultValue: () => 200_000
+}) {}
+
+/** Maximum number of jobs that `find` returns. */
+export const maxFound = 20
+
+/** Shortest beginning of an id that `find` accepts: its time. Any number of ids share a shorter one. */
+export const minIdStart = "0198c0de-0000".length
 
 export type { Total }
 
@@ -63,6 +76,12 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
       filter: JobFilter,
       page: PageRequest
     ) => Effect.Effect<JobPage, BadCursor | SearchTooSlow | DatabaseError>
+
+    /**
+     * The jobs whose id begins with this text, or whose dedupe key or key it is, newest first and by index: a dedupe key
+     * that the job holds, a key of an unfinished job.
+     */
+    readonly find: (text: string) => Effect.Effect<ReadonlyArray<StoredJob>, SearchTooSlow | DatabaseError>
 
     /** Counts matching jobs up to a cap, within the query time limit or `timeout`. */
     readonly total: (

@@ -7,7 +7,15 @@ import { type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { JobFilter } from "./JobFilter.js"
 import { matches } from "./JobMatch.js"
-import { BadCursor, type JobPage, JobSearch, type PageRequest, type QueueCounts } from "./JobSearch.js"
+import {
+  BadCursor,
+  type JobPage,
+  JobSearch,
+  maxFound,
+  minIdStart,
+  type PageRequest,
+  type QueueCounts
+} from "./JobSearch.js"
 import { compare, type IndirectSort, newestFirst, readCursor, sortValue, writeCursor } from "./JobSort.js"
 
 type Table = typeof JobTable.Service
@@ -115,6 +123,15 @@ const make = (table: Table): typeof JobSearch.Service => ({
         return Either.right(pageOf(ordered.filter(isAfter), limit, now))
       })
     ),
+  find: (text) =>
+    table.atomically((now) => {
+      const isFound = ({ dedupe, finishedAt, id, key }: JobRow) =>
+        (text.length >= minIdStart && id.startsWith(text.toLowerCase())) ||
+        (dedupe?.key === text && (dedupe.scope === "retained" || finishedAt === undefined)) ||
+        (key === text && finishedAt === undefined)
+      const rows = [...table.rows()].filter(isFound).sort(byNewest)
+      return rows.slice(0, maxFound).map((row) => toStored(row, now))
+    }),
   total: (filter, cap) =>
     table.atomically((now) => {
       const { length } = found(table, filter, now)

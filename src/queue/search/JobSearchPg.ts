@@ -1,3 +1,4 @@
+import type { Fragment } from "@effect/sql/Statement"
 import { Clock, Effect, Layer } from "effect"
 import { isId } from "../../core/Ids.js"
 import { Database } from "../../database/Database.js"
@@ -5,13 +6,14 @@ import { mapErrors } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
+import { isUnstorable } from "../NewJob.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { BoundedQuery } from "./BoundedQuery.js"
 import * as CountsPg from "./CountsPg.js"
 import { conditions } from "./JobConditions.js"
 import { JobEnds } from "./JobEnds.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
-import { BadCursor, JobSearch, type PageRequest } from "./JobSearch.js"
+import { BadCursor, JobSearch, maxFound, minIdStart, type PageRequest, SearchWindow } from "./JobSearch.js"
 import {
   type IndirectSort,
   maxSearchedJobs,
@@ -33,6 +35,19 @@ const scans = (filter: JobFilter) => {
 }
 
 const finished: ReadonlyArray<string> = ["done", "dead", "cancelled"]
+
+/** Whether jobs in any of these states are few, and an index has them. */
+const areExceptions = (filter: JobFilter) =>
+  statesOf(filter)?.every((state) => state !== "pending" && state !== "done") ?? false
+
+/** The first and the last id that begin with this text, if it is the beginning of an id. */
+const idRange = (given: string): readonly [string, string] | undefined => {
+  const text = given.toLowerCase()
+  if (text.length < minIdStart) return undefined
+  const [first, last] = ["0", "f"].map((digit) => `${text}${idShape.slice(text.length).replaceAll("0", digit)}`)
+  return first !== undefined && last !== undefined && isId(first) && isId(last) ? [first, last] : undefined
+}
+const idShape = "00000000-0000-0000-0000-000000000000"
 
 /** A row of a list that is not ordered by id. */
 type PlacedRow = StoredJobRow & {
@@ -117,24 +132,79 @@ const make = Effect.gen(function* () {
     return by === "created" ? listById(filter, descending, request) : listSorted(filter, { by, descending }, request)
   }
 
+  /** The id at which a search stops. Undefined if there are no more jobs to search. */
+  const edgeOf = (
+    after: ReadonlyArray<Fragment>,
+    direction: Fragment,
+    window: number,
+    timeout: PageRequest["timeout"]
+  ) =>
+    Effect.map(
+      bounded(
+        sql<{ id: string }>`select j.id from ${table} j where ${sql.and([sql`true`, ...after])}
+          order by j.id ${direction} offset ${window - 1} limit 1`,
+        { timeout }
+      ),
+      ([row]) => row?.id
+    )
+
   const listById = (filter: JobFilter, descending: boolean, { among, cursor, limit, timeout }: PageRequest) =>
     Effect.gen(function* () {
       if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis
+      const window = yield* SearchWindow
+      const [older, direction] = descending ? [sql`<`, sql`desc`] : [sql`>`, sql`asc`]
       // Ids increase with time, so the primary key returns the newest first, and a page continues after the cursor.
-      const after = cursor === undefined ? [] : [sql`j.id ${sql.literal(descending ? "<" : ">")} ${cursor}`]
+      const after = cursor === undefined ? [] : [sql`j.id ${older} ${cursor}`]
       const jobs = among === undefined ? source(filter) : sql`(select * from ${table} order by id desc limit ${among})`
+      const isScan = among === undefined && scans(filter)
+      const isWindowed = isScan && jobs === table && !areExceptions(filter)
+      const edge = isWindowed ? yield* edgeOf(after, direction, window, timeout) : undefined
+      const within = edge === undefined ? [] : [sql`not (j.id ${older} ${edge})`]
       const rows = yield* bounded(
         sql<StoredJobRow>`select ${columns} from ${jobs} j
-          where ${sql.and([...conditions(database, filter, now), ...after])} order by j.id ${sql.literal(descending ? "desc" : "asc")}
+          where ${sql.and([...conditions(database, filter, now), ...after, ...within])} order by j.id ${direction}
           limit ${limit + 1}`,
-        { scans: among === undefined && scans(filter), timeout }
+        { scans: isScan, timeout }
       )
       const page = rows.slice(0, limit)
+      const isFull = rows.length > limit
       return {
         jobs: page.map((row) => toStoredJob(row, now)),
-        next: rows.length > limit ? page.at(-1)?.id : undefined
+        next: isFull ? page.at(-1)?.id : edge,
+        searched: isFull || edge === undefined ? undefined : window
       }
+    })
+
+  const find: typeof JobSearch.Service.find = (text) =>
+    Effect.gen(function* () {
+      if (isUnstorable(text)) return []
+      const now = yield* Clock.currentTimeMillis
+      const range = idRange(text)
+      const byId =
+        range === undefined
+          ? sql``
+          : sql`union all select id from ${table} where id between ${range[0]} and ${range[1]}`
+      const keyed = sql`from ${table} j where j.key is not null and j.finished_at is null`
+      const rows = yield* bounded(sql<StoredJobRow>`
+        with recursive keyed(queue, number) as (
+          (select j.queue, 1 ${keyed} order by j.queue limit 1)
+          union all
+          select next.queue, keyed.number + 1 from keyed cross join lateral (
+            select j.queue ${keyed} and j.queue > keyed.queue order by j.queue limit 1
+          ) next
+          where keyed.number < 1000
+        )
+        select ${columns} from ${table} j where j.id in (
+          select id from ${table} where dedupe_key = ${text} and (dedupe_scope = 'retained' or finished_at is null)
+          union all
+          select k.id from keyed cross join lateral (
+            select j.id ${keyed} and j.queue = keyed.queue and j.key = ${text}
+            order by j.priority, j.run_at, j.id limit ${maxFound}
+          ) k
+          ${byId}
+        ) order by j.id desc limit ${maxFound}`)
+      return rows.map((row) => toStoredJob(row, now))
     })
 
   const total: typeof JobSearch.Service.total = (filter, cap, timeout) =>
@@ -156,7 +226,7 @@ const make = Effect.gen(function* () {
 
   const counts = yield* CountsPg.make(database, bounded)
 
-  return JobSearch.of({ get, list, total, overdue, counts, await: ends.wait })
+  return JobSearch.of({ get, list, find, total, overdue, counts, await: ends.wait })
 })
 
 export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery | JobEnds> = Layer.effect(JobSearch, make)

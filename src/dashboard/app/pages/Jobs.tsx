@@ -8,6 +8,7 @@ import { type Column, ColumnChoice, useColumns } from "../JobColumns"
 import * as JobFilter from "../JobFilter"
 import { JobFilters } from "../JobFilters"
 import { JobTable } from "../JobTable"
+import { KeyMatches } from "../KeyMatches"
 import { onRowKey } from "../Keys"
 import { useLiveUpdates } from "../Live"
 import { Head } from "../parts/Head"
@@ -207,6 +208,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
         />
       ) : null}
       <JobFilters route={route} filter={filter} preset={preset} kinds={[...new Set(jobs.map(({ kind }) => kind))]} />
+      {filter.search?.[0] === undefined ? null : <KeyMatches text={filter.search[0]} />}
       <Shown of={{ ...page, data: fresh ?? stale }}>
         {(data) => (
           <div class={fresh === undefined ? "card gone" : "card"}>
@@ -214,9 +216,11 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
             <div class="unseen" role="status">
               {unseen === 0 ? (
                 <span class="quiet small">
-                  {data.sortedAmong === null
-                    ? "Up to date"
-                    : `Sorted among the newest ${data.sortedAmong.toLocaleString()} jobs. Narrow the filter to sort all.`}
+                  {data.searched !== null
+                    ? `Searched ${data.searched.toLocaleString()} jobs. Older ones may match.`
+                    : data.sortedAmong === null
+                      ? "Up to date"
+                      : `Sorted among the newest ${data.sortedAmong.toLocaleString()} jobs. Narrow the filter to sort all.`}
                 </span>
               ) : (
                 <button type="button" class="link small" onClick={adopt}>
@@ -236,9 +240,9 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
                 order,
                 onSort: sort
               }}
-              empty={emptyText(filter, preset)}
+              empty={data.searched === null ? emptyText(filter, preset) : "None of the jobs searched so far matches."}
             />
-            <Pager next={data.next} route={route} />
+            <Pager next={data.next} route={route} name={data.searched === null ? "Older" : "Continue the search"} />
           </div>
         )}
       </Shown>

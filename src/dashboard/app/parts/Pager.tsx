@@ -1,7 +1,13 @@
 import { type Route, refine } from "../Route"
 
 /** Buttons for older rows and back to the newest. The cursor is in the URL. */
-export const Pager = ({ next, route }: { readonly next: string | null; readonly route: Route }) => {
+export const Pager = (props: {
+  readonly next: string | null
+  readonly route: Route
+  /** Name of the button for the next page [Older]. */
+  readonly name?: string
+}) => {
+  const { name = "Older", next, route } = props
   const isFirst = route.query.get("cursor") === null
   if (next === null && isFirst) return null
   return (
@@ -13,7 +19,7 @@ export const Pager = ({ next, route }: { readonly next: string | null; readonly 
       )}
       {next === null ? null : (
         <button type="button" onClick={() => refine(route, { cursor: next })}>
-          Older
+          {name}
         </button>
       )}
     </div>
