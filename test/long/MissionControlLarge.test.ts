@@ -70,6 +70,21 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("shows queues without a worker as one incident, below the jobs that died", () =>
+      Effect.gen(function* () {
+        yield* query(dead(12))
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview")
+        const incidents = page.getByRole("region", { name: "Needs attention" }).getByRole("link")
+        yield* step(() =>
+          incidents.filter({ hasText: /^11\d queues have no worker: ~50.*jobs due, oldest 1 d/ }).waitFor()
+        )
+        const texts = yield* step(() => incidents.allInnerTexts())
+        expect(texts.length).toBeLessThanOrEqual(5)
+        expect(texts[0]).toMatch(/sink jobs died \(exhausted\): leak #/)
+      })
+    )
+
     it.scoped("finds a job by its dedupe key above the list of other matches", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom

@@ -66,9 +66,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
               .waitFor()
           )
 
-          // Stopped now: before, the line about the pod could push the one about retries out of the first three.
           yield* pod.signal("SIGSTOP")
-          yield* follow(page, /Queue imports is paused, and 3 of its jobs are due/)
+          yield* follow(page, /Queue imports is paused: 3 jobs due/)
           yield* step(async () => {
             await page.getByText(/Paused .* by api:admin\. No reason was given\./).waitFor()
             await page.getByRole("button", { name: "Resume" }).waitFor()
