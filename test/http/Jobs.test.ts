@@ -281,6 +281,19 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
   )
 })
 
+describe.each(backends)("on %s, GET /api/v1/jobs/find", (_, layer) => {
+  it.scopedLive("returns the jobs with a key, and none for text that is no key", () =>
+    Effect.gen(function* () {
+      const { viewer } = yield* TestServer
+      const key = "order/A 17"
+      yield* enqueue({ queue: "a", dedupe: { key, scope: "active" } }, { queue: "a" })
+      const found = (text: string) => viewer("GET", `/api/v1/jobs/find/${encodeURIComponent(text)}`)
+      expect(yield* found(key)).toMatchObject({ status: 200, json: { jobs: [{ queue: "a", dedupe: { key } }] } })
+      expect(yield* found("greet")).toMatchObject({ status: 200, json: { jobs: [] } })
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
 describe.each(backends)("on %s, GET /api/v1/queues", (_, layer) => {
   it.scopedLive("counts jobs by state and shows the age of the oldest due one", () =>
     Effect.gen(function* () {

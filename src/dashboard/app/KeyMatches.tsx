@@ -1,4 +1,3 @@
-import * as Api from "./Api"
 import { StateBadge } from "./parts/StateBadge"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -6,7 +5,7 @@ import type { Job } from "./Views"
 
 /** Jobs with this id, dedupe key or key. They are found at once, however long the search of all jobs takes. */
 export const KeyMatches = ({ text }: { readonly text: string }) => {
-  const { data } = useResource<{ jobs: ReadonlyArray<Job> }>(`jobs/find${Api.query({ text })}`)
+  const { data } = useResource<{ jobs: ReadonlyArray<Job> }>(`jobs/find/${encodeURIComponent(text)}`)
   if (data === undefined || data.jobs.length === 0) return null
   return (
     <section class="card" aria-label="Found by id or key">

@@ -125,13 +125,13 @@ const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`
 
 export const group = HttpApiGroup.make("jobs")
   .add(
-    HttpApiEndpoint.get("find", "/jobs/find")
-      .setUrlParams(
+    HttpApiEndpoint.get("find", "/jobs/find/:text")
+      .setPath(
         Schema.Struct({
-          text: WireText.Text.annotations({
+          text: Schema.String.annotations({
             description: `The beginning of an id, at least ${minIdStart} characters; a dedupe key that a job holds; or the key of an unfinished job.`
           })
-        }).annotations(WireText.strict)
+        })
       )
       .addSuccess(Schema.Struct({ jobs: Schema.Array(JobView.JobView) }))
       .annotateContext(
@@ -312,7 +312,7 @@ export const layer: Layer.Layer<
 
     return handlers
       .handleRaw("enqueue", ({ request }) => enqueue(request))
-      .handle("find", ({ urlParams: { text } }) =>
+      .handle("find", ({ path: { text } }) =>
         Effect.gen(function* () {
           return { jobs: yield* Effect.forEach(yield* search.find(text), views.listed) }
         })
