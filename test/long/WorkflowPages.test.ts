@@ -32,6 +32,21 @@ const order = workflow(
   }
 )
 
+/** A step that runs until its process stops. A second execution waits for its permit. */
+const copy = workflow(
+  "copy",
+  { payload: z.object({ table: z.string() }), key: ({ table }) => table, queue },
+  (_, step) =>
+    step.run(
+      "rows",
+      ({ heartbeat, signal }) => {
+        heartbeat({ page: 7 })
+        return new Promise((_, reject) => signal.addEventListener("abort", reject))
+      },
+      { concurrency: 1, timeout: "2h" }
+    )
+)
+
 /** A worker beside the service, and executions that wait for an approval. */
 const orderly = Effect.gen(function* () {
   const { database } = yield* ControlRoom
@@ -40,11 +55,12 @@ const orderly = Effect.gen(function* () {
     (shift) => step(() => shift.close())
   )
   yield* Effect.acquireRelease(
-    step(() => worker(shift, { handlers: [order, shipment] })),
+    step(() => worker(shift, { handlers: [order, shipment, copy], grace: "10ms" })),
     (running) => step(() => running.stop())
   )
   yield* step(async () => {
     for (const id of ["A-17", "B-1"]) await shift.start(order, { id, items: ["book", "lamp"] })
+    for (const table of ["users", "bills"]) await shift.start(copy, { table })
   })
 })
 
@@ -145,6 +161,25 @@ layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout:
             await page.getByRole("button", { name: "undo:charge" }).waitFor()
           })
           yield* picture(page, "cancelled")
+        }),
+      120_000
+    )
+
+    it.scoped(
+      "show the last heartbeat of a step that runs, and the limit that a step waits for",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows")
+          yield* step(() => page.getByText("limit concurrency of rows").waitFor({ timeout: 20_000 }))
+          yield* step(async () => {
+            await page.getByRole("link", { name: "copy/users" }).click()
+            await page.getByText(/last heartbeat .*, times out in/).waitFor()
+            await page.getByRole("button", { name: "rows", exact: true }).click()
+            await page.getByText('"page"').waitFor()
+          })
+          yield* picture(page, "heartbeat")
+          expect(yield* findings(page)).toEqual([])
         }),
       120_000
     )
