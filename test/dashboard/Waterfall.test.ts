@@ -187,3 +187,11 @@ it("a wait for a limit names the limit", () => {
   const waiting = execution({ deferreds: [wait("limit", "send", 5, { value: "mailer", dueAt: at(200) })] })
   expect(barsOf(waiting, zero + 10_000)[0]).toMatchObject({ kind: "limit", detail: "waits for mailer", dueAt: at(200) })
 })
+
+it("a race says that it waits for the first of its children", () => {
+  const waiting = execution({ deferreds: [wait("children", "quotes", 5, { value: { first: true }, remaining: 1 })] })
+  expect(barsOf(waiting, zero + 10_000).map(({ detail, name }) => [name, detail])).toContainEqual([
+    "quotes",
+    "race: the first to end"
+  ])
+})
