@@ -301,7 +301,7 @@ create table workflow_step (
   reopened_at timestamptz,
   sequence int not null,
   attempt smallint not null,
-  -- The call that recorded it: run, transaction, stream, sleep, signal, children, patch, value or undo.
+  -- The call that recorded it: run, transaction, stream, sleep, signal, message, ask, children, patch, value, set or undo.
   kind text not null,
   outcome text not null,
   name text not null,
@@ -321,6 +321,9 @@ create index workflow_step_long on workflow_step (job_id) where sequence = 5000;
 -- sees the other. A signal may arrive before its execution starts. A row of the kind `heartbeat` is the last heartbeat of
 -- a step, for its next attempt: `created_at` is when the attempt began, `due_at` when it times out, `completed_at` when the
 -- heartbeat was sent.
+-- The further values of a signal have rows of the kind `value`, numbered in the order of their arrival: `step.next` waits
+-- for the row of the next number. The row of the first value counts them; the sender of a value holds its lock until the
+-- commit. A row of the kind `ask` is an ask, with its answer once it has one.
 create table workflow_deferred (
   -- The dedupe key of the execution's job.
   execution text not null,
@@ -336,13 +339,21 @@ create table workflow_deferred (
   waiting boolean not null default false,
   -- Completed before its execution existed.
   early boolean not null default false,
+  -- The number of values that have arrived, in the row of the first one. Null means at most one.
+  arrived int,
   exit jsonb,
+  -- A value of a signal: the signal's name if that is not `name`, and the id that its sender chose.
+  signal text,
+  value_id text,
 
   constraint workflow_deferred_pkey primary key (execution, kind, name),
   constraint workflow_deferred_kind_known check (
-    kind in ('signal', 'sleep', 'retry', 'children', 'changed', 'limit', 'heartbeat')
+    kind in ('signal', 'value', 'message', 'sleep', 'retry', 'children', 'changed', 'limit', 'heartbeat', 'ask', 'answer')
   )
 ) with (fillfactor = 70);
+
+-- Used to find a value that is sent again with the same id.
+create index workflow_deferred_value on workflow_deferred (execution, signal, value_id) where value_id is not null;
 
 -- Used by the purge: signals to executions that were never started.
 create index workflow_deferred_early on workflow_deferred (created_at) where early;
@@ -527,40 +538,73 @@ as $$
   select exists (select from locked)
 $$;
 
--- Completes waits of executions and wakes them: `executions`, `kinds`, `names` and `exits` in parallel, `now_ms` in epoch
--- milliseconds. Returns one row per wait, with the queue of the execution to notify; `outcome` is completed or repeated.
--- A function because the second statement needs a newer snapshot than the first: an execution that starts and suspends
--- while the first waits for its row must be woken.
-create function complete_deferred(executions text[], kinds text[], names text[], exits jsonb, now_ms float8)
+-- Sends signals to executions and wakes them: `executions`, `names`, `ids` and `exits` in parallel, `now_ms` in epoch
+-- milliseconds. Returns one row per signal, with the queue of the execution to notify. `outcome` is completed for the first
+-- value of a signal, appended for a further one, repeated if a value with this id is stored, full if nothing was stored.
+-- A function because each statement needs a newer snapshot than the one before: an execution that starts and suspends
+-- while the first waits for its row must be woken, and values are numbered after those of other transactions.
+create function complete_deferred(executions text[], names text[], ids text[], exits jsonb, now_ms float8)
 returns table (place int, outcome text, job_id uuid, queue text, priority smallint, run_at float8)
 language plpgsql
 set search_path from current
--- Otherwise both statements are planned at every call, because a plan for arrays of one element looks cheaper.
+-- Otherwise the statements are planned at every call, because a plan for arrays of one element looks cheaper.
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   now_ timestamptz := to_timestamp(now_ms / 1000);
-  -- Places whose row this call completed.
+  most constant int := 10000;
+  -- Places whose value is the first of its signal, is a further one, or has no room.
   fresh int[];
+  further int[];
+  refused int[];
 begin
   with given as (
-    select distinct on (g.execution, g.kind, g.name) g.* from rows from (unnest(executions), unnest(kinds), unnest(names),
-      jsonb_array_elements(exits)) with ordinality as g(execution, kind, name, exit, place)
-    order by g.execution, g.kind, g.name, g.place
+    select distinct on (g.execution, g.name) g.* from rows from (unnest(executions), unnest(names), unnest(ids),
+      jsonb_array_elements(exits)) with ordinality as g(execution, name, id, exit, place)
+    order by g.execution, g.name, g.place
   ), stored as (
-    insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early)
+    insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early, signal, value_id)
     -- Not `not exists`, for which a plan may read all executions.
-    select g.execution, g.kind, g.name, now_, now_, g.exit, (
+    select g.execution, 'signal', g.name, now_, now_, g.exit, (
       select j.id from job j where j.dedupe_key = g.execution and j.dedupe_scope = 'retained' and j.woken is not null limit 1
-    ) is null
+    ) is null, case when g.id is not null then g.name end, g.id
     from given g
-    on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit
+    -- Locks the row even if the condition is false.
+    on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit,
+      signal = excluded.signal, value_id = excluded.value_id
       where d.completed_at is null
-    returning d.execution, d.kind, d.name
+    returning d.execution, d.name
   )
   select array_agg(g.place::int) into fresh
-  from given g join stored s on s.execution = g.execution and s.kind = g.kind and s.name = g.name;
+  from given g join stored s on s.execution = g.execution and s.name = g.name;
+
+  if coalesce(cardinality(fresh), 0) < cardinality(executions) then
+    with given as (
+      select distinct on (g.execution, g.name, g.id, case when g.id is null then g.place end) g.*
+      from rows from (unnest(executions), unnest(names), unnest(ids), jsonb_array_elements(exits))
+        with ordinality as g(execution, name, id, exit, place)
+      where fresh is null or g.place <> all(fresh)
+      order by g.execution, g.name, g.id, case when g.id is null then g.place end, g.place
+    ), numbered as (
+      select g.*, f.early, coalesce(f.arrived, 1) + row_number() over (partition by g.execution, g.name order by g.place) as number
+      from given g join workflow_deferred f on f.execution = g.execution and f.kind = 'signal' and f.name = g.name
+      where g.id is null or not exists (
+        select from workflow_deferred d where d.execution = g.execution and d.signal = g.name and d.value_id = g.id)
+    ), counted as (
+      update workflow_deferred d set arrived = n.number
+      from (select execution, name, max(number)::int as number from numbered where number <= most group by 1, 2) n
+      where d.execution = n.execution and d.kind = 'signal' and d.name = n.name
+    ), stored as (
+      insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early, signal, value_id)
+      select n.execution, 'value', n.name || '#' || n.number, now_, now_, n.exit, n.early, n.name, n.id
+      from numbered n where n.number <= most order by 1, 3
+      on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit,
+        signal = excluded.signal, value_id = excluded.value_id
+    )
+    select array_agg(n.place::int) filter (where n.number <= most), array_agg(n.place::int) filter (where n.number > most)
+    into further, refused from numbered n;
+  end if;
 
   return query
     -- The conditions on places are always true. They make the planner expect one row, whose plan reads no whole table.
@@ -578,7 +622,8 @@ begin
       where j.id = locked.id and locked.place between 1 and 1000000000
       returning j.id, j.dedupe_key, j.queue, j.priority, j.run_at
     )
-    select g.place::int, case when g.place = any(fresh) then 'completed' else 'repeated' end,
+    select g.place::int, case when g.place = any(fresh) then 'completed' when g.place = any(further) then 'appended'
+        when g.place = any(refused) then 'full' else 'repeated' end,
       w.id, w.queue, w.priority, floor(extract(epoch from w.run_at) * 1000)::float8
     from unnest(executions) with ordinality as g(execution, place) left join woke w on w.dedupe_key = g.execution
     order by 1;
@@ -586,8 +631,9 @@ end
 $$;
 
 -- Sends a signal to a workflow execution, in the caller's transaction; for programs without the client. Returns
--- `completed`, or `repeated` if the signal already has a value. Pods are notified when the transaction commits.
-create function signal(execution text, name text, value jsonb default 'null') returns text
+-- `completed` for the first value of the signal, `appended` for a further one, which only `step.next` receives, or
+-- `repeated` if a value with this `id` was sent before. Pods are notified when the transaction commits.
+create function signal(execution text, name text, value jsonb default 'null', id text default null) returns text
 language plpgsql
 set search_path from current
 as $$
@@ -600,12 +646,19 @@ begin
   if coalesce(length(signal.name), 0) not between 1 and 256 then
     raise exception 'name must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
   end if;
+  if length(signal.id) not between 1 and 256 then
+    raise exception 'id must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
+  end if;
   if octet_length(signal.value::text) > 65536 then
     raise exception 'value is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
       hint = 'Send the key under which you store it.';
   end if;
-  select * into answer from complete_deferred(array[signal.execution], array['signal'], array[signal.name],
+  select * into answer from complete_deferred(array[signal.execution], array[signal.name], array[signal.id],
     jsonb_build_array(signal.value), floor(extract(epoch from clock_timestamp()) * 1000)::float8);
+  if answer.outcome = 'full' then
+    raise exception 'the signal % of execution % has 10000 values', signal.name, signal.execution
+      using errcode = 'program_limit_exceeded', hint = 'Continue the execution with step.continueAs, or use another name.';
+  end if;
   if answer.queue is not null then
     perform pg_notify(current_schema || '_work', answer.queue);
   end if;

@@ -67,11 +67,16 @@ export { InvalidRoute, Routes } from "./queue/settings/Routes.js"
 export { Transactions } from "./queue/Transactions.js"
 export { Wakeups } from "./queue/Wakeups.js"
 export {
+  AskFailed,
+  AskNotAnswered,
+  AskTimedOut,
   ChildNotLinked,
+  ExecutionEnded,
   ExecutionExists,
   ExecutionNotFound,
   InvalidStep,
   LeaseLost,
+  SignalsFull,
   StepNotFound
 } from "./queue/workflow/WorkflowErrors.js"
 export { Workflows } from "./queue/workflow/Workflows.js"

@@ -4,10 +4,14 @@ import { problems } from "../core/Setting.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
 import type { WhyView } from "./JobView.js"
 import {
+  AskFailedError,
+  AskNotAnsweredError,
+  AskTimeoutError,
   BatchError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
+  ExecutionEndedError,
   ExecutionNotFoundError,
   InvalidJobError,
   InvalidOptionError,
@@ -24,6 +28,7 @@ import {
   ScheduleNotFoundError,
   SearchTooSlowError,
   ShiftError,
+  SignalsFullError,
   StartError,
   StreamFailedError,
   StreamNotFoundError,
@@ -78,6 +83,13 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   STREAM_NOT_FOUND: ({ execution, stream }, message) => new StreamNotFoundError({ execution, stream }, message),
   STREAM_FAILED: ({ execution, state, stream }, message) =>
     new StreamFailedError({ execution, stream, state: state as never }, message),
+  EXECUTION_ENDED: ({ execution, state }, message) => new ExecutionEndedError({ execution, state }, message),
+  SIGNALS_FULL: ({ execution, name }, message) => new SignalsFullError({ execution, signal: name }, message),
+  ASK_FAILED: ({ error, execution, name, reason }, message) =>
+    new AskFailedError({ execution, ask: name, error: String(error), reason }, message),
+  ASK_NOT_ANSWERED: ({ execution, name }, message) => new AskNotAnsweredError({ execution, ask: name }, message),
+  ASK_TIMED_OUT: ({ execution, id, name, timeout }, message) =>
+    new AskTimeoutError({ execution, ask: name, id, timeout }, message),
   JOB_STATE: ({ allowed, id, state }, message) => new JobStateError({ id, state, allowed }, message),
   DEDUPE_KEY_HELD: ({ holder, id }, message) => new DedupeKeyHeldError({ id, holder }, message),
   JOB_DEAD: ({ attempt, id, lastError, lastErrorStack, reason }, message) =>

@@ -76,19 +76,19 @@ export interface Shift {
    * Starts an execution of a workflow, or finds the existing one with its key. With `tx` it starts when that transaction
    * commits.
    */
-  start<In, Result, Signals>(
-    workflow: ExecutionHandle.Startable<In, Result, Signals>,
+  start<In, Result, Signals, Asks>(
+    workflow: ExecutionHandle.Startable<In, Result, Signals, Asks>,
     payload: NoInfer<In>,
     options?: ExecutionHandle.StartOptions
-  ): Promise<ExecutionHandle.StartedExecution<Result, Signals>>
+  ): Promise<ExecutionHandle.StartedExecution<Result, Signals, Asks>>
   /**
    * The execution with this key, which may not have started yet. Sends no request. The id of the execution's job works as
    * well, once the execution is stored.
    */
-  execution<Result, Signals>(
-    workflow: ExecutionHandle.Startable<never, Result, Signals>,
+  execution<Result, Signals, Asks>(
+    workflow: ExecutionHandle.Startable<never, Result, Signals, Asks>,
     key: string
-  ): ExecutionHandle.ExecutionHandle<Result, Signals>
+  ): ExecutionHandle.ExecutionHandle<Result, Signals, Asks>
   /** Find executions of workflows, and act on them by their ids. */
   readonly workflows: WorkflowAdmin.WorkflowAdmin
   /** Stops the workers of this shift, then closes its connections. */
@@ -108,6 +108,7 @@ export type Await = (
 export interface Watching {
   readonly waitFor: Await
   readonly nextPage: ExecutionStream.NextPage
+  readonly within: ExecutionHandle.Host["within"]
   readonly explain: (id: StoredId) => Promise<Why>
 }
 
@@ -129,6 +130,7 @@ export const watching = (engine: PgEngine): Watching => ({
       Effect.flatMap(Workflows, ({ streams }) => streams.next(position)),
       signal
     ),
+  within: (effect, timeout) => engine.run(Effect.map(Effect.timeoutOption(effect, timeout), Option.getOrUndefined)),
   explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
 })
 
@@ -152,7 +154,7 @@ const readyOf = <A>(made: Either.Either<A, InvalidJob>): A =>
 /** Makes a shift on an engine. @internal */
 export const make = (
   engine: Engine<Ports>,
-  { explain, nextPage, waitFor }: Watching,
+  { explain, nextPage, waitFor, within }: Watching,
   close: () => Promise<void>
 ): Shift => {
   const { clock, run } = engine
@@ -271,6 +273,7 @@ export const make = (
     engine,
     admin: workflows,
     stream,
+    within,
     result,
     newJob: async (job, payload, options) => {
       const [ready] = await newJobs(job, [payload], options)

@@ -70,6 +70,64 @@ export class InvalidSignalError extends errorClass("InvalidSignalError", "INVALI
   readonly issues: ReadonlyArray<Issue>
 }> {}
 
+/** The value or the answer of an ask does not pass the validator that the workflow declares. */
+export class InvalidAskError extends errorClass("InvalidAskError", "INVALID_ASK")<{
+  /** Name of the workflow. */
+  readonly workflow: string
+  /** Name of the ask. */
+  readonly ask: string
+  /** What the validator says, one entry per problem. */
+  readonly issues: ReadonlyArray<Issue>
+}> {}
+
+/** The handler of an ask threw an error, or refused the value. The execution goes on. */
+export class AskFailedError extends errorClass("AskFailedError", "ASK_FAILED")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Name of the ask. */
+  readonly ask: string
+  /** Name of the error that the handler threw. */
+  readonly error: string
+  /** Message of the error that the handler threw. */
+  readonly reason: string
+}> {}
+
+/** The execution ended before it answered the ask. */
+export class AskNotAnsweredError extends errorClass("AskNotAnsweredError", "ASK_NOT_ANSWERED")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Name of the ask. */
+  readonly ask: string
+}> {}
+
+/** The execution did not answer the ask in time. The ask is kept, and may be answered later. */
+export class AskTimeoutError extends errorClass("AskTimeoutError", "ASK_TIMED_OUT")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Name of the ask. */
+  readonly ask: string
+  /** Id of the ask: ask again with it to wait for the same answer. */
+  readonly id: string
+  /** How long the call waited, in milliseconds. */
+  readonly timeout: number
+}> {}
+
+/** The execution has ended, so it answers no asks. */
+export class ExecutionEndedError extends errorClass("ExecutionEndedError", "EXECUTION_ENDED")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Its state: `done`, `failed` or `cancelled`. */
+  readonly state: string
+}> {}
+
+/** A signal has as many values as an execution may receive under one name. Nothing was sent. */
+export class SignalsFullError extends errorClass("SignalsFullError", "SIGNALS_FULL")<{
+  /** Id of the execution. */
+  readonly execution: string
+  /** Name of the signal. */
+  readonly signal: string
+}> {}
+
 /** An option or a limit was violated. Nothing was stored. */
 export class InvalidJobError extends errorClass("InvalidJobError", "INVALID_JOB")<{
   /** Name of the invalid field, such as `priority` or `dedupe.key`. */

@@ -46,12 +46,17 @@ export type { Handler } from "./Recipe.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { Shift } from "./Shift.js"
 export {
+  AskFailedError,
+  AskNotAnsweredError,
+  AskTimeoutError,
   BatchError,
   ChildrenFailedError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
+  ExecutionEndedError,
   ExecutionNotFoundError,
+  InvalidAskError,
   InvalidJobError,
   InvalidOptionError,
   InvalidPayloadError,
@@ -72,6 +77,7 @@ export {
   ScheduleNotFoundError,
   SearchTooSlowError,
   ShiftError,
+  SignalsFullError,
   StartError,
   StepFailedError,
   StreamFailedError,
@@ -81,6 +87,17 @@ export {
 export type { StandardSchema } from "./StandardSchema.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
+export type {
+  AskAnswer,
+  AskInput,
+  AskName,
+  AskOptions,
+  AskPayload,
+  AskReturn,
+  AskSchema,
+  AskSchemas,
+  AskValue
+} from "./workflow/Asks.js"
 export type {
   ExecutionHandle,
   ForkOptions,
@@ -100,7 +117,14 @@ export type {
   StreamView,
   WaitView
 } from "./workflow/ExecutionView.js"
-export type { SignalInput, SignalName, SignalOutput, SignalSchemas, SignalValue } from "./workflow/Signals.js"
+export type {
+  SignalInput,
+  SignalName,
+  SignalOptions,
+  SignalOutput,
+  SignalSchemas,
+  SignalValue
+} from "./workflow/Signals.js"
 export type {
   ChildCall,
   ChildEnd,

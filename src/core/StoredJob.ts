@@ -124,6 +124,12 @@ export const limits = {
   nameCharacters: 128,
   keyCharacters: 512,
   signalCharacters: 256,
+  /** Values of one signal that an execution receives. `complete_deferred()` has the same number. */
+  signalValues: 10_000,
+  /** Maximum size of a value that the code of an execution sets, as JSON, and the number of their names. */
+  setBytes: 4096,
+  setNames: 100,
+  askIdCharacters: 128,
   attempts: 1000,
   /** Maximum delay of a job or a retry, and maximum length of a dedupe window. */
   waitDays: 36_500,

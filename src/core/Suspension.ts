@@ -3,8 +3,21 @@ import { Predicate } from "effect"
 // A run of a workflow execution that waits ends with a suspension: not a result and not a failure. The job returns to the
 // queue without a slot, a connection or a timer in any process, and becomes due at the earliest of its waits.
 
-/** What an execution waits for. */
-export type WaitKind = "signal" | "sleep" | "retry" | "children" | "limit" | "changed"
+/**
+ * What an execution waits for. `message`: `step.next`, which waits for the next value of a signal; the rows of the values are
+ * `signal`, for the first one, and `value`. `answer`: an ask that its code answers; the rows of asks are `ask`.
+ */
+export type WaitKind =
+  | "signal"
+  | "value"
+  | "message"
+  | "sleep"
+  | "retry"
+  | "children"
+  | "limit"
+  | "changed"
+  | "ask"
+  | "answer"
 
 export interface Wait {
   readonly kind: WaitKind

@@ -13,7 +13,7 @@ const steps = MetricSpec.counter("workflow_steps_recorded_total", "Workflow step
 ])
 const signals = MetricSpec.counter(
   "workflow_signals_total",
-  "Signals that this process stored (delivered), or ignored because the wait had its value (repeated).",
+  "Signals that this process stored (delivered), or ignored because a value with the same id was stored (repeated).",
   ["outcome"]
 )
 

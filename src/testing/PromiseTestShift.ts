@@ -140,6 +140,22 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     return hasEnded(job) ? job : undefined
   }
 
+  const within: Shift.Watching["within"] = async (effect, timeout) => {
+    const stopped = new AbortController()
+    let ended: { readonly result: Promise<Effect.Effect.Success<typeof effect>> } | undefined
+    const result = run(effect, stopped.signal)
+    const end = () => {
+      ended = { result }
+    }
+    result.then(end, end)
+    await settle()
+    if (ended === undefined) await advance(timeout)
+    // What the clock ran may have ended the effect in this turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve))
+    if (ended === undefined) stopped.abort()
+    return ended?.result
+  }
+
   const explain: Shift.Watching["explain"] = async (id) => {
     const why = await inShift((shift) => shift.why(id))
     return why.reason === "running" ? { ...why, detail: `${why.detail} ${realTime}` } : why
@@ -161,7 +177,7 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     return page
   }
 
-  const shift = Shift.make(engine, { waitFor, explain, nextPage }, engine.close)
+  const shift = Shift.make(engine, { waitFor, within, explain, nextPage }, engine.close)
   const tested = {
     result: (...given: Parameters<Shift.Shift["result"]>) => called(tested.result, () => shift.result(...given)),
     settle: () => called(tested.settle, settle),

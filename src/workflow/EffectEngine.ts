@@ -213,7 +213,13 @@ export const make = (
         const run = yield* Effect.serviceOption(CurrentRun)
         if (Option.isSome(run) && run.value.execution.id === executionId)
           return yield* run.value.complete(deferredName, exit)
-        yield* workflows.signal({ execution: executionId, name: deferredName, value: ExitJson.encode(exit) })
+        // A deferred has one value: with the id, a second one is a repetition.
+        yield* workflows.signal({
+          execution: executionId,
+          name: deferredName,
+          value: ExitJson.encode(exit),
+          id: "exit"
+        })
       }).pipe(Effect.orDie, Effect.asVoid),
     scheduleClock: (_, { clock }) =>
       Effect.gen(function* () {

@@ -23,8 +23,8 @@ interface Recorded {
 }
 
 /** Whether the code must request a wait of this kind again. It requests the others with their step. */
-const isFollowed = (kind: DeferredKind): kind is "sleep" | "signal" | "children" =>
-  kind === "sleep" || kind === "signal" || kind === "children"
+const isFollowed = (kind: DeferredKind): kind is "sleep" | "signal" | "message" | "children" =>
+  kind === "sleep" || kind === "signal" || kind === "message" || kind === "children"
 
 const overlaps = (a: Recorded, b: Recorded) => a.startedAt < b.endedAt && b.startedAt < a.endedAt
 

@@ -4,6 +4,7 @@ import * as Suspension from "../core/Suspension.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
 import type { Deferred, DeferredKind, NewStep, Step, StoredBeat } from "../queue/workflow/Execution.js"
 import { longJournal } from "../queue/workflow/LifetimeSql.js"
+import { requestedWaits, takenValue, valueRow } from "../queue/workflow/SignalValues.js"
 import { childrenFirst, isUndo } from "../queue/workflow/Undo.js"
 import { type InvalidStep, LeaseLost } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
@@ -27,6 +28,13 @@ export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number
 export const storedWithEnqueue = (workflow: string, call: string): Outcome.Outcome =>
   Outcome.dead(`"${workflow}" is a workflow, but this job was stored with enqueue. Start it with ${call}.`)
 
+/** Numbers of the values of a signal that steps have taken. */
+interface Taken {
+  readonly numbers: Set<number>
+  /** All numbers before this one are taken. */
+  first: number
+}
+
 /** The journal of an execution as one run reads and writes it: for workflows with promises and those of @effect/workflow. */
 export class Journal {
   /** Wake-up count as of the last read. A suspension compares it. */
@@ -40,6 +48,8 @@ export class Journal {
   /** The last heartbeats of steps in this run, and the attempts whose effect was undone. */
   private readonly beats = new Map<string, StoredBeat>()
   private readonly undoneAttempts = new Map<string, number>()
+  /** Values of signals that steps have taken, by signal. */
+  private readonly taken = new Map<string, Taken>()
   /** The last attempt of each reopened step. Its new result takes the same place. */
   private readonly reopened = new Map<string, Step>()
 
@@ -73,6 +83,8 @@ export class Journal {
       for (const step of journal.steps) {
         this.sequence = Math.max(this.sequence, step.sequence)
         if (step.reopenedAt !== undefined && step.outcome === "done") this.undoneAttempts.set(step.name, step.attempt)
+        const value = takenValue(step)
+        if (value !== undefined) this.takenOf(value.signal).numbers.add(value.number)
         if (step.reopenedAt !== undefined && step.attempt > this.attemptsBefore(step.name)) {
           this.reopened.set(step.name, step)
         }
@@ -105,7 +117,8 @@ export class Journal {
 
   /** The waits that the code was suspended on, without the waits of undos. */
   get openWaits(): ReadonlyArray<Deferred> {
-    return this.waits.filter(({ kind, name, waiting }) => waiting && kind !== "changed" && !isUndo(name))
+    const open = this.waits.filter(({ kind, waiting }) => waiting && kind !== "changed")
+    return requestedWaits(open).filter(({ name }) => !isUndo(name))
   }
 
   deferred(kind: DeferredKind, name: string): Deferred | undefined {
@@ -121,6 +134,33 @@ export class Journal {
   /** Keeps a heartbeat for the next attempt in this run. */
   keepHeartbeat(name: string, beat: StoredBeat): void {
     this.beats.set(name, beat)
+  }
+
+  private takenOf(signal: string): Taken {
+    const known = this.taken.get(signal) ?? { numbers: new Set(), first: 1 }
+    this.taken.set(signal, known)
+    return known
+  }
+
+  /** The row of the first value of a signal that no step has taken. */
+  private untaken(signal: string) {
+    const taken = this.takenOf(signal)
+    while (taken.numbers.has(taken.first)) taken.first += 1
+    return { number: taken.first, row: valueRow(signal, taken.first) }
+  }
+
+  /** Takes the next value of a signal, if it has arrived. A step that is recorded must say that it took it. */
+  takeValue(signal: string): { readonly number: number; readonly exit: unknown } | undefined {
+    const { number, row } = this.untaken(signal)
+    const found = this.deferred(row.kind, row.name)
+    if (found?.completedAt === undefined) return undefined
+    this.takenOf(signal).numbers.add(number)
+    return { number, exit: found.exit }
+  }
+
+  /** What to wait for if the next value of a signal has not arrived. */
+  nextValue(signal: string): Suspension.Wait {
+    return this.untaken(signal).row
   }
 
   /** When a wait began: now, or before the execution was suspended on it. */

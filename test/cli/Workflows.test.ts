@@ -40,6 +40,16 @@ describe("nightshift workflows", () => {
       })
 
       expect((yield* run("workflows", "signal", "order/A-1", "go")).stdout).toBe("sent go to order/A-1\n")
+      expect((yield* run("workflows", "signal", "order/A-1", "go", "--id", "g2")).stdout).toContain(
+        "appended to the values of go"
+      )
+      expect((yield* run("workflows", "signal", "order/A-1", "go", "--id", "g2")).stdout).toBe(
+        "order/A-1 already has the value of go with the id g2, so nothing was sent\n"
+      )
+      expect(yield* run("workflows", "ask", "order/A-1", "add", "--timeout", "10ms")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('did not answer the ask "add" within 10 ms')
+      })
       expect((yield* run("workflows", "signal", "order/A-99", "go")).stdout).toBe(
         "kept go: order/A-99 does not exist yet and receives the signal when it starts\n"
       )

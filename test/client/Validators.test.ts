@@ -177,7 +177,7 @@ describe("the types of a signal", () => {
     const run = await tested.start(approval, {}, { key: "1" })
     await tested.settle()
     expect(await run.signal("approval", { by: 7 })).toBe("completed")
-    expect(await run.signal("approval", { by: "Ada" })).toBe("repeated")
+    expect(await run.signal("approval", { by: "Ada" })).toBe("appended")
     await expect(run.result()).rejects.toThrow(
       /The value of the signal "approval" is invalid: value\.by: .*\. A retry of the execution waits for this signal again/
     )

@@ -174,6 +174,7 @@ const execution: Execution = {
   deferreds: [wait],
   unclaimed: [],
   heartbeats: [{ step: "import", attempt: 1, startedAt: time, at: time, timeoutAt: time, details: { page: 7 } }],
+  values: { stage: "paid" },
   children: [{ name: "ship", position: 0, id, owned: true, job: undefined }],
   streams: [],
   parents: []

@@ -72,6 +72,7 @@ const execution = (more: object = {}): Execution =>
     deferreds: [],
     unclaimed: [],
     heartbeats: [],
+    values: {},
     children: [],
     parents: [],
     ...more

@@ -31,7 +31,7 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     "select 1 from nightshift.workflow_deferred where execution = 'order/1'"
   ],
   complete_deferred: [
-    `nightshift.complete_deferred('{order/2}', '{signal}', '{paid}', '[1]', 0)`,
+    `nightshift.complete_deferred('{order/2}', '{paid}', '{null}', '[1]', 0)`,
     "select 1 from nightshift.workflow_deferred where execution = 'order/2'"
   ],
   turn_permit: [

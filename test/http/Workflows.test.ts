@@ -135,20 +135,84 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("takes signals, once each, before an execution exists too", () =>
+  it.scopedLive("takes signals before an execution exists too, and keeps their first value", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const signal = (name: string, value: unknown) => admin("POST", `${path}/signal`, { json: { name, value } })
       expect(yield* signal("approval", { by: "ada" })).toMatchObject({ status: 200, json: { outcome: "completed" } })
-      expect((yield* signal("approval", { by: "eve" })).json).toEqual({ outcome: "repeated", waitsFor: null })
+      expect((yield* signal("approval", { by: "eve" })).json).toEqual({ outcome: "appended", waitsFor: null })
       yield* running
       expect((yield* admin("GET", path)).json).toMatchObject({
-        deferreds: [{ kind: "signal", name: "approval", value: { by: "ada" } }],
+        deferreds: [
+          { kind: "signal", name: "approval", value: { by: "ada" } },
+          { kind: "value", name: "approval#2", value: { by: "eve" } }
+        ],
         unclaimed: ["approval"]
       })
       expect((yield* signal("report", "x".repeat(100_000))).status).toBe(400)
       const audit = yield* admin("GET", `/api/v1/audit?target=${encodeURIComponent(execution)}`)
       expect(audit.json).toMatchObject({ entries: [{ act: "workflow.signal" }, { act: "workflow.signal" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("takes further values of a signal, once per id, and shows the values that the code has set", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const workflows = yield* Workflows
+      const signal = (value: unknown, id?: string) =>
+        Effect.map(
+          admin("POST", `${path}/signal`, { json: { name: "message", value, ...(id === undefined ? {} : { id }) } }),
+          ({ json }) => (json as { outcome: string }).outcome
+        )
+      const { run } = yield* running
+      expect([yield* signal(1, "a"), yield* signal(2, "b"), yield* signal(2, "b")]).toEqual([
+        "completed",
+        "appended",
+        "repeated"
+      ])
+      const exit = { value: "paid", set: "stage" }
+      const startedAt = yield* Clock.currentTimeMillis
+      const step = {
+        name: "set:stage",
+        kind: "set",
+        attempt: 1,
+        sequence: 2,
+        outcome: "done",
+        exit,
+        startedAt
+      } as const
+      yield* workflows.record(run, step)
+      expect((yield* admin("GET", path)).json).toMatchObject({
+        deferreds: [
+          { kind: "signal", name: "message", value: 1 },
+          { kind: "value", name: "message#2", value: 2 }
+        ],
+        values: { stage: "paid" }
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("asks an execution and returns the answer, the error of its handler, or that it took too long", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const workflows = yield* Workflows
+      const ask = (json: object) => admin("POST", `${path}/ask`, { json: { name: "add", ...json } })
+      expect((yield* ask({})).status).toBe(404)
+      const { run } = yield* running
+      yield* workflows.ask({ execution, name: "add", id: "1", value: "book" })
+      yield* workflows.answer(run, "add/1", { value: { total: 1 } })
+      expect(yield* ask({ id: "1" })).toMatchObject({ status: 200, json: { answer: { total: 1 } } })
+      yield* workflows.ask({ execution, name: "add", id: "2", value: "bomb" })
+      yield* workflows.answer(run, "add/2", { error: { name: "Error", message: "no bombs" } })
+      expect(yield* ask({ id: "2" })).toMatchObject({ status: 422, json: { error: { tag: "AskFailed" } } })
+      expect(yield* ask({ id: "3", value: 1, timeout: "1ms" })).toMatchObject({
+        status: 504,
+        json: { error: { tag: "AskTimedOut", message: expect.stringContaining('ask again with the id "3"') } }
+      })
+      expect((yield* ask({ timeout: "2m" })).status).toBe(400)
+      const queue = yield* Queue
+      yield* queue.finalize([{ id: run.id, lease: run.lease, linked: true, end: End.Done({ result: undefined }) }])
+      expect(yield* ask({ id: "4" })).toMatchObject({ status: 409, json: { error: { tag: "ExecutionEnded" } } })
     }).pipe(Effect.provide(layer()))
   )
 

@@ -1,5 +1,6 @@
 import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
+import { askLaws } from "./AskLaws.js"
 import { batchLaws } from "./BatchLaws.js"
 import { childrenLaws } from "./ChildrenLaws.js"
 import { claimLaws } from "./ClaimLaws.js"
@@ -22,6 +23,7 @@ import { retentionLaws } from "./RetentionLaws.js"
 import { routesLaws } from "./RoutesLaws.js"
 import { runningStepLaws } from "./RunningStepLaws.js"
 import { searchLaws } from "./SearchLaws.js"
+import { signalValueLaws } from "./SignalValueLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { streamLaws } from "./StreamLaws.js"
 import { tagLaws } from "./TagLaws.js"
@@ -58,6 +60,8 @@ const chapters = {
   depth: depthLaws,
   workflows: workflowLaws,
   "steps that run": runningStepLaws,
+  "values of signals": signalValueLaws,
+  asks: askLaws,
   "actions on workflows": workflowActionLaws,
   "ends of workflows": workflowEndLaws,
   "children of workflows": childrenLaws,

@@ -259,8 +259,11 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       yield* workflows.start({ kind: "letter", version: 1, queue: "post", payload: {}, attempts: 3, execution })
       yield* Effect.either(transaction(Effect.zipRight(signal('"lost"'), Effect.fail("rolled back"))))
       expect(yield* signal('"sent"')).toBe("completed")
-      expect(yield* signal('"again"')).toBe("repeated")
-      expect((yield* workflows.show(execution)).deferreds).toMatchObject([{ name: "stamp", exit: "sent" }])
+      expect(yield* signal('"again"')).toBe("appended")
+      expect((yield* workflows.show(execution)).deferreds).toMatchObject([
+        { name: "stamp", exit: "sent" },
+        { name: "stamp#2", exit: "again" }
+      ])
       const refused = yield* Effect.flip(mapErrors(sql`select nightshift.signal('', 'stamp')`))
       expect(refused.message).toContain("execution must be 1 to 512 characters long")
     })

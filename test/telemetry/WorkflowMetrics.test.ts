@@ -49,8 +49,8 @@ describe("the metrics of workflows", () => {
       yield* shift.advance("2 hours")
       yield* cancel("cancelled")
       yield* cancel("cancelled now", { now: true })
-      yield* signal({ execution: "done", name: "approval", value: 1 })
-      yield* signal({ execution: "done", name: "approval", value: 2 })
+      yield* signal({ execution: "done", name: "approval", value: 1, id: "one" })
+      yield* signal({ execution: "done", name: "approval", value: 2, id: "one" })
       yield* shift.settle
       expect(yield* read("workflow_executions_ended_total")).toEqual({
         "order completed": 1,

@@ -115,7 +115,7 @@ describe("signals", () => {
     await shift.settle()
     expect(await shift.execution(order, "early").result()).toBe("approved by ada")
     expect(await shift.execution(order, "late").signal("approval", { by: "grace" })).toBe("completed")
-    expect(await shift.execution(order, "late").signal("approval", { by: "linus" })).toBe("repeated")
+    expect(await shift.execution(order, "late").signal("approval", { by: "linus" })).toBe("appended")
     expect(await shift.execution(order, "late").result()).toBe("approved by grace")
   })
 

@@ -1,4 +1,4 @@
-import { Clock, Console, Effect, Either, Predicate } from "effect"
+import { Clock, Console, Duration, Effect, Either, Predicate } from "effect"
 import * as BytesText from "../../core/BytesText.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
@@ -6,7 +6,7 @@ import { joinOr, suggestion } from "../../core/Spelling.js"
 import * as Audited from "../../http/access/Audited.js"
 import { tagsOf } from "../../http/workflows/ExecutionsFilter.js"
 import * as ExecutionView from "../../http/workflows/ExecutionView.js"
-import { awaitedSignals, start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
+import { ask as askExecution, awaitedSignals, start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
 import {
   type Deferred,
   type Execution,
@@ -37,7 +37,8 @@ const executionOf = (given: string) =>
 const waitText =
   (now: number) =>
   ({ dueAt, exit, kind, name, remaining }: Deferred) => {
-    const until = dueAt === undefined ? "" : `, ${kind === "signal" ? "times out" : "due"} ${age(dueAt, now)}`
+    const until =
+      dueAt === undefined ? "" : `, ${kind === "signal" || kind === "message" ? "times out" : "due"} ${age(dueAt, now)}`
     const left = remaining === undefined ? "" : ` (${remaining} left)`
     const limit = kind === "limit" ? ` ${printable(String(exit))} for` : ""
     return `${kind}${limit} "${printable(name)}"${left}${until}`
@@ -110,7 +111,8 @@ const exitText = (exit: unknown): string => {
   if (!Predicate.isRecord(exit)) return JSON.stringify(exit) ?? ""
   const names = Object.keys(exit)
   if (names.length === 0) return ""
-  if (names.length === 1 && "value" in exit) return JSON.stringify(exit.value) ?? ""
+  const isMarked = names.length === 2 && ("taken" in exit || "set" in exit)
+  if ((names.length === 1 || isMarked) && "value" in exit) return JSON.stringify(exit.value) ?? ""
   if (names.length === 1 && exit.timedOut === true) return "timed out"
   const { error } = exit
   if (names.length === 1 && Predicate.hasProperty(error, "name") && Predicate.hasProperty(error, "message")) {
@@ -152,6 +154,7 @@ const details = (execution: Execution, now: number): string => {
       "heartbeat",
       execution.heartbeats.length === 0 ? undefined : execution.heartbeats.map(heartbeatText(now)).join(", ")
     ],
+    ["values", Object.keys(execution.values).length === 0 ? undefined : JSON.stringify(execution.values)],
     ["payload", JSON.stringify(execution.payload)],
     ["result", JSON.stringify(execution.result)],
     ["last error", execution.lastError],
@@ -224,12 +227,14 @@ const signal = QueueCommand.make({
   args: { execution: id, name: Input.required(Input.text, "The signal's name.") },
   options: {
     value: Input.withDefault(Input.json, null, "The value as JSON (default null)."),
+    id: Input.optional(Input.text, "Id of this value: a second value of the signal with the same id is not stored."),
     reason: Operator.reason
   },
   examples: {
-    'nightshift workflows signal order/A-17 approval --value \'{"by":"ada"}\'': "send a signal"
+    'nightshift workflows signal order/A-17 approval --value \'{"by":"ada"}\'': "send a signal",
+    "nightshift workflows signal order/A-17 message --value '\"hello\"' --id m1": "send a value once, even if repeated"
   },
-  run: ({ json, name, reason, value, ...given }) =>
+  run: ({ id, json, name, reason, value, ...given }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
       const audited = yield* Audited.make
@@ -238,7 +243,7 @@ const signal = QueueCommand.make({
       if (!execution.includes("/")) yield* workflows.show(execution)
       const waitsFor = yield* awaitedSignals(execution)
       const outcome = yield* workflows
-        .signal({ execution, name, value })
+        .signal({ execution, name, value, id })
         .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
       const sent =
         waitsFor === null
@@ -247,8 +252,33 @@ const signal = QueueCommand.make({
             ? `sent ${name} to ${execution}`
             : `kept ${name}: ${execution} does not wait for it now, but for ${joinOr(waitsFor)}.${suggestion(name, waitsFor)}`
       const message =
-        outcome === "completed" ? sent : `${execution} already has a value for ${name}, which is unchanged`
+        outcome === "completed"
+          ? sent
+          : outcome === "appended"
+            ? `appended to the values of ${name}: ${execution} receives it with step.next; step.waitFor keeps the first value`
+            : `${execution} already has the value of ${name} with the id ${id}, so nothing was sent`
       yield* print(json, { execution, outcome, waitsFor }, message)
+    }).pipe(Operator.acting(reason))
+})
+
+const ask = QueueCommand.make({
+  about: "Ask a running execution, and print its answer.",
+  args: { execution: id, name: Input.required(Input.text, "The ask's name.") },
+  options: {
+    value: Input.withDefault(Input.json, null, "The value as JSON (default null)."),
+    id: Input.optional(Input.text, "Id of the ask: a second ask with the same id gets the same answer."),
+    timeout: Input.optional(Input.duration, "How long to wait for the answer (default 30s)."),
+    reason: Operator.reason
+  },
+  examples: {
+    "nightshift workflows ask order/A-17 addItem --value '\"book\"'": "call the handler that its code has attached"
+  },
+  run: ({ id, json, name, reason, timeout, value, ...given }) =>
+    Effect.gen(function* () {
+      const execution = yield* executionOf(given.execution)
+      const millis = timeout === undefined ? undefined : Duration.toMillis(timeout)
+      const answer = yield* askExecution({ execution, name, value, id, timeout: millis }, yield* Audited.make)
+      yield* print(json, { execution, answer }, JSON.stringify(answer))
     }).pipe(Operator.acting(reason))
 })
 
@@ -368,6 +398,7 @@ export const command = Command.group("List, inspect and control workflow executi
   show,
   start,
   signal,
+  ask,
   cancel,
   retry,
   tag,

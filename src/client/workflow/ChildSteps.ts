@@ -203,7 +203,12 @@ export const make = (run: WorkflowRun, isFork: boolean): Pick<Step, "all" | "all
             const ended = await journal.perform(journal.workflows.children(run.execution.id, numbered))
             run.conclude(step, await judge.conclude(run, numbered, ended), settle, startedAt)
           })
-        const wait = () => run.block({ kind: "children", name: numbered }, { onDue: undefined, onCompleted: collect })
+        const arrived = () => {
+          const isOver = run.journal.deferred("children", numbered)?.completedAt !== undefined
+          if (isOver) collect()
+          return isOver
+        }
+        const wait = () => run.block({ kind: "children", name: numbered }, { arrived })
         run.busy(async () => {
           await run.journal.known()
           const known = run.journal.deferred("children", numbered)

@@ -1,11 +1,27 @@
+import { Cause, Duration, Effect } from "effect"
 import type { DurationInput } from "../../core/DurationInput.js"
 import { isId } from "../../core/Ids.js"
 import { shown } from "../../core/Storable.js"
+import * as AskAnswers from "../../queue/workflow/AskAnswer.js"
+import type { Ask } from "../../queue/workflow/Asks.js"
 import type { TagChanges, Tags } from "../../queue/workflow/Execution.js"
+import { AskTimedOut } from "../../queue/workflow/WorkflowErrors.js"
+import { type SignalOutcome, Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
-import { checkKnown, namesOf } from "../Options.js"
+import { fromCause } from "../FromCause.js"
+import { checkKnown, durationOf, namesOf } from "../Options.js"
 import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
+import {
+  type AskAnswer,
+  type AskName,
+  type AskOptions,
+  type AskSchemas,
+  type AskValue,
+  askSchemaOf,
+  readAnswer,
+  storedAsk
+} from "./Asks.js"
 import type { ReadStream, StreamChunk, StreamOptions } from "./ExecutionStream.js"
 import type { ExecutionView } from "./ExecutionView.js"
 import { type SignalName, type SignalSchemas, type SignalValue, stored } from "./Signals.js"
@@ -34,21 +50,23 @@ export interface StartOptions extends Pick<EnqueueOptions, "queue" | "priority" 
 }
 
 /** What a shift uses of a workflow, to start, find and signal its executions. */
-export interface WorkflowDefinition<in In, out Result, out Signals> {
+export interface WorkflowDefinition<in In, out Result, out Signals, out Asks> {
   /** The job behind the workflow: validates its payloads and results. */
   readonly job: Enqueueable<In, Result>
   /** The option `key` of the workflow. */
   readonly key: ((payload: In) => string) | undefined
   /** The option `signals` of the workflow. */
   readonly signals: Signals | undefined
+  /** The option `asks` of the workflow. */
+  readonly asks: Asks | undefined
 }
 
 /** What `shift.start` and `shift.execution` take: a workflow. */
-export interface Startable<in In, out Result, out Signals> {
+export interface Startable<in In, out Result, out Signals, out Asks> {
   /** Name of the workflow, which is the first part of its executions' ids. */
   readonly name: string
   /** What a shift uses of the workflow. */
-  readonly definition: WorkflowDefinition<In, Result, Signals>
+  readonly definition: WorkflowDefinition<In, Result, Signals, Asks>
 }
 
 /**
@@ -65,7 +83,7 @@ export interface Startable<in In, out Result, out Signals> {
  * console.log(await run.result({ timeout: "1h" }))
  * ```
  */
-export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
+export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas, Asks = AskSchemas> {
   /** What names the execution among those of its workflow. */
   readonly key: string
   /** The execution's id: the workflow's name, a slash and the key. The command line and the API take it. */
@@ -74,12 +92,21 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
   result(options?: ResultOptions): Promise<Result>
   /**
    * Sends a signal, even before the execution starts or after it has ended: then the value is kept for the start, or for a
-   * retry. The first value is kept, so a repeated call has no effect. No value is `null`.
+   * retry. No value is `null`. `completed`: this is the first value, which `step.waitFor` returns. `appended`: a further one,
+   * which only `step.next` returns. `repeated`: a value with this `id` was sent before, so nothing was sent.
    */
-  signal<Name extends SignalName<Signals>>(
-    name: Name,
-    ...value: SignalValue<Signals, Name>
-  ): Promise<"completed" | "repeated">
+  signal<Name extends SignalName<Signals>>(name: Name, ...value: SignalValue<Signals, Name>): Promise<SignalOutcome>
+  /**
+   * The last value that the execution has set under this name with `step.set`. Undefined if it has not set it. Rejects with
+   * ExecutionNotFoundError.
+   */
+  get<A = unknown>(name: string): Promise<A | undefined>
+  /**
+   * Calls the handler that the code has attached with `step.answer`, and returns its answer when what the handler did is
+   * recorded. Wakes an execution that waits. Rejects with AskFailedError if the handler throws, with AskTimeoutError if it has
+   * not answered in time, with AskNotAnsweredError if the execution ends first, and with ExecutionEndedError if it had ended.
+   */
+  ask<Name extends AskName<Asks>>(name: Name, ...value: AskValue<Asks, Name>): Promise<AskAnswer<Asks, Name>>
   /** Cancels the execution and its children. Each undoes its steps; `now` skips that. */
   cancel(options?: CancelOptions): Promise<{
     /** Number of executions and jobs that were cancelled, including this one. */
@@ -96,7 +123,7 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
    */
   retry(): Promise<void>
   /** Starts a new execution with the journal of this one before a step. */
-  fork(step: string, options?: ForkOptions): Promise<StartedExecution<Result, Signals>>
+  fork(step: string, options?: ForkOptions): Promise<StartedExecution<Result, Signals, Asks>>
   /**
    * The chunks that a step writes with `step.stream`, while it writes them: an async iterable that ends when the step is done.
    * It waits for a step that has not started. If the step is repeated, the chunks begin again with number 0 and a higher
@@ -121,7 +148,8 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas> {
 }
 
 /** A started execution, or the existing one with its key. */
-export interface StartedExecution<Result = unknown, Signals = SignalSchemas> extends ExecutionHandle<Result, Signals> {
+export interface StartedExecution<Result = unknown, Signals = SignalSchemas, Asks = AskSchemas>
+  extends ExecutionHandle<Result, Signals, Asks> {
   /** Id of the execution's job. Pass it to `shift.job`, `shift.why` and the other methods of a job. */
   readonly id: JobId<Result>
   /** `started` if it is new, `existing` if an execution with this key was found. */
@@ -134,11 +162,33 @@ export interface Host {
   readonly engine: Engine<Ports>
   readonly admin: WorkflowAdmin
   readonly stream: ReadStream
+  /** Runs an Effect. Returns undefined if it has not ended after the timeout, in milliseconds. */
+  readonly within: <A, E>(effect: Effect.Effect<A, E, Ports>, timeout: number) => Promise<A | undefined>
   readonly result: <Result>(
     job: Enqueueable<never, Result>,
     id: string,
     options: ResultOptions | undefined
   ) => Promise<Result>
+}
+
+const askOptions = namesOf<AskOptions>({ timeout: 0, id: 0 })
+
+/** Sends an ask and waits for its answer. */
+const answerOf = async (
+  { engine, within }: Host,
+  ask: Omit<Ask, "id">,
+  { id = engine.newId(), timeout: given }: AskOptions
+): Promise<unknown> => {
+  const timeout = given === undefined ? AskAnswers.defaultTimeout : Duration.toMillis(durationOf("timeout", given))
+  const sent = { ...ask, id }
+  await engine.run(Effect.flatMap(Workflows, (workflows) => workflows.ask(sent)))
+  const answer = Effect.flatMap(Workflows, (workflows) => AskAnswers.answerTo(workflows, sent))
+  const found = await within(
+    Effect.map(answer, (value) => ({ value })),
+    timeout
+  )
+  if (found !== undefined) return found.value
+  throw fromCause(Cause.fail(new AskTimedOut({ execution: ask.execution, name: ask.name, id, timeout })))
 }
 
 /** Throws InvalidOptionError unless the key can name an execution. */
@@ -169,34 +219,34 @@ const cancelOptions = namesOf<CancelOptions>({ now: 0 })
 const forkOptions = namesOf<ForkOptions>({ as: 0 })
 
 /** The handle of the execution with this key. @internal */
-export const make = <Result, Signals>(
+export const make = <Result, Signals, Asks>(
   host: Host,
-  workflow: Startable<never, Result, Signals>,
+  workflow: Startable<never, Result, Signals, Asks>,
   key: string
-): ExecutionHandle<Result, Signals> => handle(host, workflow, key, idOf(workflow.name, key), undefined)
+): ExecutionHandle<Result, Signals, Asks> => handle(host, workflow, key, idOf(workflow.name, key), undefined)
 
 /** The handle of an execution that is stored. @internal */
-export const ofStarted = <Result, Signals>(
+export const ofStarted = <Result, Signals, Asks>(
   host: Host,
-  workflow: Startable<never, Result, Signals>,
+  workflow: Startable<never, Result, Signals, Asks>,
   {
     execution,
     id,
     outcome
   }: { readonly execution: string; readonly id: string; readonly outcome: "started" | "existing" }
-): StartedExecution<Result, Signals> => {
+): StartedExecution<Result, Signals, Asks> => {
   const key = execution.slice(workflow.name.length + 1)
   return Object.assign(handle(host, workflow, key, execution, id), { id, outcome })
 }
 
-const handle = <Result, Signals>(
+const handle = <Result, Signals, Asks>(
   host: Host,
-  workflow: Startable<never, Result, Signals>,
+  workflow: Startable<never, Result, Signals, Asks>,
   key: string,
   execution: string,
   /** The id of its job, if it is known. */
   id: string | undefined
-): ExecutionHandle<Result, Signals> => {
+): ExecutionHandle<Result, Signals, Asks> => {
   const { admin } = host
   const { definition, name } = workflow
   /** The id of the execution to act on. The key may be the id of its job, which programs store. */
@@ -212,10 +262,18 @@ const handle = <Result, Signals>(
     key,
     execution,
     result: async (options) => host.result(definition.job, id ?? (await admin.show(await target())).id, options),
-    signal: async (signal, ...[value]) => {
+    signal: async (signal, ...[value, options]) => {
       const json = await stored(name, definition.signals as SignalSchemas | undefined, signal, value)
-      return admin.signal(await target(), signal, json)
+      return admin.signal(await target(), signal, json, options)
     },
+    ask: async (ask, ...[value, options = {}]) => {
+      checkKnown(options, askOptions, "an option of ask")
+      const schema = askSchemaOf(name, definition.asks as AskSchemas | undefined, ask)
+      const json = await storedAsk(name, ask, schema, value)
+      const answer = await answerOf(host, { execution: await target(), name: ask, value: json }, options)
+      return (await readAnswer(name, ask, schema, answer)) as never
+    },
+    get: async <A>(value: string) => (await admin.values(await target()))[value] as A | undefined,
     cancel: async (options = {}) => {
       checkKnown(options, cancelOptions, "an option of cancel")
       const { cancelled } = await admin.cancel(await target(), options)

@@ -29,8 +29,10 @@ export interface ChildView extends PlainFields.PlainFields<Omit<DescribedChild, 
 /** An execution with everything that is stored about it. */
 export interface ExecutionView
   extends PlainFields.PlainFields<
-    Omit<Execution, "waits" | "steps" | "streams" | "deferreds" | "heartbeats" | "children">
+    Omit<Execution, "waits" | "steps" | "streams" | "deferreds" | "heartbeats" | "children" | "values">
   > {
+  /** The last value of each name that the code has set with `step.set`. */
+  readonly values: Readonly<Record<string, unknown>>
   /** Waits that have not ended. */
   readonly waits: ReadonlyArray<WaitView>
   /** The journal, in order. */
@@ -61,10 +63,12 @@ const heartbeatOf = PlainFields.of(Response.HeartbeatView)
 
 /** @internal */
 export const of = (execution: Execution): ExecutionView => {
-  const { children, deferreds, heartbeats, lastError, steps, streams, waits, ...fields } = Response.described(execution)
+  const { children, deferreds, heartbeats, lastError, steps, streams, values, waits, ...fields } =
+    Response.described(execution)
   return {
     ...fieldsOf(fields),
     lastError: lastError === undefined ? undefined : withoutTrace(lastError),
+    values,
     waits: waits.map((wait) => waitOf(wait)),
     steps: steps.map((step) => stepOf(step)),
     streams: streams.map((stream) => streamOf(stream)),

@@ -1,17 +1,22 @@
 import { Effect, Fiber, Runtime } from "effect"
 import type * as Suspension from "../../core/Suspension.js"
-import type { Deferred } from "../../queue/workflow/Execution.js"
 
-/** Callbacks of a wait: `onDue` at its due time, `onCompleted` when it is found to be complete. */
+/** What a wait does when it ends. */
 export interface OnWait {
-  readonly onDue: (() => void) | undefined
-  readonly onCompleted: ((deferred: Deferred) => void) | undefined
+  /** Called at its due time. */
+  readonly onDue?: (() => void) | undefined
+  /** Ends the wait if what it waits for has arrived, and returns whether it has. Called when the waits were read again. */
+  readonly arrived?: (() => boolean) | undefined
+  /** Another row that a suspended execution waits for. */
+  readonly row?: (() => Suspension.Wait) | undefined
 }
 
 interface OpenWait extends OnWait {
   readonly wait: Suspension.Wait
   timer?: Fiber.RuntimeFiber<void>
 }
+
+const keyOf = ({ kind, name }: Suspension.Wait) => `${kind} ${name}`
 
 /** The waits that the code of a run currently awaits. Timers run only while the execution cannot be suspended. */
 export class OpenWaits {
@@ -27,11 +32,14 @@ export class OpenWaits {
   }
 
   get all(): ReadonlyArray<Suspension.Wait> {
-    return [...this.open.values()].map(({ wait }) => wait)
+    const waits = [...this.open.values()].map(({ wait }) => wait)
+    const rows = [...this.open.values()].flatMap(({ row }) => row?.() ?? [])
+    // Several calls may wait for the same row.
+    return [...new Map([...rows, ...waits].map((wait) => [keyOf(wait), wait])).values()]
   }
 
   add(wait: Suspension.Wait, on: OnWait): void {
-    this.open.set(`${wait.kind} ${wait.name}`, { wait, ...on })
+    this.open.set(keyOf(wait), { wait, ...on })
   }
 
   /** Starts timers for the waits, because the execution is not suspended now. */
@@ -48,14 +56,9 @@ export class OpenWaits {
     }
   }
 
-  /** Ends the waits that are complete. */
-  complete(find: (wait: Suspension.Wait) => Deferred | undefined): void {
-    for (const [key, open] of [...this.open]) {
-      const deferred = find(open.wait)
-      if (deferred?.completedAt === undefined || open.onCompleted === undefined) continue
-      this.remove(key)
-      open.onCompleted(deferred)
-    }
+  /** Ends the waits whose value has arrived, the oldest first. */
+  complete(): void {
+    for (const [key, open] of [...this.open]) if (open.arrived?.() === true) this.remove(key)
   }
 
   /** Ends the waits for limits: a step of this execution can have a permit. */

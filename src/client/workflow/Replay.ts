@@ -23,7 +23,7 @@ export interface Held {
   readonly name: string
   /** Runs the step. */
   readonly start: () => void
-  /** For `patched`: the code passed this place before. */
+  /** For `patched` and `set`: the code passed this place before. */
   readonly passed?: () => void
   readonly canUndo?: boolean
 }
@@ -37,6 +37,9 @@ export interface Recording {
   /** Names of the steps that the execution was suspended on. */
   readonly waits: ReadonlyArray<string>
 }
+
+/** Steps whose result the code does not need. They can be added to and removed from the code of running executions. */
+const isMark = ({ kind }: Step) => kind === "patch" || kind === "set"
 
 export class Replay {
   /** Results that the code has not received again, and places of steps that run again, by sequence. */
@@ -112,6 +115,23 @@ export class Replay {
     return true
   }
 
+  /** Delivers a recorded result when its turn comes, which is not now: the code has not requested it in this moment. */
+  expect(step: Step, deliver: () => void): void {
+    this.quiet = 0
+    this.requested.set(step, deliver)
+  }
+
+  /** The recorded asks with this name, in order. */
+  asks(name: string): ReadonlyArray<Step> {
+    const isOfName = ({ exit, kind }: Step) => kind === "ask" && (exit as { readonly ask?: string }).ask === name
+    return [...this.results.values()].filter(isOfName)
+  }
+
+  /** The code answers asks with this name, for which the execution may have waited. */
+  attached(name: string): void {
+    this.awaited.delete(name)
+  }
+
   /** Runs a reopened step again. Its result is given to `request`. */
   rerun(place: Step, start: () => void): void {
     this.quiet = 0
@@ -153,9 +173,9 @@ export class Replay {
     return [...this.held.filter(({ canUndo }) => canUndo === true), ...this.reopened]
   }
 
-  /** Recorded results that the code has not requested. Marks of patches may be removed from the code. */
+  /** Recorded results that the code has not requested. Marks may be removed from the code. */
   private unrequested(): ReadonlyArray<Step> {
-    return this.unseen.filter((step) => step.kind !== "patch" && !this.open.has(step.name) && !this.requested.has(step))
+    return this.unseen.filter((step) => !isMark(step) && !this.open.has(step.name) && !this.requested.has(step))
   }
 
   /** Recorded results that the code must request: those before the first step that ran again. */
@@ -164,12 +184,12 @@ export class Replay {
   }
 
   private isBehind(): boolean {
-    return this.awaited.size > 0 || this.unseen.some(({ kind }) => kind !== "patch")
+    return this.awaited.size > 0 || this.unseen.some((step) => !isMark(step))
   }
 
   /** Whether the code has been further than the place where it is now. */
   private wasFurther(): boolean {
-    const isAhead = (step: Step) => step.kind !== "patch" && !this.requested.has(step) && !this.running.has(step)
+    const isAhead = (step: Step) => !isMark(step) && !this.requested.has(step) && !this.running.has(step)
     return this.awaited.size > 0 || this.unseen.some(isAhead)
   }
 

@@ -3,6 +3,7 @@ import { watchdog } from "../../core/Watchdog.js"
 import { type HandlerLog, logOf } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import type { Answer } from "../../queue/workflow/Asks.js"
 import type { NewStep, Step } from "../../queue/workflow/Execution.js"
 import type { StreamBatch } from "../../queue/workflow/Streams.js"
 import * as Undos from "../../queue/workflow/Undo.js"
@@ -27,6 +28,12 @@ export class Stopped extends Error {}
 
 const isTagged = (error: unknown, tag: string) => (error as { readonly _tag?: string })._tag === tag
 
+/** A result to deliver. `done`: it is delivered apart from others. */
+interface Turn {
+  readonly give: () => void
+  readonly done?: () => void
+}
+
 /** The journal of a run with promises. Delivers results in the order in which a replay delivers them. */
 export class RunJournal extends Journal implements WatchHost {
   /** Attempts of steps that have no result: failed ones that are retried, and reopened ones. */
@@ -34,7 +41,9 @@ export class RunJournal extends Journal implements WatchHost {
   /** Undos, and the steps inside them, that have ended. */
   readonly undone = new Map<string, Step>()
   private readonly inFlight: Array<number> = []
-  private readonly ready = new Map<number, () => void>()
+  private readonly ready = new Map<number, Turn>()
+  /** Whether a result that must be delivered apart from others is being delivered. */
+  private isApart = false
 
   constructor(
     execution: ClaimedExecution,
@@ -175,14 +184,46 @@ export class RunJournal extends Journal implements WatchHost {
       if (!this.isOver()) give()
       return
     }
-    this.ready.set(sequence, give)
+    this.ready.set(sequence, { give })
+    this.deliverReady()
+  }
+
+  /**
+   * Like `deliver`, in a separate turn of the event loop, as a replay does: code that got the results before has stopped, and
+   * later results wait until the code has reacted. Resolves after that.
+   */
+  deliverApart(sequence: number, give: () => void): Promise<void> {
+    return new Promise((done) => {
+      this.ready.set(sequence, { give, done })
+      this.deliverReady()
+    })
+  }
+
+  private deliverReady(): void {
+    if (this.isApart) return
     for (let next = this.inFlight[0]; next !== undefined; next = this.inFlight[0]) {
       const turn = this.ready.get(next)
       if (turn === undefined) return
       this.inFlight.shift()
       this.ready.delete(next)
-      if (!this.isOver()) turn()
+      if (turn.done !== undefined) {
+        this.giveApart(turn.give, turn.done)
+        return
+      }
+      if (!this.isOver()) turn.give()
     }
+  }
+
+  private giveApart(give: () => void, done: () => void): void {
+    this.isApart = true
+    setImmediate(() => {
+      if (!this.isOver()) give()
+      setImmediate(() => {
+        this.isApart = false
+        this.deliverReady()
+        done()
+      })
+    })
   }
 
   /** Records a result. A result that cannot be stored fails the step without a retry, which would fail again. */
@@ -217,6 +258,12 @@ export class RunJournal extends Journal implements WatchHost {
     const append = (batch: StreamBatch): Promise<void> =>
       this.mayWrite() ? this.withRetries(streams.append(run, batch)) : Promise.reject(new Stopped())
     return new StreamWriter(name, generation, streams, append, this.runtime)
+  }
+
+  /** Stores the answer to an ask. */
+  answer(row: string, answer: Answer): Promise<void> {
+    if (!this.mayWrite()) return Promise.reject(new Stopped())
+    return this.withRetries(this.workflows.answer(this.execution.run, row, answer))
   }
 
   startChildren(name: string, children: ReadonlyArray<NewChild>, options: ChildrenOptions): Promise<void> {

@@ -1,10 +1,12 @@
 import { issuesText } from "../../core/Issues.js"
-import type { Deferred } from "../../queue/workflow/Execution.js"
+import type * as Suspension from "../../core/Suspension.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
 import * as StepExit from "./StepExit.js"
 import type { WorkflowRun } from "./WorkflowRun.js"
+
+// `step.waitFor` and `step.next`: waits for a value of a signal, with a timeout and a validator.
 
 /** The validator of a signal: the declared one, or that of the call. Throws InvalidOptionError if there are both. */
 export const schemaFor = (
@@ -17,56 +19,98 @@ export const schemaFor = (
   return declared ?? given
 }
 
-/** The validated value of a signal. */
-const outputOf = <A>(name: string, checked: StandardSchema.Checked<A>): A => {
-  if (checked.issues === undefined) return checked.value
-  throw new Error(
-    `The value of the signal "${name}" is invalid: ${issuesText("value", checked.issues)}. A retry of the execution waits for this signal again.`
-  )
+interface Arrived {
+  readonly value: unknown
+  /** What the exit of the step says beside the value. */
+  readonly more?: object
 }
 
-/** `step.waitFor`: the first value of a signal, validated. */
-export const waitFor = <A>(
+/** Where the values of a call come from. */
+interface Source {
+  readonly kind: "signal" | "message"
+  /** Takes the value of the call with this numbered name, if one has arrived. */
+  readonly take: (numbered: string) => Arrived | undefined
+  /** A row that a suspended execution waits for in addition to that of the call. */
+  readonly row?: () => Suspension.Wait
+  /** What a retry of the execution does after an invalid value. */
+  readonly advice: string
+}
+
+/** The first value of a signal. It stays: the call takes the same one in every run. */
+const firstOf = (run: WorkflowRun): Source => ({
+  kind: "signal",
+  take: (numbered) => {
+    const found = run.journal.deferred("signal", numbered)
+    return found?.completedAt === undefined ? undefined : { value: found.exit }
+  },
+  advice: "A retry of the execution waits for this signal again."
+})
+
+/** The values of a signal, each once. */
+const nextOf = (run: WorkflowRun, signal: string): Source => ({
+  kind: "message",
+  take: () => {
+    const { journal } = run
+    const taken = journal.takeValue(signal)
+    return taken === undefined ? undefined : { value: taken.exit, more: { taken: { signal, number: taken.number } } }
+  },
+  row: () => run.journal.nextValue(signal),
+  advice: "It is taken: a retry of the execution waits for the next value."
+})
+
+const receive = <A>(
   run: WorkflowRun,
+  { advice, kind, row, take }: Source,
   name: string,
   schema: StandardSchema.StandardSchema<unknown, A> | undefined,
   timeout: number | undefined
-): Promise<A | undefined> =>
-  run.call(
-    "signal",
+): Promise<A | undefined> => {
+  /** The validated value. */
+  const outputOf = (numbered: string, checked: StandardSchema.Checked<A>): A => {
+    if (checked.issues === undefined) return checked.value
+    const signal = kind === "signal" ? numbered : name
+    throw new Error(`The value of the signal "${signal}" is invalid: ${issuesText("value", checked.issues)}. ${advice}`)
+  }
+  return run.call(
+    kind,
     name,
     (numbered, settle) => {
-      const startedAt = run.journal.begunAt("signal", numbered, run.now())
-      const step = { name: numbered, kind: "signal" } as const
-      const validated = async (exit: unknown): Promise<Stored> => {
-        if (schema === undefined) return StepExit.ofValue(exit)
-        const checking = StandardSchema.check(schema, exit)
-        const value = outputOf(numbered, await checking)
+      const startedAt = run.journal.begunAt(kind, numbered, run.now())
+      const step = { name: numbered, kind } as const
+      const validated = async (value: unknown): Promise<Stored> => {
+        if (schema === undefined) return StepExit.ofValue(value)
+        const checking = StandardSchema.check(schema, value)
+        const output = outputOf(numbered, await checking)
         // Recorded as it was sent, and converted when it is read: JSON has no dates. A replay cannot wait for a validator.
-        return StepExit.ofValue(checking instanceof Promise ? value : exit)
+        return StepExit.ofValue(checking instanceof Promise ? output : value)
       }
-      const take = ({ exit }: Deferred) =>
-        run.busy(async () => run.conclude(step, await validated(exit).catch(StepExit.ofError), settle, startedAt))
+      const accept = ({ more, value }: Arrived) =>
+        run.busy(async () => {
+          const stored = await validated(value).catch(StepExit.ofError)
+          const exit = more === undefined ? stored.exit : { ...(stored.exit as object), ...more }
+          run.conclude(step, { ...stored, exit }, settle, startedAt)
+        })
       const timeOut = () => run.conclude(step, StepExit.timedOut, settle, startedAt)
-      // A signal that arrived in the meantime takes precedence over the timeout.
+      /** Whether a value has arrived, which the code then receives. */
+      const arrived = (): boolean => {
+        const found = take(numbered)
+        if (found !== undefined) accept(found)
+        return found !== undefined
+      }
+      // A value that arrived in the meantime takes precedence over the timeout.
       const onDue = () =>
         run.busy(async () => {
           await run.refresh()
-          const late = run.journal.deferred("signal", numbered)
-          if (late?.completedAt !== undefined) take(late)
-          else timeOut()
+          if (!arrived()) timeOut()
         })
       run.busy(async () => {
         await run.journal.known()
-        const before = run.journal.deferred("signal", numbered)
-        const dueAt = before?.dueAt ?? (timeout === undefined ? undefined : run.now() + timeout)
-        if (before?.completedAt !== undefined) take(before)
-        else if (dueAt !== undefined && dueAt <= run.now()) timeOut()
+        if (arrived()) return
+        const before = run.journal.deferred(kind, numbered)?.dueAt
+        const dueAt = before ?? (timeout === undefined ? undefined : run.now() + timeout)
+        if (dueAt !== undefined && dueAt <= run.now()) timeOut()
         else
-          run.block(
-            { kind: "signal", name: numbered, dueAt },
-            { onDue: dueAt === undefined ? undefined : onDue, onCompleted: take }
-          )
+          run.block({ kind, name: numbered, dueAt }, { onDue: dueAt === undefined ? undefined : onDue, arrived, row })
       })
     },
     (stored, numbered) => {
@@ -76,3 +120,20 @@ export const waitFor = <A>(
       return checked instanceof Promise ? value : outputOf(numbered, checked)
     }
   )
+}
+
+/** `step.waitFor`: the first value of a signal, validated. */
+export const waitFor = <A>(
+  run: WorkflowRun,
+  name: string,
+  schema: StandardSchema.StandardSchema<unknown, A> | undefined,
+  timeout: number | undefined
+): Promise<A | undefined> => receive(run, firstOf(run), name, schema, timeout)
+
+/** `step.next`: the next value of a signal, validated. */
+export const next = <A>(
+  run: WorkflowRun,
+  name: string,
+  schema: StandardSchema.StandardSchema<unknown, A> | undefined,
+  timeout: number | undefined
+): Promise<A | undefined> => receive(run, nextOf(run, name), name, schema, timeout)

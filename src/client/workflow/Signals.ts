@@ -30,15 +30,26 @@ export type SignalInput<Signals, Name> =
     ? StandardSchema.InputOf<Schema>
     : never
 
-/** What `step.waitFor` returns. */
+/** What `step.waitFor` and `step.next` return. */
 export type SignalOutput<Signals, Name> =
   SchemaOf<Signals, Name> extends infer Schema extends StandardSchema.StandardSchema
     ? StandardSchema.OutputOf<Schema>
     : never
 
-/** The value of a signal as an argument, which is optional if the signal may be `null`. */
+/** How to send a signal. */
+export interface SignalOptions {
+  /**
+   * Names this value among those of the signal: a second value with the same id is not stored. Pass one if the sender may repeat
+   * the call, for example the id of the event that it reports. [each call sends a new value]
+   */
+  readonly id?: string | undefined
+}
+
+/** The value of a signal as an argument, which is optional if the signal may be `null`, and the options. */
 export type SignalValue<Signals, Name> =
-  null extends SignalInput<Signals, Name> ? [value?: SignalInput<Signals, Name>] : [value: SignalInput<Signals, Name>]
+  null extends SignalInput<Signals, Name>
+    ? [value?: SignalInput<Signals, Name>, options?: SignalOptions]
+    : [value: SignalInput<Signals, Name>, options?: SignalOptions]
 
 /** Throws InvalidOptionError unless each declared signal has a validator. */
 export const checkSignals = (workflow: string, signals: unknown): void => {

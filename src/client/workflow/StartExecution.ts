@@ -11,7 +11,7 @@ import * as ExecutionHandle from "./ExecutionHandle.js"
 export interface StartHost extends ExecutionHandle.Host {
   /** Makes the job of an execution, after validating its payload. */
   readonly newJob: <In>(
-    job: ExecutionHandle.WorkflowDefinition<In, unknown, unknown>["job"],
+    job: ExecutionHandle.WorkflowDefinition<In, unknown, unknown, unknown>["job"],
     payload: In,
     options: Omit<EnqueueOptions, "tx" | "dedupe">
   ) => Promise<NewJob>
@@ -47,12 +47,12 @@ const stored = (
 }
 
 /** Starts an execution, or finds the existing one with its key. */
-export const start = async <In, Result, Signals>(
+export const start = async <In, Result, Signals, Asks>(
   host: StartHost,
-  workflow: ExecutionHandle.Startable<In, Result, Signals>,
+  workflow: ExecutionHandle.Startable<In, Result, Signals, Asks>,
   payload: In,
   { key: given, tags, tx, ...options }: ExecutionHandle.StartOptions
-): Promise<ExecutionHandle.StartedExecution<Result, Signals>> => {
+): Promise<ExecutionHandle.StartedExecution<Result, Signals, Asks>> => {
   checkWorkflow("start", workflow)
   const { definition, name } = workflow
   // The key may be derived from parts that an invalid payload does not have.

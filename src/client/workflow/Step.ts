@@ -7,6 +7,7 @@ import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"
 import type { InstantInput } from "../Options.js"
 import type { StandardSchema } from "../StandardSchema.js"
+import type { AskName, AskPayload, AskReturn, AskSchemas } from "./Asks.js"
 import type { SignalOutput, SignalSchemas } from "./Signals.js"
 
 /** The argument of a step's code. */
@@ -159,7 +160,7 @@ export interface WaitOptions<A> {
   readonly schema?: StandardSchema<unknown, A> | undefined
 }
 
-/** `step.waitFor` of a workflow that declares its signals. */
+/** `step.waitFor` and `step.next` of a workflow that declares its signals. */
 export interface WaitForDeclared<Signals> {
   /** Waits for a declared signal. The result is undefined if it has not arrived after the timeout. */
   <Name extends keyof Signals & string>(
@@ -176,7 +177,7 @@ export interface WaitForDeclared<Signals> {
   ): Promise<SignalOutput<Signals, Name>>
 }
 
-/** `step.waitFor` of a workflow that declares no signals: it takes any name. */
+/** `step.waitFor` and `step.next` of a workflow that declares no signals: they take any name. */
 export interface WaitForAny {
   /** Waits for a signal. The result is undefined if it has not arrived after the timeout. */
   <A = unknown>(
@@ -190,11 +191,11 @@ export interface WaitForAny {
   <A = unknown>(name: string, options?: WaitOptions<A>): Promise<A>
 }
 
-/** `step.waitFor` of a workflow with these signals. */
+/** `step.waitFor` and `step.next` of a workflow with these signals. */
 export type WaitFor<Signals> = string extends keyof Signals ? WaitForAny : WaitForDeclared<Signals>
 
 /** The steps of a workflow. Repeated names are numbered: `charge`, `charge#2`, and so on. */
-export interface Step<Signals = SignalSchemas, In = unknown> {
+export interface Step<Signals = SignalSchemas, In = unknown, Asks = AskSchemas> {
   /** The version of the workflow that started this execution. */
   readonly version: number
   /** The execution's id. */
@@ -252,8 +253,31 @@ export interface Step<Signals = SignalSchemas, In = unknown> {
   /** A number from 0 up to 1, without 1, recorded. Not for secrets. ["random"] */
   random(name?: string): Promise<number>
 
-  /** Waits for a signal with this name, which may already have arrived. */
+  /** Waits for the first value of a signal, which may already have arrived. */
   readonly waitFor: WaitFor<Signals>
+
+  /**
+   * Takes the next value of a signal: all its values one after another, in the order of their arrival, each at most once. It
+   * takes the first one too, whether or not `waitFor` returned it.
+   */
+  readonly next: WaitFor<Signals>
+
+  /**
+   * Attaches the handler of an ask, which `run.ask(name, value)` calls. It runs when the code waits, at a place in the journal
+   * that is recorded: a replay calls it again in the same place, so it may change variables of the code. It must be deterministic
+   * like the code, and may use steps. What it returns is the answer, and what it throws is the error of the caller. A second call
+   * replaces the handler.
+   */
+  answer<Name extends AskName<Asks>>(
+    name: Name,
+    handler: (value: AskPayload<Asks, Name>) => AskReturn<Asks, Name> | Promise<AskReturn<Asks, Name>>
+  ): void
+
+  /**
+   * Sets a value that `run.get(name)`, the API and Mission Control show: the last one of each name. At most 4 KiB as JSON, and
+   * 100 names. Calls can be added to and removed from the code of running executions.
+   */
+  set(name: string, value: unknown): Promise<void>
 
   /** Runs a child for each item, in parallel, and wakes once when all have ended. Rejects if one of them failed. */
   all<Item, Result>(

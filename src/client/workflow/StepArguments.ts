@@ -1,6 +1,7 @@
-import { Duration, Predicate } from "effect"
+import { Duration, Either, Option, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
-import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
+import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, jsonText, shown } from "../../core/Storable.js"
+import { limits } from "../../core/StoredJob.js"
 import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
 import { checkBackoff } from "../JobDefinition.js"
 import { checkKnown, durationOf, type InstantInput, instantOf, namesOf } from "../Options.js"
@@ -23,8 +24,8 @@ export const checked = <A>(request: () => Promise<A>): Promise<A> => {
 
 const most = { nameCharacters: 256, attempts: 10_000, concurrency: 10_000 }
 
-/** Names that start like this are those of undos and patches. */
-const reserved = [undoPrefix, "patch:"]
+/** Names that start like this are those of undos, patches, values that are set, and asks. */
+const reserved = [undoPrefix, "patch:", "set:", "ask:"]
 
 export const checkName = (name: unknown): void => {
   const prefix = typeof name === "string" ? reserved.find((each) => name.startsWith(each)) : undefined
@@ -103,12 +104,32 @@ export const waitMillis = (option: string, name: string, duration: DurationInput
 
 const ofWait = namesOf<WaitOptions<unknown>>({ timeout: 0, schema: 0 })
 
-/** The arguments of `step.waitFor`. Returns the timeout in milliseconds. */
+/** The arguments of `step.waitFor` and `step.next`. Returns the timeout in milliseconds. */
 export const checkWait = (name: string, options: WaitOptions<unknown>): number | undefined => {
   checkName(name)
   checkObject(name, options)
   checkKnown(options, ofWait, "an option of waitFor")
   return options.timeout === undefined ? undefined : waitMillis("timeout", name, options.timeout)
+}
+
+/** The arguments of `step.set`. `names`: those that the execution has set. */
+export const checkSet = (name: string, value: unknown, names: Set<string>): void => {
+  checkName(name)
+  const fault = Either.getLeft(jsonText(value === undefined ? null : value, limits.setBytes))
+  if (Option.isSome(fault))
+    throw new InvalidOptionError("value", `The value of "${name}" ${fault.value}. Set a small summary, or a key.`)
+  if (!names.has(name) && names.size >= limits.setNames)
+    throw new InvalidOptionError(
+      "name",
+      `"${name}" is one name too many: an execution sets at most ${limits.setNames} names. Set one of them to an object.`
+    )
+  names.add(name)
+}
+
+/** The arguments of `step.answer`. */
+export const checkAnswer = (name: string, handler: unknown): void => {
+  checkName(name)
+  checkFunction("The handler", name, handler)
 }
 
 /** The arguments of `step.all` and `step.allSettled`. */

@@ -99,10 +99,7 @@ export class StepAttempts {
 
   /** `from`: attempts up to this one do not count as retries. */
   private retryLater(given: Attempts, attempt: number, from: number, dueAt: number): void {
-    this.host.block(
-      { kind: "retry", name: given.name, dueAt },
-      { onDue: () => this.tryOnce(given, attempt, from), onCompleted: undefined }
-    )
+    this.host.block({ kind: "retry", name: given.name, dueAt }, { onDue: () => this.tryOnce(given, attempt, from) })
   }
 
   /** Starts the attempt, or waits until the limits of the step allow it. */
@@ -117,7 +114,7 @@ export class StepAttempts {
       const again = () => this.tryOnce(given, attempt, from)
       if (answer === undefined) this.begin(given, attempt, from)
       else if (answer instanceof Error) this.begin({ ...given, perform: () => Promise.reject(answer) }, attempt, from)
-      else this.host.block({ ...answer, kind: "limit", name: given.name }, { onDue: again, onCompleted: undefined })
+      else this.host.block({ ...answer, kind: "limit", name: given.name }, { onDue: again })
     })
   }
 

@@ -6,6 +6,8 @@ import type { Recorded } from "../../queue/workflow/Workflows.js"
 import * as HandlerTransaction from "../HandlerTransaction.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type * as StandardSchema from "../StandardSchema.js"
+import type { AskHandler } from "./AskHandlers.js"
+import type { AskSchema } from "./Asks.js"
 import * as ChildSteps from "./ChildSteps.js"
 import type { Stored } from "./Replay.js"
 import * as SignalStep from "./SignalStep.js"
@@ -19,7 +21,16 @@ import type {
   StreamValue,
   WaitOptions
 } from "./Step.js"
-import { checked, checkedInstant, checkName, checkRun, checkWait, waitMillis } from "./StepArguments.js"
+import {
+  checkAnswer,
+  checked,
+  checkedInstant,
+  checkName,
+  checkRun,
+  checkSet,
+  checkWait,
+  waitMillis
+} from "./StepArguments.js"
 import type { Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
 import * as StepScope from "./StepScope.js"
@@ -60,13 +71,14 @@ const inTransaction = (
 }
 
 /**
- * `schemaOf`: the validator of a signal, if the workflow declares its signals. Throws for other names. `continuation`
- * validates the payload of a new journal.
+ * `schemaOf`: the validator of a signal, if the workflow declares its signals. `askSchema`: the validators of an ask. Both throw
+ * for other names. `continuation` validates the payload of a new journal.
  */
 export const make = (
   run: WorkflowRun,
   isFork: boolean,
   schemaOf: (signal: string) => StandardSchema.StandardSchema | undefined,
+  askSchema: (ask: string) => AskSchema,
   continuation: (payload: unknown) => Continuation | Promise<Continuation>
 ): Step => {
   /** Gives the value, and registers the undo of a step that is done. */
@@ -81,6 +93,12 @@ export const make = (
       return value
     }
 
+  /** The validator and the timeout of a wait for a signal. */
+  const checkedWait = (name: string, options: WaitOptions<unknown>) => {
+    const timeout = checkWait(name, options)
+    return [SignalStep.schemaFor(name, schemaOf(name), options.schema), timeout] as const
+  }
+
   const sleep = (name: string, dueAtOf: (startedAt: number) => number): Promise<void> =>
     run.call(
       "sleep",
@@ -91,7 +109,7 @@ export const make = (
         const wake = () =>
           run.conclude({ name: numbered, kind: "sleep" }, StepExit.ofValue(undefined), settle, startedAt)
         if (dueAt <= run.now()) wake()
-        else run.block({ kind: "sleep", name: numbered, dueAt }, { onDue: wake, onCompleted: undefined })
+        else run.block({ kind: "sleep", name: numbered, dueAt }, { onDue: wake })
       },
       () => undefined
     )
@@ -203,10 +221,27 @@ export const make = (
     random: (name = "random") => checked(() => value(name, () => run.journal.sync(Random.next))) as Promise<number>,
 
     waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
+      checked(() => SignalStep.waitFor(run, name, ...checkedWait(name, options)))) as Step["waitFor"],
+    next: ((name: string, options: WaitOptions<unknown> = {}) =>
+      checked(() => SignalStep.next(run, name, ...checkedWait(name, options)))) as Step["next"],
+
+    answer: (name, handler) => {
+      checkAnswer(name, handler)
+      run.answer(name, askSchema(name).payload, handler as AskHandler)
+    },
+
+    set: (name, value) =>
       checked(() => {
-        const timeout = checkWait(name, options)
-        return SignalStep.waitFor(run, name, SignalStep.schemaFor(name, schemaOf(name), options.schema), timeout)
-      })) as Step["waitFor"],
+        checkSet(name, value, run.names)
+        const exit = { value: value === undefined ? null : value, set: name }
+        return run.call(
+          "set",
+          name,
+          (numbered, settle) => run.conclude({ name: numbered, kind: "set" }, { outcome: "done", exit }, settle),
+          () => undefined,
+          { passed: { value: undefined } }
+        )
+      }),
 
     ...ChildSteps.make(run, isFork),
 
@@ -245,7 +280,7 @@ export const make = (
           name,
           (numbered, settle) => run.conclude({ name: numbered, kind: "patch" }, StepExit.ofValue(true), settle),
           () => true,
-          { passed: false }
+          { passed: { value: false } }
         )
       })
   }

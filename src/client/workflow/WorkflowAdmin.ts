@@ -1,10 +1,12 @@
 import { Effect } from "effect"
 import type { TagChanges, Tags } from "../../queue/workflow/Execution.js"
-import { Workflows } from "../../queue/workflow/Workflows.js"
+import { type SignalOutcome, Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
+import { checkKnown, namesOf } from "../Options.js"
 import * as ExecutionList from "./ExecutionList.js"
 import type * as ExecutionStream from "./ExecutionStream.js"
 import * as ExecutionView from "./ExecutionView.js"
+import type { SignalOptions } from "./Signals.js"
 
 /** How to cancel an execution. */
 export interface CancelOptions {
@@ -14,8 +16,8 @@ export interface CancelOptions {
 
 /** Finds executions, and acts on them by their ids: the workflow's name, a slash and the key. */
 export interface WorkflowAdmin extends ExecutionList.ExecutionList {
-  /** Sends a signal to an execution. A repeated signal keeps its first value. The value is not validated. */
-  signal(execution: string, name: string, value: unknown): Promise<"completed" | "repeated">
+  /** Sends a signal to an execution, like `run.signal`. The value is not validated. */
+  signal(execution: string, name: string, value: unknown, options?: SignalOptions): Promise<SignalOutcome>
   /** Cancels an execution and its children. Rejects with JobStateError if it has ended. */
   cancel(
     execution: string,
@@ -60,9 +62,13 @@ export interface WorkflowAdmin extends ExecutionList.ExecutionList {
           readonly release: string
         }
   ): Promise<number>
+  /** The last value of each name that the execution has set with `step.set`. Takes its id or the id of its job. */
+  values(execution: string): Promise<Readonly<Record<string, unknown>>>
   /** The execution with its steps, waits and children. Takes its id or the id of its job. */
   show(execution: string): Promise<ExecutionView.ExecutionView>
 }
+
+const signalOptions = namesOf<SignalOptions>({ id: 0 })
 
 /** @internal */
 export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream): WorkflowAdmin => {
@@ -70,13 +76,17 @@ export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream):
     engine.run(Effect.flatMap(Workflows, use))
   return {
     ...ExecutionList.make(engine),
-    signal: (execution, name, value) => inWorkflows((port) => port.signal({ execution, name, value })),
+    signal: async (execution, name, value, options = {}) => {
+      checkKnown(options, signalOptions, "an option of signal")
+      return inWorkflows((port) => port.signal({ execution, name, value, id: options.id }))
+    },
     cancel: (execution, options) => inWorkflows((port) => port.cancel(execution, options)),
     tag: (execution, tags) => inWorkflows((port) => port.tag(execution, tags)),
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: (execution, step, as) => inWorkflows((port) => port.fork(execution, step, { as })),
     stream: (execution, name, options) => stream(async () => execution, name, options),
     unpin: (which) => inWorkflows((port) => port.unpin(which)),
+    values: (execution) => inWorkflows((port) => port.values(execution)),
     show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
   }
 }

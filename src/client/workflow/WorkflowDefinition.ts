@@ -22,6 +22,7 @@ import * as PromiseHandler from "../PromiseHandler.js"
 import type { Handler } from "../Recipe.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Decoded, StandardSchema } from "../StandardSchema.js"
+import { type AskSchemas, askSchemaOf, checkAsks } from "./Asks.js"
 import { keyOf, type Startable, type WorkflowDefinition } from "./ExecutionHandle.js"
 import { checkSignals, type SignalSchemas, schemaOf } from "./Signals.js"
 import type { ChildCall, Step } from "./Step.js"
@@ -29,7 +30,13 @@ import * as Steps from "./Steps.js"
 import { WorkflowRun } from "./WorkflowRun.js"
 
 /** `attempts`, `backoff` and `jitter` apply to runs that fail for reasons outside the code, such as a lost connection. A failure of the code is final. */
-export interface WorkflowOptions<In, Out, ROut, Signals extends SignalSchemas = SignalSchemas> extends RetryOptions {
+export interface WorkflowOptions<
+  In,
+  Out,
+  ROut,
+  Signals extends SignalSchemas = SignalSchemas,
+  Asks extends AskSchemas = AskSchemas
+> extends RetryOptions {
   /** Validates payloads, at the start and before every run: zod, valibot, arktype, or any other Standard Schema. */
   readonly payload: StandardSchema<In, Out>
   /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
@@ -38,6 +45,11 @@ export interface WorkflowOptions<In, Out, ROut, Signals extends SignalSchemas = 
   readonly result?: StandardSchema<unknown, ROut> | undefined
   /** Validators of the signals that executions receive, by name. Other names are refused. [any name, not validated] */
   readonly signals?: Signals | undefined
+  /**
+   * Validators of the asks that executions answer, by name: `{ addItem: { payload: schema, result: schema } }`. Other names are
+   * refused. [any name, not validated]
+   */
+  readonly asks?: Asks | undefined
   /** Raise it with changes that older code cannot run: processes with an older version leave such executions alone. [1] */
   readonly version?: number | undefined
   /** Converts stored payloads to the next version: `1` takes version 1 and returns version 2. [payloads are kept] */
@@ -67,9 +79,9 @@ const comparisons = GlobalValue.globalValue("nightshift/client/comparisons", () 
 export const comparisonOf = ({ run }: { readonly run: object }): Compare | undefined => comparisons.get(run)
 
 /** A workflow. Pass it to `worker` or `testShift` as a handler; call it to make a child for `step.all`. */
-export interface Workflow<in In, out Result, out Signals = SignalSchemas>
+export interface Workflow<in In, out Result, out Signals = SignalSchemas, out Asks = AskSchemas>
   extends Handler,
-    Startable<In, Result, Signals> {
+    Startable<In, Result, Signals, Asks> {
   (payload: In): ChildCall<Result>
   /** A schedule that starts an execution at each of its times, for `worker(shift, { schedules })`. */
   schedule(name: string, options: ScheduleOptions<In>): Schedule
@@ -115,15 +127,23 @@ const continuationOf = (payload: unknown, version: number): Continuation => {
  * console.log(await run.result())
  * ```
  */
-export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals extends SignalSchemas = SignalSchemas>(
+export const workflow = <
+  In,
+  Out = In,
+  Result = unknown,
+  ROut = Result,
+  Signals extends SignalSchemas = SignalSchemas,
+  Asks extends AskSchemas = AskSchemas
+>(
   name: string,
-  options: WorkflowOptions<In, Out, ROut, Signals>,
-  code: (payload: Out, step: Step<Signals, In>) => Promise<Result>
-): Workflow<In, ROut, Signals> => {
-  const { key, pin = false, signals, ...given } = options
+  options: WorkflowOptions<In, Out, ROut, Signals, Asks>,
+  code: (payload: Out, step: Step<Signals, In, Asks>) => Promise<Result>
+): Workflow<In, ROut, Signals, Asks> => {
+  const { asks, key, pin = false, signals, ...given } = options
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = defined(name, rest as JobOptions<In, Out, Result, ROut>)
   checkSignals(name, signals)
+  checkAsks(name, asks)
   if (typeof pin !== "boolean")
     throw new InvalidOptionError("pin", `pin of "${name}" must be true or false, got ${shown(pin)}.`)
   const continuation = (payload: unknown): Continuation | Promise<Continuation> => {
@@ -134,7 +154,13 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
       : continuationOf(encoded, version)
   }
   const stepsOf = (run: WorkflowRun, isFork: boolean) =>
-    Steps.make(run, isFork, (signal) => schemaOf(name, signals, signal), continuation) as unknown as Step<Signals, In>
+    Steps.make(
+      run,
+      isFork,
+      (signal) => schemaOf(name, signals, signal),
+      (ask) => askSchemaOf(name, asks, ask),
+      continuation
+    ) as unknown as Step<Signals, In, Asks>
 
   // One generator function per workflow, not per run: V8 keeps each one, and what it refers to, until a full collection.
   const runOnce = Effect.fnUntraced(function* (decoded: Decoded, context: JobContext) {
@@ -182,8 +208,8 @@ export const workflow = <In, Out = In, Result = unknown, ROut = Result, Signals 
   const core = { ...(handler as unknown as Core.Handler<WorkflowServices>), source: `${code}` }
   comparisons.set(core.run, compare as Compare)
   Object.defineProperty(call, "name", { value: name })
-  const described: WorkflowDefinition<In, ROut, Signals> = { job: definition, key, signals }
-  const schedule: Workflow<In, ROut, Signals>["schedule"] = (...given) => ({
+  const described: WorkflowDefinition<In, ROut, Signals, Asks> = { job: definition, key, signals, asks }
+  const schedule: Workflow<In, ROut, Signals, Asks>["schedule"] = (...given) => ({
     ...definition.schedule(...given),
     workflow: true
   })

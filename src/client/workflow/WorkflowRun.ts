@@ -7,6 +7,8 @@ import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import { holdFor } from "../../workflow/Journal.js"
 import { NestedStepError } from "../ShiftErrors.js"
+import { type AskHandler, AskHandlers, type AskHost } from "./AskHandlers.js"
+import type { AskSchema } from "./Asks.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
@@ -21,7 +23,7 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
 // no `catch` or `finally` block of the code runs early.
 
-export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
+export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   readonly journal: RunJournal
   readonly aborts = new StepAborts()
   readonly limits: StepLimits
@@ -30,14 +32,17 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
   private readonly attempts = new StepAttempts(this)
   private readonly bodies = new Set<Promise<unknown>>()
   private readonly undoPhase = new UndoPhase(this)
+  private readonly asks: AskHandlers
   /** Whether the run only compares the code with its journal. */
-  private isComparing = false
+  isComparing = false
   private running = 0
   /** `cancelled` and `stopping`: the code gets no results and starts no steps, but steps that run are recorded. */
   private phase: "running" | "cancelled" | "stopping" | "over" = "running"
   /** The undo that runs. An undo that calls steps may wait and then never settles. */
   private undoBody: Promise<unknown> | undefined
   readonly begun = new Set<string>()
+  /** Names that the code has set. */
+  readonly names = new Set<string>()
   /** Called when the undo calls a step in a run that is stopping, which does not run the step. */
   private onUndoBlocked: () => void = () => {}
   private isChecking = false
@@ -63,6 +68,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
     )
     this.waits = new OpenWaits(runtime, () => this.now())
     this.limits = new StepLimits(this, workflow)
+    this.asks = new AskHandlers(this, runtime)
   }
 
   private get isOver(): boolean {
@@ -156,6 +162,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
   private close(): void {
     this.phase = "over"
     this.waits.clear()
+    this.asks.disarm()
     this.aborts.abort(true, false)
     this.limits.leaveAll()
   }
@@ -177,7 +184,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
   /** Reads the waits again, and ends those that are complete. */
   async refresh(): Promise<void> {
     await this.journal.refresh()
-    this.waits.complete(({ kind, name }) => this.journal.deferred(kind, name))
+    this.waits.complete()
   }
 
   /**
@@ -196,7 +203,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
       readonly canUndo?: boolean
       /** Called with the result of a step that failed. */
       readonly onFailed?: (stored: Stored, name: string, sequence: number) => void
-      readonly passed?: A
+      readonly passed?: { readonly value: A }
     } = {}
   ): Promise<A> {
     const outer = StepScope.stepOf(this)
@@ -206,7 +213,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
       const inUndo = this.undoing !== undefined
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
       this.undoPhase.hasSteps ||= inUndo
-      const own = kind === "patch" ? `patch:${base}` : base
+      const own = kind === "patch" || kind === "set" ? `${kind}:${base}` : base
       const name = replay.numbered(Undos.within(this.undoing, own))
       const settle = (stored: Stored, sequence: number) => {
         try {
@@ -238,12 +245,20 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
       } else {
         const start = () => live(name, settle)
         const held = { name, start, canUndo }
-        if (replay.begin(passed === undefined ? held : { ...held, passed: () => resolve(passed) })) this.check()
+        if (replay.begin(passed === undefined ? held : { ...held, passed: () => resolve(passed.value) })) this.check()
       }
     })
     // Without this, a failed step that the code does not await would end the process.
     promise.catch(() => {})
     return promise
+  }
+
+  /** Attaches the handler of an ask. */
+  answer(name: string, schema: AskSchema["payload"], handler: AskHandler): void {
+    const outer = StepScope.stepOf(this)
+    if (outer !== undefined) throw new NestedStepError(outer, name)
+    if (this.isOver || this.replay === undefined || this.undoPhase.isActive) return
+    this.asks.attach(name, schema, handler, this.replay)
   }
 
   /** Records a result, then returns it to the code. */
@@ -258,7 +273,9 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
       const kind = this.kindOf(step.kind)
       const attempt = (this.journal.attemptsOf(step.name).at(-1)?.attempt ?? 0) + 1
       const result = await this.journal.write({ ...step, kind, attempt, sequence, startedAt, ...stored })
-      this.journal.deliver(sequence, () => settle(result, sequence))
+      const give = () => settle(result, sequence)
+      if (step.kind === "ask") await this.journal.deliverApart(sequence, give)
+      else this.journal.deliver(sequence, give)
     })
   }
 
@@ -275,7 +292,8 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
       () => {
         this.running -= weight
         if (this.isOver) return this.endCancelled()
-        if (!this.waits.isEmpty || this.undoPhase.isActive || this.execution.cancelled) this.check()
+        const mayStop = !this.waits.isEmpty || this.asks.isAttached
+        if (mayStop || this.undoPhase.isActive || this.execution.cancelled) this.check()
       },
       (error: unknown) => this.fail(error)
     )
@@ -316,6 +334,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
 
   private returned(value: unknown): void {
     if (this.isOver || this.undoPhase.isActive) return
+    if (this.asks.isAnswering) return void this.asks.settled().then(() => this.returned(value))
     const difference = this.replay?.difference()
     if (difference !== undefined) this.changed(difference)
     else if (this.execution.cancelled) this.undoAll()
@@ -324,6 +343,7 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
 
   private threw(error: unknown): void {
     if (this.isOver || this.undoPhase.isActive) return
+    if (this.asks.isAnswering) return void this.asks.settled().then(() => this.threw(error))
     const difference = this.replay?.difference()
     if (difference === undefined) {
       this.undoPhase.failure = { error }
@@ -363,8 +383,11 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
     if (state === "wait") this.check()
     else if (state !== "still") this.changed(state)
     else if (this.isComparing) this.compared(this.replay.beyond)
-    else if (this.running > 0) this.waits.arm()
-    else if (this.execution.cancelled && !this.undoPhase.isActive) this.undoAll()
+    else if (this.mayReceive && this.asks.receive()) return
+    else if (this.running > 0) {
+      this.waits.arm()
+      this.asks.arm()
+    } else if (this.execution.cancelled && !this.undoPhase.isActive) this.undoAll()
     // While nothing is undone, only a step that runs again may wait: for its next attempt.
     else if (this.undoPhase.isActive && this.undoing === undefined && this.waits.isEmpty) this.undoPhase.next()
     else this.waitForAll()
@@ -377,9 +400,13 @@ export class WorkflowRun implements AttemptHost, UndoHost, LimitHost {
     this.finish(Suspension.make({ woken: 0, waits: [], changed }))
   }
 
+  private get mayReceive(): boolean {
+    return !this.execution.cancelled && !this.undoPhase.isActive
+  }
+
   /** Nothing runs: suspends the execution, unless a wait ends within `holdFor`. */
   private waitForAll(): void {
-    const waits = this.waits.all
+    const waits = this.waits.isEmpty && this.mayReceive ? this.asks.waits : this.waits.all
     // Without a wait, the code awaits a promise that is not a step.
     if (waits.length === 0) return
     const isSoon = waits.some(({ dueAt }) => dueAt !== undefined && dueAt <= this.now() + holdFor)

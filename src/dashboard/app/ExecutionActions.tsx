@@ -46,7 +46,9 @@ const Ask = (props: {
 
 const SendSignal = (of: Given) => {
   const { execution } = of
-  const awaited = execution.waits.filter(({ kind }) => kind === "signal").map(({ name }) => name)
+  const awaited = execution.waits
+    .filter(({ kind }) => kind === "signal" || kind === "message")
+    .map(({ kind, name }) => (kind === "message" ? name.replace(/#\d+$/, "") : name))
   const [name, setName] = useState(awaited[0] ?? "")
   const [value, setValue] = useState("")
   const act = async () => {
@@ -61,7 +63,7 @@ const SendSignal = (of: Given) => {
       { name },
       { value: text }
     )
-    if (outcome !== "completed") return `Signal ${name} already has a value, which is kept`
+    if (outcome === "appended") return `Value appended to signal ${name}: step.next receives it`
     const isExpected = waitsFor === null || waitsFor.length === 0 || waitsFor.includes(name)
     return isExpected ? `Signal ${name} sent` : `Signal ${name} kept: the execution waits for ${waitsFor.join(", ")}`
   }
@@ -87,7 +89,9 @@ const SendSignal = (of: Given) => {
           onInput={(event) => setValue(event.currentTarget.value)}
         />
       </label>
-      <p class="quiet small">A signal has one value: it cannot be changed or withdrawn.</p>
+      <p class="quiet small">
+        A value cannot be changed or withdrawn. Code that waits with waitFor receives the first one.
+      </p>
     </Ask>
   )
 }

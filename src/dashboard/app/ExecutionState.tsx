@@ -55,9 +55,10 @@ export const isRace = ({ kind, value }: Pick<Wait, "kind" | "value">): boolean =
 const Waited = ({ wait }: { readonly wait: Wait }) => {
   switch (wait.kind) {
     case "signal":
+    case "message":
       return (
         <>
-          signal <strong>{wait.name}</strong>
+          {wait.kind} <strong>{wait.name}</strong>
           {wait.dueAt === null ? null : (
             <>
               , times out <Age at={wait.dueAt} />
@@ -94,6 +95,19 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
       return (
         <>
           {wait.remaining ?? "its"} {wait.remaining === 1 ? "child" : "children"} of <strong>{wait.name}</strong>
+        </>
+      )
+    case "value":
+      return (
+        <>
+          value <strong>{wait.name}</strong>
+        </>
+      )
+    case "ask":
+    case "answer":
+      return (
+        <>
+          ask <strong>{wait.name}</strong>
         </>
       )
     case "changed":

@@ -38,6 +38,10 @@ export const isFinished = ({ state }: Pick<Execution, "state">): boolean => fini
 const waitNames: Readonly<Record<string, string>> = {
   sleep: "sleep",
   signal: "signal",
+  value: "value",
+  message: "message",
+  ask: "ask",
+  answer: "ask",
   children: "children",
   retry: "retry",
   limit: "limit",
@@ -59,7 +63,8 @@ const detailOf = ({ attempt, outcome, reopenedAt }: Step): string | undefined =>
 }
 
 const stepBar = (step: Step, wait: Wait | undefined, createdAt: number): Bar => {
-  const isWait = step.kind in waitNames
+  // A step of the kind `value` is not a wait: it is the time, or a random value.
+  const isWait = step.kind in waitNames && step.kind !== "value"
   const to = Date.parse(step.endedAt)
   const isDone = step.outcome === "done"
   return {
@@ -84,7 +89,7 @@ const cutOffAt = ({ finishedAt, steps }: Execution): number | undefined => {
 }
 
 const waitDetail = ({ completedAt, kind, remaining, value }: Wait, isOpen: boolean): string | undefined => {
-  if (completedAt !== null) return kind === "signal" ? "not received yet" : undefined
+  if (completedAt !== null) return kind === "signal" || kind === "value" ? "not received yet" : undefined
   if (!isOpen) return "cut off"
   if (kind === "limit") return `waits for ${value}`
   // Only a race of children has a value.
@@ -171,15 +176,24 @@ const presentBar = ({ dueAt, state }: Execution, last: number, now: number): Bar
   dueAt: state in presentDetails ? null : dueAt
 })
 
+/** The row of the value that a step of `step.next` has taken. */
+const takenRow = ({ exit }: Step): ReadonlyArray<string> => {
+  const taken = (exit as { readonly taken?: { readonly signal: string; readonly number: number } } | null)?.taken
+  if (taken === undefined) return []
+  return [taken.number === 1 ? `signal ${taken.signal}` : `value ${taken.signal}#${taken.number}`]
+}
+
 /** The bars by their start, each followed by its children. */
 export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> => {
   const createdAt = Date.parse(execution.createdAt)
   const waitOf = ({ kind, name }: Step) => execution.deferreds.find((wait) => wait.kind === kind && wait.name === name)
   const steps = execution.steps.map((step) => stepBar(step, waitOf(step), createdAt))
   const cutOff = cutOffAt(execution)
+  const taken = new Set(execution.steps.flatMap(takenRow))
   const isShown = ({ completedAt, kind, name, waiting }: Wait) => {
     if (execution.steps.some((step) => step.kind === kind && step.name === name)) return false
-    if (kind === "signal" || kind === "children") return true
+    if (kind === "signal" || kind === "value") return !taken.has(`${kind} ${name}`)
+    if (kind === "children") return true
     // The end of any other wait is in the journal, or will be soon.
     return completedAt === null && waiting
   }

@@ -69,7 +69,7 @@ const Details = ({ bar, onFork }: { readonly bar: WaterfallBar; readonly onFork:
         )}
       </p>
       {step === undefined ? null : <Result exit={step.exit} />}
-      {wait === undefined || wait.completedAt === null || wait.kind !== "signal" ? null : (
+      {wait === undefined || wait.completedAt === null || (wait.kind !== "signal" && wait.kind !== "value") ? null : (
         <Json label="value" value={wait.value} />
       )}
       {heartbeat === undefined ? null : <Json label="details" value={heartbeat.details} />}
@@ -100,6 +100,7 @@ const dueWords: Readonly<Record<string, string>> = {
   signal: "times out",
   heartbeat: "times out",
   limit: "asks again",
+  message: "times out",
   changed: "checked again"
 }
 

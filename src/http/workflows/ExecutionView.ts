@@ -16,7 +16,21 @@ import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 
 export const WaitView = Schema.Struct({
-  kind: Schema.Literal("signal", "sleep", "retry", "children", "limit", "changed"),
+  kind: Schema.Literal(
+    "signal",
+    "value",
+    "message",
+    "sleep",
+    "retry",
+    "children",
+    "limit",
+    "changed",
+    "ask",
+    "answer"
+  ).annotations({
+    description:
+      "`value`: a further value of a signal. `message`: `step.next`. `ask`: an ask that has arrived. `answer`: asks that the code answers."
+  }),
   name: Schema.String,
   createdAt: Instant.Moment,
   dueAt: Schema.NullOr(Instant.Moment).annotations({ description: "End of a sleep, or timeout of a signal." }),
@@ -28,7 +42,20 @@ export const WaitView = Schema.Struct({
 
 export const StepView = Schema.Struct({
   name: Schema.String,
-  kind: Schema.Literal("run", "transaction", "stream", "sleep", "signal", "children", "patch", "value", "undo"),
+  kind: Schema.Literal(
+    "run",
+    "transaction",
+    "stream",
+    "sleep",
+    "signal",
+    "message",
+    "ask",
+    "children",
+    "patch",
+    "value",
+    "set",
+    "undo"
+  ),
   attempt: Schema.Int,
   sequence: Schema.Int,
   outcome: Schema.Literal("done", "failed", "retrying"),
@@ -125,6 +152,9 @@ export const ExecutionView = Schema.Struct({
   heartbeats: Schema.Array(HeartbeatView).annotations({
     description: "The last heartbeats of steps that have not ended."
   }),
+  values: Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
+    description: "The last value of each name that the code has set with `step.set`."
+  }),
   children: Schema.Array(ChildView),
   parents: Schema.Array(Schema.String)
 }).annotations({ identifier: "WorkflowExecution" })
@@ -187,6 +217,7 @@ export const of = (execution: Execution): ExecutionView => {
   return {
     ...executionOf(execution),
     ...commonOf(execution),
+    values: showable(execution.values) as ExecutionView["values"],
     steps: execution.steps.map((step) => ({ ...stepOf(step), exit: showable(step.exit ?? null) })),
     streams: execution.streams.map((stream) => streamOf(stream)),
     deferreds: deferreds.map(waitView),

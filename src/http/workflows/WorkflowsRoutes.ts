@@ -2,13 +2,16 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Effect, type Layer, Schema } from "effect"
+import { Clock, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { isId, JobId } from "../../core/Ids.js"
+import { isId, JobId, makeGenerator } from "../../core/Ids.js"
+import { showable } from "../../core/Storable.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import * as AskAnswer from "../../queue/workflow/AskAnswer.js"
 import { maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
+import { withoutNumber } from "../../queue/workflow/SignalValues.js"
 import { tagLimits } from "../../queue/workflow/Tags.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
@@ -19,6 +22,7 @@ import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as Problem from "../Problem.js"
+import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 import * as ExecutionsFilter from "./ExecutionsFilter.js"
 import * as ExecutionView from "./ExecutionView.js"
@@ -54,9 +58,35 @@ const StartRequest = Schema.Struct({
 
 /** Body of `POST /api/v1/workflows/{id}/signal`. */
 const SignalRequest = Schema.Struct({
-  name: WireText.Text.annotations({ description: "The signal's name, as passed to `waitFor`." }),
-  value: WireText.optional(Schema.Unknown)
+  name: WireText.Text.annotations({ description: "The signal's name, as passed to `waitFor` or `next`." }),
+  value: WireText.optional(Schema.Unknown),
+  id: WireText.optional(
+    WireText.Text.annotations({
+      description: "Names this value among those of the signal: a second value with the same id is not stored."
+    })
+  )
 }).annotations({ identifier: "WorkflowSignal", ...object })
+
+/** Longest time that a request waits for an answer. */
+const maxAskMillis = 60_000
+
+/** Body of `POST /api/v1/workflows/{id}/ask`. */
+const AskRequest = Schema.Struct({
+  name: WireText.Text.annotations({ description: "The ask's name, as passed to `step.answer`." }),
+  value: WireText.optional(Schema.Unknown),
+  id: WireText.optional(
+    WireText.Text.annotations({
+      description:
+        "Names the ask: a second ask with the same id does not call the handler again, and gets the same answer."
+    })
+  ),
+  timeout: WireText.optional(
+    WireDuration.field("Maximum time to wait for the answer, up to 1m. [30s]", {
+      if: (millis) => millis <= maxAskMillis,
+      message: "must be a duration of at most 1m"
+    })
+  )
+}).annotations({ identifier: "WorkflowAsk", ...object })
 
 /** Body of `POST /api/v1/workflows/{id}/cancel`. */
 const CancelRequest = Schema.Struct({
@@ -95,8 +125,9 @@ const Started = Schema.Struct({
 }).annotations({ identifier: "WorkflowStarted" })
 
 const Signalled = Schema.Struct({
-  outcome: Schema.Literal("completed", "repeated").annotations({
-    description: "`repeated`: the signal already had a value, which is unchanged."
+  outcome: Schema.Literal("completed", "appended", "repeated").annotations({
+    description:
+      "`completed`: the first value of the signal. `appended`: a further one, which only `step.next` returns. `repeated`: a value with this id was sent before, so nothing was sent."
   }),
   waitsFor: Schema.NullOr(Schema.Array(Schema.String)).annotations({
     description:
@@ -155,7 +186,19 @@ export const group = HttpApiGroup.make("workflows")
       .setPayload(SignalRequest)
       .addSuccess(Signalled)
       .annotateContext(
-        about("Send a signal. A signal that arrives before its execution exists or waits for it is kept until then.")
+        about(
+          "Send a signal. A signal that arrives before its execution exists or waits for it is kept until then.",
+          409
+        )
+      )
+  )
+  .add(
+    HttpApiEndpoint.post("ask", "/workflows/:id/ask")
+      .setPath(idPath)
+      .setPayload(AskRequest)
+      .addSuccess(Schema.Struct({ answer: Schema.Unknown }))
+      .annotateContext(
+        about("Ask a running execution: calls the handler that its code attached with `step.answer`.", 409, 422, 504)
       )
   )
   .add(
@@ -225,10 +268,31 @@ export const start = ({ force = false, key, payload, queue, tags, workflow }: St
     return { execution, id, outcome: outcome === "enqueued" ? ("started" as const) : ("existing" as const) }
   })
 
+interface AskGiven {
+  readonly execution: string
+  readonly name: string
+  readonly value?: unknown
+  readonly id?: string | undefined
+  /** In milliseconds. */
+  readonly timeout?: number | undefined
+}
+
+/** Asks an execution, and waits for the answer after the transaction that stores the ask. Shared with the command line. */
+export const ask = ({ execution, id, name, timeout, value = null }: AskGiven, audited: Audited.Audited) =>
+  Effect.gen(function* () {
+    const workflows = yield* Workflows
+    const ids = yield* makeGenerator
+    const sent = { execution, name, value, id: id ?? ids.job(yield* Clock.currentTimeMillis) }
+    yield* workflows.ask(sent).pipe(audited("workflow.ask", execution, () => ({ after: { name, id: sent.id } })))
+    return (yield* AskAnswer.answerWithin(workflows, sent, timeout ?? AskAnswer.defaultTimeout)) ?? null
+  })
+
 /** Names of the signals that the execution waits for; null if it does not exist. Shared with the command line. */
 export const awaitedSignals = (execution: string) =>
   Effect.flatMap(Workflows, (workflows) => workflows.show(execution)).pipe(
-    Effect.map(({ waits }) => waits.filter(({ kind }) => kind === "signal").map(({ name }) => name)),
+    Effect.map(({ waits }) =>
+      waits.flatMap(({ kind, name }) => (kind === "signal" ? [name] : kind === "message" ? [withoutNumber(name)] : []))
+    ),
     Effect.catchTag("ExecutionNotFound", () => Effect.succeed(null))
   )
 
@@ -270,15 +334,23 @@ export const layer: Layer.Layer<
       .handle("get", ({ path }) => shown(path.id))
       .handleRaw("signal", ({ path, request }) =>
         Effect.gen(function* () {
-          const { name, value } = yield* Body.decoded(request, SignalRequest, maxBodyBytes)
+          const { id, name, value } = yield* Body.decoded(request, SignalRequest, maxBodyBytes)
           const execution = yield* executionOf(path.id)
           // Without a slash it is no id of a workflow that could start later.
           if (!execution.includes("/")) yield* workflows.show(execution)
           const waitsFor = yield* Effect.provide(awaitedSignals(execution), context)
           const outcome = yield* workflows
-            .signal({ execution, name, value: value ?? null })
+            .signal({ execution, name, value: value ?? null, id })
             .pipe(audited("workflow.signal", execution, (outcome) => ({ after: { name, outcome } })))
           return { outcome, waitsFor }
+        })
+      )
+      .handleRaw("ask", ({ path, request }) =>
+        Effect.gen(function* () {
+          const given = yield* Body.decoded(request, AskRequest, maxBodyBytes)
+          const execution = yield* executionOf(path.id)
+          const answer = yield* Effect.provide(ask({ ...given, execution }, audited), context)
+          return { answer: yield* mask(showable(answer)) }
         })
       )
       .handleRaw("cancel", ({ path, request }) =>

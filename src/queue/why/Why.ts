@@ -6,6 +6,7 @@ import { suggestion } from "../../core/Spelling.js"
 import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import { never } from "../../core/Suspension.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
+import { withoutNumber } from "../workflow/SignalValues.js"
 import type { OpenWait, Standing } from "./JobDiagnosis.js"
 import type { Why } from "./Reason.js"
 import * as Reasons from "./Reason.js"
@@ -123,6 +124,13 @@ const ofWaits = ({ job, leftTo, waits }: Standing): Why | undefined => {
   if (signal !== undefined) return why("waiting_for_signal", `It waits for the signal "${signal.name}".`, until)
   const limit = find("limit")
   if (limit !== undefined) return why("rate_limited", `Its step "${limit.name}" waits for its limit.`, until)
+  const message = find("message")
+  if (message !== undefined) {
+    const name = withoutNumber(message.name)
+    return why("waiting_for_signal", `It waits for the next value of the signal "${name}".`, until)
+  }
+  const ask = find("answer")
+  if (ask !== undefined) return why("waiting_for_signal", `It waits for an ask "${ask.name}".`, until)
   const [first] = waits
   if (first === undefined) return undefined
   const what = first.kind === "retry" ? `the retry of step "${first.name}"` : `the end of "${first.name}"`

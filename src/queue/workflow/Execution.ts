@@ -21,7 +21,19 @@ const executionStates = [
 
 /** The call that recorded a step. */
 /** `value`: `now`, `uuid` and `random`. */
-export type StepKind = "run" | "transaction" | "stream" | "sleep" | "signal" | "children" | "patch" | "value" | "undo"
+export type StepKind =
+  | "run"
+  | "transaction"
+  | "stream"
+  | "sleep"
+  | "signal"
+  | "message"
+  | "ask"
+  | "children"
+  | "patch"
+  | "value"
+  | "set"
+  | "undo"
 
 /** `retrying`: this attempt failed and another one follows. */
 export type StepOutcome = "done" | "failed" | "retrying"
@@ -121,14 +133,23 @@ export const heartbeatsOf = (
     return [{ step: name, attempt, startedAt: createdAt, at: completedAt ?? createdAt, timeoutAt: dueAt, details }]
   })
 
-/** The waits. A finished execution waits for nothing, even if a wait had not ended before its last run. */
-export const waitsOf = (
-  { finishedAt }: { readonly finishedAt: number | undefined },
-  deferreds: ReadonlyArray<Deferred>
-): ReadonlyArray<Deferred> =>
-  deferreds
-    .filter(({ kind }) => kind !== "heartbeat")
-    .map((deferred) => (finishedAt === undefined ? deferred : { ...deferred, waiting: false }))
+/** Kinds of waits that end when something arrives. */
+export const waitingKinds = ["signal", "message", "answer", "children", "limit"] as const
+
+/** The name that a step has set, as its exit says. */
+const nameSet = ({ exit, kind }: Pick<Step, "exit" | "kind">): string | undefined =>
+  (kind === "set" || kind === "undo") && typeof exit === "object" && exit !== null && "set" in exit
+    ? String(exit.set)
+    : undefined
+
+/** The last value of each name that the code has set. `steps`: by sequence. */
+export const valuesOf = (steps: ReadonlyArray<Step>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    steps.flatMap((step) => {
+      const name = nameSet(step)
+      return name === undefined ? [] : [[name, (step.exit as { readonly value?: unknown }).value ?? null]]
+    })
+  )
 
 /** The state that a run needs to continue where the last one stopped. */
 export interface Journal {
@@ -276,22 +297,11 @@ export interface Execution extends ExecutionSummary {
   readonly unclaimed: ReadonlyArray<string>
   /** The last heartbeats of steps that have not ended. */
   readonly heartbeats: ReadonlyArray<Heartbeat>
+  /** The last value of each name that the code has set with `step.set`. */
+  readonly values: Readonly<Record<string, unknown>>
   readonly children: ReadonlyArray<Child>
   /** Executions that started this one or wait for it. */
   readonly parents: ReadonlyArray<string>
-}
-
-/** `unclaimed` of an execution. */
-export const unclaimedSignals = (
-  deferreds: ReadonlyArray<Deferred>,
-  steps: ReadonlyArray<Step>
-): ReadonlyArray<string> => {
-  const received = steps.filter(({ kind }) => kind === "signal" || kind === "undo").map(({ name }) => name)
-  // Signals that a compensation waits for may be recorded with the name of the compensation as a prefix.
-  const isReceived = (signal: string) => received.some((name) => name === signal || name.endsWith(`/${signal}`))
-  return deferreds
-    .filter(({ completedAt, kind, name }) => kind === "signal" && completedAt !== undefined && !isReceived(name))
-    .map(({ name }) => name)
 }
 
 interface StateFacts {
@@ -316,7 +326,7 @@ export const executionStateOf = (
   if (reason !== undefined) return "undoing"
   if (runAt <= now) return "pending"
   if (woken === 0) return "scheduled"
-  return isOpen("signal", "children", "limit") ? "waiting" : "sleeping"
+  return isOpen(...waitingKinds) ? "waiting" : "sleeping"
 }
 
 /** When a suspended execution continues by itself. */

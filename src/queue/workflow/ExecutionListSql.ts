@@ -1,4 +1,5 @@
 import { instant, millis } from "../../database/SqlInstant.js"
+import { waitingKinds } from "./Execution.js"
 import { openWait as open, waits } from "./JournalSql.js"
 
 // SQL statements that list and count executions.
@@ -20,7 +21,7 @@ const stateCase = (schema: string) => {
   return `case when j.status = 'dead' then case when j.dead_reason = 'cancelled' then 'cancelled' else 'failed' end
     when j.status <> 'pending' then j.status when ${waitsFor("'changed'")} then 'changed'
     when j.cancel_requested_at is not null then 'cancelling' when j.dying is not null then 'undoing' when j.run_at <= ${instant("$6")} then 'pending'
-    when j.woken = 0 then 'scheduled' when ${waitsFor("'signal', 'children', 'limit'")} then 'waiting' else 'sleeping' end`
+    when j.woken = 0 then 'scheduled' when ${waitsFor(waitingKinds.map((kind) => `'${kind}'`).join(", "))} then 'waiting' else 'sleeping' end`
 }
 
 /**
@@ -65,7 +66,7 @@ export const make = (schema: string) => ({
     count(*) filter (where s.waiting and not s.changed)::int as waiting,
     count(*) filter (where not s.waiting and not s.changed)::int as sleeping
   from (
-    select w.kinds && '{changed}' as changed, w.kinds && '{signal,children,limit}' as waiting
+    select w.kinds && '{changed}' as changed, w.kinds && '{${waitingKinds.join(",")}}' as waiting
     from (
       select j.dedupe_key from ${schema}.job j
       where j.finished_at is null and j.run_at > j.created_at and j.woken > 0 and j.lease is null

@@ -13,7 +13,14 @@ export interface ChildLink {
   readonly endedAt: number | undefined
 }
 
-export type StoredDeferred = Deferred & { readonly execution: string; readonly early: boolean }
+export type StoredDeferred = Deferred & {
+  readonly execution: string
+  readonly early: boolean
+  /** Number of values of a signal, in the row of the first one. */
+  readonly arrived?: number | undefined
+  /** The id that the sender of a value chose. */
+  readonly valueId?: string | undefined
+}
 
 /** A generation of a stream. The chunks are JSON texts. */
 export interface StoredStream {

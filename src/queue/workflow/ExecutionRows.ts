@@ -14,6 +14,7 @@ import {
   type StepOutcome,
   type Tags
 } from "./Execution.js"
+import { requestedWaits } from "./SignalValues.js"
 
 // Rows of the workflow tables as the statements return them.
 
@@ -107,7 +108,7 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     continued: row.lifetime?.[0] ?? 0,
     pinned: row.lifetime?.[1] ?? undefined,
     tags: row.tags,
-    waits
+    waits: requestedWaits(waits)
   }
 }
 

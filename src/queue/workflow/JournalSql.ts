@@ -2,7 +2,7 @@ import { millis } from "../../database/SqlInstant.js"
 
 // Parts of statements that read the journal of an execution.
 
-const stepColumns = `s.name, s.kind, s.attempt, s.sequence, s.outcome, s.exit, ${millis("s.started_at")} as started_at,
+export const stepColumns = `s.name, s.kind, s.attempt, s.sequence, s.outcome, s.exit, ${millis("s.started_at")} as started_at,
   ${millis("s.ended_at")} as ended_at, ${millis("s.retry_at")} as retry_at, ${millis("s.reopened_at")} as reopened_at`
 
 const waitColumns = `d.kind, d.name, d.waiting, d.remaining, d.exit, ${millis("d.created_at")} as created_at,

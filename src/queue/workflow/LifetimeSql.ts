@@ -5,10 +5,28 @@ import { instant } from "../../database/SqlInstant.js"
 /** A journal with this many steps is long. The index `workflow_step_long` has the same number. */
 export const longJournal = 5_000
 
-/** Whether the code has received the signal of the wait `d` of the job `j`. */
+/** The signal of a value, the row `d`, and the number of the value. */
+const signal = "case d.kind when 'signal' then d.name when 'value' then d.signal end"
+const number = "case d.kind when 'signal' then 1 when 'value' then substring(d.name from '[0-9]+$')::int end"
+
+/** Whether the code of the job `j` has received the first value of the signal of `d`, with `step.waitFor`. */
 const isReceived = (schema: string) => `exists (
-        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('signal', 'undo')
-          and (s.name = d.name or s.name like 'undo:%' and right(s.name, length(d.name) + 1) = '/' || d.name))`
+        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('signal', 'undo') and (s.name = ${signal}
+          or s.name like 'undo:%' and right(s.name, length(${signal}) + 1) = '/' || ${signal}))`
+
+/** Whether a step of the job `j` has taken a value of the signal of `d`, with `step.next`. */
+const isTaken = (schema: string, which = "") => `exists (
+        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('message', 'undo')
+          and s.exit->'taken'->>'signal' = ${signal}${which})`
+
+/** Whether the code of the job `j` can still receive the row `d`: a value of a signal, or an ask. */
+const isOpen = (schema: string) => `coalesce(case
+      when d.kind in ('signal', 'value') then d.completed_at is not null
+        and not ${isTaken(schema, ` and (s.exit->'taken'->>'number')::int = ${number}`)}
+        and (not ${isReceived(schema)} or ${isTaken(schema)})
+      when d.kind = 'ask' then d.completed_at is null and not exists (
+        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind = 'ask' and s.name = 'ask:' || d.name)
+    end, false)`
 
 export const make = (schema: string) => ({
   /**
@@ -30,16 +48,41 @@ export const make = (schema: string) => ({
   )
   select id from held`,
 
-  /** Deletes the waits of the jobs `$1`, except for signals that their code has not received. */
+  /**
+   * Deletes the waits of the jobs `$1`, except for values and asks that their code has not received. Locks all signals, so
+   * that no value is added before the values are numbered again.
+   */
   forgetWaits: `
   with waits as materialized (
-    select d.execution, d.kind, d.name
+    select d.execution, d.kind, d.name, ${isOpen(schema)} as open
     from ${schema}.job j join ${schema}.workflow_deferred d on d.execution = j.dedupe_key
-    where j.id = any($1::uuid[]) and (d.kind <> 'signal' or d.completed_at is null or ${isReceived(schema)})
+    where j.id = any($1::uuid[]) and (d.kind = 'signal' or not ${isOpen(schema)})
     order by 1, 2, 3 for update of d
   )
   delete from ${schema}.workflow_deferred d using waits
-  where d.execution = waits.execution and d.kind = waits.kind and d.name = waits.name`,
+  where d.execution = waits.execution and d.kind = waits.kind and d.name = waits.name and not waits.open`,
+
+  /** Numbers the values that are left of the jobs `$1` from 1, under names that no other row has. The next statement moves them. */
+  numberValues: `
+  with numbered as materialized (
+    select d.execution, d.kind, d.name, d.arrived, ${signal} as signal,
+      row_number() over (partition by d.execution, ${signal} order by ${number}) as place,
+      count(*) over (partition by d.execution, ${signal}) as total
+    from ${schema}.job j join ${schema}.workflow_deferred d on d.execution = j.dedupe_key
+    where j.id = any($1::uuid[]) and d.kind in ('signal', 'value')
+  )
+  update ${schema}.workflow_deferred d set kind = 'value', name = chr(1) || n.signal || '#' || n.place, signal = n.signal,
+    waiting = false, due_at = null, arrived = case when n.place = 1 and n.total > 1 then n.total end
+  from numbered n
+  where d.execution = n.execution and d.kind = n.kind and d.name = n.name
+    and (n.total > 1 or n.kind = 'value' or n.arrived is not null)`,
+
+  moveValues: `
+  update ${schema}.workflow_deferred d set
+    kind = case when d.name = chr(1) || d.signal || '#1' then 'signal' else 'value' end,
+    name = case when d.name = chr(1) || d.signal || '#1' then d.signal else substr(d.name, 2) end
+  from ${schema}.job j
+  where j.id = any($1::uuid[]) and d.execution = j.dedupe_key and d.kind = 'value' and starts_with(d.name, chr(1))`,
 
   /** Gives the jobs `$1` the payloads `$2` with the versions `$3`, deletes their steps and pins, and counts. */
   renew: `

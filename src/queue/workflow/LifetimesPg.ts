@@ -37,6 +37,8 @@ export const make = ({ schema, sql }: Pick<typeof Database.Service, "schema" | "
         if (all.length === 0) return
         const ids = SqlArrays.ofPlain(all.map(({ id }) => id))
         yield* mapErrors(sql.unsafe(statements.forgetWaits, [ids]))
+        yield* mapErrors(sql.unsafe(statements.numberValues, [ids]))
+        yield* mapErrors(sql.unsafe(statements.moveValues, [ids]))
         yield* mapErrors(
           sql.unsafe(statements.renew, [
             ids,

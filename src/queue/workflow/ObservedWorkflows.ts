@@ -18,7 +18,7 @@ const afterCommit = (run: () => void): Effect.Effect<void> =>
   )
 
 /** A wait can be older than the run that records its end, so its span belongs to the execution, not to a run. */
-const isWait = (kind: StepKind) => kind === "sleep" || kind === "signal" || kind === "children"
+const isWait = (kind: StepKind) => kind === "sleep" || kind === "signal" || kind === "message" || kind === "children"
 
 const outermost = (span: Tracer.AnySpan): Tracer.AnySpan =>
   span._tag === "Span" && Option.isSome(span.parent) ? outermost(span.parent.value) : span
@@ -98,7 +98,7 @@ export const observed = (workflows: Service): Effect.Effect<Service> =>
       recordSoon: soon(tracer, tally, workflows.recordSoon),
       signal: (signal) =>
         Effect.tap(workflows.signal(signal), (outcome) =>
-          afterCommit(() => tally.signalled(outcome === "completed" ? "delivered" : "repeated"))
+          afterCommit(() => tally.signalled(outcome === "repeated" ? outcome : "delivered"))
         )
     }
   })

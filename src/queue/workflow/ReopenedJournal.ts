@@ -34,7 +34,9 @@ export const reopened = ({ deferreds, links, steps }: Records, now: number): Rec
       (step) => step.kind === kind && step.name === name && step.outcome === "failed" && step.reopenedAt === undefined
     )
   const isEnded = (each: StoredDeferred) =>
-    each.kind === "children" ? !areUndone(each.name, steps) : each.completedAt !== undefined && !isInvalid(each)
+    each.kind === "children"
+      ? !areUndone(each.name, steps)
+      : each.arrived !== undefined || (each.completedAt !== undefined && !isInvalid(each))
   return {
     steps: steps
       .filter(isKept)
@@ -42,6 +44,11 @@ export const reopened = ({ deferreds, links, steps }: Records, now: number): Rec
     // The children of a step that was undone are started again.
     links: links.filter(({ name }) => !areUndone(name, steps)),
     // Steps that run again may lead the code past the waits.
-    deferreds: deferreds.filter(isEnded).map((each) => ({ ...each, waiting: false }))
+    deferreds: deferreds.filter(isEnded).map((each) => ({
+      ...each,
+      waiting: false,
+      // The row that counts the values of a signal stays.
+      ...(isInvalid(each) ? { completedAt: undefined, exit: undefined } : {})
+    }))
   }
 }

@@ -14,10 +14,14 @@ const areUndone = (schema: string, name: string) => `exists (
           on u.job_id = s.job_id and u.kind = 'undo' and u.outcome = 'done' and u.name = 'undo:' || s.name
         where s.job_id = c.id and s.kind = 'children' and s.name = ${name} and s.reopened_at is null)`
 
+/** Whether the wait `d` has a value of a signal that the execution of job `c` did not accept. */
+const isInvalid = (schema: string) => `d.kind = 'signal' and exists (select from ${schema}.workflow_step s
+        where s.job_id = c.id and s.kind = 'signal' and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null)`
+
 /**
  * Prepares the journal of requeued executions, rows of `chosen`, for another run. Failed and undone steps are reopened: they
  * run again in their place. Undos, attempts without a result, waits that did not end, signals with an invalid value, and
- * links to children that were undone are deleted.
+ * links to children that were undone are deleted. The row that counts the values of a signal stays.
  */
 export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
     update ${schema}.workflow_step s set reopened_at = ${now}
@@ -33,15 +37,18 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
     where c.woken is not null and l.parent = c.dedupe_key and ${areUndone(schema, "l.name")}
   ), forgotten_waits as (
     delete from ${schema}.workflow_deferred d using ${chosen} c
-    where c.woken is not null and d.execution = c.dedupe_key and (d.completed_at is null and d.kind <> 'children'
-      or d.kind = 'children' and ${areUndone(schema, "d.name")} or d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
-        and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
+    where c.woken is not null and d.execution = c.dedupe_key and d.arrived is null
+      and (d.completed_at is null and d.kind <> 'children' or d.kind = 'children' and ${areUndone(schema, "d.name")}
+        or ${isInvalid(schema)})
+  ), forgotten_values as (
+    update ${schema}.workflow_deferred d set waiting = false, completed_at = null, exit = null from ${chosen} c
+    where c.woken is not null and d.execution = c.dedupe_key and d.arrived is not null and ${isInvalid(schema)}
   ), passed_waits as (
     -- Steps that run again may lead the code past the waits. Those deleted above are not open.
     update ${schema}.workflow_deferred d set waiting = false from ${chosen} c
-    where c.woken is not null and d.execution = c.dedupe_key and d.waiting and (d.completed_at is not null or d.kind = 'children')
-      and not (d.kind = 'children' and ${areUndone(schema, "d.name")}) and not (d.kind = 'signal' and exists (select from ${schema}.workflow_step s where s.job_id = c.id and s.kind = 'signal'
-        and s.name = d.name and s.outcome = 'failed' and s.reopened_at is null))
+    where c.woken is not null and d.execution = c.dedupe_key and d.waiting
+      and (d.completed_at is not null or d.kind = 'children' or d.arrived is not null)
+      and not (d.kind = 'children' and ${areUndone(schema, "d.name")}) and not (${isInvalid(schema)})
   )`
 
 /** Changes of a requeued job. */

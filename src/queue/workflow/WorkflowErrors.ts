@@ -115,6 +115,75 @@ export class InvalidTags extends Expected<InvalidTags>(400, { code: "INVALID_OPT
   }
 }
 
+/** The signal has as many values as an execution may receive under one name. Nothing was stored. */
+export class SignalsFull extends Expected<SignalsFull>(409)("SignalsFull", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Name of the signal. */
+  name: Schema.String
+}) {
+  override get message(): string {
+    return `The signal "${this.name}" of execution "${this.execution}" has ${limits.signalValues} values, the maximum. Let the execution continue as a new one with step.continueAs, or send values under another name.`
+  }
+}
+
+/** The execution has ended, so it answers no asks. */
+export class ExecutionEnded extends Expected<ExecutionEnded>(409)("ExecutionEnded", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Its state: `done`, `failed` or `cancelled`. */
+  state: Schema.String
+}) {
+  override get message(): string {
+    const advice = this.state === "done" ? "" : " Retry the execution first, or start a new one."
+    return `Execution "${this.execution}" is ${this.state}: only an execution that has not ended answers asks.${advice}`
+  }
+}
+
+/** The handler of an ask threw an error. The execution goes on. */
+export class AskFailed extends Expected<AskFailed>(422)("AskFailed", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Name of the ask. */
+  name: Schema.String,
+  /** Name of the error that the handler threw. */
+  error: Schema.String,
+  /** Its message. */
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `Execution "${this.execution}" refused the ask "${this.name}": ${this.reason}`
+  }
+}
+
+/** The execution ended before it answered. It has not received the ask, or its handler did not end. */
+export class AskNotAnswered extends Expected<AskNotAnswered>(409)("AskNotAnswered", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Name of the ask. */
+  name: Schema.String
+}) {
+  override get message(): string {
+    return `Execution "${this.execution}" ended before it answered the ask "${this.name}".`
+  }
+}
+
+/** The execution did not answer in time. */
+export class AskTimedOut extends Expected<AskTimedOut>(504)("AskTimedOut", {
+  /** Id of the execution. */
+  execution: Schema.String,
+  /** Name of the ask. */
+  name: Schema.String,
+  /** Id of the ask: ask again with it to wait for the same answer. */
+  id: Schema.String,
+  /** How long the caller waited, in milliseconds. */
+  timeout: Schema.Number
+}) {
+  override get message(): string {
+    return `Execution "${this.execution}" did not answer the ask "${this.name}" within ${this.timeout} ms. It answers when its code has called step.answer("${this.name}", …) and a worker runs it. The ask is kept: ask again with the id "${this.id}" to wait for its answer.`
+  }
+}
+
 /** Advice for a result that is too large. */
 export const smallerResult = `Store large data elsewhere and return its key; the limit is ${limits.resultBytes} bytes`
 

@@ -210,7 +210,7 @@ export const make = (schema: string) => ({
   ) open
   where j.id = open.job_id and j.dead_reason = 'not_undone' and position('; not undone: ' in coalesce(j.last_error, '')) = 0`,
 
-  /** Returns the outcome of each wait and the queue of its execution. Notifies that queue with the tag `$6`, if any. */
+  /** Returns the outcome of each signal and the queue of its execution. Notifies that queue with the tag `$6`, if any. */
   completeDeferred: hot(`
   select c.outcome, c.queue,
     case when $6::text is not null and c.queue is not null
@@ -284,10 +284,11 @@ export const make = (schema: string) => ({
     from ${schema}.workflow_step s cross join cut
     where s.job_id = $1 and s.sequence < cut.sequence and s.kind <> 'undo'
   ), waits as (
-    insert into ${schema}.workflow_deferred (execution, kind, name, created_at, due_at, completed_at, remaining, exit)
-    select $5, d.kind, d.name, d.created_at, d.due_at, d.completed_at, d.remaining, d.exit
+    insert into ${schema}.workflow_deferred (execution, kind, name, created_at, due_at, completed_at, remaining, exit,
+      arrived, signal, value_id)
+    select $5, d.kind, d.name, d.created_at, d.due_at, d.completed_at, d.remaining, d.exit, d.arrived, d.signal, d.value_id
     from ${schema}.workflow_deferred d
-    where d.execution = $4 and d.completed_at is not null and d.kind = 'signal'
+    where d.execution = $4 and (d.completed_at is not null or d.arrived is not null) and d.kind in ('signal', 'value')
   ), tags as (
     insert into ${schema}.workflow_tag (job_id, name, value)
     select $2, t.name, t.value from ${schema}.workflow_tag t where t.job_id = $1

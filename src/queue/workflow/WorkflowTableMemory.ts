@@ -3,8 +3,9 @@ import type { JobId } from "../../core/Ids.js"
 import type { Wait } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
-import { type DeferredKind, type Step, type StepKind, type Tags, unclaimedSignals } from "./Execution.js"
+import type { DeferredKind, Step, StepKind, Tags } from "./Execution.js"
 import type { ChildLink, ExecutionRecords, StoredDeferred, StoredStream } from "./ExecutionRecords.js"
+import { keptSignals } from "./KeptSignals.js"
 import * as LifetimesMemory from "./LifetimesMemory.js"
 import { isUndone, reopened, reopenedAt } from "./ReopenedJournal.js"
 import type { PermitRow } from "./StepPermits.js"
@@ -179,7 +180,9 @@ const makeTable = (jobs: Jobs) => {
         const key = keyOf(each.kind, each.name)
         const meanwhile = merged.get(key)
         const isOpen = each.completedAt === undefined && meanwhile !== undefined
-        merged.set(key, isOpen ? { ...each, completedAt: meanwhile.completedAt, exit: meanwhile.exit } : each)
+        const arrived = Math.max(each.arrived ?? 0, meanwhile?.arrived ?? 0)
+        const kept = arrived === 0 ? each : { ...each, arrived }
+        merged.set(key, isOpen ? { ...kept, completedAt: meanwhile.completedAt, exit: meanwhile.exit } : kept)
       }
       setDeferreds(execution, [...merged.values()])
     },
@@ -223,12 +226,7 @@ const makeTable = (jobs: Jobs) => {
     /** Ends the journal of an execution. Signals that its code has not received are kept. */
     renew: (row: JobRow) => {
       const execution = row.dedupe?.key ?? ""
-      const all = deferredsOf(execution)
-      const unclaimed = unclaimedSignals(all, steps.get(row.id) ?? [])
-      setDeferreds(
-        execution,
-        all.filter(({ kind, name }) => kind === "signal" && unclaimed.includes(name))
-      )
+      setDeferreds(execution, keptSignals(deferredsOf(execution), steps.get(row.id) ?? []))
       set(links, execution, undefined)
       set(steps, row.id, undefined)
       lifetimes.renewed(row.id)

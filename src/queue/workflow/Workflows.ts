@@ -8,6 +8,7 @@ import { type JobNotFound, JobNotInState } from "../JobErrors.js"
 import type { NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, HeldJob, OuterError, RunStatement } from "../Queue.js"
 import type { SearchTooSlow } from "../search/JobSearch.js"
+import type { Answer, Ask, AskEnd } from "./Asks.js"
 import type {
   Child,
   Execution,
@@ -24,11 +25,13 @@ import type { Permit, PermitTurn } from "./StepPermits.js"
 import type { Streams } from "./Streams.js"
 import {
   type ChildNotLinked,
+  type ExecutionEnded,
   type ExecutionExists,
   type ExecutionNotFound,
   InvalidStep,
   type InvalidTags,
   type LeaseLost,
+  type SignalsFull,
   type StepNotFound,
   smallerResult
 } from "./WorkflowErrors.js"
@@ -49,6 +52,8 @@ export interface Signal {
   readonly name: string
   /** A JSON value of at most 64 KiB. */
   readonly value: unknown
+  /** Names this value among those of the signal: a second value with the same id is not stored. */
+  readonly id?: string | undefined
 }
 
 /** A heartbeat to store: what `Heartbeat` shows. */
@@ -63,6 +68,9 @@ export interface ChildrenOptions {
   /** Whether the parent wakes when the first of the children has ended. [false] */
   readonly first?: boolean | undefined
 }
+
+/** `completed`: the first value of the signal. `appended`: a further one, for `step.next`. `repeated`: its id is stored. */
+export type SignalOutcome = "completed" | "appended" | "repeated"
 
 /** A step as it is stored. */
 export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
@@ -136,11 +144,26 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       | undefined
 
     /**
-     * Completes a wait for a signal and wakes the execution. The first value is kept; a repeated signal has no effect. A
-     * signal to an execution that does not exist yet is stored until it starts. In a caller's transaction it takes effect
+     * Sends a signal and wakes the execution. The first value completes the wait for the signal and is kept. Further values
+     * are appended, and numbered in the order in which their transactions commit. A value whose id is stored has no effect.
+     * A signal to an execution that does not exist yet is stored until it starts. In a caller's transaction it takes effect
      * at commit.
      */
-    readonly signal: (signal: Signal) => Effect.Effect<"completed" | "repeated", InvalidStep | DatabaseError>
+    readonly signal: (signal: Signal) => Effect.Effect<SignalOutcome, InvalidStep | SignalsFull | DatabaseError>
+
+    /**
+     * Stores an ask for a handler in the code of an execution that has not ended, and wakes it. An ask whose name and id are
+     * stored has no effect.
+     */
+    readonly ask: (ask: Ask) => Effect.Effect<void, ExecutionNotFound | ExecutionEnded | InvalidStep | DatabaseError>
+
+    /** Stores the answer to an ask, once, and only while the run holds its lease. `row`: the name of the ask's row. */
+    readonly answer: (run: HeldJob, row: string, answer: Answer) => Effect.Effect<void, RecordError>
+
+    /** Waits until an ask is answered, or its execution has ended. */
+    readonly awaitAnswer: (
+      ask: Pick<Ask, "execution" | "id" | "name">
+    ) => Effect.Effect<AskEnd, ExecutionNotFound | DatabaseError>
 
     /** Makes a suspended execution due now. A running one runs again right after it suspends. */
     readonly wake: (execution: string) => Effect.Effect<void, DatabaseError>
@@ -266,6 +289,11 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
     /** What steps write while they run. */
     readonly streams: Streams
 
+    /** The last value of each name that the execution has set, by its id or by the id of its job. */
+    readonly values: (
+      execution: string
+    ) => Effect.Effect<Readonly<Record<string, unknown>>, ExecutionNotFound | DatabaseError>
+
     /** Returns an execution with everything that is stored about it, by its id or by the id of its job. */
     readonly show: (execution: string) => Effect.Effect<Execution, ExecutionNotFound | DatabaseError>
   }
@@ -324,8 +352,20 @@ export const endRaceOf =
 const maxBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
 
 /** Checks a signal to send. Returns its value as JSON text. */
-export const admittedSignal = (name: string, value: unknown): Either.Either<string, InvalidStep> =>
-  admitted("signal", name, value, limits.signalCharacters)
+export const admittedSignal = ({ id, name, value }: Omit<Signal, "execution">): Either.Either<string, InvalidStep> => {
+  const fault = id === undefined ? undefined : faultOfText(id, limits.signalCharacters)
+  if (fault !== undefined) return Either.left(new InvalidStep({ step: name, reason: `is invalid: its id ${fault}` }))
+  return admitted("signal", name, value, limits.signalCharacters)
+}
+
+/** Checks an ask. Returns the JSON text of its row. */
+export const admittedAsk = ({ id, name, value }: Omit<Ask, "execution">): Either.Either<string, InvalidStep> => {
+  const fault = faultOfText(id, limits.askIdCharacters)
+  if (fault !== undefined) return Either.left(new InvalidStep({ step: name, reason: `is invalid: its id ${fault}` }))
+  return Either.map(admitted("ask", name, value, limits.signalCharacters), (text) =>
+    JSON.stringify({ name, value: JSON.parse(text) })
+  )
+}
 
 /** Checks a step. Returns its JSON text. The names of repeated steps and undos are longer than those in the code. */
 export const admitted = (

@@ -6,6 +6,7 @@ import { JobAdmin } from "../JobAdmin.js"
 import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type HeldJob, Queue } from "../Queue.js"
+import * as AsksMemory from "./AsksMemory.js"
 import {
   type Child,
   dueAtOf,
@@ -14,17 +15,25 @@ import {
   type ExecutionSummary,
   executionStateOf,
   heartbeatsOf,
-  unclaimedSignals,
-  waitsOf
+  valuesOf
 } from "./Execution.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as PinsMemory from "./PinsMemory.js"
 import { isUndone, reopenedAt } from "./ReopenedJournal.js"
 import * as RunningStepsMemory from "./RunningStepsMemory.js"
+import { requestedWaits, shownDeferreds, unclaimedSignals } from "./SignalValues.js"
+import * as SignalValuesMemory from "./SignalValuesMemory.js"
 import * as StreamsMemory from "./StreamsMemory.js"
 import * as Tags from "./Tags.js"
 import * as TagsMemory from "./TagsMemory.js"
-import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
+import {
+  ChildNotLinked,
+  ExecutionExists,
+  ExecutionNotFound,
+  LeaseLost,
+  SignalsFull,
+  StepNotFound
+} from "./WorkflowErrors.js"
 import {
   admitted,
   admittedSignal,
@@ -84,27 +93,17 @@ const make = Effect.gen(function* () {
       )
     )
 
-  const signal: typeof Workflows.Service.signal = ({ execution, name, value }) =>
-    Effect.flatMap(admittedSignal(name, value), (text) =>
-      jobs.atomically((now) => {
-        const known = table.deferred(execution, "signal", name)
-        if (known?.completedAt === undefined) {
-          const early = table.executionRow(execution) === undefined
-          const fresh = { dueAt: undefined, remaining: undefined, waiting: false, createdAt: now, early }
-          table.putDeferred({
-            ...fresh,
-            ...known,
-            execution,
-            kind: "signal",
-            name,
-            completedAt: now,
-            exit: JSON.parse(text)
-          })
-        }
+  const signal: typeof Workflows.Service.signal = (given) =>
+    Effect.gen(function* () {
+      const { execution, id, name } = given
+      const text = yield* admittedSignal(given)
+      const outcome = yield* jobs.atomically((now) => {
+        const stored = SignalValuesMemory.put(table, { execution, name, exit: JSON.parse(text), id }, now)
         table.wake(execution, now)
-        return known?.completedAt === undefined ? "completed" : "repeated"
+        return stored
       })
-    )
+      return outcome === "full" ? yield* new SignalsFull({ execution, name }) : outcome
+    })
 
   const link = (
     execution: string,
@@ -192,7 +191,7 @@ const make = Effect.gen(function* () {
       continued: table.lifetimes.of(row.id).continued,
       pinned: table.lifetimes.of(row.id).release,
       tags: table.tagsOf(row.id),
-      waits
+      waits: requestedWaits(waits)
     }
   }
 
@@ -295,7 +294,8 @@ const make = Effect.gen(function* () {
         )
         const signals = table
           .deferredsOf(source)
-          .filter((each) => each.kind === "signal" && each.completedAt !== undefined)
+          .filter(({ kind }) => kind === "signal" || kind === "value")
+          .filter(({ arrived, completedAt }) => completedAt !== undefined || arrived !== undefined)
         table.setDeferreds(
           name,
           signals.map((each) => ({ ...each, execution: name, waiting: false }))
@@ -319,7 +319,7 @@ const make = Effect.gen(function* () {
           const found = summary(row, now)
           const steps = table.stepsOf(row.id)
           const stored = table.deferredsOf(found.execution)
-          const deferreds = waitsOf(found, stored)
+          const deferreds = shownDeferreds(found, stored)
           return {
             ...found,
             steps,
@@ -327,6 +327,7 @@ const make = Effect.gen(function* () {
             deferreds,
             heartbeats: heartbeatsOf(stored, steps),
             unclaimed: unclaimedSignals(deferreds, steps),
+            values: valuesOf(steps),
             children: childrenOf(now, found.execution),
             parents: table.parentsOf(row.id)
           }
@@ -336,6 +337,9 @@ const make = Effect.gen(function* () {
 
   const children: typeof Workflows.Service.children = (execution, name) =>
     jobs.atomically((now) => childrenOf(now, execution, name))
+
+  const values: typeof Workflows.Service.values = (execution) =>
+    Effect.flatten(jobs.atomically(() => Either.map(find(execution), ({ id }) => valuesOf(table.stepsOf(id)))))
 
   return yield* observed({
     ...TagsMemory.make(jobs, table, queue, find),
@@ -352,6 +356,7 @@ const make = Effect.gen(function* () {
       ),
     record,
     signal,
+    ...AsksMemory.make(jobs, table, { find, held, stateOf: (row, now) => summary(row, now).state }),
     wake,
     startChildren,
     children,
@@ -387,6 +392,7 @@ const make = Effect.gen(function* () {
       return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }
     }),
     streams,
+    values,
     show
   })
 })

@@ -14,16 +14,26 @@ import { type HeldJob, Queue } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
+import * as AsksPg from "./AsksPg.js"
 import * as CountedEnds from "./CountedEnds.js"
-import { heartbeatsOf, type Journal, type NewStep, unclaimedSignals, waitsOf } from "./Execution.js"
+import { heartbeatsOf, type Journal, type NewStep, valuesOf } from "./Execution.js"
 import * as ExecutionListPg from "./ExecutionListPg.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import * as LifetimesPg from "./LifetimesPg.js"
+import * as MessageSql from "./MessageSql.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as RunningStepsPg from "./RunningStepsPg.js"
+import { shownDeferreds, unclaimedSignals } from "./SignalValues.js"
 import * as StreamsPg from "./StreamsPg.js"
 import * as TagsPg from "./TagsPg.js"
-import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
+import {
+  ChildNotLinked,
+  ExecutionExists,
+  ExecutionNotFound,
+  LeaseLost,
+  SignalsFull,
+  StepNotFound
+} from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
 import {
   admitted,
@@ -34,6 +44,7 @@ import {
   type Recorded,
   retryOf,
   type Signal,
+  type SignalOutcome,
   Workflows
 } from "./Workflows.js"
 
@@ -45,8 +56,6 @@ interface StepToRecord extends NewStep {
 interface SignalToSend extends Signal {
   readonly text: string
 }
-
-type SignalOutcome = "completed" | "repeated"
 
 interface JournalRow {
   readonly place: number
@@ -70,7 +79,7 @@ const make = Effect.gen(function* () {
   const bounded = yield* BoundedQuery
   const ids = yield* makeGenerator
   const { direct, schema, sql, transaction } = database
-  const statements = named("workflow", WorkflowSql.make(schema))
+  const statements = named("workflow", { ...WorkflowSql.make(schema), ...MessageSql.make(schema) })
   const counted = CountedEnds.make(database)
   const lifetimes = LifetimesPg.make(database)
 
@@ -171,8 +180,8 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const rows = yield* direct.rows(statements.completeDeferred, [
         SqlArrays.ofTexts(signals.map(({ execution }) => execution)),
-        SqlArrays.ofTexts(signals.map(() => "signal")),
         SqlArrays.ofTexts(signals.map(({ name }) => name)),
+        SqlArrays.ofTexts(signals.map(({ id }) => id ?? null)),
         SqlArrays.ofJson(signals.map(({ text }) => text)),
         now,
         hint
@@ -181,14 +190,17 @@ const make = Effect.gen(function* () {
         rows.flatMap(([, queue]) => (typeof queue === "string" ? queue : [])),
         hint !== null
       )
-      return signals.map((_, place) => Exit.succeed((rows[place]?.[0] ?? "repeated") as SignalOutcome))
+      return signals.map(({ execution, name }, place): Exit.Exit<SignalOutcome, SignalsFull> => {
+        const outcome = rows[place]?.[0] as SignalOutcome | "full"
+        return outcome === "full" ? Exit.fail(new SignalsFull({ execution, name })) : Exit.succeed(outcome)
+      })
     })
 
-  const sender = yield* Batcher.make<SignalToSend, SignalOutcome, DatabaseError, never>({
+  const sender = yield* Batcher.make<SignalToSend, SignalOutcome, SignalsFull | DatabaseError, never>({
     weight: ({ text }) => 1 + text.length / 8_192,
     maxWeight: 500,
     capacity: 10_000,
-    isolate: isDataError,
+    isolate: (error) => error._tag !== "SignalsFull" && isDataError(error),
     flush: (signals) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         retryContention(complete(signals, notifier.hintOfStatement(now)))
@@ -197,7 +209,7 @@ const make = Effect.gen(function* () {
 
   const signal: typeof Workflows.Service.signal = (given) =>
     Effect.gen(function* () {
-      const text = yield* admittedSignal(given.name, given.value)
+      const text = yield* admittedSignal(given)
       const one = { ...given, text }
       if (yield* isOutside) return yield* sender.submit(one)
       const [exit] = yield* complete([one], null)
@@ -319,7 +331,7 @@ const make = Effect.gen(function* () {
       const summary = ExecutionRows.toSummary(row, now)
       const steps = (row.steps ?? []).map(ExecutionRows.toStep)
       const stored = (row.deferreds ?? []).map(ExecutionRows.toDeferred)
-      const deferreds = waitsOf(summary, stored)
+      const deferreds = shownDeferreds(summary, stored)
       return {
         ...summary,
         steps,
@@ -327,6 +339,7 @@ const make = Effect.gen(function* () {
         deferreds,
         heartbeats: heartbeatsOf(stored, steps),
         unclaimed: unclaimedSignals(deferreds, steps),
+        values: valuesOf(steps),
         children: yield* childrenOf(row.execution),
         parents: parents.map(({ parent }) => parent)
       }
@@ -342,6 +355,12 @@ const make = Effect.gen(function* () {
     })
   const wake: typeof Workflows.Service.wake = (execution) => wakeAll([execution])
 
+  const asks = yield* AsksPg.make(database, statements, {
+    find,
+    stateOf: (id) => Effect.map(show(id), ({ state }) => state),
+    notify
+  })
+
   return yield* observed({
     ...TagsPg.make(database, queue, find),
     load: (run) => reader.submit(run),
@@ -352,6 +371,7 @@ const make = Effect.gen(function* () {
       else answer(Exit.fail(text.left))
     },
     signal,
+    ...asks,
     wake,
     startChildren,
     children: childrenOf,

@@ -123,6 +123,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
             <WaterfallChart execution={data} onFork={setForking} />
           </Card>
           <ExecutionStreams execution={data} />
+          {Object.keys(data.values).length === 0 ? null : <JsonCard name="values" value={data.values} />}
           <JsonCard name="payload" value={data.payload} />
           {data.result === null ? null : <JsonCard name="result" value={data.result} />}
           {forking === undefined ? null : (

@@ -1,0 +1,40 @@
+import type { Step } from "./Execution.js"
+import type { StoredDeferred } from "./ExecutionRecords.js"
+import { takenValue, unclaimedSignals, valueRow, withoutNumber } from "./SignalValues.js"
+
+const signalOf = ({ kind, name }: StoredDeferred) => (kind === "value" ? withoutNumber(name) : name)
+const numberOf = ({ kind, name }: StoredDeferred) => (kind === "value" ? Number(/\d+$/.exec(name)?.[0]) : 1)
+
+/** What is left of the waits of an execution that continues with a new journal: values and asks that its code has not received. */
+export const keptSignals = (
+  all: ReadonlyArray<StoredDeferred>,
+  steps: ReadonlyArray<Step>
+): ReadonlyArray<StoredDeferred> => {
+  const unclaimed = unclaimedSignals(all, steps)
+  const taken = new Set(
+    steps.flatMap((step) => {
+      const value = takenValue(step)
+      return value === undefined ? [] : [`${value.number} ${value.signal}`]
+    })
+  )
+  const values = all
+    .filter(({ completedAt, kind }) => (kind === "signal" || kind === "value") && completedAt !== undefined)
+    .filter((each) => unclaimed.includes(signalOf(each)) && !taken.has(`${numberOf(each)} ${signalOf(each)}`))
+    .toSorted((a, b) => numberOf(a) - numberOf(b))
+  const asks = all.filter(
+    ({ completedAt, kind, name }) =>
+      kind === "ask" && completedAt === undefined && !steps.some((step) => step.name === `ask:${name}`)
+  )
+  return [
+    ...asks,
+    ...[...new Set(values.map(signalOf))].flatMap((signal) => {
+      const own = values.filter((each) => signalOf(each) === signal)
+      return own.map((each, index) => ({
+        ...each,
+        ...valueRow(signal, index + 1),
+        waiting: false,
+        arrived: index === 0 && own.length > 1 ? own.length : undefined
+      }))
+    })
+  ]
+}

@@ -1,0 +1,228 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { ends, type Law, type Line } from "./Line.js"
+import { begin, end, executionOf, step, suspend } from "./WorkflowLine.js"
+
+const order = (line: Line) => `${line.name}/order`
+
+const send = (line: Line, value: unknown, id?: string, name = "message") =>
+  line.workflows.signal({ execution: order(line), name, value, id })
+
+/** The values of the signal as they are stored: name and value. */
+const stored = (line: Line, execution = order(line)) =>
+  Effect.map(line.workflows.show(execution), ({ deferreds }) =>
+    deferreds
+      .filter(({ completedAt }) => completedAt !== undefined)
+      .map(({ exit, name }) => [name, exit] as const)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+  )
+
+const took = (signal: string, number: number, name = signal) =>
+  step(name, { kind: "message", sequence: number, exit: { value: number, taken: { signal, number } } })
+
+/** Laws of signals that have several values. */
+export const signalValueLaws = (law: Law): void => {
+  law("further values of a signal are numbered in the order of their arrival", (line) =>
+    Effect.gen(function* () {
+      const early = [yield* send(line, "a"), yield* send(line, "b")]
+      yield* begin(line)
+      assert.deepStrictEqual([...early, yield* send(line, "c")], ["completed", "appended", "appended"])
+      yield* send(line, "other", undefined, "note")
+      assert.deepStrictEqual(yield* stored(line), [
+        ["message", "a"],
+        ["message#2", "b"],
+        ["message#3", "c"],
+        ["note", "other"]
+      ])
+    })
+  )
+
+  law("values that are sent at the same time have different numbers, without gaps", (line) =>
+    Effect.gen(function* () {
+      yield* begin(line)
+      const count = 60
+      const outcomes = yield* Effect.forEach(
+        Array.from({ length: count }, (_, value) => value),
+        (value) => send(line, value),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(outcomes.filter((each) => each === "completed").length, 1)
+      const all = yield* stored(line)
+      assert.deepStrictEqual(
+        all.map(([name]) => name).toSorted(),
+        ["message", ...Array.from({ length: count - 1 }, (_, index) => `message#${index + 2}`)].toSorted()
+      )
+      assert.strictEqual(new Set(all.map(([, value]) => value)).size, count)
+    })
+  )
+
+  law("a value whose id is stored is not stored again, whether it was the first or a further one", (line) =>
+    Effect.gen(function* () {
+      yield* begin(line)
+      const outcomes = [
+        yield* send(line, 1, "one"),
+        yield* send(line, 1, "one"),
+        yield* send(line, 2, "two"),
+        yield* send(line, 2, "two"),
+        yield* send(line, 3),
+        yield* send(line, 9, "one", "note")
+      ]
+      assert.deepStrictEqual(outcomes, ["completed", "repeated", "appended", "repeated", "appended", "completed"])
+      assert.deepStrictEqual(yield* stored(line), [
+        ["message", 1],
+        ["message#2", 2],
+        ["message#3", 3],
+        ["note", 9]
+      ])
+    })
+  )
+
+  law("the same id in several values of one batch is stored once", (line) =>
+    Effect.gen(function* () {
+      yield* begin(line)
+      yield* send(line, 0)
+      const outcomes = yield* Effect.forEach([1, 2, 3, 4], (value) => send(line, value, value > 2 ? "same" : "other"), {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(outcomes.toSorted(), ["appended", "appended", "repeated", "repeated"])
+      assert.strictEqual((yield* stored(line)).length, 3)
+    })
+  )
+
+  law("an id that is too long is refused", (line) =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(send(line, 1, "i".repeat(257)))
+      assert.strictEqual(error._tag, "InvalidStep")
+      assert.include(error.message, "its id must")
+    })
+  )
+
+  law("an execution that waits for a further value is due when it arrives, and at once if it has arrived", (line) =>
+    Effect.gen(function* () {
+      const waits = (number: number) => [
+        { kind: "message", name: "message" } as const,
+        number === 1
+          ? ({ kind: "signal", name: "message" } as const)
+          : ({ kind: "value", name: `message#${number}` } as const)
+      ]
+      yield* suspend(line, yield* begin(line), waits(1))
+      const shown = yield* line.workflows.show(order(line))
+      assert.deepStrictEqual(
+        [shown.state, shown.waits.map(({ kind, name }) => `${kind} ${name}`)],
+        ["waiting", ["message message"]]
+      )
+      assert.deepStrictEqual(yield* line.claim(), [])
+      yield* send(line, 1)
+      const second = yield* line.claimOne
+      yield* suspend(line, second, waits(2))
+      assert.deepStrictEqual(yield* line.claim(), [])
+      yield* send(line, 2)
+      yield* send(line, 3)
+      const third = yield* line.claimOne
+      // It has not seen the third value.
+      yield* suspend(line, third, waits(3), 100)
+      assert.strictEqual((yield* line.claimOne).id, third.id)
+    })
+  )
+
+  law("a value before the start is kept for the first suspension that waits for its number", (line) =>
+    Effect.gen(function* () {
+      yield* send(line, 1)
+      yield* send(line, 2)
+      const job = yield* begin(line)
+      yield* suspend(line, job, [
+        { kind: "message", name: "message#2" },
+        { kind: "value", name: "message#2" }
+      ])
+      assert.strictEqual((yield* line.claimOne).id, job.id)
+    })
+  )
+
+  law("values that no step has taken are unclaimed, and repetitions of a signal that was received are not", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const unclaimed = Effect.map(line.workflows.show(order(line)), (shown) => shown.unclaimed)
+      yield* send(line, 1)
+      yield* send(line, 2)
+      assert.deepStrictEqual(yield* unclaimed, ["message"])
+      yield* line.workflows.record(job, took("message", 1))
+      assert.deepStrictEqual(yield* unclaimed, ["message"])
+      yield* line.workflows.record(job, took("message", 2, "message#2"))
+      assert.deepStrictEqual(yield* unclaimed, [])
+      yield* send(line, 1, undefined, "approval")
+      yield* send(line, 2, undefined, "approval")
+      yield* line.workflows.record(job, step("approval", { kind: "signal", sequence: 3 }))
+      assert.deepStrictEqual(yield* unclaimed, [])
+    })
+  )
+
+  law("a fork has all values, and further ones get the next numbers", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* send(line, "a")
+      yield* send(line, "b", "id-b")
+      yield* line.workflows.record(job, took("message", 1))
+      yield* line.workflows.record(job, step("ship", { sequence: 2 }))
+      const { execution } = yield* line.workflows.fork(order(line), "ship")
+      assert.strictEqual(
+        yield* line.workflows.signal({ execution, name: "message", value: "b", id: "id-b" }),
+        "repeated"
+      )
+      assert.strictEqual(yield* line.workflows.signal({ execution, name: "message", value: "c" }), "appended")
+      assert.deepStrictEqual(yield* stored(line, execution), [
+        ["message", "a"],
+        ["message#2", "b"],
+        ["message#3", "c"]
+      ])
+      assert.strictEqual((yield* stored(line)).length, 2)
+    })
+  )
+
+  law("a retry keeps the values, and the numbers go on", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* send(line, "a")
+      yield* send(line, "b")
+      yield* line.workflows.record(job, step("message", { kind: "signal", outcome: "failed", exit: { error: {} } }))
+      yield* end(line, job, ends.dead)
+      yield* line.workflows.retry(order(line))
+      // The value that the execution did not accept is discarded, the further one is kept.
+      assert.deepStrictEqual(yield* stored(line), [["message#2", "b"]])
+      assert.deepStrictEqual([yield* send(line, "again"), yield* send(line, "c")], ["completed", "appended"])
+      assert.deepStrictEqual(yield* stored(line), [
+        ["message", "again"],
+        ["message#2", "b"],
+        ["message#3", "c"]
+      ])
+    })
+  )
+
+  law("values are deleted with their execution", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* send(line, "a")
+      yield* send(line, "b")
+      yield* end(line, job, ends.done)
+      yield* line.jobAdmin.remove(job.id)
+      yield* line.workflows.start(executionOf(line))
+      assert.deepStrictEqual(yield* stored(line), [])
+    })
+  )
+
+  law("the last value of each name that steps have set is shown, also that of an undo", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      const set = (name: string, value: unknown, sequence: number, kind: "set" | "undo" = "set") =>
+        line.workflows.record(job, step(`${kind}:${name}#${sequence}`, { kind, sequence, exit: { value, set: name } }))
+      assert.deepStrictEqual(yield* line.workflows.values(order(line)), {})
+      yield* set("stage", "paid", 1)
+      yield* set("items", [1], 2)
+      yield* set("stage", "shipped", 3)
+      assert.deepStrictEqual(yield* line.workflows.values(order(line)), { stage: "shipped", items: [1] })
+      yield* set("stage", null, 4, "undo")
+      assert.deepStrictEqual(yield* line.workflows.values(job.id), { stage: null, items: [1] })
+      assert.deepStrictEqual((yield* line.workflows.show(order(line))).values, { stage: null, items: [1] })
+      assert.strictEqual((yield* Effect.flip(line.workflows.values("nothing")))._tag, "ExecutionNotFound")
+    })
+  )
+}
