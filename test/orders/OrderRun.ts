@@ -56,12 +56,20 @@ const pods = 3
 interface ExecutionRow extends HistoryChecker.JobRow {
   readonly kind: string
   readonly recorded: ReadonlyArray<string>
+  /** The numbers of the lines in the stream of an order. */
+  readonly packed: string | null
 }
+
+/** What a complete stream holds. */
+const allPacked = "1, 2, 3, 4"
 
 const executionsOf = (schema: string) => `
   select dedupe_key as id, kind, status, attempt, max_attempts as "attempts", result->>'run' as run,
     dead_reason as "reason", array(
-      select s.name from "${schema}".workflow_step s where s.job_id = j.id and s.outcome = 'done') as recorded
+      select s.name from "${schema}".workflow_step s where s.job_id = j.id and s.outcome = 'done') as recorded, (
+      select string_agg(line, ', ' order by c.number, place)
+      from "${schema}".workflow_chunk c cross join jsonb_array_elements_text(c.chunks::jsonb) with ordinality as e(line, place)
+      where c.job_id = j.id and c.name = 'packing') as packed
   from "${schema}".job j order by id`
 
 /** Starts orders on real processes, disturbs them, and compares their ends with the bank's book. */
@@ -267,11 +275,16 @@ export const run = (options: OrderRunOptions): Effect.Effect<OrderReport, unknow
       ended: rows.map(({ id, ...row }) => ({ ...row, execution: id })),
       absences: deployment.absences()
     })
+    const torn = rows.flatMap(({ id, kind, packed, status }) =>
+      kind === "order" && status === "done" && packed !== allPacked
+        ? [`${id} is done, and its stream is ${packed}`]
+        : []
+    )
     const ends: Record<string, number> = {}
     for (const { reason, id, kind, status } of rows) {
       if (kind !== "order") continue
       const end = `${planOf.get(id)?.name}: ${reason ?? status}`
       ends[end] = (ends[end] ?? 0) + 1
     }
-    return { ...bank, violations: [...history, ...bank.violations], ends, faults, refusals: caller.refusals }
+    return { ...bank, violations: [...history, ...bank.violations, ...torn], ends, faults, refusals: caller.refusals }
   })
