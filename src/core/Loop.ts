@@ -124,22 +124,11 @@ const runStep = (loop: Loop, step: Step): Effect.Effect<PassOutcome> => {
 
 /** One pass: every step in order. Never fails: errors and defects are logged and make the outcome `error`. */
 export const runPass = (loop: Loop): Effect.Effect<PassOutcome> => {
-  const steps = loop.steps.map((step) => runStep(loop, step))
-  const [only = ok, ...others] = steps
-  if (others.length === 0) return only
-  return Effect.suspend(() => {
-    let next = 0
-    let outcome: PassOutcome = "ok"
-    const all = Effect.whileLoop({
-      while: () => next < steps.length,
-      body: () => steps[next] ?? only,
-      step: (ended) => {
-        if (ended === "error") outcome = "error"
-        next += 1
-      }
-    })
-    return Effect.map(all, () => outcome)
-  })
+  const [first = ok, ...others] = loop.steps.map((step) => runStep(loop, step))
+  return others.reduce(
+    (before, step) => Effect.flatMap(before, (outcome) => (outcome === "ok" ? step : Effect.as(step, outcome))),
+    first
+  )
 }
 
 /** Until when the steps of a loop have nothing to do. Only in-memory stores report this, to a test clock that skips passes. */

@@ -86,7 +86,7 @@ export const onEvent = (
 export interface AlarmClock extends Clock.Clock {
   /**
    * Calls `ring` after a delay in milliseconds, when a fiber that the given one had started to sleep would have ended. Returns
-   * a function that cancels the alarm.
+   * a function that cancels the alarm. The end of the fiber cancels it too.
    */
   readonly alarm: (fiber: Fiber.RuntimeFiber<unknown, unknown>, delay: number, ring: () => void) => () => void
 }
@@ -118,8 +118,11 @@ export const makeLatch = (): Latch => {
       wake = undefined
     })
   })
-  /** `setAlarm` gets what ends the wait, and returns a function that cancels the alarm. */
-  const openedBefore = (setAlarm: (ring: () => void) => () => void) =>
+  /**
+   * `setAlarm` gets what ends the wait, and returns a function that cancels the alarm. An alarm that ends with the fiber needs no
+   * finalizer, which would take as many steps as the rest of the pause.
+   */
+  const openedBefore = (setAlarm: (ring: () => void) => () => void, endsWithFiber: boolean) =>
     Effect.async<void>((resume) => {
       let cancel = () => {}
       const opening = () => {
@@ -134,6 +137,7 @@ export const makeLatch = (): Latch => {
         if (wake === opening) wake = undefined
         resume(Effect.void)
       })
+      if (endsWithFiber) return
       return Effect.sync(() => {
         wake = undefined
         cancel()
@@ -153,12 +157,13 @@ export const makeLatch = (): Latch => {
       Effect.withFiberRuntime((waiting) => {
         if (pending) return opened
         const clock = Context.get(waiting.currentDefaultServices, Clock.Clock)
-        if (isAlarmClock(clock)) return openedBefore((ring) => clock.alarm(waiting, Duration.toMillis(duration), ring))
+        if (isAlarmClock(clock))
+          return openedBefore((ring) => clock.alarm(waiting, Duration.toMillis(duration), ring), true)
         return Effect.flatMap(Effect.forkDaemon(Effect.sleep(duration)), (alarm) =>
           openedBefore((ring) => {
             alarm.addObserver(ring)
             return () => alarm.unsafeInterruptAsFork(alarm.id())
-          })
+          }, false)
         )
       })
   }

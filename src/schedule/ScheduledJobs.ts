@@ -62,18 +62,20 @@ const firingJob = (job: NewJob, { name }: StoredSchedule, isWorkflow: boolean, {
   return once ? { ...job, dedupe: { key: `schedule:${name}:${key}`, scope: "retained" }, meta } : { ...job, meta }
 }
 
-/** Enqueues the jobs or starts the executions of these firings in the current transaction. Routes apply as for the API. */
-export const store = (
+/**
+ * Enqueues the jobs or starts the executions of these firings in the current transaction. Routes apply as for the API. A
+ * generator, which becomes a part of its caller's.
+ */
+export function* store(
   { kinds, queue }: { readonly kinds: typeof Kinds.Service; readonly queue: typeof Queue.Service },
   schedule: StoredSchedule,
   firings: ReadonlyArray<Firing>
-): Effect.Effect<ReadonlyArray<JobId>, InvalidJob | JobIdTaken | QueueFull | DatabaseError> => {
+) {
   const { attempts, payload, queue: queueName } = schedule
-  return Effect.flatMap(JobRequests.kindOf(kinds, schedule.kind), (kind) => {
-    const job = jobOf(kind, { payload, queue: queueName, attempts })
-    const stored = queue.enqueue(firings.map((firing) => firingJob(job, schedule, kind.workflow === true, firing)))
-    return Effect.map(stored, (all) => all.map(({ id }) => id))
-  })
+  const kind = yield* JobRequests.kindOf(kinds, schedule.kind)
+  const job = jobOf(kind, { payload, queue: queueName, attempts })
+  const stored = yield* queue.enqueue(firings.map((firing) => firingJob(job, schedule, kind.workflow === true, firing)))
+  return stored.map(({ id }) => id)
 }
 
 /**

@@ -53,16 +53,18 @@ export interface PassReport {
 
 const nothing: PassReport = { fired: 0, skipped: 0, missed: 0, seeded: 0, paused: 0, superseded: 0, failed: 0 }
 
-const sum = (reports: ReadonlyArray<Partial<PassReport>>): PassReport =>
-  reports.reduce<PassReport>(
+const reportOf = (counts: Partial<PassReport>): PassReport => ({ ...nothing, ...counts })
+
+const sum = (reports: ReadonlyArray<PassReport>): PassReport =>
+  reports.reduce(
     (all, one) => ({
-      fired: all.fired + (one.fired ?? 0),
-      skipped: all.skipped + (one.skipped ?? 0),
-      missed: all.missed + (one.missed ?? 0),
-      seeded: all.seeded + (one.seeded ?? 0),
-      paused: all.paused + (one.paused ?? 0),
-      superseded: all.superseded + (one.superseded ?? 0),
-      failed: all.failed + (one.failed ?? 0)
+      fired: all.fired + one.fired,
+      skipped: all.skipped + one.skipped,
+      missed: all.missed + one.missed,
+      seeded: all.seeded + one.seeded,
+      paused: all.paused + one.paused,
+      superseded: all.superseded + one.superseded,
+      failed: all.failed + one.failed
     }),
     nothing
   )
@@ -95,11 +97,11 @@ interface Turn {
 
 /** What a schedule did, and how to count it. Counted after the commit, so that a rolled-back tick is not counted. */
 interface Fired {
-  readonly report: Partial<PassReport>
+  readonly report: PassReport
   readonly count: () => void
 }
 
-const uncounted = (report: Partial<PassReport>): Fired => ({ report, count: () => {} })
+const uncounted = (counts: Partial<PassReport>): Fired => ({ report: reportOf(counts), count: () => {} })
 
 /** Whether the schedule itself is the reason that it cannot fire. */
 const isBroken = ({ _tag }: { readonly _tag: string }): boolean =>
@@ -141,7 +143,8 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
       if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
       if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
     }
-    return { report: { missed: missed.length, fired: firing.length, skipped: skipped.length }, count }
+    const report = reportOf({ missed: missed.length, fired: firing.length, skipped: skipped.length })
+    return { report, count }
   }
 
   const fire = (read: StoredSchedule, term: Term) =>
@@ -171,29 +174,27 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     read: StoredSchedule,
     term: Term,
     reason: string
-  ): Effect.Effect<Partial<PassReport>, TermEnded | DatabaseError> =>
+  ): Effect.Effect<PassReport, TermEnded | DatabaseError> =>
     Effect.gen(function* () {
       const paused = yield* transactions.run(
         Effect.zipRight(leadership.assertTerm(term), schedules.pauseBroken(read, reason))
       )
-      if (!paused) return { superseded: 1 }
+      if (!paused) return reportOf({ superseded: 1 })
       yield* Effect.logWarning(`paused schedule "${read.name}" because it cannot fire: ${reason}`)
-      return { paused: 1 }
+      return reportOf({ paused: 1 })
     })
 
   /** A database outage or a bug is not the schedule's fault: keeps it active, so that the next pass retries it. */
-  const notFired = (
-    read: StoredSchedule,
-    cause: Cause.Cause<unknown>
-  ): Effect.Effect<Partial<PassReport>, TermEnded> => {
+  const notFired = (read: StoredSchedule, cause: Cause.Cause<unknown>): Effect.Effect<PassReport, TermEnded> => {
     const failure = Option.getOrUndefined(Cause.failureOption(cause))
     if (failure instanceof TermEnded) return failure
     if (Cause.isInterrupted(cause)) return Effect.interrupt
-    return Effect.as(Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause), { failed: 1 })
+    const line = Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause)
+    return Effect.as(line, reportOf({ failed: 1 }))
   }
 
   // One handler for all results: most turns succeed, and each further one would take a step of the fiber.
-  const turn = (read: StoredSchedule, term: Term): Effect.Effect<Partial<PassReport>, TermEnded> =>
+  const turn = (read: StoredSchedule, term: Term): Effect.Effect<PassReport, TermEnded> =>
     Effect.matchCauseEffect(transactions.run(fire(read, term)), {
       onSuccess: ({ count, report }) => {
         count()
@@ -212,14 +213,14 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     let over: TermEnded | undefined
     // Records TermEnded instead of failing: a failure would interrupt the concurrent statements, and each cancellation
     // needs an extra connection.
-    const unlessOver = (read: StoredSchedule): Effect.Effect<Partial<PassReport>> =>
+    const unlessOver = (read: StoredSchedule): Effect.Effect<PassReport> =>
       Effect.suspend(() =>
         over === undefined
           ? Effect.catchTag(turn(read, term), "TermEnded", (error) => {
               over = error
-              return Effect.succeed({})
+              return Effect.succeed(nothing)
             })
-          : Effect.succeed({})
+          : Effect.succeed(nothing)
       )
     const reports = Effect.forEach(due, unlessOver, { concurrency: Math.min(atOnce, due.length) })
     return Effect.flatMap(reports, (all) => over ?? Effect.succeed(sum(all)))
@@ -229,9 +230,7 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     Effect.flatMap(schedules.due(batch), (due) => {
       const [only] = due
       // Usually one schedule is due. Effect.forEach would take as many steps as firing it.
-      return only !== undefined && due.length === 1
-        ? Effect.map(turn(only, term), (report) => ({ ...nothing, ...report }))
-        : turns(due, term)
+      return only !== undefined && due.length === 1 ? turn(only, term) : turns(due, term)
     })
 
   const restoreLastFires = Effect.gen(function* () {

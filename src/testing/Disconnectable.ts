@@ -29,8 +29,11 @@ export const make = (
   const schedules = Context.get(context, Schedules)
   const buckets = Context.get(context, MinuteBuckets)
   let disconnected = false
+  // Callers run a call at once, so it is decided when it is made.
   const unless = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.suspend(() => (disconnected ? Effect.succeed(silence) : effect))
+    disconnected ? Effect.succeed(silence) : effect
+  const unlessLater = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.suspend(() => unless(silence, effect))
 
   const removePod = (pod: PodId) =>
     Effect.gen(function* () {
@@ -47,9 +50,8 @@ export const make = (
       }),
     layer: Layer.mergeAll(
       Layer.succeed(Queue, {
-        enqueue: (jobs) => Effect.suspend(() => (disconnected ? Effect.never : queue.enqueue(jobs))),
-        enqueueInside: (run, jobs) =>
-          Effect.suspend(() => (disconnected ? Effect.never : queue.enqueueInside(run, jobs))),
+        enqueue: (jobs) => (disconnected ? Effect.never : queue.enqueue(jobs)),
+        enqueueInside: (run, jobs) => (disconnected ? Effect.never : queue.enqueueInside(run, jobs)),
         submitter: Effect.map(
           queue.submitter,
           (submit): Submit =>
@@ -62,7 +64,7 @@ export const make = (
         heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
         progress: (job, progress) => unless(true, queue.progress(job, progress)),
         nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
-        pendingQueues: unless([], queue.pendingQueues),
+        pendingQueues: unlessLater([], queue.pendingQueues),
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
         recoverAbandoned: (quietFor) =>
           unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverAbandoned(quietFor)),
@@ -104,7 +106,7 @@ export const make = (
         ...schedules,
         declare: (definitions) => unless([], schedules.declare(definitions)),
         due: (limit) => unless([], schedules.due(limit)),
-        nextInstant: unless(Option.none(), schedules.nextInstant),
+        nextInstant: unlessLater(Option.none(), schedules.nextInstant),
         advance: (read, nextFireAt) => unless(Option.none(), schedules.advance(read, nextFireAt))
       }),
       Layer.succeed(MinuteBuckets, {

@@ -83,9 +83,19 @@ export class VirtualClock implements TestClock.TestClock, AlarmClock {
   readonly alarm: AlarmClock["alarm"] = (fiber, delay, ring) => {
     // A task of its own, as the end of a fiber that had slept: who wakes at an instant keeps its place among the others.
     const rings = () => fiber.currentScheduler.scheduleTask(ring, 0)
-    if (delay > 0) return this.wakeAfter(fiber, delay, rings)
-    rings()
-    return () => {}
+    if (delay <= 0) {
+      rings()
+      return () => {}
+    }
+    const cancel = this.wakeAfter(fiber, delay, () => {
+      fiber.removeObserver(cancel)
+      rings()
+    })
+    fiber.addObserver(cancel)
+    return () => {
+      fiber.removeObserver(cancel)
+      cancel()
+    }
   }
 
   /** Wakes a sleeper of this fiber once, unless it is cancelled before. */

@@ -7,7 +7,10 @@ import { SteppingClock } from "./SteppingClock.js"
 // Decides deterministically which process runs next and when time advances. Time does not advance while any process is
 // ready; otherwise it jumps to the next wake-up.
 
-/** Yields to the event loop before time advances: a replay of a workflow takes a few to see that its code has stopped. */
+/**
+ * Yields to the event loop before time advances, so that handlers' promises can resolve: a replay of a workflow takes a few to
+ * see that its code has stopped.
+ */
 const maxYields = 4
 
 /** Turns between two yields to the real event loop. */
@@ -16,9 +19,6 @@ const turnsPerYield = 5_000
 /** Turns per instant and in total after which the run counts as an endless loop. */
 const maxTurnsPerInstant = 200_000
 const maxTurns = 20_000_000
-
-/** Yields to the event loop, so that handlers' promises can resolve. */
-const yieldToEventLoop = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 export class SimulationScheduler {
   readonly clock: SteppingClock
@@ -141,9 +141,24 @@ export class SimulationScheduler {
       }
       return Option.none()
     }
-    return Effect.suspend(() => Option.match(turn(), { onNone: () => yieldToEventLoop, onSome: Effect.fail })).pipe(
-      Effect.forever,
-      Effect.flip
-    )
+    // Calls back instead of running in a fiber: an execution lets the event loop continue hundreds of times.
+    return Effect.async<Outcome>((resume) => {
+      let isStopped = false
+      const proceed = () => {
+        if (isStopped) return
+        try {
+          Option.match(turn(), {
+            onNone: () => void setImmediate(proceed),
+            onSome: (outcome) => resume(Effect.succeed(outcome))
+          })
+        } catch (error) {
+          resume(Effect.die(error))
+        }
+      }
+      proceed()
+      return Effect.sync(() => {
+        isStopped = true
+      })
+    })
   }
 }
