@@ -25,7 +25,10 @@ export type AskName<Asks> = keyof Asks & string
 
 /** What the caller of an ask passes. */
 export type AskInput<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends { readonly payload: infer Schema extends StandardSchema.StandardSchema }
+  ? Asks[Name] extends {
+      /** The validator that the workflow declares. */
+      readonly payload: infer Schema extends StandardSchema.StandardSchema
+    }
     ? StandardSchema.InputOf<Schema>
     : unknown
   : never
@@ -49,21 +52,30 @@ export type AskValue<Asks, Name> =
 
 /** What the handler of an ask gets. */
 export type AskPayload<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends { readonly payload: infer Schema extends StandardSchema.StandardSchema }
+  ? Asks[Name] extends {
+      /** The validator that the workflow declares. */
+      readonly payload: infer Schema extends StandardSchema.StandardSchema
+    }
     ? StandardSchema.OutputOf<Schema>
     : unknown
   : never
 
 /** What the handler of an ask returns. */
 export type AskReturn<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends { readonly result: infer Schema extends StandardSchema.StandardSchema }
+  ? Asks[Name] extends {
+      /** The validator that the workflow declares. */
+      readonly result: infer Schema extends StandardSchema.StandardSchema
+    }
     ? StandardSchema.InputOf<Schema>
     : unknown
   : never
 
 /** What the caller of an ask gets. */
 export type AskAnswer<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends { readonly result: infer Schema extends StandardSchema.StandardSchema }
+  ? Asks[Name] extends {
+      /** The validator that the workflow declares. */
+      readonly result: infer Schema extends StandardSchema.StandardSchema
+    }
     ? StandardSchema.OutputOf<Schema>
     : unknown
   : never

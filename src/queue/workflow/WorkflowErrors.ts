@@ -119,7 +119,7 @@ export class InvalidTags extends Expected<InvalidTags>(400, { code: "INVALID_OPT
 export class SignalsFull extends Expected<SignalsFull>(409)("SignalsFull", {
   /** Id of the execution. */
   execution: Schema.String,
-  /** Name of the signal. */
+  /** What the caller passed to `run.signal`, and the code to `step.next`. */
   name: Schema.String
 }) {
   override get message(): string {
@@ -144,7 +144,7 @@ export class ExecutionEnded extends Expected<ExecutionEnded>(409)("ExecutionEnde
 export class AskFailed extends Expected<AskFailed>(422)("AskFailed", {
   /** Id of the execution. */
   execution: Schema.String,
-  /** Name of the ask. */
+  /** What the caller passed to `run.ask`, and the code to `step.answer`. */
   name: Schema.String,
   /** Name of the error that the handler threw. */
   error: Schema.String,
@@ -160,7 +160,7 @@ export class AskFailed extends Expected<AskFailed>(422)("AskFailed", {
 export class AskNotAnswered extends Expected<AskNotAnswered>(409)("AskNotAnswered", {
   /** Id of the execution. */
   execution: Schema.String,
-  /** Name of the ask. */
+  /** What the caller passed to `run.ask`, and the code to `step.answer`. */
   name: Schema.String
 }) {
   override get message(): string {
@@ -172,7 +172,7 @@ export class AskNotAnswered extends Expected<AskNotAnswered>(409)("AskNotAnswere
 export class AskTimedOut extends Expected<AskTimedOut>(504)("AskTimedOut", {
   /** Id of the execution. */
   execution: Schema.String,
-  /** Name of the ask. */
+  /** What the caller passed to `run.ask`, and the code to `step.answer`. */
   name: Schema.String,
   /** Id of the ask: ask again with it to wait for the same answer. */
   id: Schema.String,
