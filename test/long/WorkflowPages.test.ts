@@ -47,6 +47,24 @@ const copy = workflow(
     )
 )
 
+/** Writes a stream, and fails its first attempt. */
+const chat = workflow(
+  "chat",
+  { payload: z.object({ id: z.string() }), key: ({ id }) => id, queue },
+  async (_, step) => {
+    await step.stream(
+      "tokens",
+      async function* ({ attempt }) {
+        yield `attempt ${attempt}: `
+        if (attempt === 1) throw new Error("the model is busy")
+        yield { tool: "search" }
+        yield "good evening"
+      },
+      { backoff: "200ms" }
+    )
+  }
+)
+
 /** A worker beside the service, and executions that wait for an approval. */
 const orderly = Effect.gen(function* () {
   const { database } = yield* ControlRoom
@@ -55,10 +73,11 @@ const orderly = Effect.gen(function* () {
     (shift) => step(() => shift.close())
   )
   yield* Effect.acquireRelease(
-    step(() => worker(shift, { handlers: [order, shipment, copy], grace: "10ms" })),
+    step(() => worker(shift, { handlers: [order, shipment, copy, chat], grace: "10ms" })),
     (running) => step(() => running.stop())
   )
   yield* step(async () => {
+    await shift.start(chat, { id: "1" })
     for (const id of ["A-17", "B-1"]) await shift.start(order, { id, items: ["book", "lamp"] })
     for (const table of ["users", "bills"]) await shift.start(copy, { table })
   })
@@ -79,6 +98,28 @@ const ordered = Layer.provideMerge(Layer.scopedDiscard(orderly), ControlRoom.lay
 layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout: "60 seconds" })(
   "the workflow pages of Mission Control",
   (it) => {
+    it.scoped(
+      "list the streams of an execution and follow one",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows/chat%2F1")
+          yield* step(async () => {
+            await status(page, "done")
+            const row = page.getByRole("row").filter({ hasText: "tokens" }).filter({ hasText: "Follow" })
+            expect(await row.getByRole("cell").allTextContents()).toEqual(
+              expect.arrayContaining(["done", "tokens", "2", "3"])
+            )
+            await row.getByRole("button", { name: "Follow" }).click()
+            await page.getByText("generation 2: The stream has ended.").waitFor()
+            expect(await page.locator("pre.tail").textContent()).toBe('attempt 2: {"tool":"search"}\ngood evening')
+          })
+          yield* picture(page, "streams")
+          expect(yield* findings(page)).toEqual([])
+        }),
+      60_000
+    )
+
     it.scoped(
       "list executions, show one to scale, send it a signal, fork it, cancel and retry another",
       () =>
