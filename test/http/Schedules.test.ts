@@ -4,7 +4,7 @@ import { Schedules } from "../../src/schedule/Schedules.js"
 import { TickOutcome } from "../../src/schedule/TickOutcome.js"
 import { backends, TestServer, viewerToken } from "./TestServer.js"
 
-const nightly = { name: "nightly", kind: "greet", payload: { name: "Ada" }, cron: "30 2 * * *" }
+const nightly = { name: "nightly", kind: "plain", payload: { name: "Ada" }, cron: "30 2 * * *" }
 const path = "/api/v1/schedules"
 
 const create = (more: Record<string, unknown> = {}) =>
@@ -80,7 +80,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         status: 200,
         json: {
           cron: "45 4 * * *",
-          kind: "greet",
+          kind: "plain",
           queue: null,
           payload: null,
           nextFireAt: expect.stringMatching(/T04:45:00\.000Z$/)
@@ -101,9 +101,9 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({
           status: 200,
           json: {
-            kind: "greet",
-            queue: "mail",
-            attempts: 7,
+            kind: "plain",
+            queue: "default",
+            attempts: 5,
             payload: { name: "Ada" },
             meta: { schedule: "nightly" }
           }
