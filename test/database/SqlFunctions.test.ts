@@ -16,8 +16,13 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
   ],
   enqueue_jobs: [
     `nightshift.enqueue_jobs('{"now": 0, "jobs": [{"id": "0198c0de-0000-7000-8000-000000000001", "queue": "a",
-      "kind": "letter", "version": 1, "payload": {}, "priority": 0, "run_at": "1970-01-01Z", "max_attempts": 5}]}')`,
+      "kind": "letter", "version": 1, "payload": {}, "priority": 0, "run_at": "1970-01-01Z", "max_attempts": 5,
+      "dedupe_key": "order/3", "dedupe_scope": "retained", "woken": 0}]}')`,
     "select 1 from nightshift.job where id = '0198c0de-0000-7000-8000-000000000001'"
+  ],
+  set_tags: [
+    `nightshift.set_tags('{"id": "0198c0de-0000-7000-8000-000000000001", "tags": {"customer": "42", "none": null}}')`,
+    "select 1 from nightshift.workflow_tag where value = '42'"
   ],
   store_job: [
     `nightshift.store_job(jsonb_populate_record(null::nightshift.job, '{"id": "0198c0de-0000-7000-8000-000000000002",
