@@ -73,3 +73,24 @@ it("a query reads what the execution last set: while it waits, after a crash and
   await shift.drain()
   expect([...seen, await run.get("stage")]).toEqual(["charging", undefined, "shipping", { arrived: true }])
 })
+
+it("an update is answered by the execution that waits, once for its id, and is part of its journal", async () => {
+  const asks = { addItem: { payload: z.string(), result: z.number() } }
+  const cart = workflow("cart", { ...settings, asks }, async (_, step) => {
+    const items: Array<string> = []
+    step.answer("addItem", (item) => items.push(item))
+    await step.waitFor("checkout")
+    return items
+  })
+  await using shift = await testShift({ handlers: [cart] })
+  const run = await shift.start(cart, { id: "A" })
+  await shift.settle()
+  const answers = [await run.ask("addItem", "book", { id: "1" }), await run.ask("addItem", "lamp")]
+  await shift.crash()
+  answers.push(await run.ask("addItem", "book", { id: "1" }))
+  await run.signal("checkout")
+  expect([answers, await run.result()]).toEqual([
+    [1, 2, 1],
+    ["book", "lamp"]
+  ])
+})
