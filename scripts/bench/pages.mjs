@@ -66,6 +66,7 @@ export const requestsOf = async (get) => {
     "dead, groups": "jobs/groups",
     "dead, list": jobs({ state: "dead" }),
     "dead, one group": jobs(group.filter),
+    "search box": `jobs/find/${buried.id}`,
     "saved views": "views",
     job: `jobs/${buried.id}`,
     "job, why it waited": `jobs/${buried.id}/waits`,

@@ -56,8 +56,8 @@ export const stream = QueueCommand.make({
           }
           generation = page.generation
           const text = textOf(Streams.chunksOf(page), json)
-          yield* write(text)
-          if (text !== "") isLineOpen = !text.endsWith("\n")
+          yield* json ? Console.log(text.trimEnd()) : write(text)
+          if (!json && text !== "") isLineOpen = !text.endsWith("\n")
         }
         if (!Streams.isLast(page)) continue
         yield* write(isLineOpen ? "\n" : "")

@@ -230,6 +230,7 @@ export interface Step<Signals = SignalSchemas, In = unknown, Asks = AskSchemas> 
    *   }
    *   return text
    * })
+   * console.log(text)
    * ```
    */
   stream<Returned>(

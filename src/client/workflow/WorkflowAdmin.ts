@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import type { TagChanges, Tags } from "../../queue/workflow/Execution.js"
-import { type SignalOutcome, Workflows } from "../../queue/workflow/Workflows.js"
+import type { SignalOutcome, TagChanges, Tags } from "../../queue/workflow/Execution.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import { checkKnown, namesOf } from "../Options.js"
 import * as ExecutionList from "./ExecutionList.js"

@@ -151,6 +151,9 @@ export const valuesOf = (steps: ReadonlyArray<Step>): Readonly<Record<string, un
     })
   )
 
+/** `completed`: the first value of the signal. `appended`: a further one, for `step.next`. `repeated`: its id is stored. */
+export type SignalOutcome = "completed" | "appended" | "repeated"
+
 /** The state that a run needs to continue where the last one stopped. */
 export interface Journal {
   readonly woken: number

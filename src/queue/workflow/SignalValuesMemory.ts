@@ -1,7 +1,7 @@
 import { limits } from "../../core/StoredJob.js"
+import type { SignalOutcome } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
 import { valueRow, withoutNumber } from "./SignalValues.js"
-import type { SignalOutcome } from "./Workflows.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
 interface NewValue {

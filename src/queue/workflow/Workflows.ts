@@ -17,6 +17,7 @@ import type {
   Heartbeat,
   Journal,
   NewStep,
+  SignalOutcome,
   Step,
   TagChanges,
   Tags
@@ -68,9 +69,6 @@ export interface ChildrenOptions {
   /** Whether the parent wakes when the first of the children has ended. [false] */
   readonly first?: boolean | undefined
 }
-
-/** `completed`: the first value of the signal. `appended`: a further one, for `step.next`. `repeated`: its id is stored. */
-export type SignalOutcome = "completed" | "appended" | "repeated"
 
 /** A step as it is stored. */
 export type Recorded = Pick<Step, "outcome" | "exit"> & { readonly repeated: boolean }
