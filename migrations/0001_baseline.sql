@@ -178,6 +178,7 @@ create index job_dead_newest on job (id) where dead_reason <> 'cancelled';
 -- the program (ErrorShape). Changing them requires a reindex.
 create function error_shape(error text) returns text
 language sql immutable parallel safe
+set search_path from current
 as $$
   select regexp_replace(regexp_replace(regexp_replace(
     left(
@@ -414,9 +415,9 @@ declare
   ahead int;
 begin
   perform pg_advisory_xact_lock(hashtextextended(current_schema() || '.permit.' || scope_, 0));
-  -- Runs that have ended, and steps that did not come when they were called.
+  -- Runs that have ended, and steps that did not come when they were called. The one that asks now has come, if late.
   delete from workflow_permit p where p.scope = scope_ and (p.lease is not null or p.called_at is not null)
-    and (p.called_at < now_ - interval '30 seconds'
+    and (p.called_at < now_ - interval '30 seconds' and (p.job_id, p.step) <> (job_, step_)
       or p.lease is not null and not exists (select from job j where j.id = p.job_id and j.lease = p.lease));
   if lease_ is null then
     delete from workflow_permit p where p.job_id = job_ and p.step = step_;
@@ -458,7 +459,7 @@ $$;
 
 -- A stream that a step of an execution writes. Every attempt of the step, and every repetition after a crash, begins a new
 -- generation and deletes the chunks of the last one. The stream has ended when the attempt is recorded in workflow_step, or
--- when the execution has ended.
+-- when the execution has ended or has continued with a new journal.
 create table workflow_stream (
   job_id uuid not null,
   -- The start of this generation.
@@ -468,8 +469,11 @@ create table workflow_stream (
   attempt smallint not null,
   -- The name of the step.
   name text not null,
+  -- How the stream ended in an earlier journal of the execution.
+  outcome text,
 
-  constraint workflow_stream_pkey primary key (job_id, name)
+  constraint workflow_stream_pkey primary key (job_id, name),
+  constraint workflow_stream_outcome_known check (outcome in ('done', 'failed', 'interrupted'))
 );
 
 -- Chunks of a stream that were written together: `count` of them, the first with this number. Inserted only by the holder
@@ -503,8 +507,11 @@ create table workflow_lifetime (
   constraint workflow_lifetime_pkey primary key (job_id)
 );
 
--- Executions by the release that they are pinned to. Used by pods that take parked ones, and by doctor.
+-- Executions by the release that they are pinned to. Used by doctor.
 create index workflow_lifetime_release on workflow_lifetime (release) where release is not null;
+
+-- Executions that are left to a release. Used by pods with that release.
+create index workflow_lifetime_parked on workflow_lifetime (release) where parked is not null;
 
 -- A tag of an execution, by which it is found.
 create table workflow_tag (

@@ -67,9 +67,10 @@ const claimAll = (
   const lease = table.ids.lease(now)
   const due = claimable(tables, queue, limit, now)
   took(tables, queue, due, now)
-  const isPaused = queues.rows.get(queue)?.paused === true
+  const settings = queues.rows.get(queue)
+  const isClosed = settings?.paused === true || (settings?.throttledUntil ?? 0) > now
   const left =
-    isPaused || releases.length === 0
+    isClosed || releases.length === 0
       ? []
       : table.pending(queue).filter((row) => {
           const { release } = workflows.lifetimes.of(row.id)

@@ -65,8 +65,14 @@ export class AttemptWatch {
     this.last = host.lastHeartbeat(watched.name)
     this.details = this.last
     const { heartbeatTimeout, timeout } = watched
-    if (timeout !== undefined) host.execution.state.extend(timeout)
+    this.extend(timeout)
+    this.extend(heartbeatTimeout)
     if (timeout !== undefined || heartbeatTimeout !== undefined) this.own = new AbortController()
+  }
+
+  /** Lets the run take as long as a limit of this attempt. */
+  private extend(limit: number | undefined): void {
+    if (limit !== undefined) this.host.execution.state.extend(limit)
   }
 
   /** The run's signal, which is also aborted when this attempt times out. */
@@ -80,6 +86,7 @@ export class AttemptWatch {
     if (this.isOver) return
     if (details !== undefined) this.details = this.stored(details)
     this.host.execution.state.extend()
+    this.extend(this.watched.heartbeatTimeout)
     this.beatAt = this.now()
     this.isUnsaved = true
     this.host.keepHeartbeat(this.watched.name, { attempt: this.watched.attempt, details: this.details })

@@ -49,6 +49,10 @@ export class StreamWriter {
 
   private async add(chunk: unknown): Promise<void> {
     if (this.fault !== undefined) throw this.fault.error
+    if (this.isEnding)
+      throw new ChunkRefused(
+        `A chunk of "${this.name}" was written after its step ended. Await all writes in the step.`
+      )
     const text = this.textOf(chunk)
     const size = Buffer.byteLength(text)
     const { streamBytes } = this.streams.limits

@@ -45,6 +45,10 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     "select 1 from nightshift.workflow_permit where step = 'call' and lease is not null"
   ],
   route_of: [`nightshift.route_of('letter')`, "select 1 where nightshift.route_of('letter') = 'routed'"],
+  error_shape: [
+    `nightshift.error_shape('order 17 failed')`,
+    "select 1 where nightshift.error_shape('order 17 failed') = 'order # failed'"
+  ],
   lost_number: [
     `nightshift.lost_number('{"n": 9007199254740993}')`,
     `select 1 where nightshift.lost_number('{"n": 9007199254740993}') = 9007199254740993`

@@ -5,12 +5,20 @@ describe("a subscriber of live events", () => {
   it("is dropped when a megabyte is unread, instead of buffering more", () => {
     const listener = new EventStream()
     const text = eventText("jobs", 1, { text: "x".repeat(100_000) })
-    for (let number = 0; number < 10; number += 1) listener.send(text)
+    for (let number = 0; number < 11; number += 1) listener.send(text)
     expect(listener.destroyed).toBe(false)
     listener.send(text)
     expect(listener.destroyed).toBe(true)
     listener.send(text)
     listener.finish()
+  })
+
+  it("gets an event that is larger than that", () => {
+    const listener = new EventStream()
+    listener.send(eventText("jobs", 1, 1))
+    listener.send(eventText("jobs", 2, "x".repeat(2_000_000)))
+    expect(listener.destroyed).toBe(false)
+    listener.destroy()
   })
 
   it("reads each event as lines that no data can forge", () => {

@@ -102,6 +102,20 @@ export const runningStepLaws = (law: Law): void => {
     })
   )
 
+  law("a step that is late for its call and was not replaced still has its turn", (line) =>
+    Effect.gen(function* () {
+      const [a, b, c] = [yield* begin(line, "a"), yield* begin(line, "b"), yield* begin(line, "c")]
+      for (const job of [a, b, c]) {
+        yield* take(line, job)
+        yield* line.advance("10 millis")
+      }
+      yield* give(line, a)
+      yield* line.advance("31 seconds")
+      assert.strictEqual(yield* take(line, b), true)
+      assert.strictEqual(yield* take(line, c), false)
+    })
+  )
+
   law("a permit ends with the lease of its run", (line) =>
     Effect.gen(function* () {
       const [a, b] = [yield* begin(line, "a"), yield* begin(line, "b")]

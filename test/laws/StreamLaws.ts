@@ -137,6 +137,21 @@ export const streamLaws = (law: Law): void => {
     })
   )
 
+  law("a stream ends with a later attempt that failed before it wrote", (line) =>
+    Effect.gen(function* () {
+      const run = yield* begun(line)
+      yield* recorded(line, run, { outcome: "retrying", retryAt: 9 })
+      yield* recorded(line, run, {
+        attempt: 2,
+        sequence: 2,
+        outcome: "failed",
+        exit: { error: { message: "no limit" } }
+      })
+      const { error, state } = yield* line.workflows.streams.read(at(run.id))
+      assert.deepStrictEqual([state, error], ["failed", "no limit"])
+    })
+  )
+
   law("a stream whose step failed has its error, until a retry of the execution reopens the step", (line) =>
     Effect.gen(function* () {
       const { streams } = line.workflows

@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import type { JobId } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
@@ -95,6 +96,32 @@ export const workflowLifetimeLaws = (law: Law): void => {
         yield* line.workflows.startChildren(next, "ship", [childOf(line, "b")])
         assert.strictEqual((yield* line.workflows.children(execution)).length, 1)
       })
+  )
+
+  law("a stream of an earlier journal keeps its end until its step begins it again", (line) =>
+    Effect.gen(function* () {
+      const { streams } = line.workflows
+      const states = (id: JobId) =>
+        Effect.map(streams.list(id), (all) => all.map(({ name, state }) => [name, state]).sort())
+      const first = yield* begin(line)
+      for (const name of ["cut", "done", "failed"]) yield* streams.begin(first, name, 1)
+      yield* line.workflows.record(first, step("done", { kind: "stream" }))
+      yield* line.workflows.record(first, step("failed", { kind: "stream", outcome: "failed", sequence: 2 }))
+      const ended = [
+        ["cut", "interrupted"],
+        ["done", "done"],
+        ["failed", "failed"]
+      ]
+      yield* end(line, first, continued({}))
+      assert.deepStrictEqual(yield* states(first.id), ended)
+      yield* end(line, yield* line.claimOne, continued({}))
+      assert.deepStrictEqual(yield* states(first.id), ended)
+      const position = { job: first.id, generation: undefined, number: 0 }
+      assert.strictEqual((yield* streams.read({ ...position, name: "done" })).state, "done")
+      assert.strictEqual((yield* streams.next({ ...position, name: "cut" })).state, "interrupted")
+      assert.strictEqual(yield* streams.begin(yield* line.claimOne, "done", 1), 2)
+      assert.strictEqual((yield* streams.read({ ...position, name: "done" })).state, "open")
+    })
   )
 
   law("a cancelled execution does not continue: its steps must be undone", (line) =>
@@ -196,12 +223,27 @@ export const workflowLifetimeLaws = (law: Law): void => {
     })
   )
 
+  law("nothing that was left to a release is taken from a queue that cools down", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const id = yield* leftToBlue(line)
+      const hot = yield* begin(line, "hot")
+      const again = { runAt: yield* line.now, counted: false, error: undefined, remember: undefined }
+      yield* line.end(hot, End.Again({ ...again, cools: { scope: "queue", after: 60_000 } }))
+      assert.deepStrictEqual(yield* claimFor(line, "blue"), [])
+      yield* line.advance("61 seconds")
+      const taken = (yield* claimFor(line, "blue")).map((job) => job.id)
+      assert.deepStrictEqual(taken, [hot.id, id])
+    })
+  )
+
   law("an unpinned execution is due for every release; a release can be unpinned as a whole", (line) =>
     Effect.gen(function* () {
       const [a, b] = [yield* leftToBlue(line, "a", line.name), yield* leftToBlue(line, "b", line.name)]
       const pins = (yield* line.workflows.pins).filter(({ release }) => release === line.name)
       const executions = [`${line.name}/a`, `${line.name}/b`]
       assert.deepStrictEqual(pins, [{ workflow: "order", release: line.name, count: 2, executions }])
+      assert.strictEqual(yield* line.workflows.unpin({ release: undefined as never }), 0)
       assert.strictEqual(yield* line.workflows.unpin({ execution: `${line.name}/a` }), 1)
       const job = yield* line.claimOne
       assert.deepStrictEqual([job.id, job.execution?.pinned], [a, undefined])

@@ -231,6 +231,20 @@ describe("the timeout of a step", () => {
     expect([await run.result(), attempts.length]).toEqual(["slow", 1])
   })
 
+  it("of heartbeats may be longer than the time limit of a run", async () => {
+    const { attempts, end, last, order } = controlled({ heartbeatTimeout: "1h" }, { timeout: "15m" })
+    await using shift = await testShift({ handlers: [order], ...quiet })
+    const run = await shift.start(order, { id: "A" })
+    for (let beat = 0; beat < 3; beat += 1) {
+      await shift.advance("50m")
+      last().heartbeat(beat)
+    }
+    await shift.advance("50m")
+    end("slow")
+    await shift.settle()
+    expect([await run.result(), attempts.length]).toEqual(["slow", 1])
+  })
+
   it("leaves steps alone that need real time", async () => {
     const order = workflow("order", settings, (_, step) =>
       step.run("call", () => new Promise((resolve) => setTimeout(() => resolve("answer"), 50)), { timeout: "1s" })

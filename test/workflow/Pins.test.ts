@@ -89,4 +89,8 @@ it("an execution without its release waits, and is run when the release returns 
   expect(await back.result({ timeout: "20s" })).toBe("blue")
   expect(greenRuns).toEqual(["moved"])
   expect(await shift.workflows.unpin({ release: pinned ?? "" })).toBe(0)
+  for (const which of [{ release: undefined }, { release: "" }, { execution: undefined }, {}, undefined])
+    await expect(shift.workflows.unpin(which as never)).rejects.toThrow(
+      "unpin needs the id of an execution, or the release"
+    )
 })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { RateLimit, type StepOptions, workflow } from "../../src/client/index.js"
+import { type AttemptHost, StepAttempts } from "../../src/client/workflow/StepAttempts.js"
 import { testShift } from "../../src/testing/index.js"
 
 // Limits of steps over the cluster, on virtual time.
@@ -180,6 +181,70 @@ describe("the concurrency of a step", () => {
     await (await shift.start(order, { id: "A" })).result()
     expect(most).toBe(2)
     expect(shift.now().getTime()).toBeLessThan(1_000)
+  })
+})
+
+describe("a step with a limit", () => {
+  it("asks every 10 seconds beside a branch that runs, because a call does not wake its run", async () => {
+    const begun: Array<string> = []
+    let endCall: () => void = () => {}
+    let endLong: () => void = () => {}
+    const long = new Promise<void>((resolve) => {
+      endLong = resolve
+    })
+    const both = workflow("order", settings, (payload, step) =>
+      Promise.all([
+        payload.id === "B" ? step.run("long", () => long) : undefined,
+        step.run(
+          "call",
+          () => {
+            begun.push(payload.id)
+            if (payload.id === "B") return undefined
+            return new Promise<void>((resolve) => {
+              endCall = resolve
+            })
+          },
+          { concurrency: 1 }
+        )
+      ])
+    )
+    await using shift = await testShift({ handlers: [both] })
+    for (const id of ["A", "B"]) {
+      await shift.start(both, { id })
+      await shift.settle()
+    }
+    endCall()
+    await shift.settle()
+    expect(begun).toEqual(["A"])
+    await shift.advance("11s")
+    expect(begun).toEqual(["A", "B"])
+    endLong()
+    await shift.settle()
+    expect((await shift.execution(both, "B").status()).state).toBe("done")
+  })
+
+  it("does not start in a run that was stopped while it asked, and returns its permit", async () => {
+    let enter: () => void = () => {}
+    const entered = new Promise<undefined>((resolve) => {
+      enter = () => resolve(undefined)
+    })
+    const returned: Array<string> = []
+    const acts: Array<Promise<void>> = []
+    const host = {
+      isOver: false,
+      // Nothing else of a journal is used: the step does not begin.
+      journal: { attemptsOf: () => [] },
+      limits: { enter: () => entered, leave: ({ name }: { readonly name: string }) => void returned.push(name) },
+      busy: (act: () => Promise<void>) => void acts.push(act())
+    }
+    const attempts = new StepAttempts(host as unknown as AttemptHost)
+    const perform = () => Promise.reject(new Error("must not run"))
+    const options = { concurrency: 1 }
+    attempts.start({ name: "call", base: "call", kind: "run", options, perform, settle: () => {} })
+    host.isOver = true
+    enter()
+    await Promise.all(acts)
+    expect([returned, acts.length]).toEqual([["call"], 1])
   })
 })
 

@@ -36,6 +36,19 @@ const open = (pace = 0, given: Partial<typeof limits> = {}) => {
 }
 
 describe("a writer of a stream", () => {
+  it("refuses a chunk after its step has ended, which neither stores it nor fails the step", async () => {
+    const { answer, chunks, writer } = open()
+    await writer.write("a")
+    await turns()
+    const finished = writer.finish()
+    const late = writer.write("late")
+    await expect(late).rejects.toThrow('A chunk of "tokens" was written after its step ended.')
+    await expect(late).rejects.toBeInstanceOf(ChunkRefused)
+    answer()
+    await finished
+    expect([chunks(), writer.count]).toEqual([[[0, ["a"]]], 1])
+  })
+
   it("stores what arrives in one turn together, and what arrives during a write with the next", async () => {
     const { answer, chunks, stored, writer } = open()
     for (const chunk of ["a", "b"]) await writer.write(chunk)

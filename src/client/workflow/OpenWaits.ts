@@ -5,6 +5,8 @@ import type * as Suspension from "../../core/Suspension.js"
 export interface OnWait {
   /** Called at its due time. */
   readonly onDue?: (() => void) | undefined
+  /** Milliseconds after which a run that is not suspended calls `onDue`, if that is before the due time. */
+  readonly askEvery?: number | undefined
   /** Ends the wait if what it waits for has arrived, and returns whether it has. Called when the waits were read again. */
   readonly arrived?: (() => boolean) | undefined
   /** Another row that a suspended execution waits for. */
@@ -45,14 +47,15 @@ export class OpenWaits {
   /** Starts timers for the waits, because the execution is not suspended now. */
   arm(): void {
     for (const [key, open] of this.open) {
-      const { onDue, timer, wait } = open
+      const { askEvery = Number.POSITIVE_INFINITY, onDue, timer, wait } = open
       if (wait.dueAt === undefined || onDue === undefined || timer !== undefined) continue
       const due = Effect.sync(() => {
         if (this.open.get(key) !== open) return
         this.open.delete(key)
         onDue()
       })
-      open.timer = this.fork(Effect.zipRight(Effect.sleep(Math.max(0, wait.dueAt - this.now())), due))
+      const pause = Math.min(askEvery, Math.max(0, wait.dueAt - this.now()))
+      open.timer = this.fork(Effect.zipRight(Effect.sleep(pause), due))
     }
   }
 

@@ -53,11 +53,11 @@ export interface StepOptions<A> {
   /** Delay after each failed attempt. It survives restarts and takes no slot. [1s, 10s, 1m, then 10m] */
   readonly backoff?: BackoffInput | undefined
   /**
-   * Maximum time of one attempt. Then its `signal` is aborted and the attempt has failed, even if the code does not stop. The
-   * step may take longer than the workflow's `timeout`. [the workflow's timeout]
+   * Maximum time of one attempt. Then its `signal` is aborted and the attempt has failed, even if the code does not stop. It
+   * may be longer than the workflow's `timeout`, which limits a run otherwise. [no limit]
    */
   readonly timeout?: DurationInput | undefined
-  /** Maximum time without a heartbeat. Then the attempt ends as with `timeout`. [no limit] */
+  /** Maximum time without a heartbeat. Then the attempt ends as with `timeout`. It may be longer, too. [no limit] */
   readonly heartbeatTimeout?: DurationInput | undefined
   /** A rate limit, made by `RateLimit.make`: each attempt takes a token. Waits for one without a slot. */
   readonly limit?: DeclaredRateLimit | undefined

@@ -55,6 +55,8 @@ export interface AttemptHost {
   readonly begun: Set<string>
   /** The step that is being undone. */
   readonly undoing: string | undefined
+  /** Whether the run starts no more steps. */
+  readonly isOver: boolean
   now(): number
   kindOf(kind: StepKind): StepKind
   busy(act: () => Promise<void>, counts?: boolean): void
@@ -111,10 +113,15 @@ export class StepAttempts {
     }
     this.host.busy(async () => {
       const answer = await this.host.limits.enter(given)
+      // The run may have been stopped or cancelled meanwhile.
+      if (this.host.isOver) return this.host.limits.leave(given)
       const again = () => this.tryOnce(given, attempt, from)
       if (answer === undefined) this.begin(given, attempt, from)
       else if (answer instanceof Error) this.begin({ ...given, perform: () => Promise.reject(answer) }, attempt, from)
-      else this.host.block({ ...answer, kind: "limit", name: given.name }, { onDue: again })
+      else {
+        const { askEvery, ...wait } = answer
+        this.host.block({ ...wait, kind: "limit", name: given.name }, { onDue: again, askEvery })
+      }
     })
   }
 

@@ -20,6 +20,13 @@ interface Limited {
   readonly options: Pick<StepOptions<never>, "concurrency" | "limit">
 }
 
+/** What a step waits for. `askEvery`: how often it asks again in a run that is not suspended, which no call wakes. */
+interface LimitWait extends Pick<Wait, "dueAt" | "limit"> {
+  readonly askEvery?: number | undefined
+}
+
+const askEvery = Duration.toMillis("10 seconds")
+
 /** The limits of the steps of a run: rate limits, and permits for steps whose concurrency is limited. */
 export class StepLimits {
   /** The permits of steps that run, by the name of the step. */
@@ -35,14 +42,15 @@ export class StepLimits {
    * Undefined if the step may run now. Otherwise what it waits for: it asks again when it is woken, and at the due time. An
    * error if the limit can never grant it, because it is not declared.
    */
-  async enter(step: Limited): Promise<Pick<Wait, "dueAt" | "limit"> | Error | undefined> {
+  async enter(step: Limited): Promise<LimitWait | Error | undefined> {
     const { journal } = this.host
     const { concurrency, limit } = step.options
     if (concurrency !== undefined) {
       const scope = `${this.workflow}/${step.base}`
       const permit = { execution: journal.execution.id, scope, step: step.name, most: concurrency }
       const turn = await journal.withRetries(journal.workflows.takePermit(journal.execution.run, permit))
-      if (!turn.granted) return { dueAt: this.host.now() + pauseOf(permit, turn), limit: `concurrency of ${step.base}` }
+      if (!turn.granted)
+        return { dueAt: this.host.now() + pauseOf(permit, turn), limit: `concurrency of ${step.base}`, askEvery }
       this.held.set(step.name, permit)
     }
     if (limit === undefined) return undefined

@@ -3,6 +3,7 @@ import type { SignalOutcome, TagChanges, Tags } from "../../queue/workflow/Execu
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import { checkKnown, namesOf } from "../Options.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import * as ExecutionList from "./ExecutionList.js"
 import type * as ExecutionStream from "./ExecutionStream.js"
 import * as ExecutionView from "./ExecutionView.js"
@@ -70,6 +71,17 @@ export interface WorkflowAdmin extends ExecutionList.ExecutionList {
 
 const signalOptions = namesOf<SignalOptions>({ id: 0 })
 
+/** Throws InvalidOptionError if neither an execution nor a release is named. */
+const pinnedOf = (which: { readonly execution?: unknown; readonly release?: unknown } | undefined) => {
+  const { execution, release } = which ?? {}
+  if (typeof execution === "string" && execution !== "") return { execution }
+  if (typeof release === "string" && release !== "") return { release }
+  throw new InvalidOptionError(
+    "unpin",
+    "unpin needs the id of an execution, or the release that executions are pinned to."
+  )
+}
+
 /** @internal */
 export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream): WorkflowAdmin => {
   const inWorkflows = <A, E>(use: (workflows: typeof Workflows.Service) => Effect.Effect<A, E>) =>
@@ -85,7 +97,10 @@ export const make = (engine: Engine<Ports>, stream: ExecutionStream.ReadStream):
     retry: async (execution) => void (await inWorkflows((port) => port.retry(execution))),
     fork: (execution, step, as) => inWorkflows((port) => port.fork(execution, step, { as })),
     stream: (execution, name, options) => stream(async () => execution, name, options),
-    unpin: (which) => inWorkflows((port) => port.unpin(which)),
+    unpin: async (which) => {
+      const pinned = pinnedOf(which)
+      return inWorkflows((port) => port.unpin(pinned))
+    },
     values: (execution) => inWorkflows((port) => port.values(execution)),
     show: async (execution) => ExecutionView.of(await inWorkflows((port) => port.show(execution)))
   }

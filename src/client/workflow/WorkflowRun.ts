@@ -71,7 +71,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     this.asks = new AskHandlers(this, runtime)
   }
 
-  private get isOver(): boolean {
+  get isOver(): boolean {
     return this.phase !== "running"
   }
 

@@ -41,11 +41,11 @@ export class EventStream extends Readable {
     this.onRoom()
   }
 
-  /** Sends text. Disconnects a listener that does not read, so memory stays bounded. */
+  /** Sends text of any size. Disconnects a listener that does not read, so memory stays bounded. */
   send(text: string): void {
     if (this.destroyed || this.isFinished) return
     this.isBusy = true
-    if (this.readableLength + text.length > maxUnreadBytes) this.destroy()
+    if (this.readableLength > maxUnreadBytes) this.destroy()
     else this.push(text)
   }
 

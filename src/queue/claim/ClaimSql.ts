@@ -197,18 +197,23 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
 
 /**
  * Part `taken` of executions that pods with other releases have left to the releases `$6`. Such a pod had claimed them, so the
- * limits of the queue have let them start; only a pause holds them.
+ * limits of the queue have let them start; only a pause and a throttle hold them.
  */
-const parked = (schema: string) => `, taken as materialized (
-    select array_agg(found.id) as ids, array_agg(found.spot) as spots from (
-      select j.id, j.ctid as spot
-      from entered cross join ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
-      where l.release = any($6::text[]) and l.parked = j.woken and j.queue = $1 and j.lease is null
-        and j.finished_at is null and j.run_at > ${instant("$2")}
-        and not exists (select from ${schema}.queue q where q.name = $1 and q.paused)
-      order by l.job_id limit $3::int for update of j skip locked
-    ) found
+const parked = (schema: string) => `, found as materialized (
+    select j.id, j.ctid as spot, j.crash_count > 0 as suspect
+    from entered cross join ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
+    where l.release = any($6::text[]) and l.parked is not null and l.parked = j.woken and j.queue = $1
+      and j.lease is null and j.finished_at is null and j.run_at > ${instant("$2")}
+      and not exists (
+        select from ${schema}.queue q where q.name = $1 and (q.paused or q.throttled_until > ${instant("$2")}))
+    order by suspect, j.id limit $3::int for update of j, l skip locked
+  ), taken as materialized (
+    select array_agg(id) as ids, array_agg(spot) as spots
+    from (select id, spot, suspect, row_number() over (order by suspect, id) as rank from found) ranked
+    where not suspect or rank = 1
     having count(*) > 0
+  ), unparked as (
+    update ${schema}.workflow_lifetime l set parked = null from taken where l.job_id = any(taken.ids)
   )`
 
 /** Part `taken` by key. */

@@ -32,7 +32,16 @@ export interface StoredStream {
   /** Only ever appended to. The first `count` belong to this row. */
   readonly chunks: Array<string>
   readonly count: number
+  /** How the stream had ended when the execution continued with a new journal. */
+  readonly outcome: string | undefined
 }
+
+/** The recorded result of the attempt that writes the stream, or of a later one that failed before it wrote. */
+export const resultOf = (steps: ReadonlyArray<Step>, { attempt, name }: StoredStream): Step | undefined =>
+  steps.findLast(
+    (step) =>
+      step.name === name && step.attempt >= attempt && step.reopenedAt === undefined && step.outcome !== "retrying"
+  )
 
 /** The journal, streams, waits and links of an execution. */
 export interface ExecutionRecords {

@@ -1,4 +1,5 @@
 import { instant } from "../../database/SqlInstant.js"
+import * as StreamSql from "./StreamSql.js"
 
 // Statements about the whole life of an execution: new journals under the same id, and the release that it is pinned to.
 
@@ -84,10 +85,14 @@ export const make = (schema: string) => ({
   from ${schema}.job j
   where j.id = any($1::uuid[]) and d.execution = j.dedupe_key and d.kind = 'value' and starts_with(d.name, chr(1))`,
 
-  /** Gives the jobs `$1` the payloads `$2` with the versions `$3`, deletes their steps and pins, and counts. */
+  /** Gives the jobs `$1` the payloads `$2` with the versions `$3`, deletes their steps and pins, and counts. Their streams have ended. */
   renew: `
   with given as materialized (
     select * from rows from (unnest($1::uuid[]), jsonb_array_elements($2::jsonb), unnest($3::int[])) as g(id, payload, version)
+  ), streams as (
+    update ${schema}.workflow_stream s
+    set outcome = coalesce((select w.outcome from ${StreamSql.result(schema)} w), s.outcome, 'interrupted')
+    where s.job_id = any($1::uuid[])
   ), steps as (
     delete from ${schema}.workflow_step where job_id = any($1::uuid[])
   ), counted as (
@@ -113,8 +118,7 @@ export const make = (schema: string) => ({
   unpin: `
   with chosen as materialized (
     select l.job_id, l.parked from ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
-    where l.release is not null and j.finished_at is null and ($1::uuid is null or l.job_id = $1)
-      and ($2::text is null or l.release = $2)
+    where l.release is not null and j.finished_at is null and (l.job_id = $1::uuid or $1::uuid is null and l.release = $2::text)
     order by 1 for update of l
   ), unpinned as (
     update ${schema}.workflow_lifetime l set release = null, parked = null from chosen where l.job_id = chosen.job_id

@@ -21,7 +21,9 @@ export const make = (
     jobs.atomically((now) => {
       const { permits } = table
       const own = `${jobId} ${step}`
-      for (const [key, row] of permits) if (row.scope === scope && isGone(row, now)) permits.delete(key)
+      // A step that is late for its call, and has not been replaced, is still first.
+      for (const [key, row] of permits)
+        if (row.scope === scope && isGone(row, key === own ? (row.calledAt ?? now) : now)) permits.delete(key)
       if (lease === undefined) permits.delete(own)
       else if (permits.get(own)?.scope !== scope)
         permits.set(own, { jobId, execution, scope, step, since: now, calledAt: undefined, lease: undefined })

@@ -4,11 +4,11 @@ import { few, hot } from "../../database/Statements.js"
 /** A page holds at most this many rows of chunks, and about this many bytes. */
 const page = { rows: 500, bytes: 256 * 1024 }
 
-/** The recorded result of the attempt that writes the stream `s`. */
-const result = (schema: string) => `(
+/** The recorded result of the attempt that writes the stream `s`, or of a later one that failed before it wrote. */
+export const result = (schema: string) => `(
     select outcome, exit, ended_at from ${schema}.workflow_step
-    where job_id = s.job_id and name = s.name and attempt = s.attempt and reopened_at is null and outcome <> 'retrying'
-    limit 1
+    where job_id = s.job_id and name = s.name and attempt >= s.attempt and reopened_at is null and outcome <> 'retrying'
+    order by attempt desc limit 1
   )`
 
 /** The last chunks of the stream `s`. */
@@ -26,7 +26,7 @@ export const make = (schema: string) => ({
     insert into ${schema}.workflow_stream as s (job_id, started_at, generation, attempt, name)
     select id, ${instant("$5")}, 1, $4::smallint, $3 from held
     on conflict (job_id, name) do update
-      set generation = s.generation + 1, attempt = excluded.attempt, started_at = excluded.started_at
+      set generation = s.generation + 1, attempt = excluded.attempt, started_at = excluded.started_at, outcome = null
     returning generation
   ), gone as (
     delete from ${schema}.workflow_chunk c using held where c.job_id = held.id and c.name = $3
@@ -58,8 +58,8 @@ export const make = (schema: string) => ({
    * and row of chunks, at least one per position. A position of another generation than the current one is its start.
    */
   readChunks: hot(`
-  select r.place::int, j.id is not null, j.finished_at is not null, s.generation, w.outcome, w.exit, l.count, f.number,
-    c.number, c.chunks
+  select r.place::int, j.id is not null, j.finished_at is not null, s.generation, coalesce(w.outcome, s.outcome), w.exit, l.count,
+    f.number, c.number, c.chunks
   from unnest($1::uuid[], $2::text[], $3::int[], $4::int[]) with ordinality as r(id, name, generation, number, place)
   left join lateral (select id, finished_at from ${schema}.job where id = r.id limit 1) j on true
   left join lateral (
@@ -86,8 +86,9 @@ export const make = (schema: string) => ({
 
   /** The streams of the job `$1`. */
   listStreams: `
-  select s.name, s.generation, ${millis("s.started_at")} as started_at, w.outcome, ${millis("w.ended_at")} as ended_at,
-    ${millis("j.finished_at")} as finished_at, coalesce(l.count, 0) as count, coalesce(l.bytes, 0)::float8 as bytes
+  select s.name, s.generation, ${millis("s.started_at")} as started_at, coalesce(w.outcome, s.outcome) as outcome,
+    ${millis("w.ended_at")} as ended_at, ${millis("j.finished_at")} as finished_at, coalesce(l.count, 0) as count,
+    coalesce(l.bytes, 0)::float8 as bytes
   from ${schema}.workflow_stream s join ${schema}.job j on j.id = s.job_id
   left join lateral ${result(schema)} w on true
   left join lateral ${last(schema)} l on true

@@ -93,9 +93,9 @@ export interface Streams {
   readonly list: (job: JobId) => Effect.Effect<ReadonlyArray<StreamSummary>, DatabaseError>
 }
 
-/** `outcome`: that of the attempt that writes the stream, if it is recorded and not reopened. */
+/** `outcome`: that of the attempt that writes the stream, if it is recorded and not reopened, or its end in an earlier journal. */
 export const stateOf = (outcome: string | undefined, isExecutionOver: boolean): StreamState => {
-  if (outcome === "done" || outcome === "failed") return outcome
+  if (outcome === "done" || outcome === "failed" || outcome === "interrupted") return outcome
   return isExecutionOver ? "interrupted" : "open"
 }
 

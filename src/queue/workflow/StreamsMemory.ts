@@ -3,8 +3,8 @@ import type { JobId } from "../../core/Ids.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { HeldJob } from "../Queue.js"
-import type { Step, StreamSummary } from "./Execution.js"
-import type { StoredStream } from "./ExecutionRecords.js"
+import type { StreamSummary } from "./Execution.js"
+import { resultOf } from "./ExecutionRecords.js"
 import {
   failureOf,
   isNews,
@@ -23,15 +23,6 @@ type Table = typeof WorkflowTable.Service
 /** Chunks per page. */
 const pageChunks = 1_000
 
-/** The recorded result of the attempt that writes the stream. */
-const resultOf = (table: Table, job: JobId, { attempt, name }: StoredStream): Step | undefined =>
-  table
-    .stepsOf(job)
-    .find(
-      (step) =>
-        step.name === name && step.attempt === attempt && step.reopenedAt === undefined && step.outcome !== "retrying"
-    )
-
 /** The streams of an execution. Runs inside a step of the job table. */
 export const summaries = (jobs: Jobs, table: Table, job: JobId): ReadonlyArray<StreamSummary> => {
   const finishedAt = jobs.get(job)?.finishedAt
@@ -39,8 +30,8 @@ export const summaries = (jobs: Jobs, table: Table, job: JobId): ReadonlyArray<S
     .sort((a, b) => a.startedAt - b.startedAt || (a.name < b.name ? -1 : 1))
     .map((stream) => {
       const { bytes, count, generation, name, startedAt } = stream
-      const result = resultOf(table, job, stream)
-      const state = stateOf(result?.outcome, finishedAt !== undefined)
+      const result = resultOf(table.stepsOf(job), stream)
+      const state = stateOf(result?.outcome ?? stream.outcome, finishedAt !== undefined)
       return { name, generation, state, count, bytes, startedAt, endedAt: result?.endedAt ?? finishedAt }
     })
 }
@@ -65,8 +56,8 @@ const pageOf = (jobs: Jobs, table: Table, position: StreamPosition): Either.Eith
   const isOther = position.generation !== undefined && position.generation !== generation
   const asked = position.number < 0 ? Math.max(0, count + position.number) : position.number
   const number = isOther ? 0 : asked
-  const result = resultOf(table, position.job, stream)
-  const state = stateOf(result?.outcome, isOver)
+  const result = resultOf(table.stepsOf(position.job), stream)
+  const state = stateOf(result?.outcome ?? stream.outcome, isOver)
   return Either.right({
     generation,
     number,
@@ -99,7 +90,16 @@ export const make = (
       begin: (run, name, attempt) =>
         whileHeld(run, (startedAt) => {
           const generation = (table.streamsOf(run.id).get(name)?.generation ?? 0) + 1
-          table.putStream(run.id, { name, generation, attempt, startedAt, bytes: 0, chunks: [], count: 0 })
+          table.putStream(run.id, {
+            name,
+            generation,
+            attempt,
+            startedAt,
+            bytes: 0,
+            chunks: [],
+            count: 0,
+            outcome: undefined
+          })
           return generation
         }),
       append: (run, batch) =>

@@ -4,7 +4,13 @@ import type { Wait } from "../../core/Suspension.js"
 import { die, isExecution, isLinked, type JobRow } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { DeferredKind, Step, StepKind, Tags } from "./Execution.js"
-import type { ChildLink, ExecutionRecords, StoredDeferred, StoredStream } from "./ExecutionRecords.js"
+import {
+  type ChildLink,
+  type ExecutionRecords,
+  resultOf,
+  type StoredDeferred,
+  type StoredStream
+} from "./ExecutionRecords.js"
 import { keptSignals } from "./KeptSignals.js"
 import * as LifetimesMemory from "./LifetimesMemory.js"
 import { isUndone, reopened, reopenedAt } from "./ReopenedJournal.js"
@@ -223,11 +229,16 @@ const makeTable = (jobs: Jobs) => {
     /** Steps that wait for a permit or hold one, by job and step. */
     permits,
     lifetimes,
-    /** Ends the journal of an execution. Signals that its code has not received are kept. */
+    /** Ends the journal of an execution, and its streams. Signals that its code has not received are kept. */
     renew: (row: JobRow) => {
       const execution = row.dedupe?.key ?? ""
       setDeferreds(execution, keptSignals(deferredsOf(execution), steps.get(row.id) ?? []))
       set(links, execution, undefined)
+      const written = [...(streams.get(row.id) ?? [])].map(([name, stream]): [string, StoredStream] => {
+        const outcome = resultOf(steps.get(row.id) ?? [], stream)?.outcome ?? stream.outcome ?? "interrupted"
+        return [name, { ...stream, outcome }]
+      })
+      if (written.length > 0) set(streams, row.id, new Map(written))
       set(steps, row.id, undefined)
       lifetimes.renewed(row.id)
     },
