@@ -59,6 +59,15 @@ export const check = <A>(
   return result instanceof Promise ? result.then((late) => checkedOf<A>(late)) : checkedOf<A>(result)
 }
 
+/** Like `check`, for a caller that cannot wait: undefined if the validator is asynchronous. @internal */
+export const checkNow = <A>(schema: StandardSchema<unknown, A>, value: unknown): Checked<A> | undefined => {
+  const checked = check(schema, value)
+  if (!(checked instanceof Promise)) return checked
+  // Without this, a validator that rejects would end the process.
+  checked.catch(() => {})
+  return undefined
+}
+
 /** A decoded payload. Asynchronous validators return a promise. @internal */
 export type Decoded = Checked<unknown> | Promise<Checked<unknown>>
 

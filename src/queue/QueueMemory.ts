@@ -141,7 +141,7 @@ const afterwards = (workflows: WorkflowTables, row: JobRow, { end }: AttemptEnd,
       const { continues } = end
       const isCancelled = row.cancelRequestedAt !== undefined || row.dying !== undefined
       const isRenewed = continues !== undefined && !isCancelled
-      if (isRenewed) workflows.renew(row)
+      if (isRenewed) workflows.renew(row, now)
       const isDue = workflows.suspend(row.dedupe?.key ?? "", end.waits, now)
       return suspend(isRenewed ? renewed(row, continues) : row, end, isDue, now)
     }

@@ -47,6 +47,16 @@ export const askLaws = (law: Law): void => {
     })
   )
 
+  law("asks whose names and ids have slashes are different asks", (line) =>
+    Effect.gen(function* () {
+      yield* begin(line)
+      yield* line.workflows.ask({ ...askOf(line, "b/c"), name: "a" })
+      yield* line.workflows.ask({ ...askOf(line, "c"), name: "a/b" })
+      const names = (yield* asks(line)).map(([, exit]) => (exit as { readonly name: string }).name)
+      assert.deepStrictEqual(names.toSorted(), ["a", "a/b"])
+    })
+  )
+
   law("an ask while an execution runs makes its next suspension due at once", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

@@ -124,6 +124,27 @@ export const workflowLifetimeLaws = (law: Law): void => {
     })
   )
 
+  law("a new journal keeps asks that were not received, and answers for an hour", (line) =>
+    Effect.gen(function* () {
+      const ask = (id: string) => ({ execution: `${line.name}/order`, name: "add", id, value: 1 })
+      const rows = (job: ClaimedJob) =>
+        Effect.map(line.workflows.load(job), ({ waits }) => waits.map(({ kind, name }) => `${kind} ${name}`).toSorted())
+      const first = yield* begin(line)
+      for (const id of ["answered", "cut off", "new"]) yield* line.workflows.ask(ask(id))
+      yield* line.workflows.record(first, step("ask:add/answered", { kind: "ask" }))
+      yield* line.workflows.record(first, step("ask:add/cut off", { kind: "ask", sequence: 2 }))
+      yield* line.workflows.answer(first, "add/answered", { value: 7 })
+      yield* end(line, first, continued({}))
+      assert.deepStrictEqual(yield* line.workflows.awaitAnswer(ask("answered")), { value: 7 })
+      assert.strictEqual(yield* line.workflows.awaitAnswer(ask("cut off")), "ended")
+      const second = yield* line.claimOne
+      assert.deepStrictEqual(yield* rows(second), ["ask add/answered", "ask add/new"])
+      yield* line.advance("61 minutes")
+      yield* end(line, second, continued({}))
+      assert.deepStrictEqual(yield* rows(yield* line.claimOne), ["ask add/new"])
+    })
+  )
+
   law("a cancelled execution does not continue: its steps must be undone", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)

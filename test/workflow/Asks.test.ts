@@ -199,6 +199,103 @@ describe("an ask", () => {
     expect(await run.result()).toBe("went on")
   })
 
+  it("whose validator throws is an error for the caller only", async () => {
+    const visits = workflow(
+      "visits",
+      { ...settings, asks: { visit: { payload: z.string().transform((text) => new URL(text).host) } } },
+      async (_, step) => {
+        step.answer("visit", (host) => host)
+        await step.waitFor("go")
+      }
+    )
+    await using shift = await testShift({ handlers: [visits] })
+    const run = await shift.start(visits, { id: "1" })
+    const untyped = workflow("visits", settings, async () => {})
+    const blind = shift.execution(untyped, "1")
+    await expect(blind.ask("visit", "nowhere")).rejects.toMatchObject({
+      code: "ASK_FAILED",
+      error: "TypeError",
+      reason: expect.stringContaining("Invalid URL")
+    })
+    expect(await blind.ask("visit", "https://example.com/a")).toBe("example.com")
+    expect(await run.status()).toMatchObject({ state: "waiting", steps: [{ kind: "ask" }] })
+  })
+
+  it("whose asynchronous validator returns too much is an error for the caller only", async () => {
+    const payload = z.string().transform(async (text) => text.repeat(70_000))
+    const long = workflow("long", { ...settings, asks: { measure: { payload } } }, async (_, step) => {
+      step.answer("measure", (text) => text.length)
+      await step.waitFor("go")
+    })
+    await using shift = await testShift({ handlers: [long] })
+    const run = await shift.start(long, { id: "1" })
+    await expect(run.ask("measure", "x")).rejects.toMatchObject({
+      code: "ASK_FAILED",
+      reason: "The output of the validator must be at most 65536 bytes as JSON, got 70002."
+    })
+    expect(await run.ask("measure", "")).toBe(0)
+  })
+
+  it("is handled although its validator, which is asynchronous, rejects when it is not awaited", async () => {
+    let calls = 0
+    const once = {
+      "~standard": {
+        version: 1,
+        vendor: "test",
+        validate: async (value: unknown) => {
+          calls += 1
+          if (calls > 1) throw new Error("only once")
+          return { value: String(value) }
+        }
+      }
+    } as const
+    const visits = workflow("visits", { ...settings, asks: { visit: { payload: once } } }, async (_, step) => {
+      step.answer("visit", (text) => text)
+      await step.waitFor("go")
+    })
+    await using shift = await testShift({ handlers: [visits] })
+    await shift.start(visits, { id: "1" })
+    const untyped = workflow("visits", settings, async () => {})
+    expect(await shift.execution(untyped, "1").ask("visit", "a")).toBe("a")
+    expect(calls).toBeGreaterThan(1)
+  })
+
+  it("may have a value of 64 KiB", async () => {
+    const long = workflow("long", settings, async (_, step) => {
+      step.answer("measure", (text) => String(text).length)
+      await step.waitFor("go")
+    })
+    await using shift = await testShift({ handlers: [long] })
+    const run = await shift.start(long, { id: "1" })
+    expect(await run.ask("measure", "x".repeat(65_534))).toBe(65_534)
+    await shift.crash()
+    expect(await run.ask("measure", "x")).toBe(1)
+    await expect(run.ask("measure", "x".repeat(65_535))).rejects.toThrow("65536")
+  })
+
+  it("is answered once although the execution continues with a new journal at once", async () => {
+    const rounds: Array<number> = []
+    const payload = z.object({ id: z.string(), round: z.number() })
+    const loop = workflow("loop", { payload, key: ({ id }) => id }, async ({ id, round }, step) => {
+      await new Promise<void>((resolve) => {
+        step.answer("turn", () => {
+          rounds.push(round)
+          resolve()
+          return round
+        })
+      })
+      return step.continueAs({ id, round: round + 1 })
+    })
+    await using shift = await testShift({ handlers: [loop], allowChanged: true })
+    const run = await shift.start(loop, { id: "1", round: 0 })
+    expect(await run.ask("turn", null, { id: "a" })).toBe(0)
+    await shift.settle()
+    expect((await run.status()).continued).toBe(1)
+    expect(await run.ask("turn", null, { id: "a" })).toBe(0)
+    expect(await run.ask("turn", null, { id: "b" })).toBe(1)
+    expect([...new Set(rounds)]).toEqual([0, 1])
+  })
+
   it("has the types of the declared asks", async () => {
     const typed = workflow("typed", { ...settings, asks }, async (_, step) => {
       // @ts-expect-error the name is not declared

@@ -191,6 +191,44 @@ describe("a mailbox", () => {
   })
 })
 
+describe("a value that is received", () => {
+  it("may have 64 KiB", async () => {
+    const long = workflow("long", settings, async (_, step) => [
+      (await step.waitFor<string>("text")).length,
+      (await step.next<string>("text")).length,
+      (await step.next<string>("text")).length
+    ])
+    await using shift = await testShift({ handlers: [long] })
+    const run = await shift.start(long, { id: "1" })
+    await run.signal("text", "x".repeat(65_534))
+    await shift.crash()
+    await run.signal("text", "x")
+    expect(await run.result()).toEqual([65_534, 65_534, 1])
+    await expect(run.signal("text", "x".repeat(65_535))).rejects.toThrow("65536")
+  })
+
+  it("is given although its validator, which is asynchronous, rejects when it is not awaited", async () => {
+    let calls = 0
+    const schema = {
+      "~standard": {
+        version: 1,
+        vendor: "test",
+        validate: async (value: unknown) => {
+          calls += 1
+          if (calls > 1) throw new Error("only once")
+          return { value: String(value) }
+        }
+      }
+    } as const
+    const order = workflow("order", settings, async (_, step) => step.next("text", { schema }))
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "1" })
+    await run.signal("text", "a")
+    expect(await run.result()).toBe("a")
+    expect(calls).toBeGreaterThan(1)
+  })
+})
+
 describe("values that an execution sets", () => {
   const staged = workflow("staged", settings, async (_, step) => {
     await step.set("stage", "started")
@@ -207,6 +245,7 @@ describe("values that an execution sets", () => {
     expect(await run.get("stage")).toBeUndefined()
     await shift.settle()
     expect(await run.get("stage")).toBe("waits")
+    expect(await run.get("toString")).toBeUndefined()
     expect((await run.status()).values).toEqual({ stage: "waits", count: { items: 2 } })
     await run.signal("go")
     await run.result()

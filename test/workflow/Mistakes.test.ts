@@ -122,6 +122,10 @@ describe("names and options", () => {
       "timout is not an option of waitFor: use timeout, schema. Did you mean timeout?"
     )
     await expectRejection(
+      (step) => step.next("message", { timout: "1h" } as never),
+      "timout is not an option of next: use timeout, schema. Did you mean timeout?"
+    )
+    await expectRejection(
       (step) => step.run("pay", "charge" as never),
       'The code of "pay" must be a function, got "charge".'
     )

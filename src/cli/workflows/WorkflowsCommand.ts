@@ -111,7 +111,7 @@ const exitText = (exit: unknown): string => {
   if (!Predicate.isRecord(exit)) return JSON.stringify(exit) ?? ""
   const names = Object.keys(exit)
   if (names.length === 0) return ""
-  const isMarked = names.length === 2 && ("taken" in exit || "set" in exit)
+  const isMarked = names.length === 2 && ["taken", "set", "ask"].some((mark) => mark in exit)
   if ((names.length === 1 || isMarked) && "value" in exit) return JSON.stringify(exit.value) ?? ""
   if (names.length === 1 && exit.timedOut === true) return "timed out"
   const { error } = exit

@@ -1,5 +1,7 @@
-import { Effect, Fiber, Runtime } from "effect"
+import { Effect, Either, Fiber, Option, Runtime } from "effect"
 import { issuesText } from "../../core/Issues.js"
+import { jsonText } from "../../core/Storable.js"
+import { limits } from "../../core/StoredJob.js"
 import type * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import { type Answer, openAsks } from "../../queue/workflow/Asks.js"
@@ -40,6 +42,11 @@ export interface AskHost {
   ): void
   refresh(): Promise<void>
   check(): void
+}
+
+const answerOf = (stored: Stored): Answer => {
+  const { error, value } = stored.exit as { readonly value?: unknown; readonly error?: Error }
+  return error === undefined ? { value: value ?? null } : { error: { name: error.name, message: error.message } }
 }
 
 export class AskHandlers {
@@ -99,40 +106,43 @@ export class AskHandlers {
   }
 
   private async accept(row: string, name: string, value: unknown): Promise<void> {
-    const { schema } = this.attached.get(name) ?? {}
-    const checking = schema === undefined ? { value } : StandardSchema.check(schema, value)
-    const checked: StandardSchema.Checked<unknown> = await checking
-    if (checked.issues !== undefined) {
-      const message = `The value is invalid: ${issuesText("value", checked.issues)}.`
-      return this.store(row, { error: { name: "InvalidAskError", message } })
-    }
-    // Recorded as it was sent, and converted for the handler: JSON has no dates. A replay cannot wait for a validator.
-    const stored = StepExit.ofValue(checking instanceof Promise ? checked.value : value)
+    const stored = await this.validated(name, value).catch((error: unknown) => StepExit.ofError(Thrown.plain(error)))
+    if (stored.outcome === "failed") return this.store(row, answerOf(stored))
     const exit = { ...(stored.exit as object), ask: name }
     this.host.conclude({ name: `${stepPrefix}${row}`, kind: "ask" }, { ...stored, exit }, (recorded) =>
       this.call(row, name, StepExit.recordedValue(recorded))
     )
   }
 
+  /** The value to record. Rejects if it is invalid, and with what a validator throws. */
+  private async validated(name: string, value: unknown): Promise<Stored> {
+    const { schema } = this.attached.get(name) ?? {}
+    const checking = schema === undefined ? { value } : StandardSchema.check(schema, value)
+    const checked: StandardSchema.Checked<unknown> = await checking
+    if (checked.issues !== undefined) {
+      const message = `The value is invalid: ${issuesText("value", checked.issues)}.`
+      throw Object.assign(new Error(message), { name: "InvalidAskError" })
+    }
+    // Recorded as it was sent, and converted for the handler: JSON has no dates. A replay cannot wait for a validator.
+    if (!(checking instanceof Promise)) return StepExit.ofValue(value)
+    const fault = Either.getLeft(jsonText(checked.value ?? null, limits.resultBytes))
+    if (Option.isSome(fault)) throw new TypeError(`The output of the validator ${fault.value}.`)
+    return StepExit.ofValue(checked.value)
+  }
+
   private call(row: string, name: string, value: unknown): void {
     const { handler, schema } = this.attached.get(name) ?? {}
     if (handler === undefined) return
-    const checked = schema === undefined ? undefined : StandardSchema.check(schema, value)
-    const given =
-      checked === undefined || checked instanceof Promise || checked.issues !== undefined ? value : checked.value
+    const isStored = this.host.isComparing || this.host.journal.deferred("ask", row)?.completedAt !== undefined
     this.open.add(row)
     const answer = (stored: Stored) => {
-      const { exit } = stored as { readonly exit: { readonly value?: unknown; readonly error?: Error } }
-      const answered: Answer =
-        exit.error === undefined
-          ? { value: exit.value ?? null }
-          : { error: { name: exit.error.name, message: exit.error.message } }
-      if (this.host.isComparing) this.open.delete(row)
-      else this.host.busy(() => this.store(row, answered))
+      if (isStored) this.open.delete(row)
+      else this.host.busy(() => this.store(row, answerOf(stored)))
     }
     let result: unknown
     try {
-      result = handler(given)
+      const checked = schema === undefined ? undefined : StandardSchema.checkNow(schema, value)
+      result = handler(checked === undefined || checked.issues !== undefined ? value : checked.value)
     } catch (error) {
       answer(StepExit.ofError(Thrown.plain(error)))
       return

@@ -273,7 +273,10 @@ const handle = <Result, Signals, Asks>(
       const answer = await answerOf(host, { execution: await target(), name: ask, value: json }, options)
       return (await readAnswer(name, ask, schema, answer)) as never
     },
-    get: async <A>(value: string) => (await admin.values(await target()))[value] as A | undefined,
+    get: async <A>(value: string) => {
+      const values = await admin.values(await target())
+      return Object.hasOwn(values, value) ? (values[value] as A) : undefined
+    },
     cancel: async (options = {}) => {
       checkKnown(options, cancelOptions, "an option of cancel")
       const { cancelled } = await admin.cancel(await target(), options)

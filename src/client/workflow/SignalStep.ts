@@ -116,8 +116,8 @@ const receive = <A>(
     (stored, numbered) => {
       const value = StepExit.recordedValue(stored) as A | undefined
       if (schema === undefined || StepExit.isTimedOut(stored)) return value
-      const checked = StandardSchema.check(schema, value)
-      return checked instanceof Promise ? value : outputOf(numbered, checked)
+      const checked = StandardSchema.checkNow(schema, value)
+      return checked === undefined ? value : outputOf(numbered, checked)
     }
   )
 }

@@ -105,10 +105,14 @@ export const waitMillis = (option: string, name: string, duration: DurationInput
 const ofWait = namesOf<WaitOptions<unknown>>({ timeout: 0, schema: 0 })
 
 /** The arguments of `step.waitFor` and `step.next`. Returns the timeout in milliseconds. */
-export const checkWait = (name: string, options: WaitOptions<unknown>): number | undefined => {
+export const checkWait = (
+  call: "waitFor" | "next",
+  name: string,
+  options: WaitOptions<unknown>
+): number | undefined => {
   checkName(name)
   checkObject(name, options)
-  checkKnown(options, ofWait, "an option of waitFor")
+  checkKnown(options, ofWait, `an option of ${call}`)
   return options.timeout === undefined ? undefined : waitMillis("timeout", name, options.timeout)
 }
 

@@ -94,8 +94,8 @@ export const make = (
     }
 
   /** The validator and the timeout of a wait for a signal. */
-  const checkedWait = (name: string, options: WaitOptions<unknown>) => {
-    const timeout = checkWait(name, options)
+  const checkedWait = (call: "waitFor" | "next", name: string, options: WaitOptions<unknown>) => {
+    const timeout = checkWait(call, name, options)
     return [SignalStep.schemaFor(name, schemaOf(name), options.schema), timeout] as const
   }
 
@@ -221,9 +221,9 @@ export const make = (
     random: (name = "random") => checked(() => value(name, () => run.journal.sync(Random.next))) as Promise<number>,
 
     waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
-      checked(() => SignalStep.waitFor(run, name, ...checkedWait(name, options)))) as Step["waitFor"],
+      checked(() => SignalStep.waitFor(run, name, ...checkedWait("waitFor", name, options)))) as Step["waitFor"],
     next: ((name: string, options: WaitOptions<unknown> = {}) =>
-      checked(() => SignalStep.next(run, name, ...checkedWait(name, options)))) as Step["next"],
+      checked(() => SignalStep.next(run, name, ...checkedWait("next", name, options)))) as Step["next"],
 
     answer: (name, handler) => {
       checkAnswer(name, handler)

@@ -13,8 +13,12 @@ export interface Ask {
   readonly value: unknown
 }
 
-/** The name of the row of an ask. */
-export const rowOf = ({ id, name }: Pick<Ask, "id" | "name">): string => `${name}/${id}`
+/** The name of the row of an ask. The length of a name with a slash says where its id begins. */
+export const rowOf = ({ id, name }: Pick<Ask, "id" | "name">): string =>
+  name.includes("/") ? `/${name.length}/${name}/${id}` : `${name}/${id}`
+
+/** How long an execution that continues with a new journal keeps answers, in milliseconds: callers may not have read them. */
+export const keepAnswers = 3_600_000
 
 /** What the handler returned, or the error that it threw. */
 export type Answer =

@@ -62,7 +62,8 @@ export const make = (
           const answered = table.deferred(row.dedupe?.key ?? given.execution, "ask", rowOf(given))
           const job = jobs.get(row.id)
           const answer = (answered?.exit as AskExit | undefined)?.answer
-          if (answer === undefined && job !== undefined && job.finishedAt === undefined) return
+          const isOpen = answered !== undefined && job !== undefined && job.finishedAt === undefined
+          if (answer === undefined && isOpen) return
           stop()
           resume(Effect.succeed(answer ?? "ended"))
         }

@@ -1,3 +1,4 @@
+import { keepAnswers } from "./Asks.js"
 import type { Step } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
 import { takenValue, unclaimedSignals, valueRow, withoutNumber } from "./SignalValues.js"
@@ -5,10 +6,14 @@ import { takenValue, unclaimedSignals, valueRow, withoutNumber } from "./SignalV
 const signalOf = ({ kind, name }: StoredDeferred) => (kind === "value" ? withoutNumber(name) : name)
 const numberOf = ({ kind, name }: StoredDeferred) => (kind === "value" ? Number(/\d+$/.exec(name)?.[0]) : 1)
 
-/** What is left of the waits of an execution that continues with a new journal: values and asks that its code has not received. */
+/**
+ * What is left of the waits of an execution that continues with a new journal: values and asks that its code has not received,
+ * and new answers.
+ */
 export const keptSignals = (
   all: ReadonlyArray<StoredDeferred>,
-  steps: ReadonlyArray<Step>
+  steps: ReadonlyArray<Step>,
+  now: number
 ): ReadonlyArray<StoredDeferred> => {
   const unclaimed = unclaimedSignals(all, steps)
   const taken = new Set(
@@ -23,7 +28,8 @@ export const keptSignals = (
     .toSorted((a, b) => numberOf(a) - numberOf(b))
   const asks = all.filter(
     ({ completedAt, kind, name }) =>
-      kind === "ask" && completedAt === undefined && !steps.some((step) => step.name === `ask:${name}`)
+      kind === "ask" &&
+      (completedAt === undefined ? !steps.some((step) => step.name === `ask:${name}`) : completedAt > now - keepAnswers)
   )
   return [
     ...asks,

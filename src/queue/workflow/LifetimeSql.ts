@@ -1,10 +1,14 @@
-import { instant } from "../../database/SqlInstant.js"
+import { instant, span } from "../../database/SqlInstant.js"
+import { keepAnswers } from "./Asks.js"
 import * as StreamSql from "./StreamSql.js"
 
 // Statements about the whole life of an execution: new journals under the same id, and the release that it is pinned to.
 
 /** A journal with this many steps is long. The index `workflow_step_long` has the same number. */
 export const longJournal = 5_000
+
+/** How long a new journal keeps the answers of the one before: their callers may not have read them. */
+const answersKept = span(String(keepAnswers))
 
 /** The signal of a value, the row `d`, and the number of the value. */
 const signal = "case d.kind when 'signal' then d.name when 'value' then d.signal end"
@@ -20,12 +24,16 @@ const isTaken = (schema: string, which = "") => `exists (
         select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('message', 'undo')
           and s.exit->'taken'->>'signal' = ${signal}${which})`
 
-/** Whether the code of the job `j` can still receive the row `d`: a value of a signal, or an ask. */
+/**
+ * Whether the code of the job `j` can still receive the row `d`, a value of a signal or an ask, or the caller of the ask may
+ * still read its answer. `$2` is the time.
+ */
 const isOpen = (schema: string) => `coalesce(case
       when d.kind in ('signal', 'value') then d.completed_at is not null
         and not ${isTaken(schema, ` and (s.exit->'taken'->>'number')::int = ${number}`)}
         and (not ${isReceived(schema)} or ${isTaken(schema)})
-      when d.kind = 'ask' then d.completed_at is null and not exists (
+      when d.kind = 'ask' and d.completed_at is not null then d.completed_at > ${instant("$2")} - ${answersKept}
+      when d.kind = 'ask' then not exists (
         select from ${schema}.workflow_step s where s.job_id = j.id and s.kind = 'ask' and s.name = 'ask:' || d.name)
     end, false)`
 
@@ -50,8 +58,8 @@ export const make = (schema: string) => ({
   select id from held`,
 
   /**
-   * Deletes the waits of the jobs `$1`, except for values and asks that their code has not received. Locks all signals, so
-   * that no value is added before the values are numbered again.
+   * Deletes the waits of the jobs `$1` at the time `$2`, except for values and asks that their code has not received, and new
+   * answers. Locks all signals, so that no value is added before the values are numbered again.
    */
   forgetWaits: `
   with waits as materialized (

@@ -36,7 +36,7 @@ export const make = ({ schema, sql }: Pick<typeof Database.Service, "schema" | "
         const all = runs.filter(({ id }) => open.has(id))
         if (all.length === 0) return
         const ids = SqlArrays.ofPlain(all.map(({ id }) => id))
-        yield* mapErrors(sql.unsafe(statements.forgetWaits, [ids]))
+        yield* mapErrors(sql.unsafe(statements.forgetWaits, [ids, yield* Clock.currentTimeMillis]))
         yield* mapErrors(sql.unsafe(statements.numberValues, [ids]))
         yield* mapErrors(sql.unsafe(statements.moveValues, [ids]))
         yield* mapErrors(

@@ -37,11 +37,11 @@ export const make = (schema: string) => ({
   )
   select dedupe_key from held`),
 
-  /** Of the asks `$2` of the jobs `$1`: those that have an answer, and those whose execution has ended or was deleted. */
+  /** Of the asks `$2` of the jobs `$1`: those that have an answer, and those that were deleted or whose execution has ended. */
   endedAsks: hot(`
   select a.place::int, d.exit->'answer' as answer
   from unnest($1::uuid[], $2::text[]) with ordinality as a(job, name, place)
   left join ${schema}.job j on j.id = a.job
   left join ${schema}.workflow_deferred d on d.execution = j.dedupe_key and d.kind = 'ask' and d.name = a.name
-  where d.completed_at is not null or j.id is null or j.finished_at is not null`)
+  where d.completed_at is not null or d.name is null or j.finished_at is not null`)
 })

@@ -230,9 +230,9 @@ const makeTable = (jobs: Jobs) => {
     permits,
     lifetimes,
     /** Ends the journal of an execution, and its streams. Signals that its code has not received are kept. */
-    renew: (row: JobRow) => {
+    renew: (row: JobRow, now: number) => {
       const execution = row.dedupe?.key ?? ""
-      setDeferreds(execution, keptSignals(deferredsOf(execution), steps.get(row.id) ?? []))
+      setDeferreds(execution, keptSignals(deferredsOf(execution), steps.get(row.id) ?? [], now))
       set(links, execution, undefined)
       const written = [...(streams.get(row.id) ?? [])].map(([name, stream]): [string, StoredStream] => {
         const outcome = resultOf(steps.get(row.id) ?? [], stream)?.outcome ?? stream.outcome ?? "interrupted"

@@ -346,21 +346,30 @@ export const endRaceOf =
       yield* disown(execution, name, winner)
     })
 
-/** A `children` step has the results of many jobs, so it may be as large as a payload. */
-const maxBytes = (kind: string) => (kind === "children" ? limits.payloadBytes : limits.resultBytes)
+/** Steps that have received a value of a sender. */
+const received = ["signal", "message", "ask"]
+
+/**
+ * A `children` step has the results of many jobs, so it may be as large as a payload. A step that has received a value, which
+ * may be as large as a result, says in addition where the value is from.
+ */
+const maxBytes = (kind: string) => {
+  if (kind === "children") return limits.payloadBytes
+  return received.includes(kind) ? limits.resultBytes + 2_048 : limits.resultBytes
+}
 
 /** Checks a signal to send. Returns its value as JSON text. */
 export const admittedSignal = ({ id, name, value }: Omit<Signal, "execution">): Either.Either<string, InvalidStep> => {
   const fault = id === undefined ? undefined : faultOfText(id, limits.signalCharacters)
   if (fault !== undefined) return Either.left(new InvalidStep({ step: name, reason: `is invalid: its id ${fault}` }))
-  return admitted("signal", name, value, limits.signalCharacters)
+  return admitted("sent", name, value, limits.signalCharacters)
 }
 
 /** Checks an ask. Returns the JSON text of its row. */
 export const admittedAsk = ({ id, name, value }: Omit<Ask, "execution">): Either.Either<string, InvalidStep> => {
   const fault = faultOfText(id, limits.askIdCharacters)
   if (fault !== undefined) return Either.left(new InvalidStep({ step: name, reason: `is invalid: its id ${fault}` }))
-  return Either.map(admitted("ask", name, value, limits.signalCharacters), (text) =>
+  return Either.map(admitted("sent", name, value, limits.signalCharacters), (text) =>
     JSON.stringify({ name, value: JSON.parse(text) })
   )
 }

@@ -171,7 +171,12 @@ export class History {
   /** Final state of the cluster. Undefined until the end. */
   ending: Ending | undefined
   /** The runs in a step with a limit. */
-  private readonly inside = new Set<{ readonly job: JobId; readonly lease: Lease | undefined }>()
+  private readonly inside = new Set<{
+    /** The execution's job. */
+    readonly job: JobId
+    /** What the run held the job with when it entered the step. */
+    readonly lease: Lease | undefined
+  }>()
   private readonly storedBy = new Map<JobId, Call>()
   private readonly claimCounts = new Map<string, number>()
   private readonly runCounts = new Map<string, number>()
