@@ -608,6 +608,7 @@ begin
       from numbered n where n.number <= most order by 1, 3
       on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit,
         signal = excluded.signal, value_id = excluded.value_id
+        where d.completed_at is null
     )
     select array_agg(n.place::int) filter (where n.number <= most), array_agg(n.place::int) filter (where n.number > most)
     into further, refused from numbered n;

@@ -94,9 +94,9 @@ export const make = (
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(doneRetention)
       for (;;) {
-        const statement = mapErrors(sql.unsafe<{ seen: number }>(statements.purgeEarly, [until, batch]))
+        const statement = mapErrors(sql.unsafe<{ changed: number }>(statements.purgeEarly, [until, batch]))
         const [row] = yield* retrying(fenced(statement, fence))
-        if ((row?.seen ?? 0) < batch) return
+        if ((row?.changed ?? 0) < batch) return
       }
     })
 

@@ -72,6 +72,10 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
   it.scopedLive("cannot be discovered by viewers through searches", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* TestServer
+      const tagged = "/api/v1/workflows?tag=email%3Dada@example.org"
+      expect(yield* viewer("GET", tagged)).toMatchObject({ status: 403 })
+      expect(yield* admin("GET", tagged)).toMatchObject({ status: 200 })
+      expect(yield* viewer("GET", "/api/v1/workflows?tag=city%3DLondon")).toMatchObject({ status: 200 })
       const ask = (json: unknown) => `/api/v1/jobs?payload=${encodeURIComponent(JSON.stringify(json))}`
       for (const json of [{ password: "a" }, { deep: [{ email: "b" }] }, [{ Password: {} }]]) {
         expect(yield* viewer("GET", ask(json))).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })

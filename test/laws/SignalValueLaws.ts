@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { ends, type Law, type Line } from "./Line.js"
-import { begin, end, executionOf, step, suspend } from "./WorkflowLine.js"
+import { begin, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
 const order = (line: Line) => `${line.name}/order`
 
@@ -17,8 +17,12 @@ const stored = (line: Line, execution = order(line)) =>
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
   )
 
-const took = (signal: string, number: number, name = signal) =>
-  step(name, { kind: "message", sequence: number, exit: { value: number, taken: { signal, number } } })
+const took = (signal: string, number: number) =>
+  step(number === 1 ? `next:${signal}` : `next:${signal}#${number}`, {
+    kind: "message",
+    sequence: number,
+    exit: { value: number, taken: { signal, number } }
+  })
 
 /** Laws of signals that have several values. */
 export const signalValueLaws = (law: Law): void => {
@@ -100,7 +104,7 @@ export const signalValueLaws = (law: Law): void => {
   law("an execution that waits for a further value is due when it arrives, and at once if it has arrived", (line) =>
     Effect.gen(function* () {
       const waits = (number: number) => [
-        { kind: "message", name: "message" } as const,
+        { kind: "message", name: "next:message" } as const,
         number === 1
           ? ({ kind: "signal", name: "message" } as const)
           : ({ kind: "value", name: `message#${number}` } as const)
@@ -109,7 +113,7 @@ export const signalValueLaws = (law: Law): void => {
       const shown = yield* line.workflows.show(order(line))
       assert.deepStrictEqual(
         [shown.state, shown.waits.map(({ kind, name }) => `${kind} ${name}`)],
-        ["waiting", ["message message"]]
+        ["waiting", ["message next:message"]]
       )
       assert.deepStrictEqual(yield* line.claim(), [])
       yield* send(line, 1)
@@ -131,7 +135,7 @@ export const signalValueLaws = (law: Law): void => {
       yield* send(line, 2)
       const job = yield* begin(line)
       yield* suspend(line, job, [
-        { kind: "message", name: "message#2" },
+        { kind: "message", name: "next:message#2" },
         { kind: "value", name: "message#2" }
       ])
       assert.strictEqual((yield* line.claimOne).id, job.id)
@@ -147,7 +151,7 @@ export const signalValueLaws = (law: Law): void => {
       assert.deepStrictEqual(yield* unclaimed, ["message"])
       yield* line.workflows.record(job, took("message", 1))
       assert.deepStrictEqual(yield* unclaimed, ["message"])
-      yield* line.workflows.record(job, took("message", 2, "message#2"))
+      yield* line.workflows.record(job, took("message", 2))
       assert.deepStrictEqual(yield* unclaimed, [])
       yield* send(line, 1, undefined, "approval")
       yield* send(line, 2, undefined, "approval")
@@ -175,6 +179,62 @@ export const signalValueLaws = (law: Law): void => {
         ["message#3", "c"]
       ])
       assert.strictEqual((yield* stored(line)).length, 2)
+    })
+  )
+
+  law("values that arrived for a fork before it existed follow those of its source", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* send(line, "a")
+      yield* line.workflows.record(job, took("message", 1))
+      yield* line.workflows.record(job, step("ship", { sequence: 2 }))
+      const as = `${line.name}/fork`
+      const early = (name: string, value: string, id?: string) =>
+        line.workflows.signal({ execution: as, name, value, id })
+      yield* early("message", "b", "id-b")
+      yield* early("message", "c")
+      yield* early("note", "d")
+      yield* line.workflows.fork(order(line), "ship", { as })
+      assert.strictEqual(yield* early("message", "b", "id-b"), "repeated")
+      assert.deepStrictEqual(yield* stored(line, as), [
+        ["message", "a"],
+        ["message#2", "b"],
+        ["message#3", "c"],
+        ["note", "d"]
+      ])
+    })
+  )
+
+  law("early values of a signal are purged together, when all of them are old", (line) =>
+    Effect.gen(function* () {
+      for (const name of ["message", "note"]) {
+        yield* send(line, "a", undefined, name)
+        yield* send(line, "b", undefined, name)
+      }
+      yield* line.advance(Duration.days(5))
+      yield* send(line, "c")
+      yield* line.advance(Duration.days(4))
+      yield* line.queue.purge(Duration.days(7))
+      assert.strictEqual(yield* send(line, "d"), "appended")
+      const job = yield* begin(line)
+      assert.deepStrictEqual(yield* stored(line), [
+        ["message", "a"],
+        ["message#2", "b"],
+        ["message#3", "c"],
+        ["message#4", "d"]
+      ])
+      yield* end(line, job, done())
+    })
+  )
+
+  law("a signal whose name ends like that of a step is not received by it", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      yield* send(line, 1)
+      yield* line.workflows.record(job, step("other/message", { kind: "signal" }))
+      assert.deepStrictEqual((yield* line.workflows.show(order(line))).unclaimed, ["message"])
+      yield* line.workflows.record(job, step("undo:charge/message", { kind: "undo", sequence: 2 }))
+      assert.deepStrictEqual((yield* line.workflows.show(order(line))).unclaimed, [])
     })
   )
 

@@ -23,6 +23,16 @@ export const workflowActionLaws = (law: Law): void => {
       const last = yield* line.claimOne
       yield* end(line, last, ends.cancelled)
       assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).state, "cancelled")
+      assert.strictEqual((yield* line.workflows.cancel(`${line.name}/order`)).cancelled, 0)
+    })
+  )
+
+  law("an execution that is done cannot be cancelled", (line) =>
+    Effect.gen(function* () {
+      yield* end(line, yield* begin(line), ends.done)
+      const error = yield* Effect.flip(line.workflows.cancel(`${line.name}/order`))
+      assert.strictEqual(error._tag, "JobNotInState")
+      assert.strictEqual((yield* line.workflows.cancel(`${line.name}/order`, { now: true })).cancelled, 0)
     })
   )
 

@@ -30,11 +30,11 @@ describe("a mailbox", () => {
     expect(await run.result()).toEqual(["a", "b", "c", "d"])
     const { steps, unclaimed } = await run.status()
     expect(steps.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
-      "message message",
-      "message message#2",
-      "message message#3",
-      "message message#4",
-      "message message#5"
+      "message next:message",
+      "message next:message#2",
+      "message next:message#3",
+      "message next:message#4",
+      "message next:message#5"
     ])
     expect(unclaimed).toEqual(["message"])
   })
@@ -53,7 +53,7 @@ describe("a mailbox", () => {
 
   it("is separate from waitFor, which returns the first value and takes none", async () => {
     const both = workflow("both", settings, async (_, step) => {
-      const [first, second] = await Promise.all([step.waitFor<string>("m"), step.next<string>("m")])
+      const [first, second] = [await step.next<string>("m"), await step.waitFor<string>("m")]
       return [first, second, await step.next("m"), await step.waitFor("m", { timeout: "1h" })]
     })
     await using shift = await testShift({ handlers: [both] })
@@ -94,7 +94,7 @@ describe("a mailbox", () => {
     await shift.advance("90m")
     await run.signal("m", 1)
     await shift.advance("59m")
-    expect((await run.status()).waits).toMatchObject([{ kind: "message", name: "m#3" }])
+    expect((await run.status()).waits).toMatchObject([{ kind: "message", name: "next:m#3" }])
     await shift.crash()
     await shift.advance("30m")
     await run.signal("m", 2)
@@ -136,7 +136,7 @@ describe("a mailbox", () => {
     const run = await shift.start(chat, { id: "1" })
     for (const value of ["a", "b", "end"]) await run.signal("message", value)
     expect(await run.result()).toEqual(["a", "b"])
-    const fork = await run.fork("message#2")
+    const fork = await run.fork("next:message#2")
     expect(await fork.result()).toEqual(["a", "b"])
   })
 
@@ -288,5 +288,25 @@ describe("values that an execution sets", () => {
       await run.signal("go")
       expect(await run.result({ timeout: "1m" })).toBe("done")
     }
+  })
+
+  it("can be added with a name that is set again later", async () => {
+    let isNew = false
+    const current = workflow("restaged", settings, async (_, step) => {
+      await step.set("stage", "starts")
+      if (isNew) await step.set("stage", "charges")
+      await step.run("charge", () => 1)
+      await step.set("stage", "waits")
+      await step.waitFor("go")
+      await step.set("stage", "ends")
+      return "done"
+    })
+    await using shift = await testShift({ handlers: [current], allowChanged: true })
+    const run = await shift.start(current, { id: "1" })
+    await shift.settle()
+    isNew = true
+    await run.signal("go")
+    expect(await run.result({ timeout: "1m" })).toBe("done")
+    expect(await run.get("stage")).toBe("ends")
   })
 })

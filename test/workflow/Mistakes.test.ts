@@ -110,6 +110,10 @@ describe("names and options", () => {
       (step) => step.sleep("patch:tax", "1h"),
       'The name of a step must not start with "patch:": "patch:tax".'
     )
+    await expectRejection(
+      (step) => step.waitFor("next:tax"),
+      'The name of a step must not start with "next:": "next:tax".'
+    )
   })
 
   it("options that do not exist are refused with the nearest name", async () => {

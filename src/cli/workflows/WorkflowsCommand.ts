@@ -2,6 +2,7 @@ import { Clock, Console, Duration, Effect, Either, Predicate } from "effect"
 import * as BytesText from "../../core/BytesText.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId } from "../../core/Ids.js"
+import * as MessageName from "../../core/MessageName.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import * as Audited from "../../http/access/Audited.js"
 import { tagsOf } from "../../http/workflows/ExecutionsFilter.js"
@@ -41,7 +42,8 @@ const waitText =
       dueAt === undefined ? "" : `, ${kind === "signal" || kind === "message" ? "times out" : "due"} ${age(dueAt, now)}`
     const left = remaining === undefined ? "" : ` (${remaining} left)`
     const limit = kind === "limit" ? ` ${printable(String(exit))} for` : ""
-    return `${kind}${limit} "${printable(name)}"${left}${until}`
+    const shown = kind === "message" ? MessageName.withoutPrefix(name) : name
+    return `${kind}${limit} "${printable(shown)}"${left}${until}`
   }
 
 const heartbeatText =
@@ -299,7 +301,7 @@ const cancel = QueueCommand.make({
       const message = now
         ? `ended ${execution}${children}; its steps were not undone`
         : `cancelling ${execution}${children}`
-      yield* print(json, { execution, cancelled }, message)
+      yield* print(json, { execution, cancelled }, cancelled === 0 ? `${execution} has already ended` : message)
     }).pipe(Operator.acting(reason))
 })
 

@@ -107,7 +107,10 @@ export interface ExecutionHandle<Result = unknown, Signals = SignalSchemas, Asks
    * not answered in time, with AskNotAnsweredError if the execution ends first, and with ExecutionEndedError if it had ended.
    */
   ask<Name extends AskName<Asks>>(name: Name, ...value: AskValue<Asks, Name>): Promise<AskAnswer<Asks, Name>>
-  /** Cancels the execution and its children. Each undoes its steps; `now` skips that. */
+  /**
+   * Cancels the execution and its children. Each undoes its steps; `now` skips that. Does nothing if it has failed or was
+   * cancelled. Rejects with JobStateError if it is done, unless `now`.
+   */
   cancel(options?: CancelOptions): Promise<{
     /** Number of executions and jobs that were cancelled, including this one. */
     readonly cancelled: number

@@ -38,7 +38,7 @@ export interface Recording {
   readonly waits: ReadonlyArray<string>
 }
 
-/** Steps whose result the code does not need. They can be added to and removed from the code of running executions. */
+/** Steps whose result the code does not need. They can be added to the code of running executions, and removed. */
 const isMark = ({ kind }: Step) => kind === "patch" || kind === "set"
 
 export class Replay {
@@ -193,6 +193,20 @@ export class Replay {
     return this.awaited.size > 0 || this.unseen.some(isAhead)
   }
 
+  /** A mark that the code requests before a result that it has not requested: the call was added to the code. */
+  private earlyMark(): Step | undefined {
+    return this.missing().length === 0 ? undefined : [...this.requested.keys()].find(isMark)
+  }
+
+  private deliver(step: Step): "wait" {
+    this.unseen = this.unseen.filter((other) => other !== step)
+    const deliver = this.requested.get(step)
+    this.requested.delete(step)
+    this.quiet = 0
+    deliver?.()
+    return "wait"
+  }
+
   /** The next result to deliver, unless it comes after a step that runs again now or that the code has not requested. */
   private next(): Step | undefined {
     const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
@@ -204,14 +218,7 @@ export class Replay {
   /** A turn of the event loop has passed. `wait`: call again. `still`: the code waits for open steps only. */
   turn(): "wait" | "still" | Difference {
     const first = this.next()
-    if (first !== undefined) {
-      this.unseen = this.unseen.filter((step) => step !== first)
-      const deliver = this.requested.get(first)
-      this.requested.delete(first)
-      this.quiet = 0
-      deliver?.()
-      return "wait"
-    }
+    if (first !== undefined) return this.deliver(first)
     const patch = this.wasFurther() ? this.held.find(({ passed }) => passed !== undefined) : undefined
     const isComplete = this.missing().length === 0 && this.awaited.size === 0
     if (patch === undefined && this.held.length > 0 && isComplete && !this.frozen) {
@@ -229,6 +236,8 @@ export class Replay {
       patch.passed?.()
       return "wait"
     }
+    const mark = this.earlyMark()
+    if (mark !== undefined) return this.deliver(mark)
     return this.held.length > 0 || this.requested.size > 0 ? (this.difference() ?? "still") : "still"
   }
 

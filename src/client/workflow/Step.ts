@@ -276,7 +276,7 @@ export interface Step<Signals = SignalSchemas, In = unknown, Asks = AskSchemas> 
 
   /**
    * Sets a value that `run.get(name)`, the API and Mission Control show: the last one of each name. At most 4 KiB as JSON, and
-   * 100 names. Calls can be added to and removed from the code of running executions.
+   * 100 names. Calls can be added to the code of running executions, and removed if the code does not set the name later.
    */
   set(name: string, value: unknown): Promise<void>
 

@@ -1,5 +1,6 @@
 import { Duration, Either, Option, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
+import { prefix as messagePrefix } from "../../core/MessageName.js"
 import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, jsonText, shown } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
@@ -24,8 +25,8 @@ export const checked = <A>(request: () => Promise<A>): Promise<A> => {
 
 const most = { nameCharacters: 256, attempts: 10_000, concurrency: 10_000 }
 
-/** Names that start like this are those of undos, patches, values that are set, and asks. */
-const reserved = [undoPrefix, "patch:", "set:", "ask:"]
+/** Names that start like this are those of undos, patches, values that are set, asks, and calls of `step.next`. */
+const reserved = [undoPrefix, "patch:", "set:", "ask:", messagePrefix]
 
 export const checkName = (name: unknown): void => {
   const prefix = typeof name === "string" ? reserved.find((each) => name.startsWith(each)) : undefined

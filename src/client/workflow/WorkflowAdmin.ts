@@ -19,7 +19,10 @@ export interface CancelOptions {
 export interface WorkflowAdmin extends ExecutionList.ExecutionList {
   /** Sends a signal to an execution, like `run.signal`. The value is not validated. */
   signal(execution: string, name: string, value: unknown, options?: SignalOptions): Promise<SignalOutcome>
-  /** Cancels an execution and its children. Rejects with JobStateError if it has ended. */
+  /**
+   * Cancels an execution and its children. Does nothing, and returns 0, if it has failed or was cancelled. Rejects with
+   * JobStateError if it is done, unless `now`.
+   */
   cancel(
     execution: string,
     options?: CancelOptions

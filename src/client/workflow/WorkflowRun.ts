@@ -1,4 +1,5 @@
 import type { Clock, Runtime } from "effect"
+import * as MessageName from "../../core/MessageName.js"
 import * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
@@ -22,6 +23,13 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
 // no `catch` or `finally` block of the code runs early.
+
+/** Kinds of calls that have names of their own. */
+const prefixes: Readonly<Partial<Record<StepKind, string>>> = {
+  patch: "patch:",
+  set: "set:",
+  message: MessageName.prefix
+}
 
 export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   readonly journal: RunJournal
@@ -213,8 +221,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
       const inUndo = this.undoing !== undefined
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
       this.undoPhase.hasSteps ||= inUndo
-      const own = kind === "patch" || kind === "set" ? `${kind}:${base}` : base
-      const name = replay.numbered(Undos.within(this.undoing, own))
+      const name = replay.numbered(Undos.within(this.undoing, `${prefixes[kind] ?? ""}${base}`))
       const settle = (stored: Stored, sequence: number) => {
         try {
           if (stored.outcome === "failed") {

@@ -1,3 +1,4 @@
+import * as MessageName from "../../core/MessageName.js"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -58,7 +59,7 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
     case "message":
       return (
         <>
-          {wait.kind} <strong>{wait.name}</strong>
+          {wait.kind} <strong>{MessageName.withoutPrefix(wait.name)}</strong>
           {wait.dueAt === null ? null : (
             <>
               , times out <Age at={wait.dueAt} />

@@ -5,13 +5,13 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Clock, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { isId, JobId, makeGenerator } from "../../core/Ids.js"
+import * as MessageName from "../../core/MessageName.js"
 import { showable } from "../../core/Storable.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as AskAnswer from "../../queue/workflow/AskAnswer.js"
 import { maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
-import { withoutNumber } from "../../queue/workflow/SignalValues.js"
 import { tagLimits } from "../../queue/workflow/Tags.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
@@ -291,7 +291,9 @@ export const ask = ({ execution, id, name, timeout, value = null }: AskGiven, au
 export const awaitedSignals = (execution: string) =>
   Effect.flatMap(Workflows, (workflows) => workflows.show(execution)).pipe(
     Effect.map(({ waits }) =>
-      waits.flatMap(({ kind, name }) => (kind === "signal" ? [name] : kind === "message" ? [withoutNumber(name)] : []))
+      waits
+        .filter(({ kind }) => kind === "signal" || kind === "message")
+        .map(({ kind, name }) => (kind === "message" ? MessageName.signalOf(name) : name))
     ),
     Effect.catchTag("ExecutionNotFound", () => Effect.succeed(null))
   )
@@ -304,7 +306,7 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const workflows = yield* Workflows
     const audited = yield* Audited.make
-    const { json: mask } = yield* Masked.make
+    const { checkFilterAllowed, json: mask } = yield* Masked.make
     const context = yield* Effect.context<Workflows | Kinds>()
 
     /** Masks what a viewer must not see: payloads, results, signals and step results. */
@@ -320,6 +322,7 @@ export const layer: Layer.Layer<
     return handlers
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
         Effect.gen(function* () {
+          yield* checkFilterAllowed(filter.tag)
           const page = yield* workflows.list(filter, { limit: Math.min(limit, maxExecutionPage), before: cursor })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
           return { executions, next: page.next ?? null }

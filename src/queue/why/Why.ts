@@ -1,12 +1,12 @@
 import { Duration, Schema } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { type PodId, shortPod } from "../../core/Ids.js"
+import * as MessageName from "../../core/MessageName.js"
 import * as Outcome from "../../core/Outcome.js"
 import { suggestion } from "../../core/Spelling.js"
 import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import { never } from "../../core/Suspension.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
-import { withoutNumber } from "../workflow/SignalValues.js"
 import type { OpenWait, Standing } from "./JobDiagnosis.js"
 import type { Why } from "./Reason.js"
 import * as Reasons from "./Reason.js"
@@ -126,7 +126,7 @@ const ofWaits = ({ job, leftTo, waits }: Standing): Why | undefined => {
   if (limit !== undefined) return why("rate_limited", `Its step "${limit.name}" waits for its limit.`, until)
   const message = find("message")
   if (message !== undefined) {
-    const name = withoutNumber(message.name)
+    const name = MessageName.signalOf(message.name)
     return why("waiting_for_signal", `It waits for the next value of the signal "${name}".`, until)
   }
   const ask = find("answer")

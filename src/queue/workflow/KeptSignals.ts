@@ -1,10 +1,7 @@
 import { keepAnswers } from "./Asks.js"
 import type { Step } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
-import { takenValue, unclaimedSignals, valueRow, withoutNumber } from "./SignalValues.js"
-
-const signalOf = ({ kind, name }: StoredDeferred) => (kind === "value" ? withoutNumber(name) : name)
-const numberOf = ({ kind, name }: StoredDeferred) => (kind === "value" ? Number(/\d+$/.exec(name)?.[0]) : 1)
+import { numberOf, signalOf, takenValue, unclaimedSignals, valueRow } from "./SignalValues.js"
 
 /**
  * What is left of the waits of an execution that continues with a new journal: values and asks that its code has not received,

@@ -1,5 +1,7 @@
+import * as MessageName from "../../core/MessageName.js"
 import type { Wait } from "../../core/Suspension.js"
 import type { Deferred, Step } from "./Execution.js"
+import { isUndo } from "./Undo.js"
 
 // The values of a signal. The first one completes the wait of `step.waitFor`. `step.next` takes all of them, one after another:
 // what it took is part of the recorded step.
@@ -8,12 +10,19 @@ import type { Deferred, Step } from "./Execution.js"
 export const valueRow = (signal: string, number: number): Wait =>
   number === 1 ? { kind: "signal", name: signal } : { kind: "value", name: `${signal}#${number}` }
 
-/** The signal of a wait of `step.next`, or of a row of the kind `value`: their names may have a number. */
-export const withoutNumber = (name: string): string => name.replace(/#\d+$/, "")
+const withoutNumber = (name: string): string => name.replace(/#\d+$/, "")
+
+/** The signal of a row of the kind `signal` or `value`. */
+export const signalOf = ({ kind, name }: Pick<Deferred, "kind" | "name">): string =>
+  kind === "value" ? withoutNumber(name) : name
+
+/** The number of the value of such a row. */
+export const numberOf = ({ kind, name }: Pick<Deferred, "kind" | "name">): number =>
+  kind === "value" ? Number(/\d+$/.exec(name)?.[0]) : 1
 
 /** Whether the call of `step.next` that is recorded as `step` takes values of the signal. */
 const takes = (step: string, signal: string): boolean =>
-  [step, withoutNumber(step)].some((name) => name === signal || name.endsWith(`/${signal}`))
+  MessageName.withoutPrefix(step) === signal || MessageName.signalOf(step) === signal
 
 /** The waits that the code requested, without the rows of values that `step.next` waits for. */
 export const requestedWaits = <A extends Pick<Deferred, "kind" | "name">>(
@@ -58,7 +67,8 @@ export const unclaimedSignals = (
 ): ReadonlyArray<string> => {
   const received = steps.filter(({ kind }) => kind === "signal" || kind === "undo").map(({ name }) => name)
   // Signals that a compensation waits for may be recorded with the name of the compensation as a prefix.
-  const isReceived = (signal: string) => received.some((name) => name === signal || name.endsWith(`/${signal}`))
+  const isReceived = (signal: string) =>
+    received.some((name) => name === signal || (isUndo(name) && name.endsWith(`/${signal}`)))
   const taken = new Set(
     steps.flatMap((step) => {
       const value = takenValue(step)
@@ -68,12 +78,12 @@ export const unclaimedSignals = (
   )
   const mailboxes = new Set(steps.map((step) => takenValue(step)?.signal))
   // Further values of a signal that the code received only with `waitFor` are repetitions.
-  const isOpen = ({ kind, name }: Deferred) => {
-    const signal = kind === "value" ? withoutNumber(name) : name
-    return !taken.has(`${kind} ${name}`) && (mailboxes.has(signal) || !isReceived(signal))
+  const isOpen = (each: Deferred) => {
+    const signal = signalOf(each)
+    return !taken.has(`${each.kind} ${each.name}`) && (mailboxes.has(signal) || !isReceived(signal))
   }
   const open = deferreds.filter(
     (each) => (each.kind === "signal" || each.kind === "value") && each.completedAt !== undefined && isOpen(each)
   )
-  return [...new Set(open.map(({ kind, name }) => (kind === "value" ? withoutNumber(name) : name)))]
+  return [...new Set(open.map(signalOf))]
 }

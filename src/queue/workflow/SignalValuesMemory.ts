@@ -1,7 +1,7 @@
 import { limits } from "../../core/StoredJob.js"
 import type { SignalOutcome } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
-import { valueRow, withoutNumber } from "./SignalValues.js"
+import { signalOf, valueRow } from "./SignalValues.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
 interface NewValue {
@@ -22,6 +22,7 @@ export const put = (
     const row = valueRow(name, number)
     const fresh = { dueAt: undefined, remaining: undefined, waiting: false, createdAt: now, early }
     const known = table.deferred(execution, row.kind, row.name)
+    if (known?.completedAt !== undefined) return
     table.putDeferred({ ...fresh, ...known, ...row, execution, completedAt: now, exit, valueId: id })
   }
   if (first?.completedAt === undefined) {
@@ -29,7 +30,7 @@ export const put = (
     return "completed"
   }
   const isOfName = (each: StoredDeferred) =>
-    each.kind === "signal" ? each.name === name : each.kind === "value" && withoutNumber(each.name) === name
+    (each.kind === "signal" || each.kind === "value") && signalOf(each) === name
   if (id !== undefined && table.deferredsOf(execution).some((each) => each.valueId === id && isOfName(each)))
     return "repeated"
   const number = (first.arrived ?? 1) + 1

@@ -64,6 +64,8 @@ export const make = (
         const id = yield* find(execution)
         return yield* transaction(
           Effect.gen(function* () {
+            // Without the lock, concurrent calls could set more tags than are allowed.
+            yield* mapErrors(sql.unsafe(`select from ${schema}.job where id = $1 for no key update`, [id]))
             const [before] = yield* mapErrors(sql.unsafe<{ readonly tags: Tags }>(current, [id]))
             const after = yield* changed(before?.tags ?? {}, changes)
             const [row] = yield* set(id, changes)

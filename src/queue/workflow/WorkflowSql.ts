@@ -296,19 +296,42 @@ export const make = (schema: string) => ({
   -- The first run must read the journal.
   update ${schema}.job j set woken = 1 from cut where j.id = $2 and cut.sequence is not null returning j.id`,
 
-  /** Deletes old signals of executions that were never started, and unmarks those of executions that have started since. */
+  /**
+   * Deletes old signals of executions that were never started, and unmarks those of executions that have started since. The
+   * values of a signal are deleted together, when all are old: their numbers have no gaps. `arrived` of the first one, which
+   * every sender locks, tells whether another has arrived meanwhile.
+   */
   purgeEarly: `
   with old as materialized (
-    select d.execution, d.kind, d.name, exists (
-      select from ${schema}.job j where j.dedupe_key = d.execution and j.woken is not null) as started
-    from ${schema}.workflow_deferred d where d.early and d.created_at < ${instant("$1")}
+    select d.execution, d.kind, d.name, coalesce(d.signal, d.name) as signal, exists (
+      select from ${schema}.job j where j.dedupe_key = d.execution and j.woken is not null) as started, (
+      select f.arrived from ${schema}.workflow_deferred f
+      where f.execution = d.execution and f.kind = 'signal' and f.name = coalesce(d.signal, d.name)) as arrived
+    from ${schema}.workflow_deferred d where d.early and d.created_at < ${instant("$1")} and not exists (
+      select from ${schema}.workflow_deferred n where n.execution = d.execution and n.kind in ('signal', 'value')
+        and coalesce(n.signal, n.name) = coalesce(d.signal, d.name) and n.created_at >= ${instant("$1")})
     order by d.created_at limit $2::int
   ), known as (
     update ${schema}.workflow_deferred d set early = false from old
     where old.started and d.execution = old.execution and d.kind = old.kind and d.name = old.name
+    returning 1
+  ), whole as materialized (
+    select f.execution, f.name from old join ${schema}.workflow_deferred f
+      on f.execution = old.execution and f.kind = 'signal' and f.name = old.signal
+    where not old.started and f.arrived is not distinct from old.arrived
+    order by 1, 2 for update of f
   ), gone as (
-    delete from ${schema}.workflow_deferred d using old
-    where not old.started and d.execution = old.execution and d.kind = old.kind and d.name = old.name
+    delete from ${schema}.workflow_deferred d using whole
+    where d.execution = whole.execution and d.kind in ('signal', 'value') and coalesce(d.signal, d.name) = whole.name
+    returning 1
   )
-  select count(*)::int as seen from old`
+  select ((select count(*) from known) + (select count(*) from gone))::int as changed`,
+
+  /** Deletes the values that arrived for the execution `$1`, and returns them in the order of their arrival. */
+  takeEarly: `
+  with gone as (
+    delete from ${schema}.workflow_deferred d where d.execution = $1 and d.kind in ('signal', 'value')
+    returning coalesce(d.signal, d.name) as name, d.kind, d.name as stored, d.exit::text as text, d.value_id as id
+  )
+  select name, text, id from gone order by name, kind, length(stored), stored`
 })

@@ -14,6 +14,7 @@ import {
 import { keptSignals } from "./KeptSignals.js"
 import * as LifetimesMemory from "./LifetimesMemory.js"
 import { isUndone, reopened, reopenedAt } from "./ReopenedJournal.js"
+import { signalOf } from "./SignalValues.js"
 import type { PermitRow } from "./StepPermits.js"
 
 // The workflow tables of the memory layers. Every method runs inside a step of the job table.
@@ -352,13 +353,15 @@ const makeTable = (jobs: Jobs) => {
       }
     },
 
-    /** Deletes early signals without an execution. */
+    /** Deletes early signals without an execution, the values of a signal together: their numbers have no gaps. */
     purgeEarly: (before: number) => {
       for (const [execution, all] of [...deferreds]) {
         if (executionRow(execution) !== undefined) continue
+        const rows = [...all.values()]
+        const recent = new Set(rows.filter(({ createdAt }) => createdAt >= before).map(signalOf))
         setDeferreds(
           execution,
-          [...all.values()].filter(({ createdAt, early }) => !early || createdAt >= before)
+          rows.filter((each) => !each.early || recent.has(signalOf(each)))
         )
       }
     }

@@ -17,29 +17,21 @@ import {
   heartbeatsOf,
   valuesOf
 } from "./Execution.js"
+import * as ForkMemory from "./ForkMemory.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as PinsMemory from "./PinsMemory.js"
-import { isUndone, reopenedAt } from "./ReopenedJournal.js"
 import * as RunningStepsMemory from "./RunningStepsMemory.js"
 import { requestedWaits, shownDeferreds, unclaimedSignals } from "./SignalValues.js"
 import * as SignalValuesMemory from "./SignalValuesMemory.js"
 import * as StreamsMemory from "./StreamsMemory.js"
 import * as Tags from "./Tags.js"
 import * as TagsMemory from "./TagsMemory.js"
-import {
-  ChildNotLinked,
-  ExecutionExists,
-  ExecutionNotFound,
-  LeaseLost,
-  SignalsFull,
-  StepNotFound
-} from "./WorkflowErrors.js"
+import { ChildNotLinked, ExecutionNotFound, LeaseLost, SignalsFull } from "./WorkflowErrors.js"
 import {
   admitted,
   admittedSignal,
   type ChildrenOptions,
   endRaceOf,
-  jobOf,
   jobOfChild,
   retryOf,
   Workflows
@@ -243,7 +235,8 @@ const make = Effect.gen(function* () {
         const job = yield* jobAdmin.cancel(id).pipe(Effect.catchTag("JobNotFound", Effect.die))
         const row = jobs.get(id)
         const below = row === undefined ? [] : table.below(row)
-        return { job, cancelled: 1 + below.filter((each) => each.cancelRequestedAt !== undefined).length }
+        const requested = below.filter((each) => each.cancelRequestedAt !== undefined)
+        return { job, cancelled: job.finishedAt === undefined ? 1 + requested.length : 0 }
       }
       return yield* jobs.atomically((now) => {
         const row = jobs.get(id)
@@ -258,54 +251,6 @@ const make = Effect.gen(function* () {
         }
         return { job: toStored(jobs.get(id) ?? (row as JobRow), now), cancelled: open.length }
       })
-    })
-
-  const fork: typeof Workflows.Service.fork = (execution, step, { as } = {}) =>
-    Effect.gen(function* () {
-      const row = yield* find(execution)
-      const source = row.dedupe?.key ?? execution
-      const steps = table.stepsOf(row.id)
-      const first = steps.find(({ name }) => name === step)
-      const known = [...new Set(steps.map(({ name }) => name))]
-      if (first === undefined) return yield* new StepNotFound({ execution, step, known })
-      const now = yield* jobs.atomically((instant) => instant)
-      const name = as ?? `${source}:fork:${jobs.ids.job(now)}`
-      const [answer] = yield* queue.enqueue([
-        jobOf({
-          execution: name,
-          kind: row.kind,
-          version: row.version,
-          queue: row.queue,
-          payload: parsed(row.payload),
-          attempts: row.attempts,
-          priority: row.priority,
-          key: row.key,
-          meta: { forkOf: source, forkFrom: step }
-        })
-      ])
-      if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
-      if (answer.outcome !== "enqueued") return yield* new ExecutionExists({ execution: name })
-      yield* jobs.atomically(() => {
-        table.setSteps(
-          answer.id,
-          steps
-            .filter(({ kind, sequence }) => sequence < first.sequence && kind !== "undo")
-            .map((each) => (isUndone(each, steps) ? reopenedAt(each, now) : each))
-        )
-        const signals = table
-          .deferredsOf(source)
-          .filter(({ kind }) => kind === "signal" || kind === "value")
-          .filter(({ arrived, completedAt }) => completedAt !== undefined || arrived !== undefined)
-        table.setDeferreds(
-          name,
-          signals.map((each) => ({ ...each, execution: name, waiting: false }))
-        )
-        table.setTags(answer.id, table.tagsOf(row.id))
-        const created = jobs.get(answer.id)
-        // The first run must read the journal.
-        if (created !== undefined) jobs.put({ ...created, woken: 1 })
-      })
-      return { id: answer.id, execution: name }
     })
 
   const streams = yield* StreamsMemory.make(find)
@@ -373,7 +318,7 @@ const make = Effect.gen(function* () {
       (id, execution) =>
         Effect.flatMap(find(execution), (row) => jobs.atomically((now) => toStored(jobs.get(id) ?? row, now)))
     ),
-    fork,
+    fork: ForkMemory.make(jobs, table, queue, find),
     ...RunningStepsMemory.make(jobs, table),
     list: (filter, { before, limit }) => {
       if (before !== undefined && !isId(before)) return new BadCursor({ cursor: before })

@@ -23,37 +23,16 @@ import * as LifetimesPg from "./LifetimesPg.js"
 import * as MessageSql from "./MessageSql.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as RunningStepsPg from "./RunningStepsPg.js"
+import * as SignalsPg from "./SignalsPg.js"
 import { shownDeferreds, unclaimedSignals } from "./SignalValues.js"
 import * as StreamsPg from "./StreamsPg.js"
 import * as TagsPg from "./TagsPg.js"
-import {
-  ChildNotLinked,
-  ExecutionExists,
-  ExecutionNotFound,
-  LeaseLost,
-  SignalsFull,
-  StepNotFound
-} from "./WorkflowErrors.js"
+import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
-import {
-  admitted,
-  admittedSignal,
-  endRaceOf,
-  jobOf,
-  jobOfChild,
-  type Recorded,
-  retryOf,
-  type Signal,
-  type SignalOutcome,
-  Workflows
-} from "./Workflows.js"
+import { admitted, endRaceOf, jobOf, jobOfChild, type Recorded, retryOf, Workflows } from "./Workflows.js"
 
 interface StepToRecord extends NewStep {
   readonly run: HeldJob
-  readonly text: string
-}
-
-interface SignalToSend extends Signal {
   readonly text: string
 }
 
@@ -63,6 +42,12 @@ interface JournalRow {
   readonly cancelled: boolean
   readonly steps: ReadonlyArray<ExecutionRows.StepRow>
   readonly waits: ReadonlyArray<ExecutionRows.DeferredRow>
+}
+
+interface EarlyRow {
+  readonly name: string
+  readonly text: string
+  readonly id: string | null
 }
 
 type RecordError = LeaseLost | DatabaseError
@@ -171,50 +156,11 @@ const make = Effect.gen(function* () {
     maxWeight: 200,
     lanes: 2,
     capacity: 10_000,
-    isolate: () => false,
+    isolate: (error) => error._tag !== "LeaseLost" && isDataError(error),
     flush: readJournals
   })
 
-  const complete = (signals: ReadonlyArray<SignalToSend>, hint: string | null) =>
-    Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
-      const rows = yield* direct.rows(statements.completeDeferred, [
-        SqlArrays.ofTexts(signals.map(({ execution }) => execution)),
-        SqlArrays.ofTexts(signals.map(({ name }) => name)),
-        SqlArrays.ofTexts(signals.map(({ id }) => id ?? null)),
-        SqlArrays.ofJson(signals.map(({ text }) => text)),
-        now,
-        hint
-      ])
-      yield* notify(
-        rows.flatMap(([, queue]) => (typeof queue === "string" ? queue : [])),
-        hint !== null
-      )
-      return signals.map(({ execution, name }, place): Exit.Exit<SignalOutcome, SignalsFull> => {
-        const outcome = rows[place]?.[0] as SignalOutcome | "full"
-        return outcome === "full" ? Exit.fail(new SignalsFull({ execution, name })) : Exit.succeed(outcome)
-      })
-    })
-
-  const sender = yield* Batcher.make<SignalToSend, SignalOutcome, SignalsFull | DatabaseError, never>({
-    weight: ({ text }) => 1 + text.length / 8_192,
-    maxWeight: 500,
-    capacity: 10_000,
-    isolate: (error) => error._tag !== "SignalsFull" && isDataError(error),
-    flush: (signals) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        retryContention(complete(signals, notifier.hintOfStatement(now)))
-      )
-  })
-
-  const signal: typeof Workflows.Service.signal = (given) =>
-    Effect.gen(function* () {
-      const text = yield* admittedSignal(given)
-      const one = { ...given, text }
-      if (yield* isOutside) return yield* sender.submit(one)
-      const [exit] = yield* complete([one], null)
-      return yield* exit ?? Effect.dieMessage("a signal has no result")
-    })
+  const { complete, signal } = yield* SignalsPg.make(database, notifier, statements, isOutside, notify)
 
   const startChildren: typeof Workflows.Service.startChildren = (run, name, children, options = {}) =>
     transaction(
@@ -286,7 +232,7 @@ const make = Effect.gen(function* () {
           .cancel(id)
           .pipe(Effect.catchTag("JobNotFound", () => new ExecutionNotFound({ execution })))
         const below = yield* mapErrors(sql.unsafe<{ count: number }>(statements.countBelow, [SqlArrays.ofPlain([id])]))
-        return { job, cancelled: 1 + (below[0]?.count ?? 0) }
+        return { job, cancelled: job.finishedAt === undefined ? 1 + (below[0]?.count ?? 0) : 0 }
       }
       const { ended } = yield* retryContention(cancelNow(id))
       return { job: yield* gone(search.get(id)), cancelled: ended.length }
@@ -316,7 +262,11 @@ const make = Effect.gen(function* () {
         ])
         if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")
         if (answer.outcome !== "enqueued") return yield* new ExecutionExists({ execution: name })
+        const early = yield* mapErrors(sql.unsafe<EarlyRow>(statements.takeEarly, [name]))
         yield* mapErrors(sql.unsafe(statements.copyJournal, [id, answer.id, step, row.execution, name, now]))
+        // Values that arrived for the new execution follow those of its source.
+        const sent = early.map((each) => ({ ...each, execution: name, id: each.id ?? undefined }))
+        if (sent.length > 0) yield* complete(sent, null)
         return { id: answer.id, execution: name }
       })
     )
