@@ -4,9 +4,10 @@ import type { Database } from "../../database/Database.js"
 import { type DatabaseError, isDataError, retryContention } from "../../database/DatabaseError.js"
 import type { Notifier } from "../Notifier.js"
 import * as SqlArrays from "../SqlArrays.js"
+import type { SignalOutcome } from "./Execution.js"
 import { SignalsFull } from "./WorkflowErrors.js"
 import type * as WorkflowSql from "./WorkflowSql.js"
-import { admittedSignal, type Signal, type SignalOutcome, type Workflows } from "./Workflows.js"
+import { admittedSignal, type Signal, type Workflows } from "./Workflows.js"
 
 interface SignalToSend extends Signal {
   readonly text: string
