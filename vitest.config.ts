@@ -31,7 +31,13 @@ const sized = [
 ].map((name) => `test/${name}.test.ts`)
 
 /** Files that `npm test` leaves to `npm run test:long`, which installs the libraries that the second folder needs. */
-const long = ["test/long/**/*.test.ts", "test/libraries/*.test.ts"]
+const long = [
+  "test/long/**/*.test.ts",
+  "test/libraries/*.test.ts",
+  "test/cli/EffectVersion.test.ts",
+  "test/journeys/MissionControlSafety.test.ts",
+  "test/workflow/EffectContract.test.ts"
+]
 
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
