@@ -76,9 +76,9 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { enter } = yield* ControlRoom
         const page = yield* enter("overview")
         const incidents = page.getByRole("region", { name: "Needs attention" }).getByRole("link")
-        yield* step(() =>
-          incidents.filter({ hasText: /^11\d queues have no worker: ~50.*jobs due, oldest 1 d/ }).waitFor()
-        )
+        // About 51,500 jobs: the flood, the small queues and what was requeued. An estimate is right within 5 %.
+        const unserved = /^11\d queues have no worker: ~(49|5[0-4]).*jobs due, oldest 1 d/
+        yield* step(() => incidents.filter({ hasText: unserved }).waitFor())
         const texts = yield* step(() => incidents.allInnerTexts())
         expect(texts.length).toBeLessThanOrEqual(5)
         expect(texts[0]).toMatch(/sink jobs died \(exhausted\): leak #/)
