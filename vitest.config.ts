@@ -35,7 +35,10 @@ const long = [
   "test/long/**/*.test.ts",
   "test/libraries/*.test.ts",
   "test/cli/EffectVersion.test.ts",
+  "test/client/Health.test.ts",
+  "test/database/embedded/DirectoryLock.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
+  "test/worker/Cluster.test.ts",
   "test/workflow/EffectContract.test.ts"
 ]
 

@@ -32,6 +32,11 @@ const order = workflow(
   }
 )
 
+let startsCopying: () => void = () => {}
+const isCopying = new Promise<void>((resolve) => {
+  startsCopying = resolve
+})
+
 /** A step that runs until its process stops. A second execution waits for its permit. */
 const copy = workflow(
   "copy",
@@ -41,6 +46,7 @@ const copy = workflow(
       "rows",
       ({ heartbeat, signal }) => {
         heartbeat({ page: 7 })
+        startsCopying()
         return new Promise((_, reject) => signal.addEventListener("abort", reject))
       },
       { concurrency: 1, timeout: "2h" }
@@ -79,7 +85,9 @@ const orderly = Effect.gen(function* () {
   yield* step(async () => {
     await shift.start(chat, { id: "1" })
     for (const id of ["A-17", "B-1"]) await shift.start(order, { id, items: ["book", "lamp"] })
-    for (const table of ["users", "bills"]) await shift.start(copy, { table })
+    await shift.start(copy, { table: "users" })
+    await isCopying
+    await shift.start(copy, { table: "bills" })
   })
 })
 

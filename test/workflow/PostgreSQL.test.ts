@@ -225,12 +225,18 @@ it("a step is recorded once although the server ended the connection that record
 it("the concurrency of a step holds over processes, and all executions come through", async () => {
   let running = 0
   let most = 0
+  let areTwo: () => void = () => {}
+  const two = new Promise<void>((resolve) => {
+    areTwo = resolve
+  })
   const call = workflow("calls", settings, (_, step) =>
     step.run(
       "call",
       async () => {
         running += 1
         most = Math.max(most, running)
+        if (running === 2) areTwo()
+        await two
         await new Promise((resolve) => setTimeout(resolve, 2))
         running -= 1
       },
