@@ -142,9 +142,13 @@ export const run = (options: OrderRunOptions): Effect.Effect<OrderReport, unknow
     const keepPod: Effect.Effect<void, unknown, Scope.Scope> = Effect.gen(function* () {
       while (!isStopping) {
         const wanted = release
-        const pod = yield* deployment.startPod({ env: { FAULT_RELEASE: String(wanted) } })
-        releases.set(pod.pid, wanted)
-        yield* pod.finished
+        const started = yield* Effect.either(deployment.startPod({ env: { FAULT_RELEASE: String(wanted) } }))
+        if (started._tag === "Left") {
+          print(`a pod did not start: ${started.left}`)
+          continue
+        }
+        releases.set(started.right.pid, wanted)
+        yield* started.right.finished
       }
     })
     const roll = (wanted: number) =>
