@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto"
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect } from "effect"
 import { list, metrics, type Service, serve, until, upload } from "../journeys/fixtures/UploadService.js"
 import * as Meddler from "../support/Meddler.js"
 import * as Nightshift from "../support/Nightshift.js"
@@ -23,6 +23,13 @@ const inbox = ({ cwd }: Service) => {
   const files = readdirSync(folder).filter((name) => name !== ".nightshift-pull")
   const remembered = readdirSync(join(folder, ".nightshift-pull")).filter((name) => name !== "lock")
   return { folder, files, remembered, read: (name: string) => readFileSync(join(folder, name)) }
+}
+
+/** Bytes on disk of files that the puller has not finished. */
+const stored = (service: Service) => {
+  const state = join(service.cwd, "inbox", ".nightshift-pull")
+  const parts = readdirSync(state).filter((name) => name.endsWith(".part"))
+  return parts.reduce((bytes, name) => bytes + statSync(join(state, name)).size, 0)
 }
 
 if (isLong) {
@@ -65,9 +72,18 @@ if (isLong) {
         yield* upload(service, [["large.bin", content]])
         const between = yield* Meddler.make(service.url)
         const doomed = yield* pulling(service, between.url)
+        const half = yield* Deferred.make<void>()
         between.meddle(({ path }) =>
-          path.endsWith("/content") ? { afterBytes: [1_500_000, () => process.kill(doomed.pid, "SIGKILL")] } : undefined
+          path.endsWith("/content")
+            ? { afterBytes: [1_500_000, () => Deferred.unsafeDone(half, Effect.void)] }
+            : undefined
         )
+        yield* Deferred.await(half)
+        yield* until(
+          Effect.sync(() => stored(service)),
+          (bytes) => bytes > 0
+        )
+        process.kill(doomed.pid, "SIGKILL")
         yield* doomed.finished
         expect(inbox(service)).toMatchObject({ files: [], remembered: [expect.stringMatching(/\.part$/)] })
 
