@@ -2,17 +2,22 @@ import { Cause, ConfigError, Predicate } from "effect"
 import { codeOf, type ExpectedError, isExpected } from "../core/ExpectedError.js"
 import { problems } from "../core/Setting.js"
 import type { DeadReason, State } from "../core/StoredJob.js"
-import type { WhyView } from "./JobView.js"
 import {
   AskFailedError,
   AskNotAnsweredError,
   AskTimeoutError,
+  ExecutionEndedError,
+  ExecutionNotFoundError,
+  SignalsFullError,
+  StreamFailedError,
+  StreamNotFoundError
+} from "./ExecutionErrors.js"
+import type { WhyView } from "./JobView.js"
+import {
   BatchError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
-  ExecutionEndedError,
-  ExecutionNotFoundError,
   InvalidJobError,
   InvalidOptionError,
   InvalidScheduleError,
@@ -28,10 +33,7 @@ import {
   ScheduleNotFoundError,
   SearchTooSlowError,
   ShiftError,
-  SignalsFullError,
   StartError,
-  StreamFailedError,
-  StreamNotFoundError,
   TransactionError
 } from "./ShiftErrors.js"
 

@@ -21,6 +21,21 @@ export type {
   EnqueueOptions,
   JobId
 } from "./Enqueue.js"
+export {
+  AskFailedError,
+  AskNotAnsweredError,
+  AskTimeoutError,
+  ChildrenFailedError,
+  ExecutionEndedError,
+  ExecutionNotFoundError,
+  InvalidAskError,
+  InvalidSignalError,
+  NestedStepError,
+  SignalsFullError,
+  StepFailedError,
+  StreamFailedError,
+  StreamNotFoundError
+} from "./ExecutionErrors.js"
 export type { BulkAct, BulkOptions, JobAdmin, JobListOptions } from "./JobAdmin.js"
 export {
   type BackoffInput,
@@ -46,29 +61,20 @@ export type { Handler } from "./Recipe.js"
 export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { Shift } from "./Shift.js"
 export {
-  AskFailedError,
-  AskNotAnsweredError,
-  AskTimeoutError,
   BatchError,
-  ChildrenFailedError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
-  ExecutionEndedError,
-  ExecutionNotFoundError,
-  InvalidAskError,
   InvalidJobError,
   InvalidOptionError,
   InvalidPayloadError,
   InvalidResultError,
   InvalidScheduleError,
-  InvalidSignalError,
   JobCancelledError,
   JobDeadError,
   JobIdTakenError,
   JobNotFoundError,
   JobStateError,
-  NestedStepError,
   OperationStoppedError,
   QueueFullError,
   QueueNotFoundError,
@@ -77,11 +83,7 @@ export {
   ScheduleNotFoundError,
   SearchTooSlowError,
   ShiftError,
-  SignalsFullError,
   StartError,
-  StepFailedError,
-  StreamFailedError,
-  StreamNotFoundError,
   TransactionError
 } from "./ShiftErrors.js"
 export type { StandardSchema } from "./StandardSchema.js"

@@ -1,10 +1,14 @@
-// Names of the calls of `step.next` in the journal and in the waits, like `next:message#2`: the prefix tells them from those of
-// `step.waitFor`, which are the names of signals.
+// Names of calls in the journal and in the waits.
 
-export const prefix = "next:"
+/** What the names of some kinds of calls start with. Those of `step.waitFor` are the names of signals. */
+export const prefixes = { patch: "patch:", set: "set:", ask: "ask:", message: "next:" } as const
 
-/** The name without the prefix, and without that of the undo that made the call. The number stays. */
+/** The name of a call of this kind, before it is numbered. */
+export const nameOf = (kind: string, base: string): string =>
+  kind in prefixes ? `${prefixes[kind as keyof typeof prefixes]}${base}` : base
+
+/** The name of a call of `step.next` without its prefix, and without that of the undo that made the call. The number stays. */
 export const withoutPrefix = (name: string): string => name.replace(/^(?:undo:.*\/)?next:/, "")
 
-/** The signal whose values the call takes. */
+/** The signal whose values a call of `step.next` takes. */
 export const signalOf = (name: string): string => withoutPrefix(name).replace(/#\d+$/, "")

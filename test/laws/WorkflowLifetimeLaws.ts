@@ -216,7 +216,7 @@ export const workflowLifetimeLaws = (law: Law): void => {
         )
         assert.deepStrictEqual(yield* claimFor(line, "blue"), [])
         if (taken === undefined) return
-        // Suspended by its own release: it sleeps, and nobody takes it.
+        // Suspended by its own release: it sleeps, and no process takes it.
         yield* suspend(line, taken, [{ kind: "sleep", name: "long", dueAt: (yield* line.now) + 600_000 }])
         assert.deepStrictEqual(yield* claimFor(line, "blue"), [])
       })

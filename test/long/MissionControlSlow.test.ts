@@ -106,6 +106,28 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("keeps the page of a job still while its reason arrives, so that a click does not miss", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ delay: "30d" })
+        const page = yield* enter("jobs")
+        const why = yield* step(() => hold(page, /\/why$/))
+        const details = page.getByRole("region", { name: "Details" })
+        const place = () => step(async () => (await details.boundingBox())?.y)
+        yield* step(async () => {
+          await page.evaluate(`location.hash = '#/jobs/${id}'`)
+          await why.until(1)
+          await details.waitFor()
+        })
+        const before = yield* place()
+        yield* step(async () => {
+          await why.release()
+          await page.getByRole("status").getByText("not due").waitFor()
+        })
+        expect(yield* place()).toBe(before)
+      })
+    )
+
     it.scoped("shows a list whose response takes longer than the next event", () =>
       Effect.gen(function* () {
         const { bury, enter } = yield* ControlRoom

@@ -1,30 +1,19 @@
-import { Clock, Console, Duration, Effect, Either, Predicate } from "effect"
-import * as BytesText from "../../core/BytesText.js"
-import * as ErrorText from "../../core/ErrorText.js"
+import { Clock, Console, Duration, Effect, Either } from "effect"
 import { isId } from "../../core/Ids.js"
-import * as MessageName from "../../core/MessageName.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import * as Audited from "../../http/access/Audited.js"
+import { ask as askExecution, awaitedSignals, start as startExecution } from "../../http/workflows/ExecutionActs.js"
 import { tagsOf } from "../../http/workflows/ExecutionsFilter.js"
 import * as ExecutionView from "../../http/workflows/ExecutionView.js"
-import { ask as askExecution, awaitedSignals, start as startExecution } from "../../http/workflows/WorkflowsRoutes.js"
-import {
-  type Deferred,
-  type Execution,
-  ExecutionState,
-  type ExecutionSummary,
-  type Heartbeat,
-  maxExecutionPage,
-  type Step,
-  type Tags
-} from "../../queue/workflow/Execution.js"
+import { ExecutionState, maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, factList, print, printable, printJson, stateText, table } from "../Terminal.js"
+import { print, printJson, table } from "../Terminal.js"
+import { details, rowOf, tagText } from "./ExecutionText.js"
 import { stream } from "./StreamCommand.js"
 
 const id = Input.required(Input.text, "The execution's id, as in order/A-17, or the id of its job.")
@@ -35,44 +24,11 @@ const executionOf = (given: string) =>
     ? Effect.flatMap(Workflows, (workflows) => Effect.map(workflows.show(given), ({ execution }) => execution))
     : Effect.succeed(given)
 
-const waitText =
-  (now: number) =>
-  ({ dueAt, exit, kind, name, remaining }: Deferred) => {
-    const until =
-      dueAt === undefined ? "" : `, ${kind === "signal" || kind === "message" ? "times out" : "due"} ${age(dueAt, now)}`
-    const left = remaining === undefined ? "" : ` (${remaining} left)`
-    const limit = kind === "limit" ? ` ${printable(String(exit))} for` : ""
-    const shown = kind === "message" ? MessageName.withoutPrefix(name) : name
-    return `${kind}${limit} "${printable(shown)}"${left}${until}`
-  }
-
-const heartbeatText =
-  (now: number) =>
-  ({ at, attempt, details, step }: Heartbeat) => {
-    const sent = details === undefined ? "" : `: ${JSON.stringify(details)}`
-    return `"${printable(step)}" ${age(at, now)}, attempt ${attempt}${sent}`
-  }
-
-const rowOf = (now: number) => (execution: ExecutionSummary) => [
-  printable(execution.execution),
-  stateText(execution),
-  String(execution.version),
-  age(execution.createdAt, now),
-  execution.waits.length === 0
-    ? printable(ErrorText.headline(execution.lastError ?? "-")).slice(0, 60)
-    : execution.waits.map(waitText(now)).join(", ").slice(0, 60)
-]
-
 /** Tags as `customer=42`; undefined if there are none. */
 const tags = (about: string): Input.Input<Tags | undefined> => ({
   ...Input.repeated(Input.text, about),
   read: (texts) => (texts.length === 0 ? Either.right(undefined) : tagsOf(texts))
 })
-
-const tagText = (all: Tags) =>
-  Object.entries(all)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(", ")
 
 const list = QueueCommand.make({
   about: "List workflow executions, newest first.",
@@ -108,83 +64,9 @@ const list = QueueCommand.make({
     })
 })
 
-/** Unwraps the exit of a step of `nightshift/client`. Exits of other engines are printed whole. */
-const exitText = (exit: unknown): string => {
-  if (!Predicate.isRecord(exit)) return JSON.stringify(exit) ?? ""
-  const names = Object.keys(exit)
-  if (names.length === 0) return ""
-  const isMarked = names.length === 2 && ["taken", "set", "ask"].some((mark) => mark in exit)
-  if ((names.length === 1 || isMarked) && "value" in exit) return JSON.stringify(exit.value) ?? ""
-  if (names.length === 1 && exit.timedOut === true) return "timed out"
-  const { error } = exit
-  if (names.length === 1 && Predicate.hasProperty(error, "name") && Predicate.hasProperty(error, "message")) {
-    return `${error.name}: ${error.message}`
-  }
-  return JSON.stringify(exit)
-}
-
-const stepRow = (now: number) => (step: Step) => [
-  printable(step.name),
-  step.kind,
-  step.attempt === 1 ? step.outcome : `${step.outcome}, attempt ${step.attempt}`,
-  `${step.endedAt - step.startedAt} ms`,
-  age(step.endedAt, now),
-  printable(exitText(step.exit)).slice(0, 60)
-]
-
 /** Whether the execution waits for the signal, or for no signal at all: then it may wait for it later. */
 const isExpected = (given: { readonly name: string; readonly waitsFor: ReadonlyArray<string> }) =>
   given.waitsFor.length === 0 || given.waitsFor.includes(given.name)
-
-const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
-
-const details = (execution: Execution, now: number): string => {
-  const { unclaimed } = execution
-  const facts = factList([
-    ["execution", execution.execution],
-    ["job", execution.id],
-    ["workflow", `${execution.workflow}, version ${execution.version}`],
-    ["state", stateText(execution)],
-    ["started", age(execution.createdAt, now)],
-    ["finished", execution.finishedAt === undefined ? undefined : age(execution.finishedAt, now)],
-    ["continues", execution.dueAt === undefined || execution.dueAt <= now ? undefined : age(execution.dueAt, now)],
-    ["continued", execution.continued === 0 ? undefined : times(execution.continued)],
-    ["pinned to", execution.pinned === undefined ? undefined : `release ${execution.pinned}`],
-    ["unclaimed", unclaimed.length === 0 ? undefined : `signals ${unclaimed.join(", ")}`],
-    ["waits for", execution.waits.length === 0 ? undefined : execution.waits.map(waitText(now)).join(", ")],
-    [
-      "heartbeat",
-      execution.heartbeats.length === 0 ? undefined : execution.heartbeats.map(heartbeatText(now)).join(", ")
-    ],
-    ["values", Object.keys(execution.values).length === 0 ? undefined : JSON.stringify(execution.values)],
-    ["payload", JSON.stringify(execution.payload)],
-    ["result", JSON.stringify(execution.result)],
-    ["last error", execution.lastError],
-    ["tags", Object.keys(execution.tags).length === 0 ? undefined : tagText(execution.tags)],
-    ["parents", execution.parents.length === 0 ? undefined : execution.parents.join(", ")]
-  ])
-  const steps = table(["STEP", "KIND", "OUTCOME", "TOOK", "ENDED", "RESULT"], execution.steps.map(stepRow(now)))
-  const children = execution.children.map(({ id, job, name }) => [
-    printable(name),
-    id,
-    printable(job?.execution ?? job?.kind ?? "-"),
-    job === undefined ? "deleted" : stateText(job)
-  ])
-  const streams = execution.streams.map(({ bytes, count, generation, name, startedAt, state }) => [
-    printable(name),
-    state,
-    String(generation),
-    String(count),
-    BytesText.format(bytes),
-    age(startedAt, now)
-  ])
-  return [
-    facts,
-    ...(execution.steps.length === 0 ? ["", "No steps yet."] : ["", steps]),
-    ...(streams.length === 0 ? [] : ["", table(["STREAM", "STATE", "GENERATION", "CHUNKS", "SIZE", "BEGAN"], streams)]),
-    ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATE"], children)])
-  ].join("\n")
-}
 
 const show = QueueCommand.make({
   about: "Show an execution with its steps, waits and children.",

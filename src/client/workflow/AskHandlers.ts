@@ -1,5 +1,6 @@
 import { Effect, Either, Fiber, Option, Runtime } from "effect"
 import { issuesText } from "../../core/Issues.js"
+import { prefixes } from "../../core/StepName.js"
 import { jsonText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import type * as Suspension from "../../core/Suspension.js"
@@ -20,7 +21,7 @@ import * as StepExit from "./StepExit.js"
 /** How often a run whose steps take long looks for asks. */
 const pollInterval = "1 second"
 
-const stepPrefix = "ask:"
+const stepPrefix = prefixes.ask
 
 export type AskHandler = (value: unknown) => unknown
 

@@ -3,8 +3,9 @@ import type { DurationInput } from "../../core/DurationInput.js"
 import { issuesText } from "../../core/Issues.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import { shown } from "../../core/Storable.js"
+import { InvalidAskError } from "../ExecutionErrors.js"
 import { storedForm } from "../JobDefinition.js"
-import { InvalidAskError, InvalidOptionError } from "../ShiftErrors.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 
 // Asks that a workflow declares: what a caller passes, and what it gets.
@@ -23,15 +24,15 @@ export type AskSchemas = Readonly<Record<string, AskSchema>>
 /** The names of the asks that a workflow answers. Without declared asks, every name. */
 export type AskName<Asks> = keyof Asks & string
 
-/** What the caller of an ask passes. */
-export type AskInput<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends {
-      /** The validator that the workflow declares. */
-      readonly payload: infer Schema extends StandardSchema.StandardSchema
-    }
-    ? StandardSchema.InputOf<Schema>
-    : unknown
+/** The validator that a workflow declares for a part of an ask. */
+type Declared<Asks, Name, Part extends keyof AskSchema> = Name extends keyof Asks
+  ? Asks[Name] extends Readonly<Record<Part, infer Schema extends StandardSchema.StandardSchema>>
+    ? Schema
+    : StandardSchema.StandardSchema<unknown, unknown>
   : never
+
+/** What the caller of an ask passes. */
+export type AskInput<Asks, Name> = StandardSchema.InputOf<Declared<Asks, Name, "payload">>
 
 /** How to ask an execution. */
 export interface AskOptions {
@@ -51,34 +52,13 @@ export type AskValue<Asks, Name> =
     : [value: AskInput<Asks, Name>, options?: AskOptions]
 
 /** What the handler of an ask gets. */
-export type AskPayload<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends {
-      /** The validator that the workflow declares. */
-      readonly payload: infer Schema extends StandardSchema.StandardSchema
-    }
-    ? StandardSchema.OutputOf<Schema>
-    : unknown
-  : never
+export type AskPayload<Asks, Name> = StandardSchema.OutputOf<Declared<Asks, Name, "payload">>
 
 /** What the handler of an ask returns. */
-export type AskReturn<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends {
-      /** The validator that the workflow declares. */
-      readonly result: infer Schema extends StandardSchema.StandardSchema
-    }
-    ? StandardSchema.InputOf<Schema>
-    : unknown
-  : never
+export type AskReturn<Asks, Name> = StandardSchema.InputOf<Declared<Asks, Name, "result">>
 
 /** What the caller of an ask gets. */
-export type AskAnswer<Asks, Name> = Name extends keyof Asks
-  ? Asks[Name] extends {
-      /** The validator that the workflow declares. */
-      readonly result: infer Schema extends StandardSchema.StandardSchema
-    }
-    ? StandardSchema.OutputOf<Schema>
-    : unknown
-  : never
+export type AskAnswer<Asks, Name> = StandardSchema.OutputOf<Declared<Asks, Name, "result">>
 
 /** Throws InvalidOptionError unless each declared ask has validators. */
 export const checkAsks = (workflow: string, asks: unknown): void => {

@@ -9,9 +9,10 @@ import { AskTimedOut } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { Engine, Ports } from "../Engine.js"
 import type { Enqueueable, EnqueueOptions, JobId } from "../Enqueue.js"
+import { ExecutionNotFoundError } from "../ExecutionErrors.js"
 import { fromCause } from "../FromCause.js"
 import { checkKnown, durationOf, namesOf } from "../Options.js"
-import { ExecutionNotFoundError, InvalidOptionError } from "../ShiftErrors.js"
+import { InvalidOptionError } from "../ShiftErrors.js"
 import {
   type AskAnswer,
   type AskName,

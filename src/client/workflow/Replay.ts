@@ -19,6 +19,15 @@ import { quietTurns } from "../../workflow/Journal.js"
 /** A result as it is stored. */
 export type Stored = Pick<Step, "outcome" | "exit">
 
+/** How a run treats a call of the code. */
+export interface CallOptions<A> {
+  readonly canUndo?: boolean
+  /** Called with the result of a step that failed. */
+  readonly onFailed?: (stored: Stored, name: string, sequence: number) => void
+  /** For `patched` and `set`: the result if the code passed this place before. */
+  readonly passed?: { readonly value: A }
+}
+
 export interface Held {
   readonly name: string
   /** Runs the step. */

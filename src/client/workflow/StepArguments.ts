@@ -1,6 +1,6 @@
 import { Duration, Either, Option, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
-import { prefix as messagePrefix } from "../../core/MessageName.js"
+import { prefixes } from "../../core/StepName.js"
 import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, jsonText, shown } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
@@ -26,7 +26,7 @@ export const checked = <A>(request: () => Promise<A>): Promise<A> => {
 const most = { nameCharacters: 256, attempts: 10_000, concurrency: 10_000 }
 
 /** Names that start like this are those of undos, patches, values that are set, asks, and calls of `step.next`. */
-const reserved = [undoPrefix, "patch:", "set:", "ask:", messagePrefix]
+const reserved = [undoPrefix, ...Object.values(prefixes)]
 
 export const checkName = (name: unknown): void => {
   const prefix = typeof name === "string" ? reserved.find((each) => name.startsWith(each)) : undefined

@@ -4,7 +4,8 @@ import * as Outcome from "../../core/Outcome.js"
 import { jsonText, truncated } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Undos from "../../queue/workflow/Undo.js"
-import { ChildrenFailedError, type ShiftError, StepFailedError } from "../ShiftErrors.js"
+import { ChildrenFailedError, StepFailedError } from "../ExecutionErrors.js"
+import type { ShiftError } from "../ShiftErrors.js"
 import type { Stored } from "./Replay.js"
 
 // The results of steps as JSON: { value } of a success, { error } of a failure, { timedOut } of a signal that did not arrive.

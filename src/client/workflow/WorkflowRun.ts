@@ -1,5 +1,5 @@
 import type { Clock, Runtime } from "effect"
-import * as MessageName from "../../core/MessageName.js"
+import * as StepName from "../../core/StepName.js"
 import * as Suspension from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
@@ -7,14 +7,15 @@ import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import { holdFor } from "../../workflow/Journal.js"
-import { NestedStepError } from "../ShiftErrors.js"
+import { NestedStepError } from "../ExecutionErrors.js"
 import { type AskHandler, AskHandlers, type AskHost } from "./AskHandlers.js"
 import type { AskSchema } from "./Asks.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
-import { Replay, type Stored } from "./Replay.js"
+import { type CallOptions, Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
 import { StepAborts } from "./StepAborts.js"
 import { type AttemptHost, type Attempts, StepAttempts } from "./StepAttempts.js"
+import { StepBodies } from "./StepBodies.js"
 import * as StepExit from "./StepExit.js"
 import { type LimitHost, StepLimits } from "./StepLimits.js"
 import * as StepScope from "./StepScope.js"
@@ -24,13 +25,6 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
 // no `catch` or `finally` block of the code runs early.
 
-/** Kinds of calls that have names of their own. */
-const prefixes: Readonly<Partial<Record<StepKind, string>>> = {
-  patch: "patch:",
-  set: "set:",
-  message: MessageName.prefix
-}
-
 export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   readonly journal: RunJournal
   readonly aborts = new StepAborts()
@@ -38,16 +32,16 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   private replay: Replay | undefined
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
-  private readonly bodies = new Set<Promise<unknown>>()
+  private readonly bodies = new StepBodies(
+    () => this.bodyEnded(),
+    (error) => this.fail(error)
+  )
   private readonly undoPhase = new UndoPhase(this)
   private readonly asks: AskHandlers
   /** Whether the run only compares the code with its journal. */
   isComparing = false
-  private running = 0
   /** `cancelled` and `stopping`: the code gets no results and starts no steps, but steps that run are recorded. */
   private phase: "running" | "cancelled" | "stopping" | "over" = "running"
-  /** The undo that runs. An undo that calls steps may wait and then never settles. */
-  private undoBody: Promise<unknown> | undefined
   readonly begun = new Set<string>()
   /** Names that the code has set. */
   readonly names = new Set<string>()
@@ -144,8 +138,8 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     })
     this.waits.clear()
     this.aborts.abort(true, false)
-    const undo = this.undoPhase.hasSteps ? undefined : Promise.race([this.undoBody, blocked])
-    await Promise.allSettled([...this.bodies, undo])
+    const undo = this.undoPhase.hasSteps ? undefined : Promise.race([this.bodies.undo, blocked])
+    await Promise.allSettled([this.bodies.settled(), undo])
     this.phase = "over"
   }
 
@@ -162,7 +156,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   }
 
   private endCancelled(): void {
-    if (this.phase !== "cancelled" || this.running > 0) return
+    if (this.phase !== "cancelled" || this.bodies.areRunning) return
     const caughtUp = this.execution.state.recorded && this.begun.size === 0
     this.finish(Suspension.make({ woken: -1, waits: [], caughtUp }))
   }
@@ -179,7 +173,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   finish(result: unknown): void {
     if (this.phase === "over") return
     this.close()
-    void Promise.allSettled(this.bodies).then(() => this.end(result))
+    void this.bodies.settled().then(() => this.end(result))
   }
 
   private fail(error: unknown): void {
@@ -203,16 +197,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     base: string,
     live: (name: string, settle: (stored: Stored, sequence: number) => void) => void,
     read: (stored: Stored, name: string, sequence: number) => A,
-    {
-      canUndo = false,
-      onFailed,
-      passed
-    }: {
-      readonly canUndo?: boolean
-      /** Called with the result of a step that failed. */
-      readonly onFailed?: (stored: Stored, name: string, sequence: number) => void
-      readonly passed?: { readonly value: A }
-    } = {}
+    { canUndo = false, onFailed, passed }: CallOptions<A> = {}
   ): Promise<A> {
     const outer = StepScope.stepOf(this)
     if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
@@ -221,13 +206,12 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
       const inUndo = this.undoing !== undefined
       if (this.isOver || replay === undefined) return this.onUndoBlocked()
       this.undoPhase.hasSteps ||= inUndo
-      const name = replay.numbered(Undos.within(this.undoing, `${prefixes[kind] ?? ""}${base}`))
+      const name = replay.numbered(Undos.within(this.undoing, StepName.nameOf(kind, base)))
       const settle = (stored: Stored, sequence: number) => {
         try {
-          if (stored.outcome === "failed") {
-            onFailed?.(stored, name, sequence)
-            reject(StepExit.errorOf(name, stored))
-          } else resolve(read(stored, name, sequence))
+          if (stored.outcome !== "failed") return resolve(read(stored, name, sequence))
+          onFailed?.(stored, name, sequence)
+          reject(StepExit.errorOf(name, stored))
         } catch (error) {
           reject(error)
         }
@@ -291,26 +275,16 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     return this.undoing === undefined ? kind : "undo"
   }
 
-  /** Runs something that prevents the suspension of the execution until it ends. */
+  /** Runs something that prevents the suspension of the execution until it ends. An undo, which may wait, does not count. */
   busy(act: () => Promise<void>, counts = true): void {
-    const weight = counts ? 1 : 0
-    this.running += weight
-    const body = act().then(
-      () => {
-        this.running -= weight
-        if (this.isOver) return this.endCancelled()
-        const mayStop = !this.waits.isEmpty || this.asks.isAttached
-        if (mayStop || this.undoPhase.isActive || this.execution.cancelled) this.check()
-      },
-      (error: unknown) => this.fail(error)
-    )
-    // An undo that waits never settles.
-    if (!counts) {
-      this.undoBody = body
-      return
-    }
-    this.bodies.add(body)
-    void body.then(() => this.bodies.delete(body))
+    if (counts) this.bodies.run(act)
+    else this.bodies.runUndo(act)
+  }
+
+  private bodyEnded(): void {
+    const mayStop = !this.waits.isEmpty || this.asks.isAttached
+    if (this.isOver) this.endCancelled()
+    else if (mayStop || this.undoPhase.isActive || this.execution.cancelled) this.check()
   }
 
   /** Registers a wait. */
@@ -391,7 +365,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     else if (state !== "still") this.changed(state)
     else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.mayReceive && this.asks.receive()) return
-    else if (this.running > 0) {
+    else if (this.bodies.areRunning) {
       this.waits.arm()
       this.asks.arm()
     } else if (this.execution.cancelled && !this.undoPhase.isActive) this.undoAll()

@@ -66,7 +66,7 @@ const UndoNote = (props: { readonly act: Act; readonly dry: DryRun; readonly isC
   )
 }
 
-/** Asks for the number of jobs, so that nobody acts on many of them by habit. */
+/** Asks for the number of jobs, so that an operator does not act on many of them by habit. */
 const TypedCount = (props: {
   readonly count: number
   readonly value: string

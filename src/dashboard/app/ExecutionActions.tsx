@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
-import * as MessageName from "../../core/MessageName.js"
+import * as StepName from "../../core/StepName.js"
 import * as Api from "./Api"
 import { executionAddress } from "./ExecutionState"
 import { Dialog } from "./parts/Dialog"
@@ -49,7 +49,7 @@ const SendSignal = (of: Given) => {
   const { execution } = of
   const awaited = execution.waits
     .filter(({ kind }) => kind === "signal" || kind === "message")
-    .map(({ kind, name }) => (kind === "message" ? MessageName.signalOf(name) : name))
+    .map(({ kind, name }) => (kind === "message" ? StepName.signalOf(name) : name))
   const [name, setName] = useState(awaited[0] ?? "")
   const [value, setValue] = useState("")
   const act = async () => {

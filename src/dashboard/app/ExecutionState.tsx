@@ -1,4 +1,4 @@
-import * as MessageName from "../../core/MessageName.js"
+import * as StepName from "../../core/StepName.js"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -59,7 +59,7 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
     case "message":
       return (
         <>
-          {wait.kind} <strong>{MessageName.withoutPrefix(wait.name)}</strong>
+          {wait.kind} <strong>{StepName.withoutPrefix(wait.name)}</strong>
           {wait.dueAt === null ? null : (
             <>
               , times out <Age at={wait.dueAt} />

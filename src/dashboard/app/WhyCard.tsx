@@ -60,7 +60,7 @@ export const WhyCard = (props: {
     const timer = setTimeout(reload, wait + 250)
     return () => clearTimeout(timer)
   }, [until, reload])
-  // Until the first response the card has the height of a reason, so that what stands below does not move under the pointer.
+  // Until the first response the card has the height of a reason, so that the rest of the page does not move under the pointer.
   if (data === undefined)
     return error === undefined ? (
       <div class="card body why" role="status" aria-busy="true">

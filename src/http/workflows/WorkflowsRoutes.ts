@@ -2,18 +2,14 @@ import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Clock, Effect, type Layer, Schema } from "effect"
+import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { isId, JobId, makeGenerator } from "../../core/Ids.js"
-import * as MessageName from "../../core/MessageName.js"
+import { isId, JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
-import * as JobRequests from "../../queue/enqueue/JobRequests.js"
-import { Kinds } from "../../queue/Kinds.js"
+import type { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
-import * as AskAnswer from "../../queue/workflow/AskAnswer.js"
-import { maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
+import { maxExecutionPage } from "../../queue/workflow/Execution.js"
 import { tagLimits } from "../../queue/workflow/Tags.js"
-import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
@@ -24,6 +20,7 @@ import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as Problem from "../Problem.js"
 import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
+import { ask, awaitedSignals, start } from "./ExecutionActs.js"
 import * as ExecutionsFilter from "./ExecutionsFilter.js"
 import * as ExecutionView from "./ExecutionView.js"
 
@@ -246,57 +243,6 @@ export const group = HttpApiGroup.make("workflows")
   )
 
 const maxBodyBytes = 1024 * 1024 + 64 * 1024
-
-type Start = Omit<typeof StartRequest.Type, "queue" | "tags"> & {
-  readonly queue?: string | undefined
-  readonly tags?: Tags | undefined
-}
-
-/** Starts an execution of a registered workflow. Shared with the command line. */
-export const start = ({ force = false, key, payload, queue, tags, workflow }: Start) =>
-  Effect.gen(function* () {
-    const workflows = yield* Workflows
-    const [job] = yield* JobRequests.resolve([{ kind: workflow, payload, queue }], { force, check: true })
-    if (job === undefined) return yield* Effect.dieMessage("the workflow was not resolved")
-    if (!force) {
-      const { find } = yield* Kinds
-      const isWorkflow = yield* Effect.map(find(workflow), (kind) => kind.workflow === true)
-      if (!isWorkflow) return yield* new NotAWorkflow({ kind: workflow })
-    }
-    const execution = `${workflow}/${key}`
-    const { id, outcome } = yield* workflows.start({ ...job, execution, tags })
-    return { execution, id, outcome: outcome === "enqueued" ? ("started" as const) : ("existing" as const) }
-  })
-
-interface AskGiven {
-  readonly execution: string
-  readonly name: string
-  readonly value?: unknown
-  readonly id?: string | undefined
-  /** In milliseconds. */
-  readonly timeout?: number | undefined
-}
-
-/** Asks an execution, and waits for the answer after the transaction that stores the ask. Shared with the command line. */
-export const ask = ({ execution, id, name, timeout, value = null }: AskGiven, audited: Audited.Audited) =>
-  Effect.gen(function* () {
-    const workflows = yield* Workflows
-    const ids = yield* makeGenerator
-    const sent = { execution, name, value, id: id ?? ids.job(yield* Clock.currentTimeMillis) }
-    yield* workflows.ask(sent).pipe(audited("workflow.ask", execution, () => ({ after: { name, id: sent.id } })))
-    return (yield* AskAnswer.answerWithin(workflows, sent, timeout ?? AskAnswer.defaultTimeout)) ?? null
-  })
-
-/** Names of the signals that the execution waits for; null if it does not exist. Shared with the command line. */
-export const awaitedSignals = (execution: string) =>
-  Effect.flatMap(Workflows, (workflows) => workflows.show(execution)).pipe(
-    Effect.map(({ waits }) =>
-      waits
-        .filter(({ kind }) => kind === "signal" || kind === "message")
-        .map(({ kind, name }) => (kind === "message" ? MessageName.signalOf(name) : name))
-    ),
-    Effect.catchTag("ExecutionNotFound", () => Effect.succeed(null))
-  )
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "workflows">,

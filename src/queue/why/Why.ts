@@ -1,9 +1,9 @@
 import { Duration, Schema } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import { type PodId, shortPod } from "../../core/Ids.js"
-import * as MessageName from "../../core/MessageName.js"
 import * as Outcome from "../../core/Outcome.js"
 import { suggestion } from "../../core/Spelling.js"
+import * as StepName from "../../core/StepName.js"
 import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
 import { never } from "../../core/Suspension.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
@@ -126,7 +126,7 @@ const ofWaits = ({ job, leftTo, waits }: Standing): Why | undefined => {
   if (limit !== undefined) return why("rate_limited", `Its step "${limit.name}" waits for its limit.`, until)
   const message = find("message")
   if (message !== undefined) {
-    const name = MessageName.signalOf(message.name)
+    const name = StepName.signalOf(message.name)
     return why("waiting_for_signal", `It waits for the next value of the signal "${name}".`, until)
   }
   const ask = find("answer")

@@ -1,3 +1,4 @@
+import { nameOf } from "../../core/StepName.js"
 import { keepAnswers } from "./Asks.js"
 import type { Step } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
@@ -26,7 +27,9 @@ export const keptSignals = (
   const asks = all.filter(
     ({ completedAt, kind, name }) =>
       kind === "ask" &&
-      (completedAt === undefined ? !steps.some((step) => step.name === `ask:${name}`) : completedAt > now - keepAnswers)
+      (completedAt === undefined
+        ? !steps.some((step) => step.name === nameOf("ask", name))
+        : completedAt > now - keepAnswers)
   )
   return [
     ...asks,

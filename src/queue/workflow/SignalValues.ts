@@ -1,4 +1,4 @@
-import * as MessageName from "../../core/MessageName.js"
+import * as StepName from "../../core/StepName.js"
 import type { Wait } from "../../core/Suspension.js"
 import type { Deferred, Step } from "./Execution.js"
 import { isUndo } from "./Undo.js"
@@ -22,7 +22,7 @@ export const numberOf = ({ kind, name }: Pick<Deferred, "kind" | "name">): numbe
 
 /** Whether the call of `step.next` that is recorded as `step` takes values of the signal. */
 const takes = (step: string, signal: string): boolean =>
-  MessageName.withoutPrefix(step) === signal || MessageName.signalOf(step) === signal
+  StepName.withoutPrefix(step) === signal || StepName.signalOf(step) === signal
 
 /** The waits that the code requested, without the rows of values that `step.next` waits for. */
 export const requestedWaits = <A extends Pick<Deferred, "kind" | "name">>(

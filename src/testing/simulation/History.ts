@@ -214,7 +214,7 @@ export class History {
   enter(job: JobId, lease: Lease | undefined, most: number): () => void {
     const run = { job, lease }
     this.inside.add(run)
-    // Code that runs on after its lease is lost does not count: nobody can stop it.
+    // Code that runs on after its lease is lost does not count: it cannot be stopped.
     const held = [...this.inside].filter((each) => this.rows.get(each.job)?.run?.lease === each.lease)
     if (held.length > most) this.report("step limit", job, `runs a step beside ${held.length - 1} others`)
     return () => void this.inside.delete(run)
