@@ -65,11 +65,11 @@ export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
   Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
 )
 
-const bootPatience = DatabaseConfig.settings.bootPatience.key
+const bootTimeout = DatabaseConfig.settings.bootTimeout.key
 
-/** A command that a person waits for reports an unreachable database soon, unless DATABASE_BOOT_PATIENCE is set. */
+/** A command that a person waits for reports an unreachable database soon, unless DATABASE_BOOT_TIMEOUT is set. */
 const brief = (flags: Environment.Texts): Environment.Texts =>
-  Environment.make(flags).lookUp(bootPatience) === undefined ? { ...flags, [bootPatience]: "3s" } : flags
+  Environment.make(flags).lookUp(bootTimeout) === undefined ? { ...flags, [bootTimeout]: "3s" } : flags
 
 /** Runs a command with its flags as configuration. Validates all settings before the command starts. */
 export const configured =

@@ -77,8 +77,8 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Calls the listener with the duration of every later statement of this process, until the Scope closes. */
     readonly onStatement: (listener: StatementListener) => Effect.Effect<void, never, Scope.Scope>
 
-    /** DATABASE_BOOT_PATIENCE: how long steps of the startup are repeated while the server does not answer. */
-    readonly bootPatience: Duration.Duration
+    /** DATABASE_BOOT_TIMEOUT: how long steps of the startup are repeated while the server does not answer. */
+    readonly bootTimeout: Duration.Duration
 
     /** The server's `server_version_num`. */
     readonly serverVersion: number
@@ -103,7 +103,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
         Database,
         Effect.gen(function* () {
           const sql = yield* PooledClient.make(pools.own)
-          const serverVersion = yield* reach(sql, { address: address(url), timeout: config.bootPatience })
+          const serverVersion = yield* reach(sql, { address: address(url), timeout: config.bootTimeout })
           return Database.of({
             sql,
             direct: DirectStatements.make(pools.own),
@@ -126,7 +126,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
                 Effect.sync(() => void listeners.add(listener)),
                 () => Effect.sync(() => void listeners.delete(listener))
               ),
-            bootPatience: config.bootPatience,
+            bootTimeout: config.bootTimeout,
             serverVersion
           })
         })
@@ -139,7 +139,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 /** Repeats an idempotent step of the startup while the database does not answer. Without a database, runs it once. */
 export const patiently = <A, E, R>(step: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Effect.serviceOption(Database), (database) =>
-    Option.isNone(database) ? step : repeatUnanswered(database.value.bootPatience)(step)
+    Option.isNone(database) ? step : repeatUnanswered(database.value.bootTimeout)(step)
   )
 
 const serverMode = (sql: SqlClient.SqlClient) =>

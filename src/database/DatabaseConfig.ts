@@ -86,9 +86,9 @@ export const settings = {
     { key: "DATABASE_CONNECT_TIMEOUT", about: "Maximum time to wait for a connection." },
     "5s"
   ),
-  bootPatience: Setting.duration(
+  bootTimeout: Setting.duration(
     {
-      key: "DATABASE_BOOT_PATIENCE",
+      key: "DATABASE_BOOT_TIMEOUT",
       about:
         "How long to keep trying to reach the database at startup. If unset, commands other than `serve` and `migrate` try for 3s."
     },

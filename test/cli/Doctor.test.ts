@@ -214,7 +214,7 @@ describe("nightshift doctor", () => {
       expect(wrong.of("config").map(({ found }) => found.split(":")[0])).toEqual(["PORT", "LOG_LEVEL"])
       const open = yield* doctor({ HOST: "0.0.0.0" }, "--json")
       expect(open.of("config")).toMatchObject([{ status: "fail", found: expect.stringContaining("0.0.0.0") }])
-      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "300ms" }
+      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_TIMEOUT: "300ms" }
       const away = yield* doctor(env, "--json")
       expect(away.code).toBe(1)
       expect(away.of("database")).toMatchObject([

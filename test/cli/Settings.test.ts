@@ -66,11 +66,11 @@ describe("nightshift config", () => {
   it.scopedLive("lists every bad key in one error, without showing a secret", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const env = { DATABASE_URL: "mysql://u:hunter2@h/db", PORT: "many", DATABASE_BOOT_PATIENCE: "soon" }
+      const env = { DATABASE_URL: "mysql://u:hunter2@h/db", PORT: "many", DATABASE_BOOT_TIMEOUT: "soon" }
       const refused = yield* Nightshift.call(["serve"], { cwd, env })
       expect(refused).toMatchObject({ code: 2, stdout: "" })
       expect(refused.stderr).toMatch(
-        /^nightshift: 3 settings are invalid: [^\n]*DATABASE_URL[^\n]*BOOT_PATIENCE[^\n]*PORT[^\n]*\n$/
+        /^nightshift: 3 settings are invalid: [^\n]*DATABASE_URL[^\n]*BOOT_TIMEOUT[^\n]*PORT[^\n]*\n$/
       )
       expect(refused.stderr).not.toContain("hunter2")
     })

@@ -26,7 +26,7 @@ describe("a program whose database does not answer", () => {
     const warnings: Array<string> = []
     const log = { debug: () => {}, info: () => {}, warn: (text: string) => void warnings.push(text), error: () => {} }
     const refusing = await openRefusing(0)
-    vi.stubEnv("DATABASE_BOOT_PATIENCE", "1s")
+    vi.stubEnv("DATABASE_BOOT_TIMEOUT", "1s")
     await expect(connect(`postgres://127.0.0.1:${refusing.port}/none`, { log })).rejects.toThrow(/within 1s/)
     vi.unstubAllEnvs()
     expect(refusing.attempts()).toBeGreaterThan(2)

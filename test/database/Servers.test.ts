@@ -96,7 +96,7 @@ describe("a url with several servers", () => {
       const owner = yield* Effect.provide(TestDatabase.connection, DatabaseUrl.layerOf(readOnly))
       yield* Effect.promise(() => owner.query(`alter database ${name} set default_transaction_read_only = on`))
       const picky = Redacted.make(`${Redacted.value(readOnly)}?target_session_attrs=read-write`)
-      const failure = yield* Effect.flip(Layer.build(connected(picky, { DATABASE_BOOT_PATIENCE: "1s" })))
+      const failure = yield* Effect.flip(Layer.build(connected(picky, { DATABASE_BOOT_TIMEOUT: "1s" })))
       expect(failure.message).toMatch(/the server at .* is read-only/)
     })
   )

@@ -16,7 +16,7 @@ const ip = "127.0.0.1"
 
 const file = (name: string) => fileURLToPath(new URL(`fixtures/tls/${name}`, import.meta.url))
 
-const patience = ConfigProvider.fromMap(new Map([["DATABASE_BOOT_PATIENCE", "1ms"]]))
+const patience = ConfigProvider.fromMap(new Map([["DATABASE_BOOT_TIMEOUT", "1ms"]]))
 
 /** "plain", "tls" with the subject of the client's certificate, or why the connection was refused. */
 const connectionOf = (url: URL, host: string, parameters: Readonly<Record<string, string>>) => {

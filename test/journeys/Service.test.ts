@@ -255,7 +255,7 @@ describe("the service on an external PostgreSQL", () => {
   it.scopedLive("exits with one sentence after its retries when the server cannot be reached", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "500ms" }
+      const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_TIMEOUT: "500ms" }
       const refused = yield* Nightshift.call(["serve"], { cwd, env })
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/not reachable yet/)

@@ -93,7 +93,7 @@ describe("behind a pooler in transaction mode without prepared statements", () =
         const layer = Database.layer.pipe(
           Layer.provide(DatabaseUrl.layerOf(url)),
           Layer.provide(DatabaseConfig.layer),
-          Layer.provide(settings({ DATABASE_BOOT_PATIENCE: "5s" }))
+          Layer.provide(settings({ DATABASE_BOOT_TIMEOUT: "5s" }))
         )
         yield* Effect.provide(
           Effect.flatMap(Database, ({ ping }) => ping),

@@ -13,10 +13,10 @@ describe("a command whose database does not answer", () => {
     })
   )
 
-  it.scopedLive("waits for DATABASE_BOOT_PATIENCE", () =>
+  it.scopedLive("waits for DATABASE_BOOT_TIMEOUT", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
-      const env = { DATABASE_URL: "postgres://someone@127.0.0.1:1/none", DATABASE_BOOT_PATIENCE: "200ms" }
+      const env = { DATABASE_URL: "postgres://someone@127.0.0.1:1/none", DATABASE_BOOT_TIMEOUT: "200ms" }
       const { stderr } = yield* Nightshift.call(["jobs", "list"], { cwd, env })
       expect(stderr).toMatch(/^nightshift: Could not reach PostgreSQL at [^\n]+ within 200ms \([^\n]+\n$/)
     })

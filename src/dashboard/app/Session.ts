@@ -25,13 +25,13 @@ const takeToken = (): string | undefined => {
 let linkToken: string | undefined
 
 /** Milliseconds to wait for a session: a database that is frozen does not refuse the query. */
-const patience = 8_000
+const timeout = 8_000
 
 const noAnswer = () =>
   new Promise<never>((_, reject) =>
     setTimeout(
       () => reject(new Api.ApiError(0, "NoAnswer", "The service or its database does not respond.", undefined)),
-      patience
+      timeout
     )
   )
 

@@ -125,7 +125,7 @@ export const make = (serves: Serves) =>
     const latch = makeLatch()
     yield* hints.subscribe(sharesTopic, latch.open)
     const loop: Loop = {
-      name: "pod heartbeat",
+      name: "process heartbeat",
       about: "sending the heartbeat of this process",
       schedule: wakeable(Schedule.spaced(podHeartbeat), latch.openedWithin),
       runAtStart: false,

@@ -304,7 +304,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("server", [
   },
   {
     name: "the server restarted while processes start",
-    promise: `${nothingLost}; processes wait for the database up to DATABASE_BOOT_PATIENCE`,
+    promise: `${nothingLost}; processes wait for the database up to DATABASE_BOOT_TIMEOUT`,
     recoveryLimit: [...crashRecovery, "DATABASE_CONNECT_TIMEOUT"],
     operatorSees: "The log says that the database is not reachable yet",
     run: onServer(
