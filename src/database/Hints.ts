@@ -59,15 +59,22 @@ export class Hints extends Context.Tag("nightshift/database/Hints")<
         Effect.forkScoped
       )
 
-      const notify = (topic: string, subject: string) =>
+      const inTransaction = (topic: string, subject: string) =>
         mapErrors(Effect.asVoid(sql`select pg_notify(${channel}, ${`${topic} ${subject}`})`))
+      // A hint need not survive a crash of the server, so its commit does not wait for the disk.
+      const alone = (topic: string, subject: string) =>
+        mapErrors(
+          Effect.asVoid(
+            sql`select set_config('synchronous_commit', 'off', true), pg_notify(${channel}, ${`${topic} ${subject}`})`
+          )
+        )
 
       return {
         publish: (topic, subject) =>
           Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) => {
-            if (Option.isSome(outer)) return notify(topic, subject)
+            if (Option.isSome(outer)) return inTransaction(topic, subject)
             call(topic, subject)
-            return Effect.catchAll(notify(topic, subject), (error) =>
+            return Effect.catchAll(alone(topic, subject), (error) =>
               Effect.logDebug(
                 "could not send a hint to the other processes; they will notice at their next poll",
                 error

@@ -19,6 +19,8 @@ export interface AttemptEnd {
   readonly key?: string | undefined
   /** Whether the job is an execution, or an execution counts its end (see `ClaimedJob.linked`). */
   readonly linked?: boolean | undefined
+  /** See `ClaimedJob.isChild`. An end without it may be that of a child. */
+  readonly isChild?: boolean | undefined
   /**
    * The end that was passed to `finalize` in a transaction whose COMMIT got no response. If that transaction did
    * commit, the end of this attempt is the one that was passed.

@@ -87,6 +87,12 @@ const noLeases: EndedLeases = { leases: [], witnesses: [] }
 
 const isPlainDone = ({ end, linked }: AttemptEnd) => end._tag === "Done" && end.result === undefined && linked !== true
 
+/** Whether only the job itself changes when this execution ends: no execution waits for it, as far as the claim knows. */
+const isRoot = ({ end, isChild }: AttemptEnd) =>
+  isChild === false &&
+  !(end._tag === "Dead" && end.reason === "not_undone") &&
+  !(end._tag === "Again" && end.parked === true)
+
 /** Callbacks for finalized attempts. */
 export interface FinalizeListeners {
   /** These queues have pending jobs again: retries or follow-ups. */
@@ -101,8 +107,8 @@ export interface FinalizeListeners {
 
 /**
  * Finalizes attempts in PostgreSQL. Jobs that are done without a result, the common case, use a narrow statement; others
- * use a wide one. For executions, and for jobs whose end an execution counts, the wide statement runs in a transaction
- * that also wakes the executions that wait for them.
+ * use a wide one. For jobs whose end an execution counts, the wide statement runs in a transaction that also wakes the
+ * executions that wait for them.
  */
 export const make = (
   database: typeof Database.Service,
@@ -149,7 +155,8 @@ export const make = (
     ends: ReadonlyArray<AttemptEnd & { readonly end: Ended }>,
     now: number,
     isSecondTry: boolean,
-    inTransaction: boolean
+    inTransaction: boolean,
+    exceptChildren = false
   ) {
     const columns = ends.map(columnsOf)
     const over = inTransaction ? noLeases : leases.takeOver()
@@ -169,7 +176,8 @@ export const make = (
         SqlArrays.ofNumbers(columns.map(({ unknownTimeout }) => unknownTimeout)),
         SqlArrays.ofPlain(over.witnesses),
         SqlArrays.ofTexts(ends.map(({ end }) => followUpOf(end))),
-        lockWait(inTransaction)
+        lockWait(inTransaction),
+        exceptChildren
       ])
     )
     const became = new Map<JobId, WrittenEnd>()
@@ -296,7 +304,13 @@ export const make = (
       if (cooling.length > 0) yield* listeners.onCooling(cooling)
       movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
     }
-    if (linked.length > 0) movedOn.push(...(yield* writeLinked(linked, now, isSecondTry, inTransaction)))
+    if (linked.length > 0) {
+      const roots = linked.filter(isRoot)
+      const left = new Set(roots.length === 0 ? [] : yield* writeEnds(roots, now, isSecondTry, inTransaction, true))
+      // An execution may have become a child while it ran.
+      const children = linked.filter((end) => !isRoot(end) || left.has(end.id))
+      if (children.length > 0) movedOn.push(...(yield* writeLinked(children, now, isSecondTry, inTransaction)))
+    }
     if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
     // A job that lost its lease was not written by the statement, so it cannot show whether the other jobs of the
     // statement were (see HeldLeases).

@@ -164,7 +164,7 @@ export const make = (schema: string) => ({
   select id, status, dead_reason from ${schema}.job
   where id = any($1::uuid[]) and updated_at = ${instant("$2")} and lease is null`,
 
-  /** All other ends. A job whose cancellation was requested ends as done or cancelled. */
+  /** All other ends, except those of children if $16 is true. A job whose cancellation was requested ends as done or cancelled. */
   finalize: hot(`
   with ${lockWait("$15::text")}, ${closed(schema, "$11::uuid[]", "$13::uuid[]")}, e as (
     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::float8[], $5::boolean[], $6::text[], $7::text[],
@@ -196,7 +196,7 @@ export const make = (schema: string) => ({
       lease = null, pod_id = case when ${endState} = 'done' then j.pod_id end, heartbeat_at = null,
       updated_at = ${instant("$10")}
     from lock_wait, e
-    where j.id = e.id and j.lease = e.lease
+    where j.id = e.id and j.lease = e.lease and not ($16::boolean and j.is_child is true)
     returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.version,
       case when ${FollowUpSql.isComputed("j.on_dead")} then j.payload end as payload
   ), postponed as (${FollowUpSql.postponed(schema, "ended", "$10")}

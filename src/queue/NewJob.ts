@@ -36,11 +36,10 @@ export interface NewJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** The batch to which the job belongs. Set by `Batches`. */
   readonly batch?: BatchId | undefined
-  /**
-   * `execution`: a workflow execution, whose id is its dedupe key with the scope `retained`. `counted`: its end is counted
-   * by a row of workflow_child.
-   */
-  readonly link?: "execution" | "counted" | undefined
+  /** Whether the job is a workflow execution, whose id is its dedupe key with the scope `retained`. */
+  readonly isExecution?: boolean | undefined
+  /** Whether its end is counted by a row of workflow_child. */
+  readonly isChild?: boolean | undefined
 }
 
 export interface Dedupe {
@@ -150,7 +149,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("runAt", job.runAt === undefined ? undefined : faultOfInstant(job.runAt)) ??
   at("key", job.key === undefined ? undefined : faultOfText(job.key, limits.keyCharacters)) ??
   (job.dedupe === undefined ? undefined : faultOfDedupe(job.dedupe)) ??
-  at("dedupe", job.link === "execution" ? faultOfExecution(job.dedupe) : undefined) ??
+  at("dedupe", job.isExecution === true ? faultOfExecution(job.dedupe) : undefined) ??
   at("meta", job.meta === undefined ? undefined : faultOfMeta(job.meta)) ??
   (job.onDead === undefined || job.onDead === computed ? undefined : faultOfFollowUp(job.onDead))
 
@@ -203,8 +202,8 @@ export const admit = (job: NewJob, { ids, now }: Stamp, index = 0, jobs = 1): Ei
     onDead: onDead.right,
     meta: meta.right,
     batch: job.batch ?? null,
-    woken: job.link === "execution" ? 0 : null,
-    isChild: job.link === "counted" ? true : null,
+    woken: job.isExecution === true ? 0 : null,
+    isChild: job.isChild === true ? true : null,
     ownId: job.id !== undefined
   })
 }

@@ -121,6 +121,8 @@ export interface ClaimedJob {
   readonly execution?: ClaimedExecution | undefined
   /** Whether the end of the job is counted elsewhere: the job is an execution or a child of one. */
   readonly linked?: boolean | undefined
+  /** Whether an execution has started the job, or waited for it, when the job was claimed. */
+  readonly isChild?: boolean | undefined
   /** Epoch milliseconds. */
   readonly createdAt: number
   readonly runAt: number

@@ -111,6 +111,7 @@ const claimAll = (
               state: new RunState()
             },
       linked: isLinked(row),
+      isChild: row.isChild,
       createdAt: row.createdAt,
       runAt: row.runAt,
       startedAt: now

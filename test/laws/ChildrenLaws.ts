@@ -113,6 +113,40 @@ export const childrenLaws = (law: Law): void => {
     })
   )
 
+  law("an execution that becomes a child while it runs wakes its parent", (line) =>
+    Effect.gen(function* () {
+      const { execution: _, ...child } = childOf(line, "old")
+      yield* line.workflows.start({ ...child, execution: `${line.name}/ship/old` })
+      const running = yield* line.claimOne
+      assert.strictEqual(running.isChild, false)
+      const parent = yield* parentOf(line, ["old"])
+      assert.deepStrictEqual(yield* end(line, running, ends.dead), [])
+      assert.strictEqual((yield* line.claimOne).id, parent.id)
+    })
+  )
+
+  law("an execution that became a child after its end wakes its parent if both run again", (line) =>
+    Effect.gen(function* () {
+      const { execution: _, ...child } = childOf(line, "old")
+      yield* line.workflows.start({ ...child, execution: `${line.name}/ship/old` })
+      const first = yield* line.claimOne
+      yield* end(line, first, ends.dead)
+      const parent = yield* parentOf(line, ["old"])
+      const woken = yield* line.claimOne
+      yield* line.workflows.record(woken, step("ship", { kind: "children", outcome: "failed" }))
+      yield* end(line, woken, ends.dead)
+      yield* requeueAll(line, [first.id])
+      yield* line.workflows.retry(`${line.name}/order`)
+      const due = new Map((yield* line.claim()).map((job) => [job.id, job]))
+      const [again, waiting] = [due.get(first.id), due.get(parent.id)]
+      if (again === undefined || waiting === undefined) return assert.fail("both are due")
+      yield* suspend(line, waiting, [wait])
+      assert.deepStrictEqual(yield* line.claim(), [])
+      yield* end(line, again, done())
+      assert.strictEqual((yield* line.claimOne).id, parent.id)
+    })
+  )
+
   law("a child that has already ended is not waited for", (line) =>
     Effect.gen(function* () {
       const { execution: _, ...child } = childOf(line, "old")

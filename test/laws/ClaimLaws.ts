@@ -69,6 +69,7 @@ export const claimLaws = (law: Law): void => {
         lease: run.lease,
         execution: undefined,
         linked: false,
+        isChild: false,
         queue: line.name,
         kind: "greet",
         version: 3,

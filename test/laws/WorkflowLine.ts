@@ -50,8 +50,8 @@ const suspended = ({ error, waits, woken }: Suspension) =>
   End.Suspended({ woken, waits, error, runAt: Math.min(never, ...waits.flatMap(({ dueAt }) => dueAt ?? [])) })
 
 /** Ends a run of an execution or of a counted job. */
-export const end = (line: Line, { id, lease }: HeldJob, how: End) =>
-  line.queue.finalize([{ id, lease, linked: true, end: how }])
+export const end = (line: Line, { id, isChild, lease }: HeldJob & Pick<ClaimedJob, "isChild">, how: End) =>
+  line.queue.finalize([{ id, lease, linked: true, isChild, end: how }])
 
 export const done = (result?: unknown) =>
   End.Done({ result: result === undefined ? undefined : JSON.stringify(result) })

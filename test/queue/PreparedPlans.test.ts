@@ -18,7 +18,7 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
   [
     "finalize",
     statements.finalize,
-    [one, one, "{done}", none, "{true}", none, none, none, none, 0, one, none, one, none, null]
+    [one, one, "{done}", none, "{true}", none, none, none, none, 0, one, none, one, none, null, false]
   ],
   ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
@@ -40,7 +40,7 @@ const onRows: ReadonlyArray<readonly [name: string, text: string, values: Readon
   [
     "finalize",
     statements.finalize,
-    [one, one, "{done}", none, "{true}", none, none, none, none, 1, one, none, one, none, null],
+    [one, one, "{done}", none, "{true}", none, none, none, none, 1, one, none, one, none, null, false],
     running
   ],
   ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", "{00000000-0000-0000-0000-000000000000}"], pending],

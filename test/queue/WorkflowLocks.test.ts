@@ -5,7 +5,7 @@ import { never } from "../../src/core/Suspension.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -32,8 +32,8 @@ const claimOne = (queue: string) =>
     return job
   })
 
-const finalize = ({ id, lease }: HeldJob, end: End) =>
-  Effect.flatMap(Queue, (queue) => queue.finalize([{ id, lease, linked: true, end }]))
+const finalize = ({ id, isChild, lease }: ClaimedJob, end: End) =>
+  Effect.flatMap(Queue, (queue) => queue.finalize([{ id, lease, linked: true, isChild, end }]))
 
 const suspended = (woken: number, kind: "signal" | "children", names: ReadonlyArray<string>) =>
   End.Suspended({ woken, runAt: never, waits: names.map((name) => ({ kind, name })), error: undefined })

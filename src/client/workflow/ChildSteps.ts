@@ -25,7 +25,7 @@ const childOf = async (call: ChildCall<unknown>, { fallback, suffix }: Names, no
   const target = call.job as Enqueue.Enqueueable<unknown, unknown>
   const made = await Enqueue.newJob(target, call.payload, {}, () => now)
   const job = Either.getOrThrowWith(made, (error) => fromCause(Cause.fail(error)))
-  const { dedupe: _, id: __, link: ___, ...rest } = job
+  const { dedupe: _, id: __, isExecution: ___, isChild: ____, ...rest } = job
   if (!call.isWorkflow) return rest
   if (suffix === "" || call.execution === undefined) return { ...rest, execution: call.execution ?? fallback }
   return { ...rest, execution: `${call.execution}${suffix}`, meta: { forkOf: call.execution } }

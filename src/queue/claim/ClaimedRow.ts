@@ -15,7 +15,8 @@ export const millis = (column: string): string => `floor(date_part('epoch', ${co
 const linked = (schema: string, journals: boolean) => `case when ${isLinked("j")} then
     jsonb_build_array(j.woken, j.dedupe_key, ${undoes}, ${journals ? withClaim(schema) : "null"}, j.dying is not null,
       j.cut is true, j.release,
-      (select jsonb_build_array(l.continued, l.release) from ${schema}.workflow_lifetime l where l.job_id = j.id)) end`
+      (select jsonb_build_array(l.continued, l.release) from ${schema}.workflow_lifetime l where l.job_id = j.id),
+      j.is_child is true) end`
 
 export const columns = (schema: string, journals: boolean): string => `j.id, j.kind, j.version, j.payload, j.key,
     j.attempt, j.max_attempts, j.crash_count, j.meta, j.priority, ${millis("j.created_at")}, ${millis("j.run_at")},
@@ -48,7 +49,8 @@ type Linked = readonly [
   cut: boolean,
   release: string | null,
   /** Null for an execution that has not continued and is not pinned. */
-  lifetime: readonly [continued: number, pinned: string | null] | null
+  lifetime: readonly [continued: number, pinned: string | null] | null,
+  isChild: boolean
 ]
 
 type JournalJson = readonly [
@@ -125,6 +127,7 @@ export const toClaimed =
       meta: meta ?? undefined,
       execution: linked === null ? undefined : executionOf(linked, { id, lease, crashCount, version }),
       linked: linked !== null,
+      isChild: linked?.[8] ?? false,
       createdAt,
       runAt,
       startedAt

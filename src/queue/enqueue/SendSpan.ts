@@ -22,7 +22,7 @@ const maxLinks = 128
 /** Links to the traces of the executions that were started. */
 const linksOf = (jobs: ReadonlyArray<NewJob>, answers: ReadonlyArray<Enqueued>): ReadonlyArray<Tracer.SpanLink> =>
   answers
-    .filter((_, place) => jobs[place]?.link === "execution")
+    .filter((_, place) => jobs[place]?.isExecution === true)
     .slice(0, maxLinks)
     .map(({ id }) => ExecutionTrace.link(ExecutionTrace.of(id)))
 
@@ -65,7 +65,7 @@ export const around = <E>(tracer: Tracer.Tracer | undefined, enqueue: Enqueue<E>
           for (const [queue, span] of spans) {
             const answers = Exit.isSuccess(exit) ? exit.value.filter((_, place) => jobs[place]?.queue === queue) : []
             const own = jobs.filter((job) => job.queue === queue)
-            if (own.some(({ link }) => link === "execution")) span.addLinks(linksOf(own, answers))
+            if (own.some(({ isExecution }) => isExecution === true)) span.addLinks(linksOf(own, answers))
             const [only] = answers
             if (only !== undefined && answers.length === 1) {
               span.attribute("messaging.message.id", only.id)

@@ -20,8 +20,8 @@ const forgetAfter = 3 * announceEvery
 /** Announced jobs that a process remembers. */
 const maxAnnounced = 100_000
 
-/** Pause between two queries, so that changes that follow each other closely share one. */
-const spacing = Duration.millis(5)
+/** Milliseconds between two queries at most: the pause is as long as the last query, so that close changes share one. */
+const maxSpacing = 5
 
 /** How often callers of this process poll for the end of their jobs, in milliseconds. */
 export class EndPolling extends Context.Reference<EndPolling>()("nightshift/queue/EndPolling", {
@@ -116,6 +116,8 @@ export const make = <Request, A, E>(options: {
     const unannounced = new Set<JobId>()
     /** Jobs announced since `announcedAt`. A caller that waits for one of them again does not announce it again. */
     const known = new Set<JobId>()
+    let isAnnouncing = false
+    const scope = yield* Effect.scope
     const latch = makeLatch()
     let interval = polling.first
     let nextPoll = Number.NEGATIVE_INFINITY
@@ -147,6 +149,21 @@ export const make = <Request, A, E>(options: {
         { discard: true }
       )
 
+    /** Announces jobs and reads them again: a job may have changed in between. Meanwhile the loop reads other jobs. */
+    const announce = (ids: ReadonlyArray<JobId>) => {
+      isAnnouncing = true
+      return Effect.forEach(options.announcedOn, (topic) => Effect.ignore(publishOn(hints, topic, ids))).pipe(
+        Effect.ensuring(
+          Effect.sync(() => {
+            isAnnouncing = false
+            for (const id of ids) if (waiters.has(id)) unread.add(id)
+            if (unread.size + unannounced.size > 0) latch.open()
+          })
+        ),
+        Effect.forkIn(scope)
+      )
+    }
+
     const pass = Effect.gen(function* () {
       latch.close()
       const now = yield* steadyNow
@@ -159,20 +176,19 @@ export const make = <Request, A, E>(options: {
         known.clear()
         for (const id of waiters.keys()) unannounced.add(id)
       }
-      const fresh = [...unannounced].filter((id) => waiters.has(id))
-      unannounced.clear()
+      const fresh = isAnnouncing ? [] : [...unannounced].filter((id) => waiters.has(id))
+      if (!isAnnouncing) unannounced.clear()
       if (fresh.length > 0) {
         for (const id of fresh) known.add(id)
-        // Read again after the announcement: a job may have changed in between.
-        for (const topic of options.announcedOn) yield* Effect.ignore(publishOn(hints, topic, fresh))
-        yield* read(fresh)
+        yield* announce(fresh)
         interval = polling.first
       } else if (isPoll) interval *= 2
+      const end = yield* steadyNow
       if (isPoll || fresh.length > 0) {
         interval = Math.min(interval, (yield* hints.connected) ? polling.most : polling.maxWithoutNotifications)
-        nextPoll = (yield* steadyNow) + interval
+        nextPoll = end + interval
       }
-      yield* Effect.sleep(spacing)
+      yield* Effect.sleep(Math.min(end - now, maxSpacing))
     })
 
     const pause = Effect.suspend(() =>

@@ -13,7 +13,7 @@ export const make = (schema: string) => ({
 
   /**
    * Links children to the wait of their parent, for all of them, or for the first if `$7` is true. The lock waits for
-   * children that are ending; those that end later see the links. Returns how many are neither executions nor counted: their ends would not be reported.
+   * children that are ending; those that end later see the links. An execution that existed before becomes a child. Returns how many are neither executions nor counted: their ends would not be reported.
    */
   linkChildren: `
   with given as (
@@ -21,7 +21,9 @@ export const make = (schema: string) => ({
     from unnest($3::uuid[], $4::boolean[]) with ordinality as g(child, owned, place)
   ), standing as materialized (
     select j.id, ${isLinked("j")} as linked, j.finished_at is not null or $6::boolean as over
-    from ${schema}.job j where j.id = any($3::uuid[]) order by j.id desc for share
+    from ${schema}.job j where j.id = any($3::uuid[]) order by j.id desc for no key update
+  ), adopted as (
+    update ${schema}.job j set is_child = true from standing s where j.id = s.id and j.is_child is not true
   ), links as (
     insert into ${schema}.workflow_child (parent, name, position, child, owned, ended_at)
     select $1, $2, g.position, g.child, g.owned, case when s.over then ${instant("$5")} end

@@ -38,7 +38,7 @@ import {
 } from "./WorkflowErrors.js"
 
 /** A job that becomes an execution. */
-export type NewExecution = Omit<NewJob, "dedupe" | "link" | "id"> & {
+export type NewExecution = Omit<NewJob, "dedupe" | "isExecution" | "isChild" | "id"> & {
   /** The execution's id, unique among all jobs. */
   readonly execution: string
   /** Names and values by which the execution is found. Not those of an existing execution. */
@@ -46,7 +46,9 @@ export type NewExecution = Omit<NewJob, "dedupe" | "link" | "id"> & {
 }
 
 /** A child to start. Without an execution id it is a plain job. */
-export type NewChild = Omit<NewJob, "dedupe" | "link" | "id"> & { readonly execution?: string | undefined }
+export type NewChild = Omit<NewJob, "dedupe" | "isExecution" | "isChild" | "id"> & {
+  readonly execution?: string | undefined
+}
 
 export interface Signal {
   readonly execution: string
@@ -300,13 +302,15 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
 /** The job of a new execution. */
 export const jobOf = ({ execution, tags: _, ...job }: NewExecution): NewJob => ({
   ...job,
-  link: "execution",
+  isExecution: true,
   dedupe: { key: execution, scope: "retained" }
 })
 
 /** The job of a child, whose end is counted. */
-export const jobOfChild = ({ execution, ...job }: NewChild): NewJob =>
-  execution === undefined ? { ...job, link: "counted" } : jobOf({ ...job, execution })
+export const jobOfChild = ({ execution, ...job }: NewChild): NewJob => ({
+  ...(execution === undefined ? job : jobOf({ ...job, execution })),
+  isChild: true
+})
 
 type RetryError = ExecutionNotFound | JobNotInState | DatabaseError
 

@@ -19,7 +19,7 @@ export const executionKind = "story"
 /** Makes the job of an execution. */
 export const executionJobOf = (job: NewJob, n: number): NewJob => ({
   ...job,
-  link: "execution",
+  isExecution: true,
   dedupe: { key: `${executionKind}/${n}`, scope: "retained" }
 })
 

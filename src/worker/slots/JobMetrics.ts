@@ -45,6 +45,7 @@ class CountedEnd implements AttemptEnd {
   readonly queue: string
   readonly key: string | undefined
   readonly linked: boolean | undefined
+  readonly isChild: boolean | undefined
   private readonly job: ClaimedJob | undefined
   private counted = false
 
@@ -64,6 +65,7 @@ class CountedEnd implements AttemptEnd {
     this.queue = job.queue
     this.key = job.key
     this.linked = job.linked
+    this.isChild = job.isChild
     this.job = listeners.onEnd !== undefined || job.execution !== undefined ? job : undefined
   }
 

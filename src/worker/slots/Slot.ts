@@ -256,8 +256,8 @@ const runTransactional = <R>(
       if (Exit.isSuccess(exit)) ended = end
       return yield* new EndedOtherwise({ end })
     }
-    const { id, key, lease, linked, queue } = job
-    finalized = [{ id, lease, end, queue, key, linked }]
+    const { id, isChild, key, lease, linked, queue } = job
+    finalized = [{ id, lease, end, queue, key, linked, isChild }]
     const movedOn = yield* context.queue.finalize(finalized)
     if (movedOn.length > 0) return yield* new LeaseLost()
     // A heartbeat may find the job done and interrupt this fiber before it reads the reply to COMMIT.
