@@ -1,6 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, Option, Redacted } from "effect"
+import { ConfigProvider, Duration, Effect, Option, Redacted } from "effect"
 import { Sessions } from "../../src/access/Sessions.js"
+import { problems } from "../../src/core/Setting.js"
+import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import {
   type Answer,
   adminToken,
@@ -89,6 +91,36 @@ describe.each(backends)("on %s, a session", (_, layer) => {
         status: 201
       })
     }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("the environment", () => {
+  const read = (name: string) =>
+    Effect.map(AccessConfig, ({ environment }) => Option.getOrNull(environment)).pipe(
+      Effect.provide(AccessConfig.layer),
+      Effect.catchAll((error) => Effect.succeed(problems(error))),
+      Effect.withConfigProvider(ConfigProvider.fromMap(new Map([["NIGHTSHIFT_ENVIRONMENT", name]])))
+    )
+
+  it.scopedLive("is part of the session, and null if it has no name", () =>
+    Effect.gen(function* () {
+      const named = Effect.provide(login(viewerToken), layer({ environment: Option.some("production") }))
+      expect((yield* named).json).toMatchObject({ role: "viewer", environment: "production" })
+      const { admin } = yield* TestServer
+      expect((yield* admin("GET", "/api/v1/session")).json).toEqual({ role: "admin", until: null, environment: null })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("has a short name without marks", () =>
+    Effect.gen(function* () {
+      expect(yield* read("  Prod EU-1  ")).toBe("Prod EU-1")
+      expect(yield* read("")).toBe(null)
+      for (const name of ["x".repeat(33), "prod\u202eudu", "<b>prod</b>"]) {
+        expect(yield* read(name)).toEqual([
+          `NIGHTSHIFT_ENVIRONMENT: expected a name of at most 32 letters, digits, spaces, dots, dashes and underscores, got ${JSON.stringify(name)}`
+        ])
+      }
+    })
   )
 })
 

@@ -143,7 +143,13 @@ type JobPorts = JobActs | JobSearch | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits
 export type Ports = QueuePorts | Pods | Leadership | HistoryPorts | Sessions | Audit | Idempotency | SavedViews
 
-const usualAccess: Access = { sessionLasting: Duration.hours(12), apiRate: 0, listeners: 10, mask: [] }
+const usualAccess: Access = {
+  environment: Option.none(),
+  sessionLasting: Duration.hours(12),
+  apiRate: 0,
+  listeners: 10,
+  mask: []
+}
 
 const bothTokens: Config = {
   host: "127.0.0.1",

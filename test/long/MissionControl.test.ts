@@ -335,7 +335,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
             .getByRole("region", { name: "Timeline" })
             .getByRole("img", { name: /^not due: / })
             .waitFor()
-          await page.waitForFunction(`/^\\d.* dead.*Mission Control$/.test(document.title)`)
+          await page.waitForFunction(`/^production · \\d.* dead.*Mission Control$/.test(document.title)`)
         })
       })
     )

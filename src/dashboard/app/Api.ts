@@ -25,10 +25,15 @@ const refusalOf = async (response: Response): Promise<ApiError> => {
   return new ApiError(response.status, error.tag, error.message, "field" in error ? error.field : undefined)
 }
 
-/** Called on every 401 response. */
+/** Called on every 401 response, except those of requests that were sent before the last login. */
 let onUnauthorized: () => void = () => {}
 export const whenUnauthorized = (listener: () => void): void => {
   onUnauthorized = listener
+}
+
+let logins = 0
+export const noteLogin = (): void => {
+  logins += 1
 }
 
 /** How far a request came: to a response, to a service whose database is down, or not to the service. */
@@ -79,6 +84,7 @@ const send = async <A>(
   // Not longer than the deadline: the person who acts has to know then.
   const limit = isAct ? AbortSignal.timeout(deadline) : undefined
   const stop = signal ?? limit
+  const login = logins
   let response: Response
   try {
     response = await fetch(address(path), {
@@ -103,7 +109,7 @@ const send = async <A>(
     onReach("nothing")
     throw new ApiError(0, "Unreachable", "The service is not reachable.", undefined)
   }
-  if (response.status === 401) onUnauthorized()
+  if (response.status === 401 && login === logins) onUnauthorized()
   if (response.ok) {
     onReach("service")
     return response.status === 204 ? (undefined as A) : ((await response.json()) as A)

@@ -9,7 +9,7 @@ import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
 import { Kind } from "./pages/Kind"
 import { Limits } from "./pages/Limits"
-import { Login } from "./pages/Login"
+import { Login, LoginAgain } from "./pages/Login"
 import { NotFound } from "./pages/NotFound"
 import { Outage, outageOf } from "./pages/Outage"
 import { Overview } from "./pages/Overview"
@@ -22,6 +22,7 @@ import { Workflows } from "./pages/Workflows"
 import { type Route, useRoute } from "./Route"
 import { enter, type Session, SessionProvider } from "./Session"
 import { Shell } from "./Shell"
+import { useTimeStyle } from "./TimeStyle"
 
 /** Milliseconds until the session is requested again while the service or its database is down. */
 const retryAfter = 3_000
@@ -29,10 +30,13 @@ const retryAfter = 3_000
 /** Reads the session and shows the login or the requested page. */
 export const App = () => {
   const route = useRoute()
+  // All times of the page change together.
+  useTimeStyle()
+  const [isExpired, setExpired] = useState(false)
   const [session, setSession] = useState<Session | "loading" | "anonymous" | ApiError>("loading")
   const load = () => void enter().then(setSession, (error: unknown) => setSession(outageOf(error) ?? "anonymous"))
   useEffect(() => {
-    whenUnauthorized(() => setSession("anonymous"))
+    whenUnauthorized(() => setExpired(true))
     load()
   }, [])
   useEffect(() => {
@@ -40,19 +44,27 @@ export const App = () => {
     const timer = setTimeout(load, retryAfter)
     return () => clearTimeout(timer)
   }, [session])
-  const isIn = typeof session === "object" && !(session instanceof ApiError)
+  const isIn = typeof session === "object" && !(session instanceof ApiError) && !isExpired
+  const onEnter = (entered: Session) => {
+    setSession(entered)
+    setExpired(false)
+    dispatchEvent(new Event("login"))
+  }
   useEffect(() => {
     if (isIn) connect()
     else disconnect()
   }, [isIn])
   if (session === "loading") return null
   if (session instanceof ApiError) return <Outage error={session} />
-  if (session === "anonymous") return <Login onEnter={setSession} />
+  if (session === "anonymous") return <Login onEnter={onEnter} />
   return (
     <SessionProvider value={session}>
-      <Shell route={route} onLeave={() => setSession("anonymous")}>
-        <Page route={route} />
-      </Shell>
+      <div class={isExpired ? "locked" : undefined}>
+        <Shell route={route} onLeave={() => setSession("anonymous")}>
+          <Page route={route} />
+        </Shell>
+      </div>
+      {isExpired ? <LoginAgain onEnter={onEnter} /> : null}
     </SessionProvider>
   )
 }

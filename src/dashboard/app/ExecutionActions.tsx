@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import * as StepName from "../../core/StepName.js"
 import * as Api from "./Api"
+import { useCommands } from "./Commands"
 import { executionAddress } from "./ExecutionState"
 import { Dialog } from "./parts/Dialog"
 import { given, ReasonInput } from "./parts/ReasonInput"
@@ -195,6 +196,11 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
   const isOver = isFinished(execution)
   const isRetriable = (isOver && execution.state !== "done") || execution.state === "changed"
   const Opened = open === undefined ? undefined : dialogs[open]
+  useCommands([
+    ...(isOver ? [] : [{ name: "Send a signal to this execution", run: () => setOpen("signal") }]),
+    ...(isRetriable ? [{ name: "Retry this execution", run: () => setOpen("retry") }] : []),
+    ...(isOver ? [] : [{ name: "Cancel this execution", run: () => setOpen("cancel") }])
+  ])
   return (
     <div class="side">
       <button

@@ -39,8 +39,14 @@ export const onRowKey = (listener: (act: string) => void): (() => void) => {
   return () => removeEventListener("row", listen)
 }
 
+/** What the keyboard opens over the page. */
+export type Overlay = "help" | "palette"
+
+/** The key of the command palette, as this machine's keyboard names it. */
+export const paletteKey = /Mac|iP(hone|ad)/.test(navigator.platform) ? "⌘ K" : "Ctrl K"
+
 export const useKeys = () => {
-  const [shown, setShown] = useState(false)
+  const [shown, setShown] = useState<Overlay>()
   useEffect(() => {
     let going = false
     const listen = (event: KeyboardEvent) => {
@@ -49,16 +55,23 @@ export const useKeys = () => {
         event.preventDefault()
         return event.target.blur()
       }
-      if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return
-      if (document.querySelector("dialog[open]") !== null) return
+      const isOverlaid = document.querySelector("dialog[open]") !== null
+      if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+        event.preventDefault()
+        // A form that is open stays open.
+        return setShown((now) => (now === "palette" ? undefined : isOverlaid ? now : "palette"))
+      }
+      if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || isOverlaid) return
       const { key } = event
       const destination = going ? destinations[key] : undefined
       going = key === "g"
       if (destination !== undefined) return go(to(destination[0]))
-      if (key === "?") return setShown(true)
+      if (key === "?") return setShown("help")
       if (key === "/") {
         event.preventDefault()
-        return document.querySelector<HTMLElement>("[data-search]")?.focus()
+        const field = document.querySelector<HTMLElement>("[data-search]")
+        // A page without a search box searches everything.
+        return field === null ? setShown("palette") : field.focus()
       }
       // Let the browser handle Enter on links and buttons.
       if (key === "Enter" && event.target !== document.body) return
@@ -68,11 +81,12 @@ export const useKeys = () => {
     addEventListener("keydown", listen)
     return () => removeEventListener("keydown", listen)
   }, [])
-  return { shown, hide: () => setShown(false) }
+  return { shown, show: setShown, hide: () => setShown(undefined) }
 }
 
 const lines: ReadonlyArray<readonly [keys: string, meaning: string]> = [
-  ["/", "search"],
+  [paletteKey, "find a page, queue, kind, process, job or action"],
+  ["/", "search this page, or everything"],
   ["j k", "next / previous row"],
   ["x", "select row"],
   ["Enter", "open row"],

@@ -44,15 +44,24 @@ export const QueueChips = ({ queue }: { readonly queue: Queue }) => (
 const isPaused = (settings: unknown) =>
   typeof settings === "object" && settings !== null && "paused" in settings && settings.paused === true
 
+/** Maximum number of changes among which the page looks for the one that paused the queue. */
+const maxExaminedChanges = 100
+
 /** Who paused a queue, when and why. */
 const PausedBy = ({ queue }: { readonly queue: string }) => {
   const query = { act: "queue.change", target: queue }
-  const { data } = useResource<{ entries: ReadonlyArray<AuditEntry> }>(`audit${Api.query({ ...query, limit: 20 })}`)
+  const { data } = useResource<{ entries: ReadonlyArray<AuditEntry> }>(
+    `audit${Api.query({ ...query, limit: maxExaminedChanges })}`
+  )
   const entry = data?.entries.find(({ after, before }) => isPaused(after) && !isPaused(before))
   return (
     <div class="warning" role="status">
       No job of this queue starts until it is resumed.{" "}
-      {entry === undefined ? null : (
+      {entry === undefined ? (
+        data === undefined || data.entries.length === maxExaminedChanges ? null : (
+          "The audit log does not say who paused it. "
+        )
+      ) : (
         <>
           Paused <Age at={entry.at} /> by {entry.who}
           {entry.reason === null ? ". No reason was given. " : `: ${entry.reason}. `}

@@ -136,6 +136,11 @@ export const useResource = <A>(
     }
   }, [every])
 
+  useEffect(() => {
+    addEventListener("login", loader.refresh)
+    return () => removeEventListener("login", loader.refresh)
+  }, [])
+
   const reload = useCallback(() => setTurn((n) => n + 1), [])
   return { data: answer?.data, path: answer?.path, error, at: answer?.at ?? 0, reload }
 }

@@ -20,7 +20,7 @@ const valueText = (text: string): string => {
 }
 
 /** Converts a search to filters. Throws if it starts like JSON but is invalid. */
-const queryOf = (text: string): Query => {
+export const queryOf = (text: string): Query => {
   const given = text.trim()
   if (given.startsWith("{") || given.startsWith("[")) {
     JSON.parse(given)

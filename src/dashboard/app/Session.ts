@@ -7,10 +7,16 @@ import { read, to } from "./Route"
 export interface Session {
   readonly role: "admin" | "viewer"
   readonly until: string | null
+  /** The name of the installation, if it has one. */
+  readonly environment: string | null
 }
 
 const readSession = (): Promise<Session> => Api.get<Session>("session")
-export const logIn = (token: string): Promise<Session> => Api.post<Session>("session", { token })
+export const logIn = async (token: string): Promise<Session> => {
+  const session = await Api.post<Session>("session", { token })
+  Api.noteLogin()
+  return session
+}
 
 /** Takes the token from the login link that `serve` prints, and removes it from the URL and the history. */
 const takeToken = (): string | undefined => {
@@ -18,7 +24,7 @@ const takeToken = (): string | undefined => {
   const token = query.get("token")
   if (token === null) return undefined
   query.delete("token")
-  history.replaceState(null, "", to(path.map(encodeURIComponent).join("/"), Object.fromEntries(query)))
+  history.replaceState(history.state, "", to(path.map(encodeURIComponent).join("/"), Object.fromEntries(query)))
   return token
 }
 
@@ -43,8 +49,11 @@ export const enter = (): Promise<Session> => {
 
 export const logOut = (): Promise<unknown> => Api.remove("session")
 
-const Context = createContext<Session>({ role: "viewer", until: null })
+const Context = createContext<Session>({ role: "viewer", until: null, environment: null })
 export const SessionProvider = Context.Provider
 
 /** Whether to show controls that make changes. The server checks the role on every request. */
 export const useMayAct = (): boolean => useContext(Context).role === "admin"
+
+/** The name of the installation; null if it has none. */
+export const useEnvironment = (): string | null => useContext(Context).environment

@@ -1,51 +1,19 @@
 import type { ComponentChildren } from "preact"
-import { useEffect, useState } from "preact/hooks"
-import { KeyHelp, useKeys } from "./Keys"
+import { useEffect, useRef, useState } from "preact/hooks"
+import { EnqueueForm } from "./EnqueueForm"
+import { EnvironmentStrip } from "./Environment"
+import { KeyHelp, paletteKey, useKeys } from "./Keys"
 import { pause, type Trouble, troubleWords, useLiveUpdates } from "./Live"
+import { Palette } from "./Palette"
+import { places } from "./Places"
 import { Mark } from "./parts/Mark"
 import { Age, span, useTick } from "./parts/Time"
 import { Toasts } from "./parts/Toasts"
 import { type Route, to } from "./Route"
-import { logOut } from "./Session"
+import { logOut, useEnvironment } from "./Session"
 import * as Theme from "./Theme"
+import { chooseTimeStyle, timeStyleNames, timeStyles, useTimeStyle } from "./TimeStyle"
 import { stateCount } from "./Views"
-
-const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [path: string, name: string]>]> = [
-  [
-    "",
-    [
-      ["overview", "Overview"],
-      ["queues", "Queues"],
-      ["workflows", "Workflows"],
-      ["schedules", "Schedules"],
-      ["pods", "Processes"]
-    ]
-  ],
-  [
-    "Jobs",
-    [
-      ["jobs", "All jobs"],
-      ["scheduled", "Scheduled"],
-      ["retries", "Retries"],
-      ["dead", "Dead"]
-    ]
-  ],
-  [
-    "Incoming",
-    [
-      ["bots", "Bots"],
-      ["uploads", "Uploads"]
-    ]
-  ],
-  [
-    "System",
-    [
-      ["limits", "Limits"],
-      ["audit", "Audit"],
-      ["database", "Database"]
-    ]
-  ]
-]
 
 const nextTheme = { auto: "light", light: "dark", dark: "auto" } as const
 
@@ -81,6 +49,16 @@ const ThemeButton = () => {
   )
 }
 
+const TimeButton = () => {
+  const style = useTimeStyle()
+  const next = timeStyles[(timeStyles.indexOf(style) + 1) % timeStyles.length] ?? "relative"
+  return (
+    <button type="button" onClick={() => chooseTimeStyle(next)} title="Times relative to now, in local time or in UTC">
+      {timeStyleNames[style]}
+    </button>
+  )
+}
+
 const explained: Readonly<Record<Trouble, string>> = {
   disconnected: "The service does not respond. Reconnecting…",
   silent: "The service does not respond.",
@@ -100,8 +78,9 @@ const Outage = ({ trouble }: { readonly trouble: Trouble }) => {
   )
 }
 
-/** Shows warnings in the tab's title. */
+/** Shows the environment and warnings in the tab's title. */
 const useTitle = () => {
+  const environment = useEnvironment()
   const { queues = [], trouble, warnings = [] } = useLiveUpdates()
   const dead = stateCount(queues, "dead")
   const parts = [
@@ -109,7 +88,7 @@ const useTitle = () => {
     ...(dead === "0" ? [] : [`${dead} dead`]),
     ...(warnings.length === 0 ? [] : [`${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}`])
   ]
-  const title = [...(parts.length === 0 ? [] : [parts.join(", ")]), "Mission Control"].join(" · ")
+  const title = [environment, parts.join(", "), "Mission Control"].filter((part) => part).join(" · ")
   useEffect(() => {
     document.title = title
   }, [title])
@@ -126,18 +105,32 @@ export const Shell = ({
   route: Route
 }) => {
   const [open, setOpen] = useState(false)
-  const help = useKeys()
+  const [isEnqueuing, setEnqueuing] = useState(false)
+  const overlay = useKeys()
+  const content = useRef<HTMLElement>(null)
+  const environment = useEnvironment()
   const { trouble } = useLiveUpdates()
   useTitle()
   const here = route.path[0] ?? "overview"
   useEffect(() => setOpen(false), [route])
+  const leave = () => void logOut().finally(onLeave)
   return (
-    <div class={`shell ${open ? "open" : ""} ${trouble === undefined ? "" : "offline"}`}>
+    <div
+      class={`shell ${open ? "open" : ""} ${trouble === undefined ? "" : "offline"} ${environment === null ? "" : "named"}`}
+    >
+      {/* Not a link: its fragment would be an address of a page. */}
+      <button type="button" class="skip" onClick={() => content.current?.focus()}>
+        Skip to content
+      </button>
+      <EnvironmentStrip />
       <nav class="rail" aria-label="Pages">
         <a class="brand" href={to("overview")}>
           <Mark />
           Mission Control
         </a>
+        <button type="button" class="find" onClick={() => overlay.show("palette")}>
+          Find <kbd>{paletteKey}</kbd>
+        </button>
         {places.map(([group, entries]) => (
           <>
             {group === "" ? null : <div class="group">{group}</div>}
@@ -153,13 +146,14 @@ export const Shell = ({
         </a>
         <div class="foot">
           <LiveButton />
+          <TimeButton />
           <ThemeButton />
-          <button type="button" onClick={() => void logOut().finally(onLeave)}>
+          <button type="button" onClick={leave}>
             Log out
           </button>
         </div>
       </nav>
-      <main>
+      <main ref={content} tabIndex={-1}>
         <button type="button" class="menu-button" aria-expanded={open} onClick={() => setOpen(!open)}>
           ☰ Menu
         </button>
@@ -170,7 +164,17 @@ export const Shell = ({
         </fieldset>
       </main>
       <Toasts />
-      {help.shown ? <KeyHelp onClose={help.hide} /> : null}
+      {overlay.shown === "help" ? <KeyHelp onClose={overlay.hide} /> : null}
+      {overlay.shown === "palette" ? (
+        <Palette
+          route={route}
+          onClose={overlay.hide}
+          onEnqueue={() => setEnqueuing(true)}
+          onHelp={() => overlay.show("help")}
+          onLeave={leave}
+        />
+      ) : null}
+      {isEnqueuing ? <EnqueueForm onClose={() => setEnqueuing(false)} /> : null}
     </div>
   )
 }

@@ -1,9 +1,23 @@
-import { Context, Layer } from "effect"
+import { Context, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../../core/Setting.js"
 import * as Masking from "../../telemetry/Masking.js"
 
+/** A name is shown in titles and on a narrow strip, so it is short and has no marks that reorder text. */
+const readEnvironment = (name: string): Either.Either<string, string> =>
+  /^[\p{L}\p{N} ._-]{1,32}$/u.test(name)
+    ? Either.right(name)
+    : Either.left("a name of at most 32 letters, digits, spaces, dots, dashes and underscores")
+
 export const settings = {
+  environment: Setting.optionalText(
+    {
+      key: "NIGHTSHIFT_ENVIRONMENT",
+      about:
+        "Name of this installation, such as `production` or `staging`. Mission Control shows it as a coloured strip, in dialogs and in the title."
+    },
+    readEnvironment
+  ),
   sessionLasting: Setting.positiveDuration(
     {
       key: "NIGHTSHIFT_SESSION",

@@ -3,7 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
-import { Effect, type Layer, Redacted, Schema } from "effect"
+import { Effect, type Layer, Option, Redacted, Schema } from "effect"
 import { Role, Sessions } from "../../access/Sessions.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
@@ -27,7 +27,10 @@ const Login = Schema.Struct({ token: WireText.Text }).annotations({
 
 const SessionView = Schema.Struct({
   role: Role,
-  until: Schema.NullOr(Instant.Moment).annotations({ description: "When an unused login expires; null for a token." })
+  until: Schema.NullOr(Instant.Moment).annotations({ description: "When an unused login expires; null for a token." }),
+  environment: Schema.NullOr(Schema.String).annotations({
+    description: "The value of NIGHTSHIFT_ENVIRONMENT; null if it is not set."
+  })
 }).annotations({ identifier: "Session" })
 
 export const group = HttpApiGroup.make("session")
@@ -58,7 +61,8 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const sessions = yield* Sessions
     const tokens = tokensOf(yield* ServerConfig)
-    const { sessionLasting } = yield* AccessConfig
+    const { environment: named, sessionLasting } = yield* AccessConfig
+    const environment = Option.getOrNull(named)
     const attempts = yield* Attempts
     const events = yield* EventStreams
 
@@ -70,14 +74,16 @@ export const layer: Layer.Layer<
         yield* attempts.token(request, token, role !== undefined)
         if (role === undefined) return yield* unknown
         const { secret, until } = yield* sessions.begin(role, Redacted.make(token), sessionLasting)
-        return HttpServerResponse.unsafeJson({ role, until: Instant.format(until) }).pipe(
+        return HttpServerResponse.unsafeJson({ role, until: Instant.format(until), environment }).pipe(
           Credentials.setSessionCookie(request, secret, sessionLasting)
         )
       })
 
     return handlers
       .handleRaw("login", ({ request }) => login(request))
-      .handle("session", () => Effect.map(Caller, ({ role, until }) => ({ role, until: Instant.formatOrNull(until) })))
+      .handle("session", () =>
+        Effect.map(Caller, ({ role, until }) => ({ role, until: Instant.formatOrNull(until), environment }))
+      )
       .handleRaw("logout", ({ request }) =>
         Effect.gen(function* () {
           const secret = Credentials.sessionOf(request)

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks"
 import * as Api from "../Api"
-import { type Act, actNames, doneWords, isFor, isWaiting, notFor } from "../JobActs"
+import { useCommands } from "../Commands"
+import { type Act, actNames, acts, doneWords, isFor, isWaiting, notFor, phrase } from "../JobActs"
 import { Dialog } from "../parts/Dialog"
 import { useGuard } from "../parts/Guard"
 import { SaveForm } from "../parts/SaveForm"
@@ -63,21 +64,32 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
     showUndo(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
   }
 
-  const button = (name: Act, kind: string, run: () => unknown) => (
+  const runs: Readonly<Record<Act, () => unknown>> = {
+    requeue: () => act("requeue"),
+    "run-now": () => act("run-now"),
+    cancel: () => act("cancel"),
+    delete: () => setDeleting(true)
+  }
+  useCommands(
+    acts
+      .filter((name) => isFor(name, job.state))
+      .map((name) => ({ name: phrase(name, "this job"), run: guard(runs[name]) }))
+  )
+  const button = (name: Act, kind = "") => (
     <button
       type="button"
       class={kind}
       disabled={!isFor(name, job.state)}
       title={hintOf(name, job)}
-      onClick={guard(run)}
+      onClick={guard(runs[name])}
     >
       {actNames[name]}
     </button>
   )
   return (
     <div class="side">
-      {button("requeue", isFor("requeue", job.state) ? "primary" : "", () => act("requeue"))}
-      {button("run-now", "", () => act("run-now"))}
+      {button("requeue", job.state === "dead" ? "primary" : "")}
+      {button("run-now")}
       <button
         type="button"
         disabled={!isWaiting(job.state)}
@@ -86,11 +98,11 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
       >
         Edit
       </button>
-      {button("cancel", "danger", () => act("cancel"))}
+      {button("cancel", "danger")}
       <button type="button" onClick={guard(() => copy().catch(showError))}>
         Duplicate
       </button>
-      {button("delete", "danger", () => setDeleting(true))}
+      {button("delete", "danger")}
       {deleting ? <ConfirmDelete job={job} onClose={() => setDeleting(false)} onConfirm={drop} /> : null}
     </div>
   )

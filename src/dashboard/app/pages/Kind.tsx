@@ -3,11 +3,11 @@ import * as Api from "../Api"
 import { EnqueueForm } from "../EnqueueForm"
 import { Histogram } from "../Histogram"
 import { JobCharts, useSeries } from "../JobCharts"
-import { PodLink } from "../Links"
+import { KindLink, PodLink } from "../Links"
 import { Card } from "../parts/Card"
 import { Facts } from "../parts/Facts"
 import { Head } from "../parts/Head"
-import { Shown } from "../parts/Notice"
+import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
 import { Tiles } from "../parts/Tile"
 import { Age, measured } from "../parts/Time"
@@ -15,7 +15,7 @@ import { type Resource, slowPoll, useResource } from "../Resource"
 import { to } from "../Route"
 import { useMayAct } from "../Session"
 import { SomeJobs } from "../SomeJobs"
-import { brief, type Durations, type Pod, type Schedule, type Series } from "../Views"
+import { brief, type Durations, type JobPage, type Kinds, type Pod, type Schedule, type Series } from "../Views"
 
 const sum = (series: Series, of: "completed" | "dead" | "retried") =>
   series.points.reduce((all, point) => all + point[of], 0)
@@ -79,8 +79,44 @@ const Where = ({ kind }: { readonly kind: string }) => {
   )
 }
 
-/** The page of one kind of job. */
+/** Kinds that are listed instead of an unknown one. */
+const maxListedKinds = 12
+
+const UnknownKind = ({ kind, known }: { readonly kind: string; readonly known: ReadonlyArray<string> }) => (
+  <>
+    <Head title={kind}>
+      <span class="chip bad">unknown kind</span>
+    </Head>
+    <Empty>
+      No process has registered a handler for this kind, and no job of it is stored.
+      {known.length === 0 ? null : (
+        <p class="row centred">
+          Registered kinds:
+          {known.slice(0, maxListedKinds).map((name) => (
+            <KindLink key={name} name={name} />
+          ))}
+          {known.length > maxListedKinds ? `and ${known.length - maxListedKinds} more` : null}
+        </p>
+      )}
+    </Empty>
+  </>
+)
+
+/** The page of one kind of job. A mistyped one says so, instead of showing zeros. */
 export const Kind = ({ kind }: { readonly kind: string }) => {
+  const kinds = useResource<Kinds>("kinds", { every: slowPoll })
+  const known = kinds.data?.kinds.map(({ name }) => name)
+  const isRegistered = known === undefined || known.includes(kind)
+  const stored = useResource<JobPage>(isRegistered ? undefined : `jobs${Api.query({ kind, limit: 1 })}`)
+  const isUnknown = !isRegistered && stored.data?.jobs.length === 0
+  return isUnknown ? (
+    <UnknownKind kind={kind} known={known ?? []} />
+  ) : (
+    <KnownKind kind={kind} isRegistered={isRegistered} />
+  )
+}
+
+const KnownKind = ({ isRegistered, kind }: { readonly kind: string; readonly isRegistered: boolean }) => {
   const range = useAddressRange()
   const mayAct = useMayAct()
   const [enqueuing, setEnqueuing] = useState(false)
@@ -104,6 +140,7 @@ export const Kind = ({ kind }: { readonly kind: string }) => {
         }
       >
         <span class="chip">kind</span>
+        {isRegistered ? null : <span class="chip bad">not registered by any process</span>}
       </Head>
       {series.data === undefined ? null : <Figures series={series.data} durations={durations.data} />}
       <JobCharts range={range} series={series} />

@@ -1,4 +1,5 @@
 import { Attention } from "../Attention"
+import { FirstSteps } from "../FirstSteps"
 import { JobCharts, useSeries } from "../JobCharts"
 import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
@@ -98,6 +99,7 @@ export const Overview = () => {
     <>
       <Head title="Overview" side={<RangeButtons range={range} />} />
       <Attention queues={queues.data?.queues} />
+      {queues.data === undefined ? null : <FirstSteps queues={queues.data.queues} />}
       <Shown of={queues}>{(data) => <StateTiles queues={data.queues} />}</Shown>
       <JobCharts range={range} series={series} />
       {queues.data === undefined ? null : <QueueList queues={queues.data.queues} />}

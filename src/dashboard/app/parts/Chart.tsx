@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks"
 import uPlot from "uplot"
-import { clockText, dayText } from "./Time"
+import { chosenTimeStyle } from "../TimeStyle"
+import { clockText, dayText, zoneMark } from "./Time"
 
 interface Line {
   readonly label: string
@@ -51,6 +52,9 @@ export const Chart = (props: {
   const plot = useRef<uPlot>(undefined)
   const zoom = useRef(props.onZoom)
   zoom.current = props.onZoom
+  const data = [[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData
+  const latest = useRef(data)
+  latest.current = data
   const names = props.lines.map(({ label }) => label).join()
 
   useEffect(() => {
@@ -68,6 +72,9 @@ export const Chart = (props: {
           width: Math.max(200, at.clientWidth),
           height: 200,
           padding: [10, 22, 0, 0],
+          // Ticks are at full hours and days of the zone.
+          tzDate: (seconds) =>
+            chosenTimeStyle() === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000),
           cursor: { drag: { x: true, y: false, setScale: false } },
           legend: { live: true },
           scales: { y: { range: (_, _min, max) => [0, max === null || max === 0 ? 1 : max * 1.1] } },
@@ -81,7 +88,7 @@ export const Chart = (props: {
               value: (plot: uPlot, pointed: number | null, _: number, place: number | null) => {
                 const at = place === null ? lastValue(plot.data[0]) : pointed
                 if (at === null) return "–"
-                return hasManyDays(plot) ? `${dayText(at)} ${clockText(at)}` : clockText(at)
+                return `${hasManyDays(plot) ? `${dayText(at)} ` : ""}${clockText(at)}${zoneMark()}`
               }
             },
             ...props.lines.map((line) => ({
@@ -109,7 +116,7 @@ export const Chart = (props: {
             ]
           }
         },
-        [[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData,
+        latest.current,
         at
       )
       plot.current.over.ondblclick = () => zoom.current(undefined)
@@ -120,8 +127,10 @@ export const Chart = (props: {
     )
     resized.observe(at)
     addEventListener("themechange", draw)
+    addEventListener("timechange", draw)
     return () => {
       removeEventListener("themechange", draw)
+      removeEventListener("timechange", draw)
       resized.disconnect()
       plot.current?.destroy()
       plot.current = undefined
@@ -129,7 +138,7 @@ export const Chart = (props: {
   }, [names])
 
   useEffect(() => {
-    plot.current?.setData([[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData)
+    plot.current?.setData(latest.current)
   }, [props.times, props.lines])
 
   const isEmpty = props.lines.every(({ values }) => values.every((value) => value === null))

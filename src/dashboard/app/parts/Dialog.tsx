@@ -1,20 +1,39 @@
 import type { ComponentChildren } from "preact"
-import { useEffect, useRef } from "preact/hooks"
+import { useEffect, useRef, useState } from "preact/hooks"
+import { EnvironmentTag } from "../Environment"
 
-/** A modal dialog. Escape closes it and restores the focus. */
+/** A modal dialog. Escape closes it. Its end restores the focus. */
 export const Dialog = (props: {
   readonly title: string
+  /** Replaces the card with a title; the title is read to screen readers only. */
+  readonly bare?: string
   readonly onClose: () => void
   readonly children: ComponentChildren
 }) => {
   const place = useRef<HTMLDialogElement>(null)
-  useEffect(() => place.current?.showModal(), [])
+  const [before] = useState(() => document.activeElement)
+  useEffect(() => {
+    place.current?.showModal()
+    // The browser restores the focus of a dialog that is closed, but not of one that is removed. Until it is removed,
+    // nothing outside can have the focus.
+    return () =>
+      void requestAnimationFrame(() => {
+        if (before instanceof HTMLElement && document.activeElement === document.body) before.focus()
+      })
+  }, [])
   return (
-    <dialog class="card dialog" aria-label={props.title} ref={place} onClose={props.onClose}>
-      <header>
-        <h2>{props.title}</h2>
-      </header>
-      <div class="body">{props.children}</div>
+    <dialog class={`card dialog ${props.bare ?? ""}`} aria-label={props.title} ref={place} onClose={props.onClose}>
+      {props.bare === undefined ? (
+        <>
+          <header>
+            <h2>{props.title}</h2>
+            <EnvironmentTag />
+          </header>
+          <div class="body">{props.children}</div>
+        </>
+      ) : (
+        props.children
+      )}
     </dialog>
   )
 }

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import { Card } from "./Card"
+import { CopyButton } from "./Snippet"
 
 // Renders JSON with foldable branches. Values are untrusted and rendered only as text.
 
@@ -59,17 +60,11 @@ export const JsonCard = ({ name, value }: { readonly name: string; readonly valu
 )
 
 /** A foldable JSON value with a copy button. */
-export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => {
-  const [copied, setCopied] = useState(false)
-  const copy = () => navigator.clipboard.writeText(JSON.stringify(value, null, 2)).then(() => setCopied(true))
-  return (
-    <div class="json-box">
-      <button type="button" class="link small" onClick={() => void copy()} aria-label={`Copy ${label}`}>
-        {copied ? "Copied" : "Copy"}
-      </button>
-      <div class="mono">
-        <Node value={value} depth={0} />
-      </div>
+export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => (
+  <div class="json-box">
+    <CopyButton label={label} text={JSON.stringify(value, null, 2)} />
+    <div class="mono">
+      <Node value={value} depth={0} />
     </div>
-  )
-}
+  </div>
+)

@@ -46,7 +46,8 @@ export const SaveForm = (props: {
           {props.name ?? "Save"}
         </button>
         {props.onCancel === undefined ? null : (
-          <button type="button" onClick={props.onCancel}>
+          // Has the focus when a dangerous dialog opens, so that Enter does no harm.
+          <button type="button" autofocus={props.danger === true} onClick={props.onCancel}>
             Close
           </button>
         )}

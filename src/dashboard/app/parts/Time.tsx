@@ -1,4 +1,5 @@
-import { useEffect, useState } from "preact/hooks"
+import { useEffect, useMemo, useState } from "preact/hooks"
+import { chosenTimeStyle, type TimeStyle } from "../TimeStyle"
 
 // All ages on a page update together, once a second while the tab is visible.
 
@@ -7,13 +8,15 @@ setInterval(() => {
   if (document.visibilityState === "visible") for (const listener of listeners) listener()
 }, 1000)
 
-export const useTick = (): number => {
+/** The current time; with `ticks` it changes every second. */
+export const useTick = (ticks = true): number => {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
+    if (!ticks) return
     const listen = () => setNow(Date.now())
     listeners.add(listen)
     return () => void listeners.delete(listen)
-  }, [])
+  }, [ticks])
   return now
 }
 
@@ -46,24 +49,41 @@ export const measured = (seconds: number): string =>
   seconds >= 1 && seconds < 60 ? `${Math.round(seconds * 10) / 10} s` : span(seconds)
 
 // 24-hour clock, whatever the browser's language.
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
-const exactClock = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hourCycle: "h23"
-})
-const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" })
-const longDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" })
+const formatsOf = (timeZone: string | undefined) => {
+  const formatOf = (options: Intl.DateTimeFormatOptions) =>
+    new Intl.DateTimeFormat(undefined, { ...options, hourCycle: "h23", timeZone })
+  const minutes = { hour: "2-digit", minute: "2-digit" } as const
+  const date = { day: "numeric", month: "short" } as const
+  return {
+    clock: formatOf(minutes),
+    exactClock: formatOf({ ...minutes, second: "2-digit" }),
+    day: formatOf(date),
+    longDay: formatOf({ ...date, year: "numeric" }),
+    year: formatOf({ year: "numeric" }),
+    /** Distinguishes the times of this zone from local ones. */
+    mark: timeZone === undefined ? "" : ` ${timeZone}`
+  }
+}
+
+const local = formatsOf(undefined)
+const utc = formatsOf("UTC")
+const formats = (style = chosenTimeStyle()) => (style === "utc" ? utc : local)
 
 /** Formats epoch seconds as a time, with seconds if `exact`. */
-export const clockText = (seconds: number, exact = false): string => (exact ? exactClock : clock).format(seconds * 1000)
+export const clockText = (seconds: number, exact = false): string =>
+  (exact ? formats().exactClock : formats().clock).format(seconds * 1000)
 
 /** Formats epoch seconds as a day. */
-export const dayText = (seconds: number): string => day.format(seconds * 1000)
+export const dayText = (seconds: number): string => formats().day.format(seconds * 1000)
 
-/** Formats an instant with date and time in local time. */
-export const instantText = (at: Date): string => `${longDay.format(at)}, ${exactClock.format(at)}`
+/** The zone of times without one: empty for local time. */
+export const zoneMark = (): string => formats().mark
+
+/** Formats an instant with date and time. */
+export const instantText = (at: Date | number, style = chosenTimeStyle()): string => {
+  const { exactClock, longDay, mark } = formats(style)
+  return `${longDay.format(at)}, ${exactClock.format(at)}${mark}`
+}
 
 /** Formats an instant in a time zone, or in local time if the browser does not know the zone. */
 export const inZone = (at: string, timeZone: string): string => {
@@ -75,26 +95,49 @@ export const inZone = (at: string, timeZone: string): string => {
   }
 }
 
-/** An instant relative to now, with the full time on hover. */
-export const Age = ({ at }: { readonly at: string | null | undefined }) => {
-  const now = useTick()
-  if (at === null || at === undefined) return <span class="quiet">–</span>
-  const seconds = (now - Date.parse(at)) / 1000
-  const text = Math.abs(seconds) < 1 ? "now" : seconds >= 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`
+const relativeText = (at: number, now: number): string => {
+  const seconds = (now - at) / 1000
+  return Math.abs(seconds) < 1 ? "now" : seconds >= 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`
+}
+
+/** An instant as a time, with the date unless it is today, and the year unless it is this one. */
+const shortText = (at: number, style: TimeStyle): string => {
+  const { day, exactClock, longDay, mark, year } = formats(style)
+  const now = Date.now()
+  const time = `${exactClock.format(at)}${mark}`
+  if (longDay.format(at) === longDay.format(now)) return time
+  return `${(year.format(at) === year.format(now) ? day : longDay).format(at)}, ${time}`
+}
+
+/** An instant in one style, with the others on hover. Give it the style as key: a time that does not tick gets old. */
+const Instant = ({ at, style }: { readonly at: string; readonly style: TimeStyle }) => {
+  const isRelative = style === "relative"
+  const now = useTick(isRelative)
+  const time = Date.parse(at)
+  const title = useMemo(() => `${instantText(time, "local")}, ${instantText(time, "utc")}`, [time])
   return (
-    <time dateTime={at} title={instantText(new Date(at))}>
-      {text}
+    <time dateTime={at} title={title}>
+      {isRelative ? relativeText(time, now) : shortText(time, style)}
     </time>
   )
 }
 
-/** An instant as a time, with the date unless it is today. */
-const shortText = (at: Date): string =>
-  longDay.format(at) === longDay.format(Date.now()) ? exactClock.format(at) : instantText(at)
+/** An instant in the chosen style. */
+export const Age = ({ at }: { readonly at: string | null | undefined }) => {
+  if (at === null || at === undefined) return <span class="quiet">–</span>
+  const style = chosenTimeStyle()
+  return <Instant key={style} at={at} style={style} />
+}
 
-/** An instant relative to now and as a time. */
-export const Moment = ({ at }: { readonly at: string }) => (
-  <>
-    <Age at={at} /> <span class="quiet small">{shortText(new Date(at))}</span>
-  </>
-)
+/** An instant relative to now and as a time, the chosen style first. */
+export const Moment = ({ at }: { readonly at: string }) => {
+  const other = chosenTimeStyle() === "relative" ? "local" : "relative"
+  return (
+    <>
+      <Age at={at} />{" "}
+      <span class="quiet small">
+        <Instant key={other} at={at} style={other} />
+      </span>
+    </>
+  )
+}

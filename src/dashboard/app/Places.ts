@@ -1,0 +1,37 @@
+/** All pages of the navigation, in groups. */
+export const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readonly [path: string, name: string]>]> = [
+  [
+    "",
+    [
+      ["overview", "Overview"],
+      ["queues", "Queues"],
+      ["workflows", "Workflows"],
+      ["schedules", "Schedules"],
+      ["pods", "Processes"]
+    ]
+  ],
+  [
+    "Jobs",
+    [
+      ["jobs", "All jobs"],
+      ["scheduled", "Scheduled"],
+      ["retries", "Retries"],
+      ["dead", "Dead"]
+    ]
+  ],
+  [
+    "Incoming",
+    [
+      ["bots", "Bots"],
+      ["uploads", "Uploads"]
+    ]
+  ],
+  [
+    "System",
+    [
+      ["limits", "Limits"],
+      ["audit", "Audit"],
+      ["database", "Database"]
+    ]
+  ]
+]
