@@ -298,12 +298,10 @@ export const make = (
     const waiting = rest.filter(isSuspended)
     const movedOn = superseded.map(({ id }) => id)
     if (plain.length > 0) movedOn.push(...(yield* finish(plain, now, inTransaction)))
-    if (others.length > 0) {
-      // Pause first: otherwise one of these jobs could be claimed again in between.
-      const cooling = others.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
-      if (cooling.length > 0) yield* listeners.onCooling(cooling)
-      movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
-    }
+    // Pause first: otherwise one of these jobs could be claimed again in between.
+    const cooling = rest.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
+    if (cooling.length > 0) yield* listeners.onCooling(cooling)
+    if (others.length > 0) movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
     if (linked.length > 0) {
       const roots = linked.filter(isRoot)
       const left = new Set(roots.length === 0 ? [] : yield* writeEnds(roots, now, isSecondTry, inTransaction, true))

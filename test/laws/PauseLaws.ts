@@ -4,6 +4,7 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import type { QueueSettingsPatch } from "../../src/queue/settings/QueueSettings.js"
 import { waiting } from "../support/States.js"
 import { ends, type Law, type Line } from "./Line.js"
+import { begin, end, executionOf } from "./WorkflowLine.js"
 
 /** Declares the law's queue, with these settings. */
 export const set = (line: Line, patch: QueueSettingsPatch) =>
@@ -85,6 +86,26 @@ export const pauseLaws = (law: Law): void => {
       yield* line.advance("1 millis")
       expect(payloads(yield* claimNow(line))).toEqual([1, 2, 3])
       expect(yield* untilOf(line)).toBeUndefined()
+    })
+  )
+
+  law("an execution, and a job whose end an execution counts, cool their queue or their key down too", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const parent = yield* begin(line, "parent", { key: "a" })
+      yield* line.workflows.startChildren(parent, "calls", [executionOf(line, "child"), line.job({ payload: "call" })])
+      const [child, call] = yield* line.claim()
+      if (!child || !call) return yield* Effect.dieMessage("two were stored")
+      const now = yield* line.now
+      yield* end(line, call, throttled("1 minute", now))
+      expect(yield* untilOf(line)).toBe(now + 60_000)
+      yield* end(line, child, throttled("2 minutes", now))
+      expect(yield* untilOf(line)).toBe(now + 120_000)
+      yield* end(line, parent, throttled("3 minutes", now, "key"))
+      yield* line.advance("2 minutes")
+      expect((yield* claimNow(line)).map(({ id }) => id).sort()).toEqual([child.id, call.id].sort())
+      yield* line.advance("1 minute")
+      expect((yield* claimNow(line)).map(({ id }) => id)).toEqual([parent.id])
     })
   )
 
