@@ -223,6 +223,32 @@ describe("a step with a limit", () => {
     expect((await shift.execution(both, "B").status()).state).toBe("done")
   })
 
+  it("does not run because of a cancel while it waits, although an earlier run was cut off", async () => {
+    const rare = RateLimit.make("rare", { capacity: 1, rate: { tokens: 1, per: "1d" } })
+    const called: Array<string> = []
+    let isCrashing = true
+    const order = workflow("order", settings, async ({ id }, step) => {
+      const charge = () => (isCrashing && id === "B" ? new Promise<never>(() => {}) : undefined)
+      await step.run("charge", charge, { undo: () => void called.push("refund") })
+      await step.run("send", () => void called.push(`send ${id}`), {
+        limit: rare,
+        undo: () => void called.push("recall")
+      })
+    })
+    await using shift = await testShift({ handlers: [order], limits: [rare], log: false })
+    await (await shift.start(order, { id: "A" })).result()
+    const run = await shift.start(order, { id: "B" })
+    await shift.settle()
+    isCrashing = false
+    await shift.crash()
+    await shift.advance("2h")
+    expect(await run.status()).toMatchObject({ state: "waiting", waits: [{ kind: "limit", name: "send" }] })
+    await run.cancel()
+    await shift.drain()
+    expect(called).toEqual(["send A", "refund"])
+    expect((await run.status()).state).toBe("cancelled")
+  })
+
   it("does not start in a run that was stopped while it asked, and returns its permit", async () => {
     let enter: () => void = () => {}
     const entered = new Promise<undefined>((resolve) => {

@@ -94,9 +94,15 @@ export class StepAttempts {
     const next = (last?.attempt ?? 0) + 1
     // A reopened step has all its retries again.
     const from = before.findLast(({ reopenedAt }) => reopenedAt !== undefined)?.attempt ?? 0
-    if (given.options.undo !== undefined) this.host.begun.add(given.name)
+    if (given.options.undo !== undefined && this.mayHaveBegun) this.host.begun.add(given.name)
     if (last?.retryAt === undefined || last.retryAt <= this.host.now()) this.tryOnce(given, next, from)
     else this.retryLater(given, next, from, last.retryAt)
+  }
+
+  /** Whether a step may have begun in a run that was cut off: this run has not got further than that one. */
+  private get mayHaveBegun(): boolean {
+    const { cut, state } = this.host.execution
+    return cut && !state.recorded
   }
 
   /** `from`: attempts up to this one do not count as retries. */
@@ -131,6 +137,7 @@ export class StepAttempts {
     const kind = this.host.kindOf(given.kind)
     const { aborts, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
+    if (given.options.undo !== undefined) this.host.begun.add(given.name)
     const watch = new AttemptWatch(journal, () => this.host.now(), {
       name: given.name,
       attempt,
