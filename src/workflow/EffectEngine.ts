@@ -18,7 +18,8 @@ const complete = (exit: Exit.Exit<unknown, unknown> | undefined) =>
 
 const clockName = "DurableClock/"
 
-const currentRun: Effect.Effect<Run, never, never> = Effect.flatMap(Effect.serviceOption(CurrentRun), (run) =>
+/** The run whose code calls the engine. Dies outside of a workflow. */
+export const currentRun: Effect.Effect<Run> = Effect.flatMap(Effect.serviceOption(CurrentRun), (run) =>
   Option.isSome(run)
     ? Effect.succeed(run.value)
     : Effect.dieMessage("This call is only possible inside a Nightshift workflow.")

@@ -307,18 +307,16 @@ export const tag = (
     /** Name of the activity. [`tag`] */
     readonly name?: string
   } = {}
-): Effect.Effect<void, InvalidTags, Workflows | WorkflowEngine | WorkflowInstance> =>
+): Effect.Effect<void, InvalidTags, WorkflowEngine | WorkflowInstance> =>
   Activity.make({
     name: options.name ?? "tag",
     error: InvalidTags,
     execute: Effect.gen(function* () {
-      const { executionId } = yield* WorkflowInstance
-      const workflows = yield* Workflows
-      yield* workflows.tag(executionId, tags)
-    }).pipe(
-      Effect.catchAll((error) => (error._tag === "InvalidTags" ? Effect.fail(error) : Effect.die(error))),
-      Effect.asVoid
-    )
+      const run = yield* Engine.currentRun
+      const set = Effect.as(run.workflows.tagHeld(run.execution.run, tags), undefined)
+      const refused = yield* run.attempt(Effect.catchTag(set, "InvalidTags", (error) => Effect.succeed(error)))
+      if (refused !== undefined) return yield* refused
+    })
   })
 
 /** How often and after which delays an activity is tried again. */

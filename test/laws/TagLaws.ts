@@ -31,6 +31,18 @@ export const tagLaws = (law: Law): void => {
     })
   )
 
+  law("a run sets tags only while it holds its lease", (line) =>
+    Effect.gen(function* () {
+      const execution = `${line.name}/order`
+      const job = yield* begin(line)
+      assert.deepStrictEqual(yield* line.workflows.tagHeld(job, { stage: "1" }), { stage: "1" })
+      assert.strictEqual((yield* Effect.flip(line.workflows.tagHeld(job, { stage: "" })))._tag, "InvalidTags")
+      yield* end(line, job, ends.done)
+      assert.strictEqual((yield* Effect.flip(line.workflows.tagHeld(job, { stage: "2" })))._tag, "LeaseLost")
+      assert.deepStrictEqual((yield* line.workflows.show(execution)).tags, { stage: "1" })
+    })
+  )
+
   law("invalid tags are refused, and nothing is changed", (line) =>
     Effect.gen(function* () {
       const execution = `${line.name}/order`

@@ -10,7 +10,7 @@ export const set = (run: WorkflowRun, tags: TagChanges): Promise<void> => {
   const fault = faultOf(tags, true)
   if (fault !== undefined) throw new InvalidOptionError("tags", `${fault}.`)
   const perform: Attempts["perform"] = async (_, record) => {
-    await run.journal.withRetries(run.journal.workflows.tag(run.execution.id, tags))
+    await run.journal.withRetries(run.journal.workflows.tagHeld(run.execution.run, tags))
     return record(StepExit.ofValue(undefined))
   }
   return run.call(

@@ -1,9 +1,10 @@
 import { Effect, Either } from "effect"
 import type { JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
-import type { Queue } from "../Queue.js"
+import type { HeldJob, Queue } from "../Queue.js"
+import type { TagChanges } from "./Execution.js"
 import { admitted, changed } from "./Tags.js"
-import type { ExecutionNotFound } from "./WorkflowErrors.js"
+import type { ExecutionNotFound, LeaseLost } from "./WorkflowErrors.js"
 import { jobOf, type NewExecution, type Workflows } from "./Workflows.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
@@ -12,8 +13,28 @@ export const make = (
   jobs: typeof JobTable.Service,
   table: typeof WorkflowTable.Service,
   queue: typeof Queue.Service,
-  find: (execution: string) => Either.Either<JobRow, ExecutionNotFound>
-): Pick<typeof Workflows.Service, "start" | "startInside" | "tag"> => {
+  {
+    find,
+    held
+  }: {
+    readonly find: (execution: string) => Either.Either<JobRow, ExecutionNotFound>
+    readonly held: (run: HeldJob) => Either.Either<JobRow, LeaseLost>
+  }
+): Pick<typeof Workflows.Service, "start" | "startInside" | "tag" | "tagHeld"> => {
+  const change = <E>(row: () => Either.Either<JobRow, E>, changes: TagChanges) =>
+    Effect.gen(function* () {
+      yield* admitted(changes, true)
+      return yield* Effect.flatten(
+        jobs.atomically(() =>
+          Either.flatMap(row(), ({ id }) =>
+            Either.map(changed(table.tagsOf(id), changes), (after) => {
+              table.setTags(id, after)
+              return after
+            })
+          )
+        )
+      )
+    })
   const start = (given: NewExecution) =>
     Effect.gen(function* () {
       const tags = yield* admitted(given.tags ?? {}, false)
@@ -25,19 +46,7 @@ export const make = (
   return {
     start,
     startInside: (_, given) => start(given),
-    tag: (execution, changes) =>
-      Effect.gen(function* () {
-        yield* admitted(changes, true)
-        return yield* Effect.flatten(
-          jobs.atomically(() =>
-            Either.flatMap(find(execution), ({ id }) =>
-              Either.map(changed(table.tagsOf(id), changes), (after) => {
-                table.setTags(id, after)
-                return after
-              })
-            )
-          )
-        )
-      })
+    tag: (execution, changes) => change(() => find(execution), changes),
+    tagHeld: (run, changes) => change(() => held(run), changes)
   }
 }

@@ -4,10 +4,10 @@ import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { OuterTransactionFailed } from "../JobErrors.js"
 import type { NewJob } from "../NewJob.js"
-import type { Enqueued, Queue, RunStatement } from "../Queue.js"
+import type { Enqueued, HeldJob, Queue, RunStatement } from "../Queue.js"
 import type { TagChanges, Tags } from "./Execution.js"
 import { admitted, changed } from "./Tags.js"
-import { ExecutionNotFound } from "./WorkflowErrors.js"
+import { ExecutionNotFound, LeaseLost } from "./WorkflowErrors.js"
 import { jobOf, type NewExecution, type Workflows } from "./Workflows.js"
 
 /** Starts executions, with their tags, and changes the tags. */
@@ -15,8 +15,9 @@ export const make = (
   { schema, sql, transaction }: Pick<typeof Database.Service, "schema" | "sql" | "transaction">,
   queue: typeof Queue.Service,
   find: (execution: string) => Effect.Effect<JobId, ExecutionNotFound | DatabaseError>
-): Pick<typeof Workflows.Service, "start" | "startInside" | "tag"> => {
+): Pick<typeof Workflows.Service, "start" | "startInside" | "tag" | "tagHeld"> => {
   const call = `select ${schema}.set_tags($1::text::jsonb) as found`
+  const lock = `select true from ${schema}.job where id = $1 and ($2::uuid is null or lease = $2::uuid) for no key update`
   const current = `select coalesce(jsonb_object_agg(name, value), '{}') as tags from ${schema}.workflow_tag where job_id = $1`
 
   const set = (id: JobId, tags: TagChanges) =>
@@ -31,6 +32,20 @@ export const make = (
       catch: (error) => new OuterTransactionFailed({ error })
     })
   }
+
+  /** Changes the tags of a job that exists, and with a lease, only while the job is held under it. */
+  const change = <E>(id: JobId, lease: HeldJob["lease"] | undefined, changes: TagChanges, missing: () => E) =>
+    transaction(
+      Effect.gen(function* () {
+        // Without the lock, concurrent calls could set more tags than are allowed.
+        const [locked] = yield* mapErrors(sql.unsafe(lock, [id, lease ?? null]))
+        if (locked === undefined) return yield* Effect.fail(missing())
+        const [before] = yield* mapErrors(sql.unsafe<{ readonly tags: Tags }>(current, [id]))
+        const after = yield* changed(before?.tags ?? {}, changes)
+        const [row] = yield* set(id, changes)
+        return row?.found === true ? after : yield* Effect.fail(missing())
+      })
+    )
 
   /** Stores the job with the first function, and its tags with the second. */
   const started = <E, E2>(
@@ -62,16 +77,13 @@ export const make = (
       Effect.gen(function* () {
         yield* admitted(changes, true)
         const id = yield* find(execution)
-        return yield* transaction(
-          Effect.gen(function* () {
-            // Without the lock, concurrent calls could set more tags than are allowed.
-            yield* mapErrors(sql.unsafe(`select from ${schema}.job where id = $1 for no key update`, [id]))
-            const [before] = yield* mapErrors(sql.unsafe<{ readonly tags: Tags }>(current, [id]))
-            const after = yield* changed(before?.tags ?? {}, changes)
-            const [row] = yield* set(id, changes)
-            return row?.found === true ? after : yield* new ExecutionNotFound({ execution })
-          })
-        )
-      })
+        return yield* change(id, undefined, changes, () => new ExecutionNotFound({ execution }))
+      }),
+
+    tagHeld: ({ id, lease }, changes) =>
+      Effect.zipRight(
+        admitted(changes, true),
+        change(id, lease, changes, () => new LeaseLost({ id }))
+      )
   }
 }

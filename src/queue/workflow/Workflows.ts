@@ -125,6 +125,9 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       tags: TagChanges
     ) => Effect.Effect<Tags, ExecutionNotFound | InvalidTags | DatabaseError>
 
+    /** The same for the code of a run, and only while the run holds its lease: later tags must not be overwritten. */
+    readonly tagHeld: (run: HeldJob, tags: TagChanges) => Effect.Effect<Tags, LeaseLost | InvalidTags | DatabaseError>
+
     /** Reads the journal for a run. */
     readonly load: (run: HeldJob) => Effect.Effect<Journal, LeaseLost | DatabaseError>
 

@@ -287,7 +287,7 @@ const make = Effect.gen(function* () {
     Effect.flatten(jobs.atomically(() => Either.map(find(execution), ({ id }) => valuesOf(table.stepsOf(id)))))
 
   return yield* observed({
-    ...TagsMemory.make(jobs, table, queue, find),
+    ...TagsMemory.make(jobs, table, queue, { find, held }),
     load: (run) =>
       Effect.flatten(
         jobs.atomically(() =>
