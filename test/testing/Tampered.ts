@@ -18,12 +18,20 @@ import { Storage } from "../../src/uploads/Storage.js"
 type Tamper = NonNullable<SimulationOptions<never>["tamper"]>
 type Tables = Parameters<Tamper>[0]
 type QueueService = typeof Queue.Service
+type WorkflowsService = typeof Workflows.Service
 
 const queueWith =
   (change: (queue: QueueService, tables: Tables) => Partial<QueueService>): Tamper =>
   (tables) => {
     const queue = Context.get(tables, Queue)
     return Context.add(tables, Queue, { ...queue, ...change(queue, tables) })
+  }
+
+const workflowsWith =
+  (change: (workflows: WorkflowsService) => Partial<WorkflowsService>): Tamper =>
+  (tables) => {
+    const workflows = Context.get(tables, Workflows)
+    return Context.add(tables, Workflows, { ...workflows, ...change(workflows) })
   }
 
 const settingsWith =
@@ -219,33 +227,76 @@ export const mistakes: Readonly<
   "a signal is stored with another value": {
     seed: 6,
     breaks: "messages",
-    tamper: (tables) => {
-      const workflows = Context.get(tables, Workflows)
-      const other = (signal: Parameters<typeof workflows.signal>[0]) => workflows.signal({ ...signal, value: 0 })
-      return Context.add(tables, Workflows, { ...workflows, signal: other })
-    }
+    tamper: workflowsWith((workflows) => ({ signal: (given) => workflows.signal({ ...given, value: 0 }) }))
+  },
+  "an answer is stored with another value": {
+    seed: 3,
+    breaks: "asks",
+    tamper: workflowsWith((workflows) => ({ answer: (run, row) => workflows.answer(run, row, { value: 9 }) }))
+  },
+  "a value that an execution sets is acknowledged and not stored": {
+    seed: 3,
+    breaks: "values",
+    tamper: workflowsWith((workflows) => ({
+      record: (run, step) =>
+        step.name === "set:stage#3"
+          ? Effect.succeed({ outcome: step.outcome, exit: step.exit, repeated: false })
+          : workflows.record(run, step)
+    }))
+  },
+  "a tag is acknowledged and not stored": {
+    seed: 3,
+    breaks: "tags",
+    tamper: workflowsWith(() => ({ tagHeld: (_, tags) => Effect.succeed(tags as Record<string, string>) }))
+  },
+  "the children that lost a race are not cancelled": {
+    seed: 3,
+    breaks: "cancel",
+    tamper: workflowsWith((workflows) => ({
+      endRace: (execution, name, winner) => workflows.endRace(execution, name, winner, false)
+    }))
+  },
+  "a race ends with a child that has not ended": {
+    seed: 3,
+    breaks: "race",
+    tamper: workflowsWith((workflows) => ({
+      children: (execution, name) =>
+        Effect.map(workflows.children(execution, name), (all) =>
+          all.map((each) =>
+            each.position === 1 && each.job !== undefined
+              ? { ...each, job: { ...each.job, state: "done" as const, finishedAt: 0 } }
+              : each
+          )
+        )
+    }))
+  },
+  "a claim does not say to which release an execution is pinned": {
+    seed: 57,
+    breaks: "pin",
+    tamper: queueWith((queue) => ({
+      claim: (request) =>
+        Effect.map(queue.claim(request), (jobs) =>
+          jobs.map((job) =>
+            job.execution === undefined ? job : { ...job, execution: { ...job.execution, pinned: undefined } }
+          )
+        )
+    }))
   },
   "permits of steps are given to all": {
     seed: 6,
     breaks: "step limit",
-    tamper: (tables) => {
-      const workflows = Context.get(tables, Workflows)
-      return Context.add(tables, Workflows, {
-        ...workflows,
-        takePermit: (run, permit) => workflows.takePermit(run, { ...permit, most: 9 })
-      })
-    }
+    tamper: workflowsWith((workflows) => ({
+      takePermit: (run, permit) => workflows.takePermit(run, { ...permit, most: 9 })
+    }))
   },
   "a stream loses a chunk": {
     seed: 6,
     breaks: "streams",
-    tamper: (tables) => {
-      const workflows = Context.get(tables, Workflows)
-      const { streams } = workflows
+    tamper: workflowsWith(({ streams }) => {
       const read: typeof streams.read = (position) =>
         Effect.map(streams.read(position), (page) => ({ ...page, chunks: page.chunks.slice(1) }))
-      return Context.add(tables, Workflows, { ...workflows, streams: { ...streams, read } })
-    }
+      return { streams: { ...streams, read } }
+    })
   },
   "a pod that stops stays listed": {
     breaks: "shutdown",

@@ -4,8 +4,9 @@ import type { StoredJob } from "../../core/StoredJob.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import { type NewJob, scopeOf } from "../../queue/NewJob.js"
-import type { Enqueued } from "../../queue/Queue.js"
+import type { Enqueued, HeldJob } from "../../queue/Queue.js"
 import type { QueueSettings, QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { Workflows } from "../../queue/workflow/Workflows.js"
 import type { BucketCount, JobCounts } from "../../telemetry/BucketCount.js"
 import { CountsModel } from "./CountsModel.js"
 import type { Trace } from "./Trace.js"
@@ -66,6 +67,16 @@ export interface Ending {
   readonly charted: JobCounts
   /** Complete streams of executions, by the execution's job. */
   readonly streams: ReadonlyMap<JobId, ReadonlyArray<unknown>>
+  /** What readers see of executions, by the execution's job. */
+  readonly executions: ReadonlyMap<
+    JobId,
+    {
+      /** The last value of each name that it has set. */
+      readonly values: Readonly<Record<string, unknown>>
+      /** Its tags. */
+      readonly tags: Readonly<Record<string, string>>
+    }
+  >
 }
 
 /**
@@ -76,6 +87,8 @@ export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined =
   (call.args[0] as ReadonlyArray<AttemptEnd>).find((end) => end.id === id && end.lease === run?.lease)
 
 const recovers = new Set(["Queue.recoverStuck", "Queue.recoverAbandoned"])
+/** A race cancels the children that lost. */
+const cancels = new Set(["JobAdmin.cancel", "Workflows.endRace"])
 const signsOfLife = new Set(["Queue.claim", "Queue.insertClaimed", "Queue.heartbeat"])
 
 /** Whether a change gave a job to a pod: by a claim, or by storing it for a free slot of the pod. */
@@ -166,6 +179,19 @@ export class History {
       readonly job: JobId
     }>
   >()
+  /** Answers that clients got from executions. */
+  readonly answers: Array<{
+    /** The execution's job. */
+    readonly job: JobId
+    /** What the client asked. */
+    readonly asked: unknown
+    /** What the execution answered. */
+    readonly answer: unknown
+  }> = []
+  /** Releases that executions are pinned to, by the execution's job. */
+  readonly pinned = new Map<JobId, string>()
+  /** Executions that a pod has left to the release that they are pinned to. Pods with that release claim them early. */
+  readonly parked = new Set<JobId>()
   /** Commits that were applied but whose reply was lost. */
   lostCommits = 0
   /** Final state of the cluster. Undefined until the end. */
@@ -178,6 +204,8 @@ export class History {
     readonly lease: Lease | undefined
   }>()
   private readonly storedBy = new Map<JobId, Call>()
+  /** Children of executions, in order, by the execution's job and the step. */
+  private readonly children = new Map<string, ReadonlyArray<JobId>>()
   private readonly claimCounts = new Map<string, number>()
   private readonly runCounts = new Map<string, number>()
 
@@ -226,6 +254,22 @@ export class History {
     this.reported.set(invariant, [...before, { job, found: `${this.nameOf(job)} ${found}` }])
   }
 
+  /** The job of an execution. Undefined if it is not stored. */
+  jobOf(execution: string): JobId | undefined {
+    return [...this.rows.values()].find(({ dedupe }) => dedupe?.key === execution)?.id
+  }
+
+  /** A child that a step of an execution has started. */
+  childOf(job: JobId, step: string, index: number): JobId | undefined {
+    return this.children.get(`${job} ${step}`)?.[index]
+  }
+
+  /** Whether a release may run an execution. A run that has lost its lease does not count: it cannot be stopped. */
+  mayRun(job: JobId, lease: Lease | undefined, release: string | undefined): boolean {
+    const isHeld = this.rows.get(job)?.run?.lease === lease
+    return !isHeld || !this.pinned.has(job) || this.pinned.get(job) === release
+  }
+
   /** Records the start of a handler. The simulation calls it. */
   began(run: Run): void {
     this.runs.push(run)
@@ -247,11 +291,12 @@ export class History {
     if (isClaim(change) && after.run !== undefined) {
       this.leases.set(after.run.lease, call)
       this.claims.push({ job: after.id, queue: after.queue, at: change.at })
+      this.parked.delete(after.id)
       plus(this.claimCounts, `${call.who} ${after.id}`)
     } else if (call.call === "Queue.finalize" && before !== undefined) this.ended(call, before, after)
     else if (recovers.has(call.call) && before?.run !== undefined && after.run === undefined)
       this.counted.recovered(after.reason)
-    else if (call.call === "JobAdmin.cancel" && after.status === "dead") this.counted.cancelled()
+    else if (cancels.has(call.call) && after.status === "dead") this.counted.cancelled()
     else if (call.call === "Workflows.record") this.attempts.delete(after.id)
     else if (call.call === "JobAdmin.requeue") {
       // Results are kept, and what runs again has a new attempt. Undos and attempts without a result start over.
@@ -271,6 +316,10 @@ export class History {
     if (call.call === "JobAdmin.cancel" && (answer as StoredJob).state !== "done") {
       this.cancelled.add(call.args[0] as JobId)
     }
+    if (call.call === "Workflows.startChildren") this.started(call)
+    if (call.call === "Workflows.endRace") this.raced(call.args as Parameters<typeof Workflows.Service.endRace>)
+    if (call.call === "Workflows.pin") this.pinned.set((call.args[0] as HeldJob).id, answer as string)
+    if (call.call === "Workflows.unpin") this.unpinned(call.args as Parameters<typeof Workflows.Service.unpin>)
     if (call.call === "MinuteBuckets.record") {
       const [pod, revision, counts] = call.args as [PodId, number, ReadonlyArray<BucketCount>]
       this.unwritten.delete(call.who)
@@ -291,6 +340,25 @@ export class History {
     }
   }
 
+  /** Children that were started before keep their ids. */
+  private started(call: Call): void {
+    const [{ id }, name] = call.args as Parameters<typeof Workflows.Service.startChildren>
+    const stored = [...this.storedBy].flatMap(([job, by]) => (by === call ? [job] : []))
+    if (stored.length > 0) this.children.set(`${id} ${name}`, stored)
+  }
+
+  /** The children that lost a race are cancelled, unless they are done. */
+  private raced([execution, name, winner, isCancelled]: Parameters<typeof Workflows.Service.endRace>): void {
+    const losers = (this.children.get(`${this.jobOf(execution)} ${name}`) ?? []).filter((_, index) => index !== winner)
+    for (const id of losers) if (isCancelled && this.rows.get(id)?.status !== "done") this.cancelled.add(id)
+  }
+
+  private unpinned([which]: Parameters<typeof Workflows.Service.unpin>): void {
+    const only = "execution" in which ? this.jobOf(which.execution) : undefined
+    for (const [job, release] of [...this.pinned])
+      if ("release" in which ? release === which.release : job === only) this.pinned.delete(job)
+  }
+
   private set(queue: string, patch: QueueSettingsPatch): void {
     const current = this.settings.get(queue) ?? { paused: false, perKey: undefined, rate: undefined }
     this.settings.set(queue, {
@@ -300,9 +368,17 @@ export class History {
     })
   }
 
+  /** The execution continues with a new journal, which is not pinned. */
+  private continued(job: JobId): void {
+    for (const key of [...this.recorded.keys()]) if (key.startsWith(`${job} `)) this.recorded.delete(key)
+    this.pinned.delete(job)
+  }
+
   private ended(call: Call, before: JobRow, { reason, id, status }: JobRow): void {
     const end = endOf(call, before)?.end
     if (end === undefined) return
+    if (end._tag === "Again" && end.parked === true) this.parked.add(id)
+    if (end._tag === "Suspended" && end.continues !== undefined) this.continued(id)
     if (end._tag === "Again" && end.dying !== undefined) this.attempts.delete(id)
     else if (end._tag !== "Done" && end._tag !== "Suspended" && end.counted)
       this.attempts.set(id, (this.attempts.get(id) ?? 0) + 1)

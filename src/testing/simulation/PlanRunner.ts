@@ -1,4 +1,5 @@
-import { Cause, Clock, Context, Effect, Exit, Fiber, Option, Schedule } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Fiber, Option } from "effect"
+import { Pods } from "../../cluster/Pods.js"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
@@ -6,9 +7,10 @@ import { JobAdmin } from "../../queue/JobAdmin.js"
 import type { NewJob } from "../../queue/NewJob.js"
 import { Queue } from "../../queue/Queue.js"
 import { type QueueSettingsPatch, Queues } from "../../queue/settings/QueueSettings.js"
-import { type Signal, Workflows } from "../../queue/workflow/Workflows.js"
+import { Workflows } from "../../queue/workflow/Workflows.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import { Storage } from "../../uploads/Storage.js"
+import { ExecutionClient, untilReachable } from "./ExecutionClient.js"
 import { described, type Plan, type Step } from "./Plan.js"
 import type { SimulatedPod, Site } from "./SimulatedPod.js"
 import type { Ports } from "./Tables.js"
@@ -25,13 +27,6 @@ export interface PlanRunnerOptions<R> {
   readonly pods: ReadonlyMap<string, SimulatedPod<R>>
   readonly jobs: ReadonlyArray<JobSource>
 }
-
-/** Retries until the database is reachable. */
-const untilReachable = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.retry(effect, {
-    while: ({ _tag }) => _tag === "DatabaseUnavailable",
-    schedule: Schedule.spaced("900 millis")
-  })
 
 /** Time in which pods that were frozen apply the requests that they received before. */
 const lateRequests = "1 second"
@@ -91,13 +86,27 @@ export class PlanRunner<R> {
     )
   }
 
+  /** Lets every release run the executions that are pinned to a release without a process, as `doctor` advises. */
+  get endPins(): Effect.Effect<void> {
+    const { pods, site } = this.options
+    const { live } = Context.get(site.tables, Pods)
+    const { pins, unpin } = Context.get(this.options.ports, Workflows)
+    const all = [...pods.values()]
+    return Effect.gen(function* () {
+      while (all.some(({ id }) => id === undefined)) yield* Effect.sleep("1 second")
+      const serving = (yield* live(Duration.days(1))).filter(({ id }) => all.some((pod) => pod.id === id))
+      for (const { release, workflow } of yield* untilReachable(pins))
+        if (!serving.some(({ releases }) => releases[workflow] === release)) yield* untilReachable(unpin({ release }))
+    }).pipe(Effect.orDie)
+  }
+
   private carryOut(step: Step, newId: (now: number) => JobId): Effect.Effect<void> {
     const { pods, site } = this.options
     const { faults, checker } = site
     if (step._tag !== "Enqueue") checker.trace.note("plan", described(step))
     switch (step._tag) {
       case "Enqueue":
-        return this.withMessages(
+        return this.withMail(
           step.nth,
           step.pod === undefined ? this.enqueue(step.nth, newId) : this.enqueueThrough(step.pod, step.nth)
         )
@@ -163,18 +172,15 @@ export class PlanRunner<R> {
     )
   }
 
-  /** Sends the messages of an execution: the first one before its job is enqueued. */
-  private withMessages(nth: number, enqueue: Effect.Effect<void>): Effect.Effect<void> {
-    const send = (message: Signal) =>
-      Effect.orDie(untilReachable(Context.get(this.options.ports, Workflows).signal(message)))
-    return Effect.gen(this, function* () {
-      const job = yield* Effect.option(this.options.jobs[nth - 1] ?? Effect.dieMessage(`there is no job ${nth}`))
-      const [first, ...others] = Option.isSome(job)
-        ? WorkflowWorkload.messagesTo(this.options.site.seed, job.value)
-        : []
-      if (first !== undefined) yield* send(first)
-      yield* enqueue
-      for (const message of others) yield* Effect.delay(send(message), "1700 millis")
+  /** Does what clients do with an execution, if the job is one. */
+  private withMail(nth: number, enqueue: Effect.Effect<void>): Effect.Effect<void> {
+    const { jobs, ports, site } = this.options
+    return Effect.gen(function* () {
+      const job = yield* Effect.option(jobs[nth - 1] ?? Effect.dieMessage(`there is no job ${nth}`))
+      const mail = Option.isSome(job) ? WorkflowWorkload.mailTo(site.seed, job.value) : undefined
+      if (mail === undefined) return yield* enqueue
+      const client = new ExecutionClient(Context.get(ports, Workflows), site.checker.history, site.faults)
+      yield* client.correspond(mail, enqueue)
     })
   }
 

@@ -74,3 +74,9 @@ export const context = Context.empty().pipe(
   Context.add(SweeperConfig, { ackRetention: Duration.seconds(4), interval: Duration.seconds(9) }),
   Context.add(EventLoop, EventLoop.still)
 )
+
+/** The settings of a pod with the next release of the program. */
+export const ofNextRelease = Context.add(context, ClusterConfig, {
+  ...Context.get(context, ClusterConfig),
+  workerVersion: Option.some("2")
+})

@@ -50,6 +50,8 @@ export interface Site<R> {
   readonly logLevel: LogLevel.LogLevel
   /** Whether the clocks of some pods run slow. */
   readonly slowClocks: boolean
+  /** Whether some pods have the next release of the workflows. */
+  readonly releases: boolean
 }
 
 interface Boot {
@@ -137,6 +139,11 @@ export class SimulatedPod<R> {
     return this.boot === undefined ? Effect.void : Deferred.await(this.boot.down)
   })
 
+  /** The id of the process that runs. Undefined while it starts or is down. */
+  get id(): PodId | undefined {
+    return this.boot?.id
+  }
+
   /** Whether the pod's HTTP server accepts requests. */
   get isServing(): boolean {
     return this.boot?.run !== undefined && !this.boot.actor.isGone
@@ -155,6 +162,11 @@ export class SimulatedPod<R> {
       })
       return Effect.timeoutOption(answer, requestTimeout)
     })
+  }
+
+  /** A rolling deploy: the second pod has the next release from the start, and the others when they restart. */
+  private get hasNextRelease(): boolean {
+    return this.site.releases && (this.boots > 1 || this.name === "pod-2")
   }
 
   private get untilRestart(): number {
@@ -225,9 +237,8 @@ export class SimulatedPod<R> {
       const ports = Tables.over(wire, tables, buckets)
       const handoff = Context.get(ports, DirectHandoff)
       const queue = ProcessQueue.make(wire, tables, Context.get(ports, Queue), ids, handoff)
-      return Context.mergeAll(ports, PodSettings.context, Context.make(Metrics, Metrics.make())).pipe(
-        Context.add(Queue, queue)
-      )
+      const settings = this.hasNextRelease ? PodSettings.ofNextRelease : PodSettings.context
+      return Context.mergeAll(ports, settings, Context.make(Metrics, Metrics.make())).pipe(Context.add(Queue, queue))
     })
   }
 

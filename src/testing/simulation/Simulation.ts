@@ -3,6 +3,7 @@ import type { Handler } from "../../handlers/Handler.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import type { RateLimit } from "../../rate-limits/RateLimit.js"
 import type { Schedule } from "../../schedule/Schedule.js"
+import * as Chapters from "./Chapters.js"
 import type { Invariant } from "./Invariant.js"
 import * as Invariants from "./Invariants.js"
 import * as ExecutionInvariants from "./invariants/ExecutionInvariants.js"
@@ -61,7 +62,7 @@ export interface SimulationOptions<R> {
 
 type Setup<R> = Pick<
   SimulationRun.RunSpec<R>,
-  "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "drainTimeout"
+  "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "releases" | "drainTimeout"
 >
 
 /** The built-in workload. */
@@ -84,6 +85,7 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
           ),
     queues: { ...Workload.queues, ...options.queues },
     invariants: [...WorkloadInvariants.all, ...ExecutionInvariants.all],
+    releases: Chapters.arePinned(seed),
     drainTimeout: Duration.toMillis(options.drainTimeout ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({
@@ -110,6 +112,7 @@ const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: Simulation
   jobs: typeof options.jobs === "object" ? options.jobs : [],
   queues: options.queues ?? {},
   invariants: [],
+  releases: false,
   drainTimeout: Duration.toMillis(options.drainTimeout ?? "1 day"),
   handlersFor: ({ actor, checker }) =>
     handlers.map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: true }))

@@ -5,9 +5,10 @@ import type { JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { Handler } from "../../handlers/Handler.js"
 import { MinuteBuckets } from "../../history/MinuteBuckets.js"
-import type { JobRow } from "../../queue/JobRowMemory.js"
+import { isExecution, type JobRow } from "../../queue/JobRowMemory.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { Execution } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Storage } from "../../uploads/Storage.js"
@@ -37,6 +38,8 @@ export interface RunSpec<R> {
   readonly jobs: ReadonlyArray<JobSource>
   readonly queues: Readonly<Record<string, QueueSettingsPatch>>
   readonly invariants: ReadonlyArray<Invariant>
+  /** Whether some pods have the next release of the workflows. */
+  readonly releases: boolean
   /** Maximum time to drain after the last fault, in milliseconds. */
   readonly drainTimeout: number
   /** Name of an invariant; the run ends as soon as it is violated. */
@@ -106,6 +109,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
         worker: spec.worker,
         logLevel: spec.logLevel,
         slowClocks: plan.slowClocks ?? false,
+        releases: spec.releases,
         handlersFor: (pod, actor) =>
           spec.handlersFor({ pod, actor, checker, isCalm: () => calm, now: () => scheduler.clock.now })
       }
@@ -124,14 +128,15 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       for (const pod of pods.values()) pod.thaw()
       yield* allDone
       yield* planRunner.endPauses(plan)
+      if (spec.releases) yield* planRunner.endPins
       yield* planRunner.endSchedules((spec.worker.schedules ?? []).map(({ name }) => name))
       checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.drainTimeout)
       calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(stopMillis)
-      const streams = yield* streamsOf(site.tables, [...checker.history.rows.values()])
-      checker.history.ending = { ...(yield* endingOf(site, [...pods.values()], waited)), streams }
+      const shown = yield* shownOf(site.tables, [...checker.history.rows.values()])
+      checker.history.ending = { ...(yield* endingOf(site, [...pods.values()], waited)), ...shown }
       return yield* memory.all
     }).pipe(Effect.scoped)
 
@@ -179,28 +184,31 @@ const untilDrained = ({ history }: HistoryChecker, drainTimeout: number): Effect
     }
   })
 
-/** The chunks of the streams whose step succeeded. */
-const streamsOf = (
+/** What readers see of executions, and the chunks of the streams whose step succeeded. */
+const shownOf = (
   tables: Context.Context<Tables.Shared>,
   rows: ReadonlyArray<JobRow>
-): Effect.Effect<Ending["streams"]> =>
+): Effect.Effect<Pick<Ending, "streams" | "executions">> =>
   Effect.gen(function* () {
-    const { streams } = Context.get(tables, Workflows)
-    const found = new Map<JobId, ReadonlyArray<unknown>>()
-    for (const { id } of rows) {
-      for (const { name, state } of yield* streams.list(id)) {
-        const page = yield* streams.read({ job: id, name, generation: undefined, number: 0 })
-        if (state === "done") found.set(id, page.chunks)
+    const { show, streams: reader } = Context.get(tables, Workflows)
+    const streams = new Map<JobId, ReadonlyArray<unknown>>()
+    const executions = new Map<JobId, Pick<Execution, "values" | "tags">>()
+    for (const { id } of rows.filter(isExecution)) {
+      const { streams: written, tags, values } = yield* show(id)
+      executions.set(id, { values, tags })
+      for (const { name, state } of written) {
+        const page = yield* reader.read({ job: id, name, generation: undefined, number: 0 })
+        if (state === "done") streams.set(id, page.chunks)
       }
     }
-    return found
+    return { streams, executions }
   }).pipe(Effect.orDie)
 
 const endingOf = <R>(
   site: Site<R>,
   pods: ReadonlyArray<SimulatedPod<R>>,
   waited: number
-): Effect.Effect<Omit<Ending, "streams">> =>
+): Effect.Effect<Omit<Ending, "streams" | "executions">> =>
   Effect.gen(function* () {
     const { scheduler, tables } = site
     const stopped = pods.flatMap((pod) => pod.stopped)

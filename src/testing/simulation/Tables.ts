@@ -92,9 +92,9 @@ const overHints = (
   )
 }
 
-/** Writes of streams are operations too. Readers wait in the process. */
+/** Writes of streams are operations too. Readers of streams and answers wait in the process. */
 const workflowsOver = (wire: FaultInjector, workflows: typeof Workflows.Service): typeof Workflows.Service => ({
-  ...wire.to(Workflows, workflows),
+  ...wire.to(Workflows, workflows, ["awaitAnswer"]),
   streams: wire.to({ key: "Streams" }, workflows.streams, ["next"])
 })
 

@@ -12,7 +12,7 @@ import type { History } from "./History.js"
 import { Dice, digest } from "./Seed.js"
 
 // Workflow executions in the simulation, run by the real replay of async workflows: each runs a step that misbehaves and
-// can be undone, sleeps, has a chapter of its own, starts two children and waits for them, runs a second step and ends.
+// can be undone, sleeps and ends with a second step. Between or before them is a chapter, and usually two children.
 
 export const executionKind = "story"
 
@@ -23,11 +23,11 @@ export const executionJobOf = (job: NewJob, n: number): NewJob => ({
   dedupe: { key: `${executionKind}/${n}`, scope: "retained" }
 })
 
-/** What the client sends to the execution of a job. */
-export const messagesTo = (seed: number, job: NewJob) =>
-  job.kind === executionKind
-    ? Chapters.messagesTo(seed, Number(job.dedupe?.key.slice(executionKind.length + 1)), job)
-    : []
+/** What clients do with the execution of a job. Undefined for other jobs. */
+export const mailTo = (seed: number, { dedupe, kind }: NewJob): Chapters.Mail | undefined => {
+  if (kind !== executionKind || dedupe === undefined) return undefined
+  return Chapters.mailTo(seed, Number(dedupe.key.slice(executionKind.length + 1)), dedupe.key)
+}
 
 /** Which jobs of a seed are executions: none in some seeds, most of them in others. */
 export const areExecutions = (seed: number, count: number): ReadonlyArray<boolean> => {
@@ -53,8 +53,11 @@ interface World {
   /** Fails in every way a handler can. */
   readonly trouble: (n: number, signal: AbortSignal) => Promise<unknown>
   readonly sleep: (millis: number, signal: AbortSignal) => Promise<void>
-  readonly history: Pick<History, "affected" | "enter" | "report">
+  readonly history: StoryHistory
 }
+
+/** What the code of executions records and looks up outside the database. */
+export type StoryHistory = Pick<History, "affected" | "enter" | "report" | "childOf" | "mayRun" | "rows">
 
 const code =
   ({ context, history, seed, sleep, trouble }: World) =>
@@ -70,8 +73,15 @@ const code =
       enter: (most) => history.enter(id, lease, most),
       expect: (invariant, holds, found) => {
         if (!holds) history.report(invariant, id, found)
+      },
+      leaf: (index) => child(leaf, { n: n * 1000 + index }),
+      isDone: (name, index) => {
+        const found = history.childOf(id, name, index)
+        return found !== undefined && history.rows.get(found)?.status === "done"
       }
     }
+    const isAllowed = history.mayRun(id, lease, context.execution?.state.release)
+    story.expect("pin", isAllowed, "runs in another release than the one that it is pinned to")
     await Chapters.begin(story)
     const retries = { attempts: 3, backoff: "2 seconds" } as const
     await step.run(
@@ -87,19 +97,21 @@ const code =
     )
     await step.sleep("nap", "1500ms")
     await Chapters.run(story)
-    await step.allSettled("leaves", [1, 2], (index) => child(leaf, { n: n * 1000 + index }))
     await step.run("second", () => lease, retries)
   }
 
+const declaredWith = (pin: boolean) => ofRecipe(workflow(executionKind, { ...settings, pin }, async () => undefined))
+
 /** Declared once, because declaring a workflow compiles the schema of its kind. */
-const declared = ofRecipe(workflow(executionKind, settings, async () => undefined))
+const declared = { free: declaredWith(false), pinned: declaredWith(true) }
 
 /** The handler of executions. `misbehave` fails in every way a handler can. */
 export const handler = (
   misbehave: (job: JobContext, n: number) => Effect.Effect<unknown, string>,
   { history, seed }: Pick<World, "history" | "seed">
 ): CoreHandler => {
-  const { kind, transactional } = declared
+  const pin = Chapters.arePinned(seed)
+  const { kind, transactional } = pin ? declared.pinned : declared.free
   return {
     kind,
     transactional,
@@ -115,7 +127,7 @@ export const handler = (
           const exit = await Runtime.runPromiseExit(runtime)(Effect.sleep(millis), { signal })
           if (Exit.isFailure(exit)) throw new Error("aborted")
         }
-        const made = workflow(executionKind, settings, code({ seed, context, trouble, sleep, history }))
+        const made = workflow(executionKind, { ...settings, pin }, code({ seed, context, trouble, sleep, history }))
         return ofRecipe(made).run(payload, context)
       })
   }

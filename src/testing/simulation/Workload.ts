@@ -13,7 +13,6 @@ import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import * as RateLimit from "../../rate-limits/RateLimit.js"
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import * as Schedule from "../../schedule/Schedule.js"
-import type { History } from "./History.js"
 import { Dice, digest, drawn } from "./Seed.js"
 import * as WorkflowWorkload from "./WorkflowWorkload.js"
 
@@ -111,7 +110,7 @@ export interface HandlerControls {
   readonly nthRun: (job: string) => number
   readonly granted: () => void
   /** Records what the code of executions does and sees outside the database. */
-  readonly history: Pick<History, "affected" | "enter" | "report">
+  readonly history: WorkflowWorkload.StoryHistory
 }
 
 /** Number of runs after which a job always succeeds, so that it finishes eventually. */

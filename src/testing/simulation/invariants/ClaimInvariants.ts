@@ -15,8 +15,9 @@ const seconds = (millis: number) => `${(millis / 1000).toFixed(3)} s`
 
 export const notEarly: Invariant = {
   name: "not early",
-  promise: "no job is claimed before it is due",
+  promise: "no job is claimed before it is due, except an execution that was left to the release of the pod",
   onChange: atClaim(({ id, runAt }, { call }, history) => {
+    if (history.parked.has(id)) return undefined
     const early = runAt - (call?.local ?? runAt)
     return early > 0 ? `${call?.who} claimed ${history.nameOf(id)} ${seconds(early)} before it was due` : undefined
   })

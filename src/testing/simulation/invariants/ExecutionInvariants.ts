@@ -1,11 +1,15 @@
+import type { JobId } from "../../../core/Ids.js"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
 import type { Recorded, Workflows } from "../../../queue/workflow/Workflows.js"
 import { streamed } from "../Chapters.js"
+import type { Ending } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
 import { executionKind } from "../WorkflowWorkload.js"
 
 // What executions promise. Compares the recorded steps with the answers that the processes got, and with what the code of
 // the executions did outside the database.
+
+type Seen = NonNullable<ReturnType<Ending["executions"]["get"]>>
 
 const ofStories = (rows: Iterable<JobRow>) => [...rows].filter(({ kind }) => kind === executionKind)
 
@@ -111,6 +115,39 @@ const streamsComplete: Invariant = {
   ]
 }
 
+/** An answer is the number of the ask among those that the execution has received, which it has set before. */
+const asksKept: Invariant = {
+  name: "asks",
+  promise: "an execution receives an ask once, and what it recorded before the answer stays",
+  atEnd: (history) => {
+    const received = (job: JobId) => history.ending?.executions.get(job)?.values.added ?? []
+    return [
+      ...(history.reported.get("asks") ?? []),
+      ...history.answers.flatMap(({ answer, asked, job }): ReadonlyArray<Finding> => {
+        const all = received(job) as ReadonlyArray<unknown>
+        if (all.indexOf(asked) + 1 === answer && all.lastIndexOf(asked) + 1 === answer) return []
+        const found = `answered ask ${asked} with ${JSON.stringify(answer)}, but has received ${JSON.stringify(all)}`
+        return [{ job, found: `${history.nameOf(job)} ${found}` }]
+      })
+    ]
+  }
+}
+
+/** Compares what readers see of executions that are done with the number of stages that they have recorded. */
+const shows = (name: string, promise: string, stageOf: (seen: Seen) => unknown): Invariant => ({
+  name,
+  promise,
+  atEnd: (history) => [
+    ...(history.reported.get(name) ?? []),
+    ...ofStories(history.rows.values()).flatMap((row): ReadonlyArray<Finding> => {
+      const stages = [...history.recorded.keys()].filter((key) => key.startsWith(`${row.id} set:stage`)).length
+      const seen = history.ending?.executions.get(row.id)
+      if (row.status !== "done" || stages === 0 || seen === undefined || stageOf(seen) === stages) return []
+      return [{ job: row.id, found: `${history.nameOf(row.id)} shows stage ${stageOf(seen)} in place of ${stages}` }]
+    })
+  ]
+})
+
 export const all: ReadonlyArray<Invariant> = [
   recordedOnce,
   childrenEnded,
@@ -119,8 +156,17 @@ export const all: ReadonlyArray<Invariant> = [
   neverChanged,
   reported(
     "messages",
-    "an execution receives each message, also one that it had not read when it continued with a new journal"
+    "an execution receives each message once and in order, also those unread when it continued with a new journal"
   ),
+  asksKept,
+  shows(
+    "values",
+    "readers see what an execution set last, and never an earlier value again",
+    ({ values }) => values.stage
+  ),
+  shows("tags", "the tags of an execution are those that it set last", ({ tags }) => Number(tags.stage)),
+  reported("race", "an execution continues with a child that has ended"),
+  reported("pin", "an execution is run only by the release that it is pinned to"),
   streamsComplete,
   reported("heartbeats", "an attempt goes on from a heartbeat of an earlier one"),
   reported("step limit", "no more steps with a limit run at once than the limit")
