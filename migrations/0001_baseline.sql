@@ -74,7 +74,7 @@ create table job (
   -- suspension states the value it saw and is due at once if it has changed, so no wake-up is lost. 0 means that no run
   -- has ended yet.
   woken int,
-  -- True for a job that an execution started and that is not one: its end is counted in workflow_child. Null otherwise.
+  -- True if an execution has started the job or waited for it: its end is counted in workflow_child. Null otherwise.
   is_child boolean,
   status text not null default 'pending',
   queue text not null,
