@@ -20,11 +20,23 @@ export const queue = [
     edits: [
       {
         file: "src/queue/JobSql.ts",
-        find: "    where j.id = e.id and j.lease = e.lease\n    returning j.id",
-        replace: "    where j.id = e.id and j.lease is not null\n    returning j.id"
+        find: "    where j.id = e.id and j.lease = e.lease and not ($16",
+        replace: "    where j.id = e.id and j.lease is not null and not ($16"
       }
     ],
     tests: [law("moved on|two ends of a job|zombie")]
+  },
+  {
+    name: "end-of-new-child-not-counted",
+    what: "an execution that became a child while it ran ends without waking its parent",
+    edits: [
+      {
+        file: "src/queue/JobSql.ts",
+        find: "not ($16::boolean and j.is_child is true)",
+        replace: "$16::boolean is not null"
+      }
+    ],
+    tests: [law("becomes a child")]
   },
   {
     name: "claims-paused-queue",
