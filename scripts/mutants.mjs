@@ -7,23 +7,43 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
 import { mutants } from "./mutants/mutants.mjs"
 import { update } from "./mutants/page.mjs"
 import { runVitest } from "./vitest-report.mjs"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const page = join(root, "docs/operate/mutants.md")
-const given = process.argv.slice(2)
-const names = given.filter((each) => !each.startsWith("-"))
-const unknown = names.filter((name) => !mutants.some((mutant) => mutant.name === name))
+const help = `npm run test:mutants [-- names] [options]: breaks the product in named ways, and checks that a test notices each
+
+  --list        print the names of the mutants
+  -u, --update  also write the results to docs/operate/mutants.md
+  --help        this text
+`
 
 const fail = (text) => {
   process.stderr.write(`${text}\n`)
   process.exit(2)
 }
 
+const read = () => {
+  try {
+    const flag = { type: "boolean", default: false }
+    return parseArgs({ allowPositionals: true, options: { list: flag, update: { ...flag, short: "u" }, help: flag } })
+  } catch (error) {
+    return fail(`${error.message}\n\n${help}`)
+  }
+}
+
+const { positionals: names, values: options } = read()
+const unknown = names.filter((name) => !mutants.some((mutant) => mutant.name === name))
+
 if (unknown.length > 0) fail(`There is no mutant ${unknown.join(", ")}. Run npm run test:mutants -- --list to see all.`)
-if (given.includes("--list")) {
+if (options.help) {
+  process.stdout.write(help)
+  process.exit(0)
+}
+if (options.list) {
   for (const { name, what } of mutants) process.stdout.write(`${name.padEnd(30)} ${what}\n`)
   process.exit(0)
 }
@@ -101,7 +121,7 @@ for (const mutant of chosen) {
   const began = performance.now()
   const result = await notice(mutant)
   results.push(result)
-  if (given.includes("-u")) writeFileSync(page, update(readFileSync(page, "utf8"), mutants, [result]))
+  if (options.update) writeFileSync(page, update(readFileSync(page, "utf8"), mutants, [result]))
   const seconds = `${((performance.now() - began) / 1_000).toFixed(0)} s`
   process.stdout.write(
     `${mutant.name.padEnd(30)} ${seconds.padStart(6)}  ${result.by ?? "NOTHING"}  ${result.test ?? ""}\n`
